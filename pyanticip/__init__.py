@@ -1,0 +1,1 @@
+"""Turn a stream of joint rotations into anticipation, and anticipation into sound control."""

@@ -1,0 +1,41 @@
+"""Every error a user's data, files or options can cause.
+
+All derive from :class:`MotionError`; each message is one line that says what was expected, what was
+given and where. The Rust core raises these same classes.
+"""
+
+
+class MotionError(Exception):
+    """Base of every error that a user's data can cause."""
+
+
+class ShapeError(MotionError, ValueError):
+    """An array of the wrong shape or type."""
+
+
+class OptionError(MotionError, ValueError):
+    """An option or value outside its range, or a combination that makes no sense."""
+
+
+class FormatError(MotionError, ValueError):
+    """A file that is not what its name says: message carries file, line and reason."""
+
+
+class WireError(MotionError, ValueError):
+    """A malformed datagram."""
+
+
+class SkeletonError(MotionError, ValueError):
+    """A skeleton that cannot be mapped onto the canonical body, or does not match the data."""
+
+
+class CheckpointError(MotionError, ValueError):
+    """A checkpoint that is corrupt, incomplete, or made for other features or another version."""
+
+
+class RigError(MotionError, ValueError):
+    """A rig file or setting that does not make sense."""
+
+
+class DeviceError(MotionError, RuntimeError):
+    """A port, host or audio device that cannot be used; says whether trying again can help."""

@@ -1,0 +1,1 @@
+"""Skeletons, clips, readers; typed face of retargeting and resampling."""

@@ -1,0 +1,1 @@
+"""realtime of pyanticip."""

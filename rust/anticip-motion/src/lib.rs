@@ -1,0 +1,2 @@
+//! The canonical body, retargeting, resampling, model features and the live front end.
+#![forbid(unsafe_code)]

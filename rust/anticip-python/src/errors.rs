@@ -1,0 +1,36 @@
+//! The one place where Rust errors become Python exceptions.
+//!
+//! The classes live in `pyanticip.errors`, below this module in the layering; they are looked up when an
+//! error is raised, never at import.
+
+use pyo3::prelude::*;
+
+/// The class in `pyanticip.errors` an error becomes.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// An array of the wrong shape or type.
+    Shape,
+    /// An option or value out of its range.
+    Value,
+    /// A malformed file or recording.
+    Format,
+    /// A malformed datagram.
+    Wire,
+}
+
+/// Builds the Python exception of `kind` with `message`.
+pub(crate) fn raise(kind: Kind, message: &str) -> PyErr {
+    let name = match kind {
+        Kind::Shape => "ShapeError",
+        Kind::Value => "OptionError",
+        Kind::Format => "FormatError",
+        Kind::Wire => "WireError",
+    };
+    Python::attach(|py| {
+        let class = py.import("pyanticip.errors").and_then(|m| m.getattr(name));
+        match class.and_then(|c| c.call1((message,))) {
+            Ok(value) => PyErr::from_value(value),
+            Err(err) => err,
+        }
+    })
+}

@@ -1,0 +1,23 @@
+//! The extension module `pyanticip._core`: thin wrappers over the pure crates.
+
+mod errors;
+mod geometry;
+mod motion;
+mod synth;
+mod wire;
+
+use pyo3::prelude::*;
+
+#[pymodule(name = "_core")]
+mod core_module {
+    use super::*;
+
+    #[pymodule_init]
+    fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+        m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        geometry::register(m)?;
+        wire::register(m)?;
+        motion::register(m)?;
+        synth::register(m)
+    }
+}
