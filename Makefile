@@ -1,11 +1,79 @@
-# make demo: set up .venv, build, play a bundled performance.   make test: the same set-up, then every test.
+# make demo   sets up .venv, builds everything, plays a bundled performance
+# make test   the same set-up, then every check and test, Rust and Python
+# Both work in any order on a fresh clone; they need Python >= 3.11, a C compiler and a Rust toolchain.
+
 PYTHON ?= python3
+# Pinned for a reproducible set-up. Anything that satisfies pyproject.toml will do: make TORCH=torch
 TORCH ?= torch==2.13.0
+
 VENV := .venv
 BIN := $(VENV)/bin
+RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -not -path '*/target/*') $(wildcard rust/*/Cargo.toml)
+SOURCES := pyproject.toml README.md $(RUST) \
+           $(shell find pyanticip realtime training -type f -not -name '*.pyc' -not -name '*.so' -not -name '.core.tmp')
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+.PHONY: demo
+demo: $(VENV)/.installed ## set up, then play the bundled performance
+	$(BIN)/pyanticip demo
+
+.PHONY: test
+test: $(VENV)/.installed $(VENV)/.dev check test-rust test-python ## set up, then lint, type-check and test everything
+
+$(VENV)/.torch:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyanticip needs Python 3.11 or later")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	# torch first: packages that depend on it must find the one that was chosen
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	@touch $@
+
+# An editable install: `import pyanticip` works inside the clone. Rebuilt when Rust sources change.
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml $(RUST)
+	$(BIN)/python -m pip install --quiet --editable ".[train]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed pyproject.toml
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+.PHONY: check
+check: $(VENV)/.dev ## formatting, lints and types
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: test-rust
+test-rust: ## the pure crates: unit, property and documentation tests
+	cargo test --quiet
+
+.PHONY: test-python
+test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against the built wheel
+	PYTHONPATH=target/wheel $(BIN)/python -P -m pytest --import-mode=importlib $(PYTEST)
+
+# The suite runs against what users get: the wheel, unpacked, not the source tree.
+target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)
+	rm -rf target/wheel target/wheels
+	$(BIN)/maturin build --quiet --release --out target/wheels
+	$(BIN)/python -m pip install --quiet --no-deps --target target/wheel target/wheels/*.whl
+	@touch $@
+
+.PHONY: bench
+bench: $(VENV)/.dev ## criterion and pytest-benchmark; for the live figures see `pyanticip bench`
+	cargo bench
+	$(BIN)/python -m pytest --benchmark-only tests
 
 .PHONY: core
 core: ## rebuild only the extension module, into the source tree
 	cargo build --release -p anticip-python
 	@for lib in target/release/lib_core.so target/release/lib_core.dylib; do \
-	  [ -f $$lib ] && cp $$lib pyanticip/.core.tmp && mv pyanticip/.core.tmp pyanticip/_core.abi3.so || true; done
+	  if [ -f $$lib ]; then cp $$lib pyanticip/.core.tmp && mv pyanticip/.core.tmp pyanticip/_core.abi3.so; fi; done
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf $(VENV) target pyanticip/_core*.so

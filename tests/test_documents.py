@@ -1,0 +1,85 @@
+"""README and docs are executed: Python blocks run, command lines parse, links point at files."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCTESTED = ("pyanticip", "realtime", "training")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for lang, body in BLOCK.findall(page.read_text(encoding="utf-8")) if lang == language]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = blocks(page, "python")
+    if not sources:
+        pytest.skip("no Python in it")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for source in sources:
+        exec(compile(source, str(page), "exec"), names)
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Every ``pyanticip ...`` line in a shell block, continuation lines joined, prompts and comments off."""
+    found = []
+    for page in PAGES:
+        for language in ("sh", "console", "bash"):
+            for body in blocks(page, language):
+                joined = body.replace("\\\n", " ")
+                for line in joined.splitlines():
+                    line = line.strip().removeprefix("$ ").removeprefix(".venv/bin/")
+                    if line.startswith("pyanticip "):
+                        found.append((page.name, line))
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), command_lines())
+def test_command_lines_parse(page: str, line: str) -> None:
+    from pyanticip.cli import cli
+
+    words = shlex.split(line, comments=True)[1:]
+    words = words[: next((i for i, w in enumerate(words) if w in {"&", "|", ">", ";", "&&"}), len(words))]
+    command: click.Command = cli
+    context = click.Context(cli, info_name="pyanticip")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        assert found is not None, f"{page}: no command {words[0]!r} in {line!r}"
+        command, words = found, words[1:]
+        context = click.Context(command, info_name=command.name, parent=context)
+    if "--help" in words or "--version" in words:
+        return
+    command.parse_args(context, list(words))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_point_at_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} points at {target}"
+
+
+def modules() -> list[str]:
+    names = []
+    for package in DOCTESTED:
+        names.append(package)
+        found = importlib.import_module(package)
+        names += [m.name for m in pkgutil.walk_packages(found.__path__, f"{package}.")]
+    return [n for n in names if not n.endswith("__main__") and n != "pyanticip._core"]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstring_examples(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0

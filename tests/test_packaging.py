@@ -1,0 +1,92 @@
+"""The installed thing is the thing that was built: layers, wheel contents, names, torch-freedom."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pyanticip
+import realtime
+import training
+
+ROOT = Path(__file__).resolve().parents[1]
+WHEEL_TARGET = ROOT / "target" / "wheel"
+PACKAGES = ("pyanticip", "realtime", "training")
+
+
+def run_python(code: str) -> str:
+    """The output of a fresh interpreter with the same search path as this one."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_suite_imports_what_was_built() -> None:
+    where = {Path(str(p.__file__)).resolve().parents[1] for p in (pyanticip, realtime, training)}
+    assert len(where) == 1, "the three packages come from different places"
+    if str(WHEEL_TARGET.name) in {Path(p).name for p in os.environ.get("PYTHONPATH", "").split(os.pathsep)}:
+        assert where == {WHEEL_TARGET}, "the wheel's copy must be the one under test"
+
+
+def test_versions_agree() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    version = pyproject["project"]["version"]
+    assert cargo["workspace"]["package"]["version"] == version
+    assert pyanticip.__version__ == version
+
+
+def test_import_pyanticip_stays_light() -> None:
+    heavy = run_python(
+        "import sys, pyanticip; "
+        "print([m for m in ('torch', 'onnxruntime', 'scipy', 'sounddevice', 'pydantic') if m in sys.modules])"
+    )
+    assert heavy == "[]"
+
+
+@pytest.mark.slow
+def test_layers_hold() -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def wheel_path() -> Path:
+    wheels = sorted((ROOT / "target" / "wheels").glob("pyanticip-*.whl"))
+    if not wheels:
+        pytest.skip("no wheel built: make test builds one")
+    return wheels[-1]
+
+
+def test_wheel_is_abi3_and_complete() -> None:
+    path = wheel_path()
+    assert "-cp311-abi3-" in path.name
+    names = set(zipfile.ZipFile(path).namelist())
+    assert any(n.startswith("pyanticip/_core.abi3") for n in names)
+    tracked = subprocess.run(
+        ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if tracked.returncode != 0:
+        pytest.skip("not a git checkout")
+    missing = {f for f in tracked.stdout.split() if (ROOT / f).is_file()} - names
+    assert not missing, f"tracked package files that the wheel lacks: {sorted(missing)}"
+    strangers = {n for n in names if n.split("/")[0] not in PACKAGES and ".dist-info" not in n}
+    assert not strangers, f"the wheel would install {sorted(strangers)}"
+
+
+def test_lock_file_names_no_host_but_cargos_own() -> None:
+    sources = set(re.findall(r'^source = "(.+)"$', (ROOT / "Cargo.lock").read_text(), re.MULTILINE))
+    assert sources == {"registry+https://github.com/rust-lang/crates.io-index"}
