@@ -3,3 +3,7 @@
 //! Conventions, stated once: right-handed, y up, metres, seconds, radians; quaternions are
 //! Hamilton, `w, x, y, z`, local to the parent joint.
 #![forbid(unsafe_code)]
+
+mod quat;
+
+pub use quat::{MIN_NORM, Quat};
