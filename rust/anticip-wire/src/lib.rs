@@ -1,2 +1,35 @@
 //! Datagrams of motion-capture systems, decoded and encoded; pure functions of bytes that never panic.
+//!
+//! Three protocols come in: Sony mocopi ([`mocopi`]), VMC over OSC (vmc) and this project's own msgpack
+//! datagrams (native). Each becomes the same two values: [`SkeletonUpdate`] and [`PoseUpdate`], already
+//! in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z`
+//! (Hamilton), every rotation local to its parent.
+//!
+//! A datagram is untrusted. Every parser checks each declared length against what is really there, bounds
+//! its recursion, keeps no reference to the input and answers with a value or one [`WireError`]. After the
+//! first frame no parser allocates: callers hand in the value to overwrite.
 #![forbid(unsafe_code)]
+
+mod bytes;
+mod error;
+pub mod mocopi;
+mod pose;
+
+pub use error::WireError;
+pub use pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate};
+
+/// CRC-32C (Castagnoli) of `data`, as iSCSI and the recording format use it.
+pub fn crc32c(data: &[u8]) -> u32 {
+    ::crc32c::crc32c(data)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn crc32c_matches_the_published_check_value() {
+        // RFC 3720, appendix B.4, and the check value of the CRC catalogue.
+        assert_eq!(super::crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(super::crc32c(&[0u8; 32]), 0x8a91_36aa);
+        assert_eq!(super::crc32c(b""), 0);
+    }
+}

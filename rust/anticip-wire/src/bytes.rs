@@ -1,0 +1,18 @@
+//! Reading numbers out of bytes that may end anywhere.
+
+/// `N` bytes from `at` on, if they are there.
+#[inline]
+pub(crate) fn array<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+/// `N` little-endian floats from `at` on, if they are there.
+#[inline]
+pub(crate) fn f32s_le<const N: usize>(data: &[u8], at: usize) -> Option<[f32; N]> {
+    let raw = data.get(at..at.checked_add(4 * N)?)?;
+    let mut out = [0.0; N];
+    for (value, chunk) in out.iter_mut().zip(raw.as_chunks::<4>().0) {
+        *value = f32::from_le_bytes(*chunk);
+    }
+    Some(out)
+}

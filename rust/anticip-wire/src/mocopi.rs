@@ -1,0 +1,587 @@
+//! Sony mocopi: the `sony motion format` datagrams of UDP port 12351.
+//!
+//! A datagram is a sequence of fields, each `u32 length, 4-byte name, value`, little-endian; some values are
+//! fields again. Every datagram has `head` (`ftyp`, `vrsn`) and `sndf` (`ipad`, `rcvp`), then either `skdf`
+//! (the skeleton, at the start and every few seconds) or `fram` (a frame). Fields with other names are
+//! skipped at every level, so that newer apps (`tmcd` time codes and whatever follows) are read as well.
+//!
+//! Quaternions travel as `x, y, z, w`, local to the parent, right-handed with y up, metres: only the order
+//! changes here, bit for bit, and encoding a decoded packet gives the same bytes again.
+//!
+//! A frame has up to two clocks. `time` is four bytes: apps that fill it write the seconds since the stream
+//! began as binary32 (Sony's own receiver library returns a float too); `uttm`, in newer apps only, is Unix
+//! time in seconds as binary64. [`PoseUpdate::time`] is `uttm` where there is one, else `time`.
+
+use crate::WireError;
+use crate::bytes::{array, f32s_le};
+use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
+
+/// Number of bones of every mocopi skeleton seen so far.
+pub const BONES: usize = 27;
+
+/// Names of the bones, by id.
+pub const BONE_NAMES: [&str; BONES] = [
+    "root",
+    "torso_1",
+    "torso_2",
+    "torso_3",
+    "torso_4",
+    "torso_5",
+    "torso_6",
+    "torso_7",
+    "neck_1",
+    "neck_2",
+    "head",
+    "l_shoulder",
+    "l_up_arm",
+    "l_low_arm",
+    "l_hand",
+    "r_shoulder",
+    "r_up_arm",
+    "r_low_arm",
+    "r_hand",
+    "l_up_leg",
+    "l_low_leg",
+    "l_foot",
+    "l_toes",
+    "r_up_leg",
+    "r_low_leg",
+    "r_foot",
+    "r_toes",
+];
+
+/// Parents of the bones, by id.
+pub const BONE_PARENTS: [i32; BONES] = [
+    -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 7, 11, 12, 13, 7, 15, 16, 17, 0, 19, 20, 21, 0, 23, 24, 25,
+];
+
+const FORMAT: &[u8] = b"sony motion format";
+const EXPECTED: &str = "mocopi";
+
+/// Which of the two a datagram is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MocopiKind {
+    /// [`MocopiPacket::skeleton`] was replaced.
+    Skeleton,
+    /// [`MocopiPacket::pose`] was replaced.
+    Frame,
+}
+
+/// The fields that every datagram carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Format version (`vrsn`).
+    pub version: u8,
+    /// The sender's address field, as sent (`ipad`).
+    pub address: u64,
+    /// The port it sends to (`rcvp`).
+    pub port: u16,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Self {
+            version: 1,
+            address: 0,
+            port: 12351,
+        }
+    }
+}
+
+/// One decoded datagram; hand the same one to every [`decode`], its memory is reused.
+#[derive(Clone, Debug, Default)]
+pub struct MocopiPacket {
+    /// Who sent it.
+    pub sender: Sender,
+    /// The last frame; `root` is the position of bone 0.
+    pub pose: PoseUpdate,
+    /// The last skeleton.
+    pub skeleton: SkeletonUpdate,
+    /// The four bytes of `time` in the last frame; see [`stream_seconds`].
+    pub time_bits: u32,
+    /// Unix seconds of the last frame (`uttm`), newer apps only.
+    pub unix_time: Option<f64>,
+    seen: Seen,
+}
+
+/// Which ids a datagram has already used.
+#[derive(Clone, Debug, Default)]
+struct Seen([u64; MAX_JOINTS / 64]);
+
+impl Seen {
+    /// Marks `id`; false if it is out of range or was there before.
+    fn insert(&mut self, id: u16) -> bool {
+        let Some(word) = self.0.get_mut(usize::from(id) / 64) else {
+            return false;
+        };
+        let bit = 1u64 << (id % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+}
+
+/// The seconds in a frame's `time` field: binary32, finite and not negative; anything else is no time (a
+/// small integer there would read as a subnormal, and its unit is not known).
+pub fn stream_seconds(time_bits: u32) -> Option<f64> {
+    let seconds = f32::from_bits(time_bits);
+    (time_bits == 0 || (seconds.is_normal() && seconds > 0.0)).then_some(f64::from(seconds))
+}
+
+/// One field: its name, where its value begins, and the value.
+struct Field<'a> {
+    name: [u8; 4],
+    at: usize,
+    value: &'a [u8],
+}
+
+/// The fields of `value`, which begins at `at` in the datagram.
+struct Fields<'a> {
+    data: &'a [u8],
+    at: usize,
+    /// Whether `data` ends where the datagram ends: then what is missing was cut off.
+    outermost: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn of(field: &Field<'a>) -> Self {
+        Self {
+            data: field.value,
+            at: field.at,
+            outermost: false,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Field<'a>>, WireError> {
+        if self.data.is_empty() {
+            return Ok(None);
+        }
+        let (Some(length), Some(name)) = (array::<4>(self.data, 0), array::<4>(self.data, 4)) else {
+            return Err(self.short("a field's length and name", 8));
+        };
+        let rest = &self.data[8..];
+        let length = u32::from_le_bytes(length) as usize;
+        let Some((value, after)) = rest.split_at_checked(length) else {
+            return Err(self.short("a field", length.saturating_add(8)));
+        };
+        let field = Field {
+            name,
+            at: self.at + 8,
+            value,
+        };
+        self.at += 8 + length;
+        self.data = after;
+        Ok(Some(field))
+    }
+
+    fn short(&self, what: &'static str, needed: usize) -> WireError {
+        if self.outermost {
+            WireError::Truncated {
+                what,
+                at: self.at,
+                needed,
+                left: self.data.len(),
+            }
+        } else {
+            WireError::Malformed {
+                reason: "a field reaches beyond its container",
+                at: self.at,
+            }
+        }
+    }
+}
+
+fn malformed(field: &Field<'_>, reason: &'static str) -> WireError {
+    WireError::Malformed { reason, at: field.at }
+}
+
+/// A fixed-size value.
+fn fixed<const N: usize>(field: &Field<'_>, reason: &'static str) -> Result<[u8; N], WireError> {
+    field.value.try_into().map_err(|_| malformed(field, reason))
+}
+
+/// Decodes one datagram into `out`.
+///
+/// After an error, what the failed part would have replaced (`pose` or `skeleton`) is unspecified; the rest
+/// of `out` is as it was.
+///
+/// # Errors
+/// [`WireError::Alien`] if it is no mocopi datagram, [`WireError::Truncated`] if it was cut,
+/// [`WireError::Malformed`] otherwise.
+pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, WireError> {
+    let alien = WireError::Alien { expected: EXPECTED };
+    // Whatever the rest is like: without this beginning it is somebody else's datagram.
+    if array::<4>(datagram, 4) != Some(*b"head") {
+        return Err(alien);
+    }
+    let mut fields = Fields {
+        data: datagram,
+        at: 0,
+        outermost: true,
+    };
+    let mut sender = None;
+    let mut kind = None;
+    let mut strangers = false;
+    while let Some(field) = fields.next()? {
+        match &field.name {
+            b"head" => {
+                let version = head(&field)?;
+                sender = Some(Sender {
+                    version,
+                    ..sender.unwrap_or_default()
+                });
+            }
+            b"sndf" => sndf(&field, sender.get_or_insert_default())?,
+            b"skdf" | b"fram" if kind.is_some() => {
+                return Err(malformed(&field, "a second skdf or fram in one datagram"));
+            }
+            b"skdf" => {
+                skeleton(&field, out)?;
+                kind = Some(MocopiKind::Skeleton);
+            }
+            b"fram" => {
+                frame(&field, out)?;
+                kind = Some(MocopiKind::Frame);
+            }
+            _ => strangers = true,
+        }
+    }
+    out.sender = sender.unwrap_or_default();
+    match kind {
+        Some(kind) => Ok(kind),
+        None if strangers => Err(alien),
+        None => Err(WireError::Truncated {
+            what: "skdf or fram",
+            at: datagram.len(),
+            needed: 8,
+            left: 0,
+        }),
+    }
+}
+
+fn head(field: &Field<'_>) -> Result<u8, WireError> {
+    let mut version = 1;
+    let mut ours = false;
+    let mut fields = Fields::of(field);
+    while let Some(inner) = fields.next()? {
+        match &inner.name {
+            b"ftyp" => ours = inner.value == FORMAT,
+            b"vrsn" => {
+                version = *inner
+                    .value
+                    .first()
+                    .ok_or(malformed(&inner, "vrsn is empty, expected 1 byte"))?
+            }
+            _ => {}
+        }
+    }
+    if ours {
+        Ok(version)
+    } else {
+        Err(WireError::Alien { expected: EXPECTED })
+    }
+}
+
+fn sndf(field: &Field<'_>, sender: &mut Sender) -> Result<(), WireError> {
+    let mut fields = Fields::of(field);
+    while let Some(inner) = fields.next()? {
+        match &inner.name {
+            b"ipad" => sender.address = u64::from_le_bytes(fixed(&inner, "ipad is not 8 bytes")?),
+            b"rcvp" => sender.port = u16::from_le_bytes(fixed(&inner, "rcvp is not 2 bytes")?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A bone's id, parent (skeleton only) and transform.
+struct Bone {
+    id: u16,
+    parent: Option<i16>,
+    rotation: [f32; 4],
+    position: [f32; 3],
+}
+
+fn bone(field: &Field<'_>) -> Result<Bone, WireError> {
+    let (mut id, mut parent, mut transform) = (None, None, None);
+    let mut fields = Fields::of(field);
+    while let Some(inner) = fields.next()? {
+        match &inner.name {
+            b"bnid" => id = Some(u16::from_le_bytes(fixed(&inner, "bnid is not 2 bytes")?)),
+            b"pbid" => parent = Some(i16::from_le_bytes(fixed(&inner, "pbid is not 2 bytes")?)),
+            b"tran" => {
+                let raw = f32s_le::<7>(inner.value, 0).filter(|_| inner.value.len() == 28);
+                transform = Some(raw.ok_or(malformed(&inner, "tran is not 7 floats"))?);
+            }
+            _ => {}
+        }
+    }
+    let Some(id) = id else {
+        return Err(malformed(field, "a bone without bnid"));
+    };
+    let Some([x, y, z, w, px, py, pz]) = transform else {
+        return Err(malformed(field, "a bone without tran"));
+    };
+    Ok(Bone {
+        id,
+        parent,
+        rotation: [w, x, y, z],
+        position: [px, py, pz],
+    })
+}
+
+fn frame(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
+    let MocopiPacket {
+        pose,
+        time_bits,
+        unix_time,
+        seen,
+        ..
+    } = out;
+    pose.clear();
+    *seen = Seen::default();
+    let mut bits = None;
+    let mut unix = None;
+    let mut bones = false;
+    let mut fields = Fields::of(field);
+    while let Some(inner) = fields.next()? {
+        match &inner.name {
+            b"fnum" => pose.seq = Some(u32::from_le_bytes(fixed(&inner, "fnum is not 4 bytes")?)),
+            b"time" => bits = Some(u32::from_le_bytes(fixed(&inner, "time is not 4 bytes")?)),
+            b"uttm" => unix = Some(f64::from_le_bytes(fixed(&inner, "uttm is not 8 bytes")?)),
+            b"btrs" => {
+                bones = true;
+                transforms(&inner, pose, seen)?;
+            }
+            _ => {}
+        }
+    }
+    if pose.seq.is_none() {
+        return Err(malformed(field, "fram without fnum"));
+    }
+    if !bones {
+        return Err(malformed(field, "fram without btrs"));
+    }
+    *time_bits = bits.unwrap_or(0);
+    *unix_time = unix;
+    let usable = unix.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    pose.time = usable.or(bits.and_then(stream_seconds));
+    Ok(())
+}
+
+fn transforms(field: &Field<'_>, pose: &mut PoseUpdate, seen: &mut Seen) -> Result<(), WireError> {
+    let mut fields = Fields::of(field);
+    while let Some(inner) = fields.next()? {
+        if &inner.name != b"btdt" {
+            continue;
+        }
+        let Bone {
+            id,
+            rotation,
+            position,
+            ..
+        } = bone(&inner)?;
+        if !seen.insert(id) {
+            return Err(malformed(&inner, "a bone id that is doubled or above 255"));
+        }
+        if !is_rotation(&rotation) || !is_position(&position) {
+            pose.unusable += 1;
+            continue;
+        }
+        if id == 0 {
+            pose.root = Some(position);
+        }
+        pose.joints.push(Joint {
+            id,
+            rotation,
+            position,
+            fresh: true,
+        });
+    }
+    Ok(())
+}
+
+fn skeleton(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
+    const DENSE: &str = "the skeleton's bone ids are not 0 to n-1, each once";
+    let MocopiPacket { skeleton, seen, .. } = out;
+    *seen = Seen::default();
+    let SkeletonUpdate {
+        names,
+        parents,
+        offsets,
+        rest,
+        rate,
+    } = skeleton;
+    (parents.clear(), offsets.clear(), rest.clear());
+    *rate = None;
+    let mut count = 0usize;
+    let mut fields = Fields::of(field);
+    while let Some(container) = fields.next()? {
+        if &container.name != b"bons" {
+            continue;
+        }
+        let mut bones = Fields::of(&container);
+        while let Some(inner) = bones.next()? {
+            if &inner.name != b"bndt" {
+                continue;
+            }
+            let Bone {
+                id,
+                parent,
+                rotation,
+                position,
+            } = bone(&inner)?;
+            let Some(parent) = parent else {
+                return Err(malformed(&inner, "a bone without pbid"));
+            };
+            if !seen.insert(id) {
+                return Err(malformed(&inner, "a bone id that is doubled or above 255"));
+            }
+            if !is_rotation(&rotation) || !is_position(&position) {
+                return Err(malformed(
+                    &inner,
+                    "a rest transform that is not finite or has no rotation",
+                ));
+            }
+            let index = usize::from(id);
+            if parents.len() <= index {
+                parents.resize(index + 1, -1);
+                offsets.resize(index + 1, [0.0; 3]);
+                rest.resize(index + 1, [1.0, 0.0, 0.0, 0.0]);
+            }
+            parents[index] = i32::from(parent);
+            offsets[index] = position;
+            rest[index] = rotation;
+            count += 1;
+        }
+    }
+    if count == 0 || count != parents.len() {
+        return Err(malformed(field, DENSE));
+    }
+    if !is_forest(parents) {
+        return Err(malformed(field, "the skeleton's parents are no tree"));
+    }
+    if names.len() != count {
+        *names = (0..count)
+            .map(|id| {
+                BONE_NAMES
+                    .get(id)
+                    .map_or_else(|| format!("bone_{id}"), |name| (*name).to_owned())
+            })
+            .collect();
+    }
+    Ok(())
+}
+
+/// Begins a field and returns where its length stands.
+fn open(out: &mut Vec<u8>, name: &[u8; 4]) -> usize {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(name);
+    at
+}
+
+/// Ends the field begun at `at`.
+fn close(out: &mut [u8], at: usize) {
+    // A datagram of 256 bones is far below 4 GiB.
+    let length = (out.len() - at - 8) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, name: &[u8; 4], value: &[u8]) {
+    let at = open(out, name);
+    out.extend_from_slice(value);
+    close(out, at);
+}
+
+fn put_sender(out: &mut Vec<u8>, sender: &Sender) {
+    let head = open(out, b"head");
+    put(out, b"ftyp", FORMAT);
+    put(out, b"vrsn", &[sender.version]);
+    close(out, head);
+    let sndf = open(out, b"sndf");
+    put(out, b"ipad", &sender.address.to_le_bytes());
+    put(out, b"rcvp", &sender.port.to_le_bytes());
+    close(out, sndf);
+}
+
+fn put_transform(out: &mut Vec<u8>, [w, x, y, z]: [f32; 4], [px, py, pz]: [f32; 3]) {
+    let at = open(out, b"tran");
+    for value in [x, y, z, w, px, py, pz] {
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+    close(out, at);
+}
+
+/// Appends a skeleton datagram to `out`.
+///
+/// # Errors
+/// [`WireError::Unencodable`] if the lists differ in length, are empty or longer than [`MAX_JOINTS`], or the
+/// parents are no tree.
+pub fn encode_skeleton(
+    sender: &Sender,
+    skeleton: &SkeletonUpdate,
+    out: &mut Vec<u8>,
+) -> Result<(), WireError> {
+    let joints = skeleton.len();
+    if joints == 0 || joints > MAX_JOINTS || skeleton.offsets.len() != joints || skeleton.rest.len() != joints
+    {
+        return Err(WireError::Unencodable {
+            reason: "a skeleton needs 1 to 256 parents, offsets and rests",
+        });
+    }
+    if !is_forest(&skeleton.parents) {
+        return Err(WireError::Unencodable {
+            reason: "the skeleton's parents are no tree",
+        });
+    }
+    put_sender(out, sender);
+    let skdf = open(out, b"skdf");
+    let bons = open(out, b"bons");
+    for (id, parent) in skeleton.parents.iter().enumerate() {
+        let bone = open(out, b"bndt");
+        put(out, b"bnid", &(id as u16).to_le_bytes());
+        put(out, b"pbid", &(*parent as i16).to_le_bytes());
+        put_transform(out, skeleton.rest[id], skeleton.offsets[id]);
+        close(out, bone);
+    }
+    close(out, bons);
+    close(out, skdf);
+    Ok(())
+}
+
+/// Appends a frame datagram to `out`: the pose's `seq` (0 where there is none) and joints, with `time_bits`
+/// and `unix_time` as given (older apps send no `uttm`).
+///
+/// # Errors
+/// [`WireError::Unencodable`] if the pose has no joint or more than [`MAX_JOINTS`].
+pub fn encode_frame(
+    sender: &Sender,
+    pose: &PoseUpdate,
+    time_bits: u32,
+    unix_time: Option<f64>,
+    out: &mut Vec<u8>,
+) -> Result<(), WireError> {
+    if pose.joints.is_empty() || pose.joints.len() > MAX_JOINTS {
+        return Err(WireError::Unencodable {
+            reason: "a frame needs 1 to 256 joints",
+        });
+    }
+    put_sender(out, sender);
+    let fram = open(out, b"fram");
+    put(out, b"fnum", &pose.seq.unwrap_or(0).to_le_bytes());
+    put(out, b"time", &time_bits.to_le_bytes());
+    if let Some(seconds) = unix_time {
+        put(out, b"uttm", &seconds.to_le_bytes());
+    }
+    let btrs = open(out, b"btrs");
+    for joint in &pose.joints {
+        let bone = open(out, b"btdt");
+        put(out, b"bnid", &joint.id.to_le_bytes());
+        put_transform(out, joint.rotation, joint.position);
+        close(out, bone);
+    }
+    close(out, btrs);
+    close(out, fram);
+    Ok(())
+}
