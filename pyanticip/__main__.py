@@ -1,0 +1,6 @@
+"""``python -m pyanticip``."""
+
+from pyanticip.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""How the command line speaks: one clear line for an error, a suggestion for a typing mistake, examples.
+
+Used by :mod:`pyanticip.cli` alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import click
+
+from pyanticip.errors import MotionError, OptionError
+
+SOURCES = ("mocopi", "vmc", "msgpack")
+
+
+class ExampleCommand(click.Command):
+    """A command whose help ends with the example of its docstring's last paragraph, line breaks kept."""
+
+
+class Group(click.Group):
+    """A group that suggests the nearest command and lists commands in the order they were added."""
+
+    command_class = ExampleCommand
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of definition: the order of work, not of the alphabet."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with our suggestion in the error."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def suggestion(given: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` for the nearest of the known words, or nothing."""
+    near = get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def run(group: click.Group) -> int:
+    """Run the command line and return the exit code: 0 done, 1 failed, 2 bad usage."""
+    try:
+        code = group.main(prog_name="pyanticip", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.UsageError as error:
+        return _usage(error)
+    except click.ClickException as error:
+        return _complain(error.format_message(), 1)
+    except OptionError as error:
+        return _complain(str(error), 2)
+    except MotionError as error:
+        return _complain(str(error), 1)
+    except BrokenPipeError:
+        # The reader of our output went away (`pyanticip info | head`): nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _complain(_system(error), 1)
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+
+
+def _usage(error: click.UsageError) -> int:
+    if error.ctx and isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        click.echo(error.ctx.get_help(), err=True)
+        return 2
+    path = error.ctx.command_path if error.ctx else "pyanticip"
+    if isinstance(error, click.NoSuchOption):
+        known = [o for p in (error.ctx.command.params if error.ctx else []) for o in p.opts]
+        message = f"no option {error.option_name}{suggestion(error.option_name, [*known, '--help'])}"
+    else:
+        message = error.format_message().rstrip(".")
+        message = message[:1].lower() + message[1:]
+    return _complain(
+        f"{path.removeprefix('pyanticip').strip()}: {message} (see {path} --help)".lstrip(": "), 2
+    )
+
+
+def _system(error: OSError) -> str:
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo("pyanticip: " + re.sub(r"\s*\n\s*", " ", message.strip()), err=True)
+    return code
+
+
+class HostPort(click.ParamType):  # type: ignore[type-arg]
+    """`HOST:PORT`, `:PORT` or `PORT`; IPv6 as `[::1]:9000`. Converts to (host, port)."""
+
+    name = "host:port"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        """Split and check the port; names are resolved when they are used."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return host_port(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def host_port(text: str, default_host: str = "127.0.0.1") -> tuple[str, int]:
+    """(host, port) of `HOST:PORT`; ValueError with a clear line otherwise."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or default_host
+    if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise ValueError(f"expected HOST:PORT with a port from 1 to 65535, got {text!r}")
+    return host, int(port)
+
+
+class SourceType(click.ParamType):  # type: ignore[type-arg]
+    """`mocopi`, `vmc` or `msgpack`, with an optional `://HOST:PORT` to listen at."""
+
+    name = "kind[://host:port]"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, object]:
+        """The `source` table of a rig."""
+        if isinstance(value, dict):
+            return value
+        kind, mark, where = str(value).partition("://")
+        if kind not in SOURCES:
+            self.fail(f"expected {', '.join(SOURCES)}, got {kind!r}{suggestion(kind, SOURCES)}", param, ctx)
+        found: dict[str, object] = {"kind": kind}
+        if mark:
+            try:
+                found["host"], found["port"] = host_port(where)
+            except ValueError as error:
+                self.fail(str(error), param, ctx)
+        return found

@@ -1,0 +1,350 @@
+"""The rig: one frozen tree that says what listens, what plays, and how.
+
+Precedence: command line, then the rig file (TOML), then what is built in. Unknown keys are refused with a
+suggestion; every error is one line that names the file and the key.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, Range, Smoothing
+from pyanticip.errors import OptionError, RigError
+
+__all__ = ["PORTS", "Rig", "load_rig", "template"]
+
+#: Where each kind of source listens unless told otherwise.
+PORTS = {"mocopi": 12351, "vmc": 39539, "msgpack": 12352}
+
+Part = Literal["frame", "scalars", "param", "params", "event", "status"]
+#: What an OSC bundle is made of, in order.
+PARTS: tuple[Part, ...] = ("frame", "scalars", "param", "params", "event", "status")
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Unit = Annotated[float, Field(ge=0.0, le=1.0)]
+Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
+
+
+class Table(BaseModel):
+    """A table of the rig: frozen, closed, no NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class SourceRig(Table):
+    """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface)."""
+
+    kind: Literal["mocopi", "vmc", "msgpack"] = "mocopi"
+    host: str = "127.0.0.1"
+    port: Port | None = None
+
+    @property
+    def listen(self) -> tuple[str, int]:
+        """The address to bind, with the kind's usual port where none is given."""
+        return self.host, self.port or PORTS[self.kind]
+
+
+class ModelRig(Table):
+    """The checkpoint that steps. ``enabled = false`` plays the scalars alone."""
+
+    enabled: bool = True
+    checkpoint: str | None = None
+    backend: Literal["auto", "onnx", "torch", "cuda-graph"] = "auto"
+    budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0
+
+
+class SmoothingRig(Table):
+    """Smoothing of one parameter; see :class:`pyanticip.controls.Smoothing`."""
+
+    kind: Literal["spring", "one-euro", "none"] = "spring"
+    half_life: Annotated[float, Field(gt=0.0, le=60.0)] = 0.02
+    min_cutoff: Annotated[float, Field(gt=0.0, le=1000.0)] = 2.0
+    beta: Annotated[float, Field(ge=0.0, le=1000.0)] = 4.0
+
+    def build(self) -> Smoothing:
+        """The setting that :class:`pyanticip.controls.Smoother` takes."""
+        return Smoothing(self.kind, self.half_life, self.min_cutoff, self.beta)
+
+
+class RangeRig(Table):
+    """Range and curve of one parameter at one target."""
+
+    low: float = 0.0
+    high: float = 1.0
+    curve: Literal["linear", "exponential", "power"] = "linear"
+    exponent: Annotated[float, Field(gt=0.0, le=100.0)] = 2.0
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> RangeRig:
+        try:
+            self.build()
+        except OptionError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def build(self) -> Range:
+        """The mapping itself."""
+        return Range(self.low, self.high, self.curve, self.exponent)
+
+
+def _as_address(value: object) -> object:
+    """An address is a string, or a list of an address and what stands before the value."""
+    return (value,) if isinstance(value, str) else value
+
+
+Address = Annotated[tuple[str | int | float, ...], BeforeValidator(_as_address)]
+
+
+class OscRig(Table):
+    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts."""
+
+    host: str = "127.0.0.1"
+    port: Port = 9000
+    prefix: str = "/anticip"
+    send: tuple[Part, ...] = PARTS
+    addresses: dict[str, Address] = {}
+    ranges: dict[str, RangeRig] = {}
+    max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
+
+    @model_validator(mode="after")
+    def _known_names(self) -> OscRig:
+        if self.prefix and not self.prefix.startswith("/"):
+            raise ValueError(f"prefix: expected an address that starts with '/', got {self.prefix!r}")
+        known = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS)
+        for name, address in self.addresses.items():
+            _known("addresses", name, known)
+            if not address or not isinstance(address[0], str) or not address[0].startswith("/"):
+                raise ValueError(f"addresses.{name}: expected an address that starts with '/', got {address}")
+        for name in self.ranges:
+            _known("ranges", name, PARAMETERS)
+        return self
+
+
+class EventsRig(Table):
+    """When events are announced; see :class:`pyanticip.controls.EventTrigger`."""
+
+    threshold: dict[str, Unit] = {}
+    refractory: dict[str, Seconds] = {}
+    theta: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
+    max_buffer: Annotated[int, Field(ge=1, le=100)] = 5
+    reach_ms: Annotated[float, Field(ge=20.0, le=500.0)] = 60.0
+
+    @model_validator(mode="after")
+    def _known_names(self) -> EventsRig:
+        for table, names in (("threshold", self.threshold), ("refractory", self.refractory)):
+            for name in names:
+                _known(table, name, EVENTS)
+        return self
+
+
+class SilenceRig(Table):
+    """What happens while the source is silent; see :class:`pyanticip.controls.Presence`."""
+
+    hold: Seconds = 1.0
+    fade: Annotated[float, Field(gt=0.0, le=3600.0)] = 2.0
+    catch_up: Seconds = 0.4
+    neutral: dict[str, Unit] = {}
+
+    @model_validator(mode="after")
+    def _known_names(self) -> SilenceRig:
+        for name in self.neutral:
+            _known("neutral", name, PARAMETERS)
+        return self
+
+    def neutral_vector(self) -> tuple[float, ...]:
+        """The eight neutral values in order."""
+        return tuple(self.neutral.get(n, d) for n, d in zip(PARAMETERS, NEUTRAL, strict=True))
+
+
+class ControlRig(Table):
+    """The performer's OSC control. Replies go to the sender, or to ``reply_port`` on the sender's host."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: Port = 9010
+    reply_port: Port | None = None
+
+
+class SynthRig(Table):
+    """The built-in voice, a process of its own that is one more OSC target."""
+
+    enabled: bool = False
+    port: Port = 57140
+    device: str | int | None = None
+
+
+class Rig(Table):
+    """The whole configuration of a performance."""
+
+    source: SourceRig = SourceRig()
+    model: ModelRig = ModelRig()
+    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = 0.0
+    gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
+    smoothing: dict[str, SmoothingRig] = {}
+    osc: tuple[OscRig, ...] = (OscRig(),)
+    events: EventsRig = EventsRig()
+    silence: SilenceRig = SilenceRig()
+    control: ControlRig = ControlRig()
+    synth: SynthRig = SynthRig()
+    record: str | None = None
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Rig:
+        for name in self.smoothing:
+            _known("smoothing", name, (*PARAMETERS, "default"))
+        return self
+
+    def smoothings(self) -> list[Smoothing]:
+        """One setting per parameter; ``smoothing.default`` stands for those without their own."""
+        default = self.smoothing.get("default", SmoothingRig())
+        return [self.smoothing.get(name, default).build() for name in PARAMETERS]
+
+
+def load_rig(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Rig:
+    """The rig of a TOML file (or the built-in one) with the command line's ``overrides`` on top.
+
+    ``overrides`` is a tree like the rig's; tables are merged, everything else replaces. A source of
+    another kind on the command line does not inherit the file's port. Raises :class:`RigError`.
+    """
+    tree: dict[str, Any] = {}
+    where = "command line"
+    if path is not None:
+        where = str(path)
+        try:
+            tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise RigError(f"{path}: not valid TOML: {error}") from None
+        except UnicodeDecodeError:
+            raise RigError(f"{path}: not a text file in UTF-8") from None
+    new = (overrides or {}).get("source")
+    old = tree.get("source")
+    if new and isinstance(old, dict) and new.get("kind", old.get("kind")) != old.get("kind", "mocopi"):
+        old.pop("port", None)
+    _merge(tree, overrides or {})
+    try:
+        return Rig.model_validate(tree)
+    except ValidationError as error:
+        raise RigError(f"{where}: {_one_line(error)}") from None
+
+
+def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(tree.get(key), dict):
+            _merge(tree[key], value)
+        else:
+            tree[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _known(table: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise ValueError(f"{table}.{name}: unknown name{_near(name, known)}")
+
+
+def _near(name: str, known: tuple[str, ...]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(known)}"
+
+
+def _one_line(error: ValidationError) -> str:
+    """The first problem, with its key and, for an unknown key, the nearest known one."""
+    problems = error.errors(include_url=False)
+    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    loc = first["loc"]
+    key = ".".join(str(part) for part in loc) or "rig"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        return f"{key}: unknown key{_near(str(loc[-1]), _keys_at(loc[:-1]))}{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return (f"{key}.{message}" if loc else message) + more
+    given = first["input"]
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}{more}"
+
+
+def _keys_at(loc: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The field names of the table at a location of the tree."""
+    table: type[BaseModel] = Rig
+    for part in loc:
+        field = table.model_fields.get(part) if isinstance(part, str) else None
+        if field is not None:
+            table = next((t for t in _tables(field.annotation)), table)
+    return tuple(table.model_fields)
+
+
+def _tables(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [t for a in getattr(annotation, "__args__", ()) for t in _tables(a)]
+
+
+def template() -> str:
+    """The commented rig that ``pyanticip rig init`` writes: every key at its built-in value."""
+    return _TEMPLATE
+
+
+_TEMPLATE = """\
+# A rig for pyanticip. Every key may be left out; what stands here is what is built in.
+lead_ms = 0               # how far ahead the parameters speak, 0 to 400
+gain = 1.0                # on loudness
+
+[source]
+kind = "mocopi"           # mocopi, vmc or msgpack
+host = "127.0.0.1"        # 0.0.0.0 to hear a suit on the network
+port = 12351              # vmc: 39539, msgpack: 12352
+
+[model]
+enabled = true            # false: the seven scalars alone
+backend = "auto"          # auto, onnx, torch or cuda-graph
+budget_ms = 15.0          # a step slower than this counts as late
+# checkpoint = "folder"   # another checkpoint than the built-in one
+
+# spring: half_life in seconds. one-euro: min_cutoff in Hz, beta. none.
+[smoothing.default]
+kind = "spring"
+half_life = 0.02
+# [smoothing.pan]
+# kind = "one-euro"
+# min_cutoff = 1.0
+# beta = 4.0
+
+# One block for each receiver.
+[[osc]]
+host = "127.0.0.1"
+port = 9000
+prefix = "/anticip"
+send = ["frame", "scalars", "param", "params", "event", "status"]
+# max_rate = 20           # bundles a second for a slow receiver: it gets the newest
+# addresses.pitch = "/synth/freq"
+# addresses.loudness = ["/n_set", 1000, "amp"]   # an address and what stands before the value
+# ranges.pitch = { low = 55, high = 880, curve = "exponential" }
+
+[events]
+theta = 0.8               # gate threshold, falling to half while waiting
+max_buffer = 5            # frames an event may wait
+reach_ms = 60             # announced when due within this time or lead_ms, whichever is longer
+# threshold.onset = 0.5
+# refractory.onset = 0.12
+
+[silence]
+hold = 1.0                # seconds
+fade = 2.0
+catch_up = 0.4
+# neutral.loudness = 0.0
+
+[control]
+enabled = true
+host = "127.0.0.1"
+port = 9010
+# reply_port = 9011       # replies go back to the sender's own port unless this is set
+
+[synth]
+enabled = false
+port = 57140
+# device = 0              # number or name of the audio device
+"""

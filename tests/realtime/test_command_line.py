@@ -1,0 +1,113 @@
+"""What the command line says: one line, the right exit code, a suggestion."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from pyanticip.cli import cli
+from pyanticip.cli_tools import HostPort, host_port
+
+
+def pyanticip(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pyanticip", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=cwd,
+    )
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    found = []
+    for name, command in group.commands.items():
+        found.append(((*path, name), command))
+        if isinstance(command, click.Group):
+            found += commands(command, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), commands(cli), ids=lambda x: "-".join(x) if isinstance(x, tuple) else ""
+)
+def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: click.Command) -> None:
+    text = command.get_help(click.Context(command, info_name=" ".join(path)))
+    assert "Example: pyanticip " + " ".join(path[:1]) in text
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help, f"{parameter.opts} says nothing"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["rgi"], "did you mean rig?"),
+        (["rig", "chekc", "x"], "did you mean check?"),
+        (["rig", "init", "--fore", "x"], "did you mean --force?"),
+        (["rig", "init"], "missing argument"),
+        (["--verzion"], "did you mean --version?"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_2(words: list[str], says: str) -> None:
+    done = pyanticip(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+    assert "--help" in done.stderr
+
+
+def test_a_missing_file_is_one_line_and_exit_1() -> None:
+    done = pyanticip("rig", "check", "nowhere.toml")
+    assert (done.returncode, done.stderr) == (1, "pyanticip: nowhere.toml: no such file or directory\n")
+
+
+def test_help_is_light() -> None:
+    """No numerical library is imported to print the help: that is what makes it quick."""
+    code = (
+        "import sys; sys.argv = ['pyanticip', '--help']\n"
+        "from pyanticip.cli_tools import run\nfrom pyanticip.cli import cli\n"
+        "run(cli)\n"
+        "heavy = {'torch', 'onnxruntime', 'scipy', 'pydantic', 'sounddevice', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Commands:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("localhost:9000", ("localhost", 9000)),
+        ("9000", ("127.0.0.1", 9000)),
+        (":9000", ("127.0.0.1", 9000)),
+        ("[::1]:9000", ("::1", 9000)),
+    ],
+)
+def test_host_and_port(text: str, value: tuple[str, int]) -> None:
+    assert host_port(text) == value
+    assert HostPort().convert(text, None, None) == value
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "a:b", "a:0", "a:65536", "a:-1", "a:٣"])
+def test_senseless_ports_are_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="expected HOST:PORT"):
+        HostPort().convert(text, None, None)
+
+
+def test_another_project_in_our_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "realtime").mkdir()
+    (tmp_path / "realtime" / "__init__.py").write_text("")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['pyanticip', 'rig', 'check', 'x']\n"
+        "from pyanticip.cli import main\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "another project has this name" in done.stderr
+    assert done.stderr.count("\n") == 1

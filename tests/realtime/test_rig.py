@@ -1,0 +1,107 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from pyanticip.controls import NEUTRAL, PARAMETERS
+from pyanticip.errors import RigError
+from realtime.rig import PORTS, Rig, load_rig, template
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "rig.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_template_is_what_is_built_in(tmp_path: Path) -> None:
+    written = load_rig(write(tmp_path, template()))
+    built_in = Rig()
+    assert written.source.listen == built_in.source.listen
+    same = {"source": built_in.source, "smoothing": {}}
+    assert written.model_copy(update=same) == built_in
+    assert written.smoothings() == built_in.smoothings()
+
+
+def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
+    lines = [
+        line.removeprefix("# ") if line.startswith("# ") else line
+        for line in template().splitlines()
+        if not line.startswith(("# A rig", "# spring", "# One"))
+    ]
+    text = "\n".join(lines)
+    tomllib.loads(text)
+    full = load_rig(write(tmp_path, text.replace("folder", "x")))
+    assert full.osc[0].ranges["pitch"].curve == "exponential"
+    assert full.osc[0].addresses["loudness"] == ("/n_set", 1000, "amp")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[source]\nprot = 1", "source.prot: unknown key; did you mean port?"),
+        ("[sorce]", "sorce: unknown key; did you mean source?"),
+        ("[[osc]]\nprefx = '/a'", "osc.0.prefx: unknown key; did you mean prefix?"),
+        ("[[osc]]\nranges.pich = {low = 1}", "osc.0.ranges.pich: unknown name; did you mean pitch?"),
+        ("[[osc]]\nranges.pitch = {lo = 1}", "osc.0.ranges.pitch.lo: unknown key; did you mean low?"),
+        ("[[osc]]\nport = 99999", "osc.0.port"),
+        ("[[osc]]\nprefix = 'a'", "starts with '/'"),
+        ("[[osc]]\naddresses.pitch = 'a'", "starts with '/'"),
+        ("[[osc]]\nranges.pitch = {low = 0, curve = 'exponential'}", "both ends > 0"),
+        ("smoothing.pich.half_life = 1", "smoothing.pich: unknown name; did you mean pitch?"),
+        ("smoothing.pitch.half_life = nan", "smoothing.pitch.half_life"),
+        ("events.threshold.onst = 1", "did you mean onset?"),
+        ("silence.neutral.loud = 1", "did you mean loudness?"),
+        ("lead_ms = 401", "lead_ms: input should be less than or equal to 400, got 401"),
+        ("lead_ms = ", "not valid TOML"),
+        ("[source]\nkind = 'kinect'", "'mocopi', 'vmc' or 'msgpack', got 'kinect'"),
+    ],
+)
+def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, says: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(RigError) as caught:
+        load_rig(file)
+    message = str(caught.value)
+    assert says in message
+    assert message.startswith(str(file))
+    assert "\n" not in message
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RigError, match="UTF-8"):
+        load_rig(file)
+
+
+def test_precedence_command_line_then_file_then_built_in(tmp_path: Path) -> None:
+    file = write(tmp_path, "lead_ms = 100\n[source]\nkind = 'vmc'\nport = 40000\nhost = '0.0.0.0'\n")
+    assert load_rig(file).source.listen == ("0.0.0.0", 40000)
+    assert load_rig(file, {"lead_ms": 200}).lead_ms == 200
+    assert load_rig(file, {"source": {"kind": "vmc"}}).source.listen == ("0.0.0.0", 40000)
+    assert load_rig(file, {"source": {"kind": "mocopi"}}).source.listen == ("0.0.0.0", PORTS["mocopi"])
+    assert load_rig().lead_ms == 0
+    assert load_rig(file, {"osc": [{"port": 1}]}).osc[0].port == 1
+    with pytest.raises(RigError, match="command line: lead_ms"):
+        load_rig(None, {"lead_ms": 500})
+
+
+def test_the_tree_is_frozen() -> None:
+    rig = Rig()
+    with pytest.raises(ValidationError, match="frozen"):
+        rig.lead_ms = 10.0  # type: ignore[misc]
+
+
+def test_neutral_and_smoothing_fall_back() -> None:
+    rig = Rig.model_validate(
+        {
+            "silence": {"neutral": {"pan": 0.25}},
+            "smoothing": {"default": {"kind": "none"}, "pan": {"kind": "one-euro", "beta": 9.0}},
+        }
+    )
+    expected = [0.25 if name == "pan" else value for name, value in zip(PARAMETERS, NEUTRAL, strict=True)]
+    assert list(rig.silence.neutral_vector()) == expected
+    kinds = {name: s.kind for name, s in zip(PARAMETERS, rig.smoothings(), strict=True)}
+    assert kinds.pop("pan") == "one-euro"
+    assert set(kinds.values()) == {"none"}
