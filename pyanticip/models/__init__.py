@@ -1,1 +1,35 @@
-"""The model family; import what you need from the submodules or lazily from here."""
+"""The model family: configuration, the streaming motion transformer, and its checkpoints.
+
+Names are imported on first use, so that ``ModelConfig`` is to be had without torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyanticip.models.checkpoint import load_checkpoint as load_checkpoint
+    from pyanticip.models.checkpoint import save_checkpoint as save_checkpoint
+    from pyanticip.models.config import ModelConfig as ModelConfig
+    from pyanticip.models.motion import MotionTransformer as MotionTransformer
+
+_HOME = {
+    "ModelConfig": "pyanticip.models.config",
+    "MotionTransformer": "pyanticip.models.motion",
+    "load_checkpoint": "pyanticip.models.checkpoint",
+    "save_checkpoint": "pyanticip.models.checkpoint",
+}
+
+__all__ = ["ModelConfig", "MotionTransformer", "load_checkpoint", "save_checkpoint"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from the module that defines it."""
+    try:
+        home = _HOME[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,75 @@
+"""The trajectory bias: scalars decide how strongly each head prefers the near past (Diomande 2026)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+HIDDEN = 56
+
+
+class TrajectoryBias(nn.Module):
+    """``bias[b,h,i,j] = amplitude[b,i,h] * exp(-alpha_h |i-j| dist_scale + beta_h)``.
+
+    The amplitude is a small MLP of the query's seven scalars; ``alpha = softplus(raw)`` starts at 1 (per unit
+    of ``dist_scale``), ``beta`` at 0. One instance serves every layer of both pathways. Only what varies
+    along j survives the softmax, so the kernel, not the amplitude alone, steers attention.
+
+    :param heads: number of heads H; must divide 56.
+    :param dist_scale: distance of neighbouring steps (seconds for motion).
+    """
+
+    def __init__(self, heads: int, dist_scale: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dist_scale = dist_scale
+        self.first = nn.Linear(7, HIDDEN)
+        self.second = nn.Linear(HIDDEN, HIDDEN)
+        self.last = nn.Linear(HIDDEN, heads)
+        self.raw_alpha = nn.Parameter(torch.full((heads,), float(torch.tensor(1.0).expm1().log())))
+        self.beta = nn.Parameter(torch.zeros(heads))
+
+    def forward(self, scalars: Tensor) -> Tensor:
+        """Amplitudes (..., H) of scalars (..., 7)."""
+        hidden: Tensor = F.gelu(self.first(scalars))
+        hidden = F.gelu(self.second(hidden))
+        amplitude: Tensor = self.last(hidden)
+        return amplitude
+
+    def kernel(self, past: int, stride: int = 1) -> Tensor:
+        """The kernel (H, past + 1) at distances 0..past, in units of ``stride`` steps."""
+        distance = torch.arange(past + 1, device=self.beta.device, dtype=self.beta.dtype)
+        distance = distance * (stride * self.dist_scale)
+        return torch.exp(-F.softplus(self.raw_alpha)[:, None] * distance + self.beta[:, None])
+
+    def orthogonality(self) -> "Orthogonality":
+        """How much the heads' first-layer directions overlap."""
+        rows = self.first.weight.view(self.heads, HIDDEN // self.heads, 7).mean(1)
+        return orthogonality(rows)
+
+
+@dataclass(frozen=True)
+class Orthogonality:
+    """The overlap of H head directions in 7 dimensions.
+
+    ``penalty`` is ``sum_{i != j} (w_i . w_j)^2`` over unit vectors; ``floor`` the least value that H
+    directions in seven dimensions can have, ``H^2/7 - H`` where H > 7 and 0 otherwise.
+    """
+
+    penalty: Tensor
+    floor: float
+
+    @property
+    def excess(self) -> Tensor:
+        """The part of the penalty that a better arrangement could avoid."""
+        return self.penalty - self.floor
+
+
+def orthogonality(rows: Tensor) -> Orthogonality:
+    """The overlap of directions ``rows`` (H, D); zero rows count as orthogonal to everything."""
+    heads, width = rows.shape
+    unit = F.normalize(rows, dim=1, eps=1e-12)
+    gram = unit @ unit.T
+    penalty = gram.square().sum() - gram.diagonal().square().sum()
+    return Orthogonality(penalty, max(0.0, heads * heads / width - heads))

@@ -1,0 +1,150 @@
+"""The one configuration of the model family, and the names of what goes in and comes out. No torch."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyanticip.errors import OptionError
+
+SCALAR_NAMES = (
+    "commitment",
+    "uncertainty",
+    "transition_pressure",
+    "recovery_margin",
+    "phase_stiffness",
+    "novelty",
+    "stability",
+)
+"""The seven scalars, in the order of every scalar tensor. All in [0, 1] but transition pressure, [-2, 2]."""
+
+PARAMETER_NAMES = ("pitch", "loudness", "brightness", "roughness", "density", "space", "pan", "pulse")
+"""The sound parameters, in the order of the second last axis of the model's ``params``."""
+
+EVENT_NAMES = ("onset", "phrase")
+"""The events, in the order of the second last axis of the model's ``events``."""
+
+HORIZONS_MS = (0, 40, 100, 200, 400)
+"""How far ahead each column of ``params`` looks, in milliseconds."""
+
+EVENT_BINS = 25
+"""Hazard bins; bin b covers (20 b, 20 (b + 1)] milliseconds ahead."""
+
+FEATURES = 231
+"""Width of a feature row, features v1."""
+
+SCALAR_COLUMNS = (220, 227)
+"""Half-open range of the columns of a feature row that hold the seven scalars."""
+
+_AVAILABLE: dict[str, tuple[object, ...]] = {
+    "positions": ("none",),
+    "bias": ("trajectory", "none"),
+    "control_field": (False,),
+    "planning": (False,),
+}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything that decides a model's shape and behaviour.
+
+    The defaults are the motion model at 50 Hz.
+
+    :raises OptionError: a value that does not exist (yet), or sizes that do not fit together.
+    """
+
+    positions: str = "none"
+    """Position scheme added to the embedding; with ``"none"`` the trajectory bias carries distance."""
+    bias: str = "trajectory"
+    """Additive attention bias: ``"trajectory"`` (from the scalars) or ``"none"``."""
+    control_field: bool = False
+    planning: bool = False
+    slow_stride: int = 10
+    """Steps per pool of the slow pathway; 1 runs it on every step."""
+
+    d_model: int = 128
+    heads: int = 4
+    fast_layers: int = 3
+    slow_layers: int = 3
+    ff: int = 512
+    window: int = 128
+    """Local attention reaches ``window // 2`` past steps and the step itself."""
+    pools: int = 64
+    """Context of the slow pathway in pools, the newest one included."""
+    dropout: float = 0.1
+    dist_scale: float = 0.02
+    """Distance of neighbouring steps in the bias kernel: seconds for motion, 0.01 for tokens."""
+    taps: int = 16
+    """Length in steps of the motion front-end's causal filter; 1 switches it off."""
+    control_hidden: int = 256
+    """Width of the hidden layer of the control heads."""
+    theta: float = 0.8
+    """Commitment threshold of the inference rule, lowered while waiting."""
+    max_buffer: int = 5
+    """Steps after which the inference rule emits in any case."""
+
+    def __post_init__(self) -> None:
+        for name, values in _AVAILABLE.items():
+            given = getattr(self, name)
+            if not any(given is v or (isinstance(v, str) and given == v) for v in values):
+                raise OptionError(
+                    f"model option {name}={given!r} is not available: choose from "
+                    + ", ".join(repr(v) for v in values)
+                )
+        for name, low, high in (
+            ("slow_stride", 1, 10_000),
+            ("d_model", 2, 65_536),
+            ("heads", 1, 56),
+            ("fast_layers", 1, 256),
+            ("slow_layers", 1, 256),
+            ("ff", 1, 1_048_576),
+            ("window", 2, 1_048_576),
+            ("pools", 1, 1_048_576),
+            ("taps", 1, 1024),
+            ("control_hidden", 1, 65_536),
+            ("max_buffer", 1, 10_000),
+        ):
+            given = getattr(self, name)
+            if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
+                raise OptionError(
+                    f"model option {name} must be a whole number from {low} to {high}, got {given!r}"
+                )
+        for name, below in (("dropout", 1.0), ("theta", 1.0), ("dist_scale", 1e6)):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0.0 <= given < below:
+                raise OptionError(f"model option {name} must be from 0 to below {below:g}, got {given!r}")
+        if self.d_model % self.heads or self.d_model % 2:
+            raise OptionError(
+                f"d_model must be even and a multiple of heads={self.heads}, got {self.d_model}"
+            )
+        if self.bias == "trajectory" and 56 % self.heads:
+            raise OptionError(f"heads must divide 56 for the trajectory bias, got {self.heads}")
+
+    @property
+    def fast_past(self) -> int:
+        """Past steps that local attention reaches, the step itself not counted."""
+        return self.window // 2
+
+    @property
+    def slow_past(self) -> int:
+        """Past pools that the slow pathway reaches, the newest one not counted."""
+        return self.pools - 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain values, for a checkpoint's JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "ModelConfig":
+        """Rebuild a configuration from :meth:`to_dict`.
+
+        :raises OptionError: an unknown field (with the nearest known one), or a value out of range.
+        """
+        known = [f.name for f in dataclasses.fields(cls)]
+        for name in fields:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, n=1)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                raise OptionError(f"unknown model option {name!r}{hint}")
+        return cls(**fields)

@@ -1,0 +1,74 @@
+"""The pathway gate and the commitment gate (Diomande 2026)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.streaming import State
+
+
+class PathwayGate(nn.Module):
+    """``h = a fast + (1 - a) slow`` with ``a = sigmoid(Linear([scalars; x]))``."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(7 + d_model, 1)
+
+    def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """The mixture (..., D) and the fast pathway's share ``a`` (...,)."""
+        share = torch.sigmoid(self.linear(torch.cat((scalars, x), -1)))
+        return slow + share * (fast - slow), share[..., 0]
+
+
+@dataclass
+class Waiting(State):
+    """How many steps each row has been held back: ``steps`` (B,) int64."""
+
+    steps: Tensor
+
+
+class CommitmentGate(nn.Module):
+    """How committed the movement is: ``g = sigmoid(Linear([sigmoid(Linear(hidden)); C]))``.
+
+    The last layer starts at weights [1, 4] and bias -2.5, so that g rises with the predicted commitment C and
+    can cross the threshold. ``theta`` and ``max_buffer`` belong to the inference rule :meth:`decide`.
+    """
+
+    def __init__(self, d_model: int, theta: float = 0.8, max_buffer: int = 5) -> None:
+        super().__init__()
+        self.theta = theta
+        self.max_buffer = max_buffer
+        self.local = nn.Linear(d_model, 1)
+        self.combine = nn.Linear(2, 1)
+
+    def reset_parameters(self) -> None:
+        """The start described above; the local layer is left to its owner."""
+        with torch.no_grad():
+            self.combine.weight.copy_(torch.tensor([[1.0, 4.0]]))
+            self.combine.bias.fill_(-2.5)
+
+    def forward(self, hidden: Tensor, commitment: Tensor) -> Tensor:
+        """The gate (...,) in (0, 1) of hidden states (..., D) and predicted commitment (...,)."""
+        local = torch.sigmoid(self.local(hidden))
+        gate: Tensor = torch.sigmoid(self.combine(torch.cat((local, commitment[..., None]), -1)))
+        return gate[..., 0]
+
+    def initial_state(self, batch: int) -> Waiting:
+        """No row has waited yet."""
+        return Waiting(torch.zeros(batch, dtype=torch.int64, device=self.combine.weight.device))
+
+    def threshold(self, waited: Tensor) -> Tensor:
+        """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
+        return self.theta * (1.0 - 0.5 * waited / self.max_buffer)
+
+    @torch.no_grad()
+    def decide(self, gate: Tensor, state: Waiting) -> tuple[Tensor, Waiting]:
+        """Which rows may emit now: those over their threshold, and those that have waited long enough.
+
+        :param gate: (B,) the gate of this step.
+        :returns: emit (B,) bool, and the state: 0 for rows that emit, one more for those that wait.
+        """
+        waited = state.steps
+        emit = (gate > self.threshold(waited).to(gate.dtype)) | (waited >= self.max_buffer)
+        return emit, Waiting(torch.where(emit, torch.zeros_like(waited), waited + 1))

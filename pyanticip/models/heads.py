@@ -1,0 +1,63 @@
+"""Heads: the seven scalars, the sound parameters ahead of time, and event hazards."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES
+
+
+class AnticipationHead(nn.Module):
+    """Seven scalars in their native units from a hidden state: sigmoid, but 2 tanh for transition
+    pressure."""
+
+    gain: Tensor
+    offset: Tensor
+    slope: Tensor
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.first = nn.Linear(d_model, d_model // 2)
+        self.last = nn.Linear(d_model // 2, 7)
+        # 2 tanh(z) = 4 sigmoid(2 z) - 2: one formula for all seven.
+        for name, plain, pressure in (("slope", 1.0, 2.0), ("gain", 1.0, 4.0), ("offset", 0.0, -2.0)):
+            values = torch.full((7,), plain)
+            values[2] = pressure
+            self.register_buffer(name, values, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scalars (..., 7) of hidden states (..., D)."""
+        z = self.last(F.gelu(self.first(self.norm(x))))
+        scalars: Tensor = torch.sigmoid(z * self.slope) * self.gain + self.offset
+        return scalars
+
+
+class ControlHead(nn.Module):
+    """Sound parameters at every horizon, and the hazard of each event in every bin ahead.
+
+    A shared hidden layer; parameters through a sigmoid, linear in 0..1. Hazard logits are a learned base rate
+    plus what the hidden state says, the latter scaled by the commitment gate: an uncommitted movement falls
+    back to the base rate, and the gate has something to learn from.
+
+    :param base_hazard: hazard per bin that the base rate starts at.
+    """
+
+    def __init__(self, d_model: int, hidden: int, base_hazard: float = 0.01) -> None:
+        super().__init__()
+        self.params = (len(PARAMETER_NAMES), len(HORIZONS_MS))
+        self.events = (len(EVENT_NAMES), EVENT_BINS)
+        self.first = nn.Linear(d_model, hidden)
+        self.last = nn.Linear(hidden, math.prod(self.params) + math.prod(self.events))
+        start = math.log(base_hazard / (1.0 - base_hazard))
+        self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
+
+    def forward(self, hidden: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
+        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D) and gate (...,)."""
+        out = self.last(F.gelu(self.first(hidden)))
+        params, evidence = out.split((math.prod(self.params), math.prod(self.events)), -1)
+        logits = self.base + gate[..., None] * evidence
+        rows = hidden.shape[:-1]
+        return torch.sigmoid(params).view(*rows, *self.params), logits.view(*rows, *self.events)

@@ -1,0 +1,193 @@
+"""The motion transformer: feature rows in, sound parameters and events ahead of time out."""
+
+from dataclasses import dataclass
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.bias import Orthogonality
+from pyanticip.models.config import FEATURES, SCALAR_COLUMNS, ModelConfig
+from pyanticip.models.heads import ControlHead
+from pyanticip.models.streaming import State
+from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
+
+CLIP = 10.0
+"""Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
+window."""
+
+
+@dataclass(frozen=True)
+class MotionOutput:
+    """What the model says at every step (B batch, L steps).
+
+    ``params`` (B, L, 8, 5) sound parameters, linear 0..1, at the horizons; ``events`` (B, L, 2, 25) hazard
+    logits per 20 ms bin ahead; ``scalars`` (B, L, 7) of the refined head and ``initial`` (B, L, 7) of the
+    initial head, native units; ``gate`` (B, L) commitment; ``share`` (B, L) of the fast pathway; ``hidden``
+    (B, L, D).
+    """
+
+    params: Tensor
+    events: Tensor
+    scalars: Tensor
+    initial: Tensor
+    gate: Tensor
+    share: Tensor
+    hidden: Tensor
+
+
+@dataclass
+class MotionState(State):
+    """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first."""
+
+    trunk: TrunkState
+    taps: Tensor
+
+
+class MotionTransformer(nn.Module):
+    """Features v1 -> normalise -> linear -> short causal filter -> dual-pathway trunk -> control heads.
+
+    The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
+    scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
+    from movement, and the model can run on its own predictions (``mode``).
+
+    :param cfg: sizes and options; the default is the shipped model's.
+    """
+
+    mean: Tensor
+    std: Tensor
+    visible: Tensor
+
+    def __init__(self, cfg: ModelConfig | None = None) -> None:
+        super().__init__()
+        cfg = cfg or ModelConfig()
+        self.cfg = cfg
+        self.register_buffer("mean", torch.zeros(FEATURES))
+        self.register_buffer("std", torch.ones(FEATURES))
+        visible = torch.ones(FEATURES)
+        visible[slice(*SCALAR_COLUMNS)] = 0.0
+        self.register_buffer("visible", visible, persistent=False)
+        self.front = nn.Linear(FEATURES, cfg.d_model)
+        # One causal filter per channel, oldest tap first; it starts as the identity.
+        filters = torch.zeros(cfg.taps, cfg.d_model)
+        filters[-1] = 1.0
+        self.filters = nn.Parameter(filters)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.trunk = Trunk(cfg)
+        self.control = ControlHead(cfg.d_model, cfg.control_hidden)
+        for linear in (self.front, self.control.first, self.control.last):
+            nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
+            nn.init.zeros_(linear.bias)
+
+    def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
+        """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
+
+        :raises ShapeError: other shapes, or values that are not finite.
+        """
+        for name, value in (("mean", mean), ("std", std)):
+            if value.shape != (FEATURES,) or not bool(torch.isfinite(value).all()):
+                raise ShapeError(f"{name} must be {FEATURES} finite values, got shape {tuple(value.shape)}")
+        with torch.no_grad():
+            self.mean.copy_(mean)
+            self.std.copy_(torch.where(std > 1e-6, std, torch.ones_like(std)))
+
+    def initial_state(self, batch: int) -> MotionState:
+        """The state before the first frame, for ``batch`` independent rows."""
+        taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
+        return MotionState(self.trunk.initial_state(batch), taps)
+
+    def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Embedded frames (B, L, D) of raw features (B, L, 231), and the frames the filter needs next."""
+        normal = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
+        raw: Tensor = self.front(normal)
+        count = self.cfg.taps
+        if taps is None:
+            taps = raw.new_zeros(raw.shape[0], count - 1, raw.shape[2])
+        joined = torch.cat((taps, raw), 1)
+        if raw.shape[1] == 1:
+            filtered = (joined * self.filters).sum(1, keepdim=True)
+        else:
+            filtered = torch.einsum("bldt,td->bld", joined.unfold(1, count, 1), self.filters)
+        return filtered, joined[:, raw.shape[1] :]
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: None = None,
+        *,
+        mode: ScalarMode = ...,
+        scalars: Tensor | None = ...,
+        predicted: Tensor | None = ...,
+        due: bool | None = ...,
+    ) -> MotionOutput: ...
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: MotionState,
+        *,
+        mode: ScalarMode = ...,
+        scalars: Tensor | None = ...,
+        predicted: Tensor | None = ...,
+        due: bool | None = ...,
+    ) -> tuple[MotionOutput, MotionState]: ...
+
+    def forward(
+        self,
+        x: Tensor,
+        state: MotionState | None = None,
+        *,
+        mode: ScalarMode = "external",
+        scalars: Tensor | None = None,
+        predicted: Tensor | None = None,
+        due: bool | None = None,
+    ) -> MotionOutput | tuple[MotionOutput, MotionState]:
+        """Run whole sequences from their start, or a chunk of any length that follows ``state``.
+
+        :param x: (B, L, 231) raw feature rows at 50 Hz.
+        :param state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
+            the rings of this state are written in place: go on with the state that comes back.
+        :param mode: which scalars steer the model: ``external`` those in the features, ``initial`` the
+            initial head's, ``refined_prev`` the refined head's of the step before.
+        :param scalars: (B, L, 7) scalars in place of those in the features.
+        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
+        :param due: whether a slow pool closes in this chunk, where the caller knows.
+        :raises ShapeError: x is not (B, L, 231) with L >= 1, or the state has another batch size.
+        """
+        if x.ndim != 3 or x.shape[2] != FEATURES or x.shape[1] < 1:
+            raise ShapeError(f"features must be (B, L, {FEATURES}) with L >= 1, got {tuple(x.shape)}")
+        if state is not None and state.taps.shape[0] != x.shape[0]:
+            raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
+        if mode not in ("external", "initial", "refined_prev"):
+            raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
+        embedded, taps = self.embed(x, None if state is None else state.taps)
+        embedded = self.dropout(embedded)
+        given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
+        trunk, after = self.trunk(
+            embedded,
+            given,
+            None if state is None else state.trunk,
+            mode=mode,
+            predicted=predicted,
+            due=due,
+        )
+        params, events = self.control(trunk.hidden, trunk.gate)
+        out = MotionOutput(
+            params, events, trunk.scalars, trunk.initial, trunk.gate, trunk.share, trunk.hidden
+        )
+        if state is None:
+            return out
+        return out, MotionState(after, taps)
+
+    def step(
+        self, x: Tensor, state: MotionState, *, mode: ScalarMode = "external", due: bool | None = None
+    ) -> tuple[MotionOutput, MotionState]:
+        """One frame (B, 231) or (B, 1, 231): ``forward`` with a state. Outputs keep their L axis (1)."""
+        return self.forward(x[:, None] if x.ndim == 2 else x, state, mode=mode, due=due)
+
+    def orthogonality(self) -> Orthogonality | None:
+        """The overlap of the bias heads' directions, ``None`` without a trajectory bias."""
+        return None if self.trunk.bias is None else self.trunk.bias.orthogonality()

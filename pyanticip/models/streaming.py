@@ -1,0 +1,83 @@
+"""Explicit streaming state: typed trees of tensors, batch first.
+
+Every streaming module has ``initial_state(batch)`` and one ``forward(x, state=None)`` for a whole sequence,
+a chunk and a single step. An initial state is all zeros, so that resetting a row means zeroing it.
+
+Where gradients are off, ``forward`` writes the rings of the state it is given in place and returns that state
+with its small tensors replaced: keep the returned state, and :meth:`State.clone` one that you want to go back
+to. With gradients on, nothing is written in place.
+"""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class State:
+    """Base of all states: a dataclass whose fields are tensors (batch first), states, or tuples of states."""
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor of the tree, in the order of the fields."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, State):
+                    yield from item.tensors()
+                else:
+                    yield item
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """A new tree with ``function`` applied to every tensor."""
+        new = copy.copy(self)
+        for field in dataclasses.fields(self):
+            value: Any = getattr(self, field.name)
+            if isinstance(value, tuple):
+                setattr(new, field.name, tuple(item.map(function) for item in value))
+            else:
+                setattr(new, field.name, value.map(function) if isinstance(value, State) else function(value))
+        return new
+
+    def clone(self) -> Self:
+        """A snapshot that shares no memory with this state."""
+        return self.map(torch.clone)
+
+    def detach(self) -> Self:
+        """The same values, cut off from the graph of gradients."""
+        return self.map(torch.detach)
+
+    @torch.no_grad()
+    def restore(self, snapshot: Self) -> None:
+        """Copy a snapshot's values into this state's own memory."""
+        for mine, theirs in zip(self.tensors(), snapshot.tensors(), strict=True):
+            if mine is not theirs:
+                mine.copy_(theirs)
+
+    @torch.no_grad()
+    def reset(self, rows: Tensor | None = None) -> None:
+        """Put rows back to the start of a stream, in place.
+
+        :param rows: (B,) bool, the rows to reset; ``None`` resets all of them.
+        """
+        for tensor in self.tensors():
+            if rows is None:
+                tensor.zero_()
+            else:
+                tensor[rows] = 0
+
+
+class Streaming(Protocol):
+    """What every streaming model of the family offers."""
+
+    def initial_state(self, batch: int) -> Any:
+        """The state before the first step, for ``batch`` independent rows."""
+        ...
+
+    def step(self, x: Tensor, state: Any) -> tuple[Any, Any]:
+        """One step: ``forward`` with a state."""
+        ...

@@ -1,0 +1,264 @@
+"""The dual-pathway trunk that every model of the family shares (Diomande 2026, Anticipatory Transformer).
+
+Embedded steps go in, hidden states and scalars come out. The fast pathway attends locally on every step; the
+slow pathway runs once every ``slow_stride`` steps over pooled steps and holds its result in between.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.models.attention import Band, Ring, TrajectoryAttention, make_band
+from pyanticip.models.bias import TrajectoryBias
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.gates import CommitmentGate, PathwayGate
+from pyanticip.models.heads import AnticipationHead
+from pyanticip.models.streaming import State
+
+ScalarMode = Literal["external", "initial", "refined_prev"]
+"""Which scalars steer bias and gates: the given ones, the initial head's, or the refined head's of the step
+before."""
+
+
+@dataclass
+class TrunkState(State):
+    """What the trunk remembers of each row.
+
+    ``frames`` (B,) int64 steps since the row's start, which also gives phase and number of pools; one ring
+    per block of either pathway; ``pool`` (B, D) the sum of the open pool's steps; ``held`` (B, D) the slow
+    pathway's last result; ``refined`` (B, 7) the refined scalars of the last step.
+    """
+
+    frames: Tensor
+    fast: tuple[Ring, ...]
+    slow: tuple[Ring, ...]
+    pool: Tensor
+    held: Tensor
+    refined: Tensor
+
+
+@dataclass(frozen=True)
+class TrunkOutput:
+    """``hidden`` (B, L, D) after the final norm, ``scalars`` and ``initial`` (B, L, 7) of the two heads,
+    ``gate`` (B, L) the commitment gate, ``share`` (B, L) of the fast pathway."""
+
+    hidden: Tensor
+    scalars: Tensor
+    initial: Tensor
+    gate: Tensor
+    share: Tensor
+
+
+class Block(nn.Module):
+    """Pre-norm attention and feed-forward: ``x += drop(attn(LN x)); x += FFN(LN x)``."""
+
+    def __init__(self, cfg: ModelConfig, past: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(cfg.d_model)
+        self.attention = TrajectoryAttention(cfg.d_model, cfg.heads, past)
+        self.norm2 = nn.LayerNorm(cfg.d_model)
+        self.up = nn.Linear(cfg.d_model, cfg.ff)
+        self.down = nn.Linear(cfg.ff, cfg.d_model)
+        self.dropout = nn.Dropout(cfg.dropout)
+
+    def forward(self, x: Tensor, band: Band, ring: Ring | None) -> tuple[Tensor, Ring | None]:
+        """One block over a chunk (B, L, D)."""
+        mixed, ring = self.attention(self.norm1(x), band, ring)
+        x = x + self.dropout(mixed)
+        x = x + self.dropout(self.down(F.gelu(self.up(self.norm2(x)))))
+        return x, ring
+
+
+class Trunk(nn.Module):
+    """Both pathways, the bias, the gates and the anticipation heads, up to the final norm."""
+
+    def __init__(self, cfg: ModelConfig) -> None:
+        super().__init__()
+        self.cfg = cfg
+        self.initial_head = AnticipationHead(cfg.d_model)
+        self.bias = TrajectoryBias(cfg.heads, cfg.dist_scale) if cfg.bias == "trajectory" else None
+        self.fast = nn.ModuleList(Block(cfg, cfg.fast_past) for _ in range(cfg.fast_layers))
+        self.slow = nn.ModuleList(Block(cfg, cfg.slow_past) for _ in range(cfg.slow_layers))
+        self.pathway = PathwayGate(cfg.d_model)
+        self.refined_head = AnticipationHead(cfg.d_model)
+        self.norm = nn.LayerNorm(cfg.d_model)
+        self.commitment = CommitmentGate(cfg.d_model, cfg.theta, cfg.max_buffer)
+        self.apply(init_weights)
+        self.commitment.reset_parameters()
+
+    def initial_state(self, batch: int) -> TrunkState:
+        """The state before the first step of ``batch`` rows: zeros."""
+        like = self.norm.weight
+        zeros = like.new_zeros
+        fast = tuple(_attention(block).initial_state(batch) for block in self.fast)
+        slow = tuple(_attention(block).initial_state(batch) for block in self.slow)
+        frames = torch.zeros(batch, dtype=torch.int64, device=like.device)
+        d = self.cfg.d_model
+        return TrunkState(frames, fast, slow, zeros(batch, d), zeros(batch, d), zeros(batch, 7))
+
+    def forward(
+        self,
+        x: Tensor,
+        given: Tensor | None = None,
+        state: TrunkState | None = None,
+        *,
+        mode: ScalarMode = "external",
+        predicted: Tensor | None = None,
+        due: bool | None = None,
+    ) -> tuple[TrunkOutput, TrunkState | None]:
+        """Run a sequence from its start (no state) or a chunk that follows one (with its state).
+
+        :param x: (B, L, D) embedded steps.
+        :param given: (B, L, 7) scalars in native units, needed by ``mode="external"``.
+        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones
+            (scheduled sampling).
+        :param due: whether a pool closes in this chunk in some row, where the caller knows; ``None`` finds
+            out.
+        """
+        if mode == "refined_prev" and x.shape[1] > 1:
+            return self._self_predicted(x, state)
+        initial: Tensor = self.initial_head(x)
+        active = self._active(initial, given, state, mode, predicted)
+        amplitude: Tensor | None = None if self.bias is None else self.bias(active)
+        fast, rings = self._fast(x, amplitude, state)
+        slow, memory = self._slow(x, amplitude, state, due)
+        mixed, share = self.pathway(active, x, fast, slow)
+        refined: Tensor = self.refined_head(mixed)
+        hidden: Tensor = self.norm(mixed)
+        gate: Tensor = self.commitment(hidden, refined[..., 0])
+        out = TrunkOutput(hidden, refined, initial, gate, share)
+        if state is None:
+            return out, None
+        pools, pool, held = memory
+        frames = state.frames + x.shape[1]
+        return out, TrunkState(frames, rings, pools, pool, held, refined[:, -1].clone())
+
+    def _active(
+        self,
+        initial: Tensor,
+        given: Tensor | None,
+        state: TrunkState | None,
+        mode: ScalarMode,
+        predicted: Tensor | None,
+    ) -> Tensor:
+        if mode == "refined_prev":
+            if state is None:
+                return initial
+            return torch.where((state.frames > 0)[:, None, None], state.refined[:, None], initial)
+        if mode == "initial" or given is None:
+            return initial
+        return given if predicted is None else torch.where(predicted[..., None], initial, given)
+
+    def _fast(
+        self, x: Tensor, amplitude: Tensor | None, state: TrunkState | None
+    ) -> tuple[Tensor, tuple[Ring, ...]]:
+        past = self.cfg.fast_past
+        band = make_band(
+            x.shape[1],
+            past,
+            amplitude=amplitude,
+            kernel=None if self.bias is None else self.bias.kernel(past),
+            count=None if state is None else state.frames,
+            device=x.device,
+            dtype=x.dtype,
+        )
+        return _run(self.fast, x, band, None if state is None else state.fast)
+
+    def _slow(
+        self, x: Tensor, amplitude: Tensor | None, state: TrunkState | None, due: bool | None
+    ) -> tuple[Tensor, tuple[tuple[Ring, ...], Tensor, Tensor]]:
+        """The slow pathway's result for every step (B, L, D), and what to remember: rings, pool, held."""
+        rows, length, width = x.shape
+        stride = self.cfg.slow_stride
+        steps = torch.arange(length, device=x.device)
+        rings: tuple[Ring, ...] = ()
+        if state is None:
+            phase = torch.zeros(rows, dtype=torch.int64, device=x.device)
+            most = length // stride
+            held, open_sum = x.new_zeros(rows, width), x.new_zeros(rows, width)
+        else:
+            phase = state.frames % stride
+            most = (stride - 1 + length) // stride
+            held, open_sum, rings = state.held, state.pool, state.slow
+            if due is None and not torch.compiler.is_compiling():
+                due = bool((phase + length >= stride).any())
+            most = most if due or due is None else 0
+        # Pool of each step, counted from the pool that is open when the chunk begins.
+        member = (phase[:, None] + steps) // stride  # (B, L)
+        closed = (phase + length) // stride  # (B,)
+        numbers = torch.arange(most + 1, device=x.device)
+        share = (member[:, None, :] == numbers[None, :, None]).to(x.dtype)  # (B, most + 1, L)
+        sums = share @ x
+        sums = torch.cat((sums[:, :1] + open_sum[:, None], sums[:, 1:]), 1)
+        rest = torch.gather(sums, 1, closed[:, None, None].expand(rows, 1, width))[:, 0]
+        if most:
+            pools = sums[:, :most] / stride
+            closing = ((numbers[:most] + 1) * stride - 1 - phase[:, None]).clamp(0, length - 1)
+            past = self.cfg.slow_past
+            band = make_band(
+                most,
+                past,
+                amplitude=None
+                if amplitude is None
+                else torch.gather(amplitude, 1, closing[..., None].expand(-1, -1, amplitude.shape[-1])),
+                kernel=None if self.bias is None else self.bias.kernel(past, stride),
+                count=None if state is None else state.frames // stride,
+                new=None if state is None else closed,
+                device=x.device,
+                dtype=x.dtype,
+            )
+            pools, rings = _run(self.slow, pools, band, rings or None)
+        else:
+            pools = x.new_zeros(rows, 0, width)
+        # A pool shows from its closing step on; before the first of the chunk, what was held.
+        shown = torch.cat((held[:, None], pools), 1)
+        index = (phase[:, None] + steps + 1) // stride
+        out = torch.gather(shown, 1, index[..., None].expand(rows, length, width))
+        return out, (rings, rest, out[:, -1])
+
+    def _self_predicted(self, x: Tensor, state: TrunkState | None) -> tuple[TrunkOutput, TrunkState | None]:
+        """The closed loop over a sequence: step by step, for each step needs the scalars of the one
+        before."""
+        running = self.initial_state(x.shape[0]) if state is None else state
+        steps: list[TrunkOutput] = []
+        for i in range(x.shape[1]):
+            out, after = self.forward(x[:, i : i + 1], None, running, mode="refined_prev")
+            assert after is not None
+            running = after
+            steps.append(out)
+        joined = (
+            torch.cat([getattr(s, name) for s in steps], 1)
+            for name in ("hidden", "scalars", "initial", "gate", "share")
+        )
+        return TrunkOutput(*joined), None if state is None else running
+
+
+def _run(
+    blocks: nn.ModuleList, x: Tensor, band: Band, rings: tuple[Ring, ...] | None
+) -> tuple[Tensor, tuple[Ring, ...]]:
+    """A pathway's blocks one after the other."""
+    after: list[Ring] = []
+    for i, block in enumerate(blocks):
+        x, ring = block(x, band, None if rings is None else rings[i])
+        if ring is not None:
+            after.append(ring)
+    return x, tuple(after)
+
+
+def _attention(block: nn.Module) -> TrajectoryAttention:
+    assert isinstance(block, Block)
+    return block.attention
+
+
+def init_weights(module: nn.Module) -> None:
+    """Linear and embedding weights N(0, .02), biases 0; layer norms (1, 0)."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, 0.0, 0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,157 @@
+"""A sequence, chunks of any length and single steps say the same; rows are independent; snapshots go back."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
+
+
+def frames(rows, length, seed=1, dtype=torch.float64):
+    return torch.randn(rows, length, 231, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def run_chunks(model, x, sizes, state=None, mode="external"):
+    state = model.initial_state(x.shape[0]) if state is None else state
+    outs, at = [], 0
+    for size in sizes:
+        out, state = model(x[:, at : at + size], state, mode=mode)
+        outs.append(out)
+        at += size
+    assert at == x.shape[1]
+    return {name: torch.cat([getattr(o, name) for o in outs], 1) for name in FIELDS}, state
+
+
+def assert_same(got, wanted, tolerance):
+    for name in FIELDS:
+        wanted_value = wanted[name] if isinstance(wanted, dict) else getattr(wanted, name)
+        torch.testing.assert_close(got[name], wanted_value, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("mode", ["external", "initial", "refined_prev"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"bias": "none"}, {"slow_stride": 1}, {"taps": 1}, {"window": 2, "pools": 1}],
+    ids=["default", "no-bias", "stride-1", "no-filter", "shortest-context"],
+)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@torch.no_grad()
+def test_steps_equal_the_sequence_across_wrap_around(build, changes, mode, dtype, tolerance):
+    model = build(dtype, **changes)
+    x = frames(2, 60, dtype=dtype)
+    whole = model(x, mode=mode)
+    stepped, _ = run_chunks(model, x, [1] * 60, mode=mode)
+    assert_same(stepped, whole, tolerance)
+
+
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8), stride=st.integers(1, 12))
+@settings(max_examples=40, deadline=None)
+def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride):
+    model = build(slow_stride=stride)
+    x = frames(2, sum(sizes))
+    with torch.no_grad():
+        chunked, _ = run_chunks(model, x, sizes)
+        assert_same(chunked, model(x), 1e-10)
+
+
+@given(
+    resets=st.lists(st.tuples(st.integers(0, 59), st.sets(st.integers(0, 2))), max_size=5),
+    chunk=st.integers(1, 7),
+)
+@settings(max_examples=30, deadline=None)
+def test_resetting_rows_starts_them_afresh_and_leaves_the_others(build, resets, chunk):
+    """Each row equals the concatenation of fresh runs between its resets, whatever the chunks."""
+    model = build()
+    x = frames(3, 60)
+    cuts = {row: {0, 60} | {at for at, rows in resets if row in rows} for row in range(3)}
+    state = model.initial_state(3)
+    outs, at = [], 0
+    with torch.no_grad():
+        while at < 60:
+            mask = torch.tensor([at in cuts[row] for row in range(3)])
+            state.reset(mask)
+            end = min([at + chunk, *(c for row in range(3) for c in cuts[row] if c > at)])
+            out, state = model(x[:, at:end], state)
+            outs.append(out)
+            at = end
+        got = {name: torch.cat([getattr(o, name) for o in outs], 1) for name in FIELDS}
+        for row in range(3):
+            edges = sorted(cuts[row])
+            for low, high in itertools.pairwise(edges):
+                fresh = model(x[row : row + 1, low:high])
+                assert_same({name: got[name][row : row + 1, low:high] for name in FIELDS}, fresh, 1e-10)
+
+
+@torch.no_grad()
+def test_snapshot_and_restore_replay_bit_for_bit(build):
+    model = build(torch.float32)
+    x = frames(2, 50, dtype=torch.float32)
+    _, state = run_chunks(model, x[:, :31], [31])
+    snapshot = state.clone()
+    first, after = run_chunks(model, x[:, 31:], [1] * 19, state)
+    after.restore(snapshot)
+    second, _ = run_chunks(model, x[:, 31:], [1] * 19, after)
+    for name in FIELDS:
+        assert torch.equal(first[name], second[name])
+
+
+@torch.no_grad()
+def test_rows_are_independent(build):
+    model = build()
+    x = frames(3, 40)
+    other = x.clone()
+    other[1] += 1.0
+    a, b = model(x), model(other)
+    for name in FIELDS:
+        one, two = getattr(a, name), getattr(b, name)
+        assert torch.equal(one[[0, 2]], two[[0, 2]])
+        assert name == "params" or not torch.equal(one[1], two[1])
+
+
+def test_gradients_flow_through_a_carried_state_and_leave_it_alone(build):
+    model = build()
+    x = frames(1, 40)
+    _, state = model(x[:, :20], model.initial_state(1))
+    before = [t.clone() for t in state.tensors()]
+    out, _ = model(x[:, 20:], state)
+    out.params.sum().backward()
+    assert all(torch.equal(a, b) for a, b in zip(before, state.tensors(), strict=True))
+    carried = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    whole = model(x)
+    whole.params[:, 20:].sum().backward()
+    for a, p in zip(carried, (p for p in model.parameters() if p.grad is not None), strict=True):
+        torch.testing.assert_close(a, p.grad, atol=1e-9, rtol=1e-7)
+
+
+@torch.no_grad()
+def test_context_is_finite_and_the_same_offline(build):
+    """What lies further back than every layer together reaches changes nothing; memory does not grow."""
+    model = build(slow_stride=3, pools=3, window=6, taps=4)
+    reach = 3 + max(2 * 3, 2 * 2 * 3 + 2 * 3)
+    x = frames(1, 80)
+    other = x.clone()
+    other[:, : 80 - reach - 3] = frames(1, 80 - reach - 3, seed=5)
+    assert torch.equal(model(x).hidden[:, -1], model(other).hidden[:, -1]) or torch.allclose(
+        model(x).hidden[:, -1], model(other).hidden[:, -1], atol=1e-13, rtol=0
+    )
+    state = model.initial_state(1)
+    shapes = [t.shape for t in state.tensors()]
+    for i in range(80):
+        _, state = model.step(x[:, i], state)
+    assert [t.shape for t in state.tensors()] == shapes
+
+
+@torch.no_grad()
+def test_state_keeps_its_memory_when_stepping(build):
+    model = build()
+    state = model.initial_state(2)
+    rings = [ring.k.data_ptr() for ring in (*state.trunk.fast, *state.trunk.slow)]
+    for i in range(20):
+        _, state = model.step(frames(2, 1, seed=i)[:, 0], state)
+    assert [ring.k.data_ptr() for ring in (*state.trunk.fast, *state.trunk.slow)] == rings
+    assert dataclasses.is_dataclass(state)

@@ -1,0 +1,187 @@
+"""Sizes, start values, and each part against its formula."""
+
+import math
+
+import pytest
+import torch
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.models.attention import TrajectoryAttention, make_band
+from pyanticip.models.bias import TrajectoryBias, orthogonality
+from pyanticip.models.gates import CommitmentGate
+from pyanticip.models.heads import AnticipationHead
+from pyanticip.models.trunk import Trunk
+
+
+@pytest.mark.parametrize(
+    ("sizes", "embedding", "total"),
+    [
+        (
+            {"d_model": 128, "heads": 4, "fast_layers": 2, "slow_layers": 2, "window": 32, "ff": 256},
+            128_000,
+            678_206,
+        ),
+        (
+            {"d_model": 512, "heads": 8, "fast_layers": 3, "slow_layers": 3, "window": 128, "ff": 2048},
+            16_384_000,
+            35_560_490,
+        ),
+    ],
+)
+def test_trunk_has_exactly_the_published_parameters(sizes, embedding, total):
+    trunk = Trunk(ModelConfig(slow_stride=1, **sizes))
+    assert sum(p.numel() for p in trunk.parameters()) + embedding == total
+
+
+def test_motion_model_size_is_within_its_budget():
+    count = sum(p.numel() for p in MotionTransformer().parameters())
+    assert 1_000_000 <= count <= 2_000_000
+
+
+def test_start_values():
+    torch.manual_seed(0)
+    trunk = Trunk(ModelConfig())
+    torch.testing.assert_close(torch.nn.functional.softplus(trunk.bias.raw_alpha), torch.ones(4))
+    assert not trunk.bias.beta.any()
+    assert trunk.commitment.combine.weight.tolist() == [[1.0, 4.0]]
+    assert trunk.commitment.combine.bias.item() == -2.5
+    assert abs(trunk.fast[0].up.weight.std().item() - 0.02) < 1e-3
+
+
+def test_bias_follows_its_formula():
+    torch.manual_seed(0)
+    bias = TrajectoryBias(4, 0.02).double()
+    torch.nn.init.normal_(bias.beta)
+    alpha = torch.nn.functional.softplus(bias.raw_alpha)
+    for stride in (1, 10):
+        kernel = bias.kernel(5, stride)
+        for h in range(4):
+            for distance in range(6):
+                wanted = math.exp(-alpha[h].item() * distance * stride * 0.02 + bias.beta[h].item())
+                assert abs(kernel[h, distance].item() - wanted) < 1e-12
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 9, 16])
+@torch.no_grad()
+def test_banded_attention_equals_plain_masked_attention(length):
+    torch.manual_seed(0)
+    past, heads = 4, 2
+    attention = TrajectoryAttention(8, heads, past).double()
+    x = torch.randn(3, length, 8, dtype=torch.float64)
+    amplitude = torch.randn(3, length, heads, dtype=torch.float64)
+    kernel = torch.rand(heads, past + 1, dtype=torch.float64)
+    band = make_band(
+        length, past, amplitude=amplitude, kernel=kernel, count=None, device=x.device, dtype=x.dtype
+    )
+    got, _ = attention(x, band, None)
+    q, k, v = (t.view(3, length, heads, 4).transpose(1, 2) for t in attention.qkv(x).chunk(3, -1))
+    i, j = torch.arange(length)[:, None], torch.arange(length)[None]
+    allowed = (j <= i) & (i - j <= past)
+    full = amplitude.transpose(1, 2)[..., None] * kernel[:, (i - j).clamp(0, past)]
+    scores = q @ k.transpose(-1, -2) / math.sqrt(4) + full.masked_fill(~allowed, -math.inf)
+    wanted = attention.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(3, length, 8))
+    torch.testing.assert_close(got, wanted, atol=1e-12, rtol=0)
+
+
+@torch.no_grad()
+def test_slow_pathway_holds_between_pools_and_is_zero_before_the_first(build):
+    model = build(slow_stride=4)
+    trunk = model.trunk
+    x = torch.randn(1, 14, 16, dtype=torch.float64)
+    slow, _ = trunk._slow(x, None, None, None)
+    assert not slow[:, :3].any()
+    for start in (3, 7):
+        assert slow[:, start].any()
+        assert torch.equal(slow[:, start : start + 4], slow[:, start : start + 1].expand(-1, 4, -1))
+    assert not torch.equal(slow[:, 6], slow[:, 7])
+
+
+@torch.no_grad()
+def test_anticipation_head_uses_native_ranges():
+    head = AnticipationHead(16)
+    torch.nn.init.normal_(head.last.weight, 0, 50)
+    out = head(torch.randn(500, 16))
+    others = out[:, [0, 1, 3, 4, 5, 6]]
+    assert others.min() >= 0
+    assert others.max() <= 1
+    assert out[:, 2].min() < -1.9
+    assert out[:, 2].max() > 1.9
+    z = head.last(torch.nn.functional.gelu(head.first(head.norm(torch.ones(1, 16)))))
+    torch.testing.assert_close(head(torch.ones(1, 16))[:, 2], 2 * torch.tanh(z[:, 2]))
+
+
+def test_commitment_gate_waits_less_and_less():
+    gate = CommitmentGate(8)
+    thresholds = gate.threshold(torch.arange(6))
+    torch.testing.assert_close(thresholds, torch.tensor([0.80, 0.72, 0.64, 0.56, 0.48, 0.40]))
+    state = gate.initial_state(3)
+    emitted = []
+    for _ in range(7):
+        emit, state = gate.decide(torch.tensor([0.81, 0.60, 0.1]), state)
+        emitted.append(emit.tolist())
+    rows = list(zip(*emitted, strict=True))
+    assert rows[0] == (True,) * 7
+    assert rows[1] == (False, False, False, True, False, False, False)
+    assert rows[2] == (False,) * 5 + (True, False)
+
+
+def test_hazards_fall_back_to_the_base_rate_where_the_gate_is_shut():
+    model = MotionTransformer()
+    hidden = torch.randn(2, 3, 128)
+    _, logits = model.control(hidden, torch.zeros(2, 3))
+    torch.testing.assert_close(torch.sigmoid(logits), torch.full((2, 3, 2, 25), 0.01))
+
+
+def test_orthogonality_reports_floor_and_excess():
+    few = orthogonality(torch.eye(7)[:4])
+    assert few.penalty.item() == 0.0
+    assert few.excess.item() == 0.0
+    same = orthogonality(torch.ones(3, 7))
+    assert abs(same.penalty.item() - 6.0) < 1e-5
+    eight = orthogonality(torch.randn(8, 7))
+    assert abs(eight.floor - (64 / 7 - 8)) < 1e-12
+    assert eight.excess.item() >= -1e-5
+
+
+def test_scalars_never_enter_the_embedding():
+    model = MotionTransformer().eval()
+    x = torch.randn(1, 30, 231)
+    other = x.clone()
+    other[..., 220:227] = torch.rand(1, 30, 7)
+    with torch.no_grad():
+        a, b = model(x), model(other)
+        assert torch.equal(a.initial, b.initial)
+        assert not torch.equal(a.share, b.share)
+        assert torch.equal(model(x, mode="initial").hidden, model(other, mode="initial").hidden)
+        half = torch.zeros(1, 30, dtype=torch.bool)
+        assert torch.equal(model(x, predicted=half).hidden, a.hidden)
+        assert torch.equal(model(x, predicted=~half).hidden, model(x, mode="initial").hidden)
+
+
+def test_self_predicted_loop_does_not_drift(build):
+    """Long after the window has filled, feeding the refined scalars back stays bounded and finite."""
+    model = build(torch.float32)
+    state = model.initial_state(1)
+    still = torch.zeros(1, 231)
+    seen = []
+    with torch.no_grad():
+        for _ in range(5000):
+            out, state = model.step(still, state, mode="refined_prev")
+            seen.append(out.scalars[0, 0])
+    seen = torch.stack(seen)
+    assert torch.isfinite(seen).all()
+    assert (seen[-300:] - seen[-600:-300]).abs().max() < 1e-3
+
+
+def test_bad_input_is_one_clear_line(build):
+    model = build(torch.float32)
+    for x in (torch.zeros(1, 231), torch.zeros(1, 3, 230), torch.zeros(1, 0, 231)):
+        with pytest.raises(ShapeError, match=r"\(B, L, 231\)"):
+            model(x)
+    with pytest.raises(ShapeError, match="2 rows"):
+        model(torch.zeros(1, 1, 231), model.initial_state(2))
+    with pytest.raises(OptionError, match="refined_prev"):
+        model(torch.zeros(1, 1, 231), mode="refined")
+    with pytest.raises(ShapeError, match="231 finite"):
+        model.set_normalisation(torch.zeros(231), torch.full((231,), float("nan")))
