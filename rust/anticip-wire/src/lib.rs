@@ -1,7 +1,7 @@
 //! Datagrams of motion-capture systems, decoded and encoded; pure functions of bytes that never panic.
 //!
-//! Three protocols come in: Sony mocopi ([`mocopi`]), VMC over OSC (vmc) and this project's own msgpack
-//! datagrams (native). Each becomes the same two values: [`SkeletonUpdate`] and [`PoseUpdate`], already
+//! Three protocols come in: Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]) and this project's own msgpack
+//! datagrams ([`native`]). Each becomes the same two values: [`SkeletonUpdate`] and [`PoseUpdate`], already
 //! in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z`
 //! (Hamilton), every rotation local to its parent.
 //!
@@ -13,7 +13,11 @@
 mod bytes;
 mod error;
 pub mod mocopi;
+mod msgpack;
+pub mod native;
+mod osc;
 mod pose;
+pub mod vmc;
 
 pub use error::WireError;
 pub use pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate};

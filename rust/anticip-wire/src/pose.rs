@@ -28,7 +28,7 @@ pub struct PoseUpdate {
     pub seq: Option<u32>,
     /// The source's own clock in seconds; its zero is the source's affair.
     pub time: Option<f64>,
-    /// Where the root joint is, in metres; none where this frame did not say.
+    /// Where the root joint is, in metres; none where that is not known.
     pub root: Option<[f32; 3]>,
     /// The joints.
     pub joints: Vec<Joint>,

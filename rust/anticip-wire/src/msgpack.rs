@@ -1,0 +1,208 @@
+//! Reading msgpack without copying, with every length checked and nesting bounded.
+
+use rmp::Marker;
+
+use crate::WireError;
+use crate::bytes::array;
+
+/// Arrays and maps nest at most this deep in what is skipped.
+const MAX_DEPTH: usize = 16;
+
+/// One value; of arrays and maps only the head, their items follow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    Nil,
+    Bool,
+    Uint(u64),
+    Int(i64),
+    Float(f64),
+    Str(&'a [u8]),
+    Bin(&'a [u8]),
+    Ext,
+    Array(usize),
+    Map(usize),
+}
+
+/// A place in a datagram.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(data: &'a [u8]) -> Self {
+        Self { data, at: 0 }
+    }
+
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn seek(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], WireError> {
+        let left = self.data.get(self.at..).unwrap_or_default();
+        let Some(bytes) = left.get(..count) else {
+            return Err(WireError::Truncated {
+                what: "a value",
+                at: self.at,
+                needed: count,
+                left: left.len(),
+            });
+        };
+        self.at += count;
+        Ok(bytes)
+    }
+
+    fn raw<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        Ok(array(self.take(N)?, 0).unwrap_or([0; N]))
+    }
+
+    fn len8(&mut self) -> Result<usize, WireError> {
+        Ok(self.raw::<1>()?[0].into())
+    }
+
+    fn len16(&mut self) -> Result<usize, WireError> {
+        Ok(u16::from_be_bytes(self.raw()?).into())
+    }
+
+    fn len32(&mut self) -> Result<usize, WireError> {
+        Ok(u32::from_be_bytes(self.raw()?) as usize)
+    }
+
+    fn ext(&mut self, length: usize) -> Result<Value<'a>, WireError> {
+        self.take(length.saturating_add(1))?;
+        Ok(Value::Ext)
+    }
+
+    /// The value here; of arrays and maps only the head.
+    pub(crate) fn value(&mut self) -> Result<Value<'a>, WireError> {
+        let [marker] = self.raw()?;
+        let uint = |bytes: u64| Ok(Value::Uint(bytes));
+        let int = |v: i64| Ok(u64::try_from(v).map_or(Value::Int(v), Value::Uint));
+        match Marker::from_u8(marker) {
+            Marker::Null => Ok(Value::Nil),
+            Marker::True | Marker::False => Ok(Value::Bool),
+            Marker::FixPos(v) => uint(v.into()),
+            Marker::FixNeg(v) => int(v.into()),
+            Marker::U8 => uint(self.raw::<1>()?[0].into()),
+            Marker::U16 => uint(u16::from_be_bytes(self.raw()?).into()),
+            Marker::U32 => uint(u32::from_be_bytes(self.raw()?).into()),
+            Marker::U64 => uint(u64::from_be_bytes(self.raw()?)),
+            Marker::I8 => int(i8::from_be_bytes(self.raw()?).into()),
+            Marker::I16 => int(i16::from_be_bytes(self.raw()?).into()),
+            Marker::I32 => int(i32::from_be_bytes(self.raw()?).into()),
+            Marker::I64 => int(i64::from_be_bytes(self.raw()?)),
+            Marker::F32 => Ok(Value::Float(f32::from_be_bytes(self.raw()?).into())),
+            Marker::F64 => Ok(Value::Float(f64::from_be_bytes(self.raw()?))),
+            Marker::FixStr(length) => Ok(Value::Str(self.take(length.into())?)),
+            Marker::Str8 => self.len8().and_then(|n| self.take(n)).map(Value::Str),
+            Marker::Str16 => self.len16().and_then(|n| self.take(n)).map(Value::Str),
+            Marker::Str32 => self.len32().and_then(|n| self.take(n)).map(Value::Str),
+            Marker::Bin8 => self.len8().and_then(|n| self.take(n)).map(Value::Bin),
+            Marker::Bin16 => self.len16().and_then(|n| self.take(n)).map(Value::Bin),
+            Marker::Bin32 => self.len32().and_then(|n| self.take(n)).map(Value::Bin),
+            Marker::FixArray(length) => Ok(Value::Array(length.into())),
+            Marker::Array16 => self.len16().map(Value::Array),
+            Marker::Array32 => self.len32().map(Value::Array),
+            Marker::FixMap(length) => Ok(Value::Map(length.into())),
+            Marker::Map16 => self.len16().map(Value::Map),
+            Marker::Map32 => self.len32().map(Value::Map),
+            Marker::FixExt1 => self.ext(1),
+            Marker::FixExt2 => self.ext(2),
+            Marker::FixExt4 => self.ext(4),
+            Marker::FixExt8 => self.ext(8),
+            Marker::FixExt16 => self.ext(16),
+            Marker::Ext8 => self.len8().and_then(|n| self.ext(n)),
+            Marker::Ext16 => self.len16().and_then(|n| self.ext(n)),
+            Marker::Ext32 => self.len32().and_then(|n| self.ext(n)),
+            Marker::Reserved => Err(WireError::Malformed {
+                reason: "0xc1 is no msgpack",
+                at: self.at - 1,
+            }),
+        }
+    }
+
+    /// Passes over the value here with all it holds.
+    pub(crate) fn skip(&mut self) -> Result<(), WireError> {
+        // How many values are still to come at each level; every one takes at least a byte, so a head that
+        // promises more than the datagram holds ends at its end.
+        let mut left = [0usize; MAX_DEPTH];
+        let mut depth = 0;
+        left[0] = 1;
+        loop {
+            if left[depth] == 0 {
+                if depth == 0 {
+                    return Ok(());
+                }
+                depth -= 1;
+                continue;
+            }
+            left[depth] -= 1;
+            let at = self.at;
+            let inside = match self.value()? {
+                Value::Array(items) => items,
+                Value::Map(entries) => entries.saturating_mul(2),
+                _ => continue,
+            };
+            depth += 1;
+            *left.get_mut(depth).ok_or(WireError::Malformed {
+                reason: "nested deeper than 15",
+                at,
+            })? = inside;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_told_apart_by_sign_alone() {
+        for (bytes, value) in [
+            (&[0x05][..], Value::Uint(5)),
+            (&[0xff], Value::Int(-1)),
+            (&[0xd0, 5], Value::Uint(5)),
+            (&[0xd1, 0xff, 0xfe], Value::Int(-2)),
+            (
+                &[0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+                Value::Uint(u64::MAX),
+            ),
+        ] {
+            assert_eq!(Reader::new(bytes).value(), Ok(value));
+        }
+    }
+
+    #[test]
+    fn skipping_passes_over_everything_and_no_further() {
+        // {"a": [1, {nil: bin(2)}], 2.5: ext(4)} then 7.
+        let bytes = b"\x82\xa1a\x92\x01\x81\xc0\xc4\x02zz\xcb\x40\x04\0\0\0\0\0\0\xd6\x01abcd\x07";
+        let mut reader = Reader::new(bytes);
+        reader.skip().unwrap();
+        assert_eq!(reader.value(), Ok(Value::Uint(7)));
+        for end in 0..bytes.len() - 1 {
+            assert!(matches!(
+                Reader::new(&bytes[..end]).skip(),
+                Err(WireError::Truncated { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn promises_of_billions_of_items_and_deep_nests_end_soon() {
+        assert!(Reader::new(&[0xdd, 0xff, 0xff, 0xff, 0xff, 0x01]).skip().is_err());
+        assert!(Reader::new(&[0xdf, 0xff, 0xff, 0xff, 0xff]).skip().is_err());
+        assert!(matches!(
+            Reader::new(&[0x91; 100]).skip(),
+            Err(WireError::Malformed { .. })
+        ));
+        assert!(matches!(
+            Reader::new(&[0xc1]).skip(),
+            Err(WireError::Malformed { .. })
+        ));
+    }
+}

@@ -1,0 +1,192 @@
+//! Open Sound Control 1.0, borrowed: where messages lie in a datagram and what their arguments are.
+//!
+//! `rosc` builds a `String` and a `Vec` for every message and recurses as deep as the datagram nests; this
+//! walk allocates nothing, stops at a depth, and lets one bad message be dropped instead of the datagram.
+//! The tests hold it against `rosc`.
+
+use crate::WireError;
+
+/// Bundles nest at most this deep.
+const MAX_DEPTH: usize = 8;
+
+const BUNDLE: &[u8] = b"#bundle\0";
+
+/// A message whose address and type tags are well formed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Message<'a> {
+    /// Address, without the padding.
+    pub(crate) address: &'a [u8],
+    /// Type tags, without the comma; empty where the sender left them out.
+    pub(crate) tags: &'a [u8],
+    /// The arguments' bytes.
+    pub(crate) arguments: &'a [u8],
+}
+
+/// Whether a datagram is a bundle.
+pub(crate) fn is_bundle(datagram: &[u8]) -> bool {
+    datagram.starts_with(BUNDLE)
+}
+
+/// The string `data` begins with and what follows its padding.
+#[inline]
+pub(crate) fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = data.iter().position(|byte| *byte == 0)?;
+    let after = data.get((end & !3) + 4..)?;
+    Some((&data[..end], after))
+}
+
+/// The message in `data`, if it is one.
+#[inline]
+pub(crate) fn message(data: &[u8]) -> Option<Message<'_>> {
+    if data.first() != Some(&b'/') {
+        return None;
+    }
+    let (address, rest) = string(data)?;
+    if rest.is_empty() {
+        return Some(Message {
+            address,
+            tags: &[],
+            arguments: &[],
+        });
+    }
+    let (tags, arguments) = string(rest)?;
+    Some(Message {
+        address,
+        tags: tags.strip_prefix(b",")?,
+        arguments,
+    })
+}
+
+/// Checks the sizes of a bundle's elements, all the way down, before anything in it is believed.
+pub(crate) fn check(datagram: &[u8]) -> Result<(), WireError> {
+    if is_bundle(datagram) {
+        bundle(datagram, 0, 0)
+    } else {
+        Ok(())
+    }
+}
+
+fn bundle(data: &[u8], base: usize, depth: usize) -> Result<(), WireError> {
+    if depth >= MAX_DEPTH {
+        return Err(WireError::Malformed {
+            reason: "bundles nested deeper than 8",
+            at: base,
+        });
+    }
+    // In an inner bundle the size of the element was wrong, in the outermost one the datagram was cut.
+    let short = |what, at: usize, needed, left| {
+        if depth == 0 {
+            WireError::Truncated {
+                what,
+                at,
+                needed,
+                left,
+            }
+        } else {
+            WireError::Malformed {
+                reason: "an element reaches beyond its bundle",
+                at,
+            }
+        }
+    };
+    let Some(mut rest) = data.get(16..) else {
+        return Err(short("a bundle's time tag", base, 16, data.len()));
+    };
+    let mut at = base + 16;
+    while !rest.is_empty() {
+        let Some((size, after)) = rest.split_first_chunk::<4>() else {
+            return Err(short("an element's size", at, 4, rest.len()));
+        };
+        let size = u32::from_be_bytes(*size) as usize;
+        let Some((element, after)) = after.split_at_checked(size) else {
+            return Err(short("an element", at, size.saturating_add(4), rest.len()));
+        };
+        if is_bundle(element) {
+            bundle(element, at + 4, depth + 1)?;
+        }
+        at += 4 + size;
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Calls `visit` for every message of a checked datagram, in order; with none for an element that is no
+/// message.
+pub(crate) fn walk<'a>(data: &'a [u8], visit: &mut impl FnMut(Option<Message<'a>>)) {
+    if !is_bundle(data) {
+        return visit(message(data));
+    }
+    let mut rest = data.get(16..).unwrap_or_default();
+    while let Some((size, after)) = rest.split_first_chunk::<4>() {
+        let Some((element, after)) = after.split_at_checked(u32::from_be_bytes(*size) as usize) else {
+            return;
+        };
+        walk(element, visit);
+        rest = after;
+    }
+}
+
+/// Appends a string with its padding.
+pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+    let padding = 4 - text.len() % 4;
+    out.extend_from_slice(&[0; 4][..padding]);
+}
+
+/// Begins a bundle to be acted upon immediately.
+pub(crate) fn put_bundle(out: &mut Vec<u8>) {
+    out.extend_from_slice(BUNDLE);
+    out.extend_from_slice(&1u64.to_be_bytes());
+}
+
+/// Appends one element, written by `write`, with its size before it.
+pub(crate) fn put_element(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out);
+    let size = (out.len() - at - 4) as u32;
+    out[at..at + 4].copy_from_slice(&size.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_end_at_their_padding() {
+        assert_eq!(string(b"abc\0rest"), Some((&b"abc"[..], &b"rest"[..])));
+        assert_eq!(string(b"abcd\0\0\0\0r"), Some((&b"abcd"[..], &b"r"[..])));
+        assert_eq!(string(b"\0\0\0\0"), Some((&b""[..], &b""[..])));
+        assert_eq!(string(b"abcd"), None);
+        assert_eq!(string(b"ab\0"), None);
+    }
+
+    #[test]
+    fn messages_may_lack_type_tags_but_not_the_comma() {
+        let bare = message(b"/a\0\0").unwrap();
+        assert_eq!(
+            (bare.address, bare.tags, bare.arguments),
+            (&b"/a"[..], &b""[..], &b""[..])
+        );
+        assert!(message(b"/a\0\0i\0\0\0\0\0\0\x01").is_none());
+        assert!(message(b"a\0\0\0").is_none());
+        assert!(message(b"").is_none());
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let mut data = b"/a\0\0,\0\0\0".to_vec();
+        for depth in 1..=MAX_DEPTH + 1 {
+            let mut outer = Vec::new();
+            put_bundle(&mut outer);
+            put_element(&mut outer, |out| out.extend_from_slice(&data));
+            data = outer;
+            assert_eq!(check(&data).is_ok(), depth <= MAX_DEPTH, "{depth}");
+            if depth <= MAX_DEPTH {
+                let mut messages = 0;
+                walk(&data, &mut |message| messages += usize::from(message.is_some()));
+                assert_eq!(messages, 1);
+            }
+        }
+    }
+}

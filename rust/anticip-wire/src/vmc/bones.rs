@@ -1,0 +1,146 @@
+/// Number of humanoid bones.
+pub const BONES: usize = 55;
+
+/// Names of the bones by id, in the order of Unity's `HumanBodyBones`, which is the order senders use.
+pub const BONE_NAMES: [&str; BONES] = [
+    "Hips",
+    "LeftUpperLeg",
+    "RightUpperLeg",
+    "LeftLowerLeg",
+    "RightLowerLeg",
+    "LeftFoot",
+    "RightFoot",
+    "Spine",
+    "Chest",
+    "Neck",
+    "Head",
+    "LeftShoulder",
+    "RightShoulder",
+    "LeftUpperArm",
+    "RightUpperArm",
+    "LeftLowerArm",
+    "RightLowerArm",
+    "LeftHand",
+    "RightHand",
+    "LeftToes",
+    "RightToes",
+    "LeftEye",
+    "RightEye",
+    "Jaw",
+    "LeftThumbProximal",
+    "LeftThumbIntermediate",
+    "LeftThumbDistal",
+    "LeftIndexProximal",
+    "LeftIndexIntermediate",
+    "LeftIndexDistal",
+    "LeftMiddleProximal",
+    "LeftMiddleIntermediate",
+    "LeftMiddleDistal",
+    "LeftRingProximal",
+    "LeftRingIntermediate",
+    "LeftRingDistal",
+    "LeftLittleProximal",
+    "LeftLittleIntermediate",
+    "LeftLittleDistal",
+    "RightThumbProximal",
+    "RightThumbIntermediate",
+    "RightThumbDistal",
+    "RightIndexProximal",
+    "RightIndexIntermediate",
+    "RightIndexDistal",
+    "RightMiddleProximal",
+    "RightMiddleIntermediate",
+    "RightMiddleDistal",
+    "RightRingProximal",
+    "RightRingIntermediate",
+    "RightRingDistal",
+    "RightLittleProximal",
+    "RightLittleIntermediate",
+    "RightLittleDistal",
+    "UpperChest",
+];
+
+/// Parents of the bones by id. A bone the model lacks counts as identity at no distance, so its children
+/// hang on the next bone above.
+pub const BONE_PARENTS: [i32; BONES] = [
+    -1, 0, 0, 1, 2, 3, 4, 0, 7, 54, 9, 54, 54, 11, 12, 13, 14, 15, 16, 5, 6, 10, 10, 10, 17, 24, 25, 17, 27,
+    28, 17, 30, 31, 17, 33, 34, 17, 36, 37, 18, 39, 40, 18, 42, 43, 18, 45, 46, 18, 48, 49, 18, 51, 52, 8,
+];
+
+/// The bones' ids in alphabetical order of their names.
+const SORTED: [u8; BONES] = sorted();
+
+const fn less(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() {
+        if a[i] != b[i] {
+            return a[i] < b[i];
+        }
+        i += 1;
+    }
+    a.len() < b.len()
+}
+
+const fn sorted() -> [u8; BONES] {
+    let mut ids = [0; BONES];
+    let mut i = 0;
+    while i < BONES {
+        // Insertion sort: const functions know no other.
+        let mut j = i;
+        while j > 0
+            && less(
+                BONE_NAMES[i].as_bytes(),
+                BONE_NAMES[ids[j - 1] as usize].as_bytes(),
+            )
+        {
+            ids[j] = ids[j - 1];
+            j -= 1;
+        }
+        ids[j] = i as u8;
+        i += 1;
+    }
+    ids
+}
+
+/// The id of the bone called `name`; `guess` is tried first.
+#[inline]
+pub(super) fn find(name: &[u8], guess: usize) -> Option<usize> {
+    if BONE_NAMES.get(guess).is_some_and(|bone| bone.as_bytes() == name) {
+        return Some(guess);
+    }
+    let at = SORTED
+        .binary_search_by(|id| BONE_NAMES[usize::from(*id)].as_bytes().cmp(name))
+        .ok()?;
+    Some(usize::from(SORTED[at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bone_is_found_with_any_guess_and_nothing_else() {
+        for (id, name) in BONE_NAMES.iter().enumerate() {
+            for guess in [0, id, 54, 55] {
+                assert_eq!(find(name.as_bytes(), guess), Some(id));
+            }
+        }
+        for stranger in ["LastBone", "", "hips", "Hips ", "UpperChestt"] {
+            assert_eq!(find(stranger.as_bytes(), 0), None);
+        }
+    }
+
+    #[test]
+    fn the_bones_are_one_tree() {
+        assert!(crate::pose::is_forest(&BONE_PARENTS));
+        assert_eq!(BONE_PARENTS.iter().filter(|parent| **parent == -1).count(), 1);
+        for (id, parent) in BONE_PARENTS.iter().enumerate().skip(1) {
+            let (name, above) = (BONE_NAMES[id], BONE_NAMES[*parent as usize]);
+            let side = |name: &str| (name.starts_with("Left"), name.starts_with("Right"));
+            assert!(
+                side(above) == (false, false) || side(above) == side(name),
+                "{name} on {above}"
+            );
+        }
+    }
+}

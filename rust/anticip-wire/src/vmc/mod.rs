@@ -1,0 +1,304 @@
+//! The VMC protocol: humanoid bones over OSC, UDP port 39539.
+//!
+//! Read are `/VMC/Ext/Bone/Pos ,sfffffff` and `/VMC/Ext/Root/Pos ,sfffffff` (name, position, quaternion
+//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's seconds). Other addresses and further
+//! arguments are ignored; a message of these with too few or wrongly typed arguments is dropped and counted.
+//!
+//! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The
+//! root's transform is composed into the hips.
+//!
+//! VMC marks no frames. [`VmcAssembler`] makes them: the bones of a bundle are one frame; unbundled, a frame
+//! ends at a bone that it already has or at `/VMC/Ext/T`. A second `T` or a repeated bone ends a frame inside
+//! a bundle too, so that several frames may share one. Bones that a frame lacks keep their last pose and are
+//! listed with `fresh` false; bones never seen are not listed.
+
+mod bones;
+mod encode;
+
+pub use bones::{BONE_NAMES, BONE_PARENTS, BONES};
+pub use encode::{encode_bones, encode_frame};
+
+use crate::WireError;
+use crate::osc;
+use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
+
+const BONE: &[u8] = b"/VMC/Ext/Bone/Pos";
+const ROOT: &[u8] = b"/VMC/Ext/Root/Pos";
+const TIME: &[u8] = b"/VMC/Ext/T";
+
+#[derive(Clone, Copy, Debug)]
+struct Transform {
+    rotation: [f32; 4],
+    position: [f32; 3],
+}
+
+const IDENTITY: Transform = Transform {
+    rotation: [1.0, 0.0, 0.0, 0.0],
+    position: [0.0; 3],
+};
+
+impl Transform {
+    /// Whether this is no rotation, so that composing it would only cost bits.
+    fn turns(&self) -> bool {
+        self.rotation[1..] != [0.0; 3]
+    }
+
+    /// `self` after `inner`: where the child is in the space that `self` is in.
+    fn then(&self, inner: &Self) -> Self {
+        let [x, y, z] = inner.position;
+        if !self.turns() {
+            let [rx, ry, rz] = self.position;
+            return Self {
+                rotation: inner.rotation,
+                position: [rx + x, ry + y, rz + z],
+            };
+        }
+        let q = self.rotation.map(f64::from);
+        let scale = 1.0 / q.iter().map(|v| v * v).sum::<f64>();
+        let moved = product(
+            product(q, [0.0, x.into(), y.into(), z.into()]),
+            [q[0], -q[1], -q[2], -q[3]],
+        );
+        let turned = product(q, inner.rotation.map(f64::from)).map(|v| (v * scale.sqrt()) as f32);
+        let mut position = self.position;
+        for (out, v) in position.iter_mut().zip(&moved[1..]) {
+            *out = (f64::from(*out) + v * scale) as f32;
+        }
+        Self {
+            rotation: turned,
+            position,
+        }
+    }
+}
+
+/// Hamilton product of two quaternions.
+fn product([aw, ax, ay, az]: [f64; 4], [bw, bx, by, bz]: [f64; 4]) -> [f64; 4] {
+    [
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    ]
+}
+
+/// Makes frames of datagrams; see the module's documentation. Allocates only until it has seen its busiest
+/// datagram.
+#[derive(Clone, Debug)]
+pub struct VmcAssembler {
+    pose: [Transform; BONES],
+    root: Transform,
+    /// Bit per bone: ever received.
+    seen: u64,
+    /// Bit per bone: received in the frame being assembled.
+    fresh: u64,
+    /// The sender's clock for the frame being assembled.
+    time: Option<f64>,
+    /// The bone expected next: senders keep their order.
+    guess: usize,
+    unusable: u32,
+    dropped: u64,
+    poses: Vec<PoseUpdate>,
+    ready: usize,
+}
+
+impl Default for VmcAssembler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl VmcAssembler {
+    /// One that has seen nothing.
+    pub fn new() -> Self {
+        Self {
+            pose: [IDENTITY; BONES],
+            root: IDENTITY,
+            seen: 0,
+            fresh: 0,
+            time: None,
+            guess: 0,
+            unusable: 0,
+            dropped: 0,
+            poses: Vec::new(),
+            ready: 0,
+        }
+    }
+
+    /// Forgets the held pose and the frame being assembled.
+    pub fn reset(&mut self) {
+        let poses = std::mem::take(&mut self.poses);
+        *self = Self {
+            poses,
+            dropped: self.dropped,
+            ..Self::new()
+        };
+    }
+
+    /// Messages of a known address that were dropped since the start: too few or wrongly typed arguments, an
+    /// unknown bone (`LastBone` is none), or no OSC at all.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The frames completed by the last [`feed`](Self::feed), oldest first.
+    pub fn poses(&self) -> &[PoseUpdate] {
+        &self.poses[..self.ready]
+    }
+
+    /// Takes one datagram in and returns the frames it completes, oldest first: one for a bundle with bones,
+    /// usually none or one for a single message.
+    ///
+    /// # Errors
+    /// [`WireError::Alien`] if it is no OSC, [`WireError::Truncated`] or [`WireError::Malformed`] if a
+    /// bundle's sizes do not fit; then nothing of the datagram was used.
+    pub fn feed(&mut self, datagram: &[u8]) -> Result<&[PoseUpdate], WireError> {
+        self.ready = 0;
+        let bundled = osc::is_bundle(datagram);
+        if !bundled && osc::message(datagram).is_none() {
+            return Err(match datagram.first() {
+                Some(b'/') => WireError::Truncated {
+                    what: "an OSC message",
+                    at: 0,
+                    needed: datagram.len() + 1,
+                    left: datagram.len(),
+                },
+                _ => WireError::Alien { expected: "VMC" },
+            });
+        }
+        osc::check(datagram)?;
+        if bundled {
+            // What came unbundled before is a frame of its own.
+            self.flush();
+        }
+        osc::walk(datagram, &mut |message| match message {
+            Some(message) => self.apply(&message, bundled),
+            None => self.dropped += 1,
+        });
+        if bundled {
+            self.flush();
+        }
+        Ok(self.poses())
+    }
+
+    /// The skeleton as far as it has been seen: the offsets are the bones' last local positions, the rest is
+    /// VRM's T-pose, all rotations identity.
+    pub fn skeleton(&self) -> SkeletonUpdate {
+        SkeletonUpdate {
+            names: BONE_NAMES.iter().map(|name| (*name).to_owned()).collect(),
+            parents: BONE_PARENTS.to_vec(),
+            offsets: self.pose.iter().map(|bone| bone.position).collect(),
+            rest: vec![IDENTITY.rotation; BONES],
+            rate: None,
+        }
+    }
+
+    fn apply(&mut self, message: &osc::Message<'_>, bundled: bool) {
+        match message.address {
+            BONE => {
+                let Some((name, transform)) = transform(message) else {
+                    self.dropped += 1;
+                    return;
+                };
+                match bones::find(name, self.guess) {
+                    Some(id) => self.bone(id, transform),
+                    None if name == b"LastBone" => {}
+                    None => self.dropped += 1,
+                }
+            }
+            ROOT => match transform(message) {
+                Some((_, Some(transform))) => self.root = transform,
+                _ => self.dropped += 1,
+            },
+            TIME => match message.arguments.first_chunk::<4>() {
+                Some(raw) if message.tags.first() == Some(&b'f') && f32::from_be_bytes(*raw).is_finite() => {
+                    self.tick(f32::from_be_bytes(*raw).into(), bundled);
+                }
+                _ => self.dropped += 1,
+            },
+            _ => {}
+        }
+    }
+
+    fn bone(&mut self, id: usize, transform: Option<Transform>) {
+        let bit = 1 << id;
+        self.guess = id + 1;
+        let Some(transform) = transform else {
+            self.unusable += 1;
+            return;
+        };
+        if self.fresh & bit != 0 {
+            self.flush();
+        }
+        self.pose[id] = transform;
+        self.seen |= bit;
+        self.fresh |= bit;
+    }
+
+    /// The sender's clock. Some send it before the bones, some after them: a frame takes the first it gets.
+    fn tick(&mut self, seconds: f64, bundled: bool) {
+        if self.fresh == 0 {
+            self.time = Some(seconds);
+        } else if self.time.is_some() {
+            self.flush();
+            self.time = Some(seconds);
+        } else {
+            self.time = Some(seconds);
+            if !bundled {
+                self.flush();
+            }
+        }
+    }
+
+    /// Completes the frame being assembled, if it has any bone.
+    fn flush(&mut self) {
+        if self.fresh == 0 {
+            return;
+        }
+        if self.poses.len() == self.ready {
+            self.poses.push(PoseUpdate::default());
+        }
+        let out = &mut self.poses[self.ready];
+        self.ready += 1;
+        out.clear();
+        out.time = self.time.take();
+        out.unusable = std::mem::take(&mut self.unusable);
+        for (id, bone) in self.pose.iter().enumerate() {
+            let bit = 1 << id;
+            if self.seen & bit == 0 {
+                continue;
+            }
+            let Transform { rotation, position } = if id == 0 { self.root.then(bone) } else { *bone };
+            if id == 0 {
+                out.root = Some(position);
+            }
+            out.joints.push(Joint {
+                id: id as u16,
+                rotation,
+                position,
+                fresh: self.fresh & bit != 0,
+            });
+        }
+        self.fresh = 0;
+    }
+}
+
+/// The name and transform of a `,sfffffff...` message, right-handed; no transform where the numbers are none.
+#[inline]
+fn transform<'a>(message: &osc::Message<'a>) -> Option<(&'a [u8], Option<Transform>)> {
+    if !message.tags.starts_with(b"sfffffff") {
+        return None;
+    }
+    let (name, rest) = osc::string(message.arguments)?;
+    let raw = rest.first_chunk::<28>()?;
+    let mut v = [0.0; 7];
+    for (value, bytes) in v.iter_mut().zip(raw.as_chunks::<4>().0) {
+        *value = f32::from_be_bytes(*bytes);
+    }
+    let [px, py, pz, qx, qy, qz, qw] = v;
+    let transform = Transform {
+        rotation: [-qw, qx, qy, -qz],
+        position: [px, py, -pz],
+    };
+    let usable = is_rotation(&transform.rotation) && is_position(&transform.position);
+    Some((name, usable.then_some(transform)))
+}
