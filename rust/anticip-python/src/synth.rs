@@ -1,8 +1,128 @@
 //! Bindings of `anticip-synth`.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anticip_synth::{CEILING, SynthError, Voice};
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::errors::{Kind, raise};
+
+/// Longest block of one call, in stereo samples (ten minutes at 192 kHz).
+const LONGEST: usize = 600 * 192_000;
+
+fn refuse(error: SynthError) -> PyErr {
+    let kind = match error {
+        SynthError::Block(_) => Kind::Shape,
+        SynthError::SampleRate(_)
+        | SynthError::Parameter(_)
+        | SynthError::Event(_)
+        | SynthError::Seconds(_)
+        | SynthError::QueueFull(_) => Kind::Value,
+    };
+    raise(kind, &error.to_string())
+}
+
+/// The built-in voice: sound parameters in, stereo samples out.
+///
+/// The lock is held without the GIL and only for the length of one call, so a thread that sets a parameter while
+/// another renders waits for the end of that block.
+#[pyclass(name = "Voice", module = "pyanticip._core", frozen)]
+struct PyVoice {
+    voice: Mutex<Voice>,
+}
+
+impl PyVoice {
+    fn lock(&self) -> MutexGuard<'_, Voice> {
+        self.voice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyVoice {
+    #[new]
+    #[pyo3(signature = (sample_rate=48_000.0, *, seed=0))]
+    fn new(sample_rate: f64, seed: u64) -> PyResult<Self> {
+        let voice = Voice::with_seed(sample_rate, seed).map_err(refuse)?;
+        let voice = Mutex::new(voice);
+        Ok(Self { voice })
+    }
+
+    fn set(&self, index: usize, value: f32) -> PyResult<()> {
+        self.lock().set(index, value).map_err(refuse)
+    }
+
+    fn params(&self, values: PyReadonlyArray1<'_, f32>) -> PyResult<()> {
+        let values = values.as_array();
+        if values.len() != 8 {
+            let message = format!("params: expected 8 values, got {}", values.len());
+            return Err(raise(Kind::Shape, &message));
+        }
+        self.lock().params(&core::array::from_fn(|i| values[i]));
+        Ok(())
+    }
+
+    #[pyo3(signature = (index, strength, seconds=0.0))]
+    fn event(&self, index: usize, strength: f32, seconds: f64) -> PyResult<()> {
+        self.lock().event(index, strength, seconds).map_err(refuse)
+    }
+
+    fn gain(&self, value: f32) {
+        self.lock().gain(value);
+    }
+
+    fn fade(&self, value: f32, seconds: f64) -> PyResult<()> {
+        self.lock().fade(value, seconds).map_err(refuse)
+    }
+
+    fn render<'py>(
+        &self,
+        py: Python<'py>,
+        samples: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        if samples > LONGEST {
+            let message = format!("samples: expected at most {LONGEST}, got {samples}");
+            return Err(raise(Kind::Value, &message));
+        }
+        let block = py
+            .detach(|| {
+                let mut block = vec![0.0; 2 * samples];
+                self.lock().render(&mut block).map(|()| block)
+            })
+            .map_err(refuse)?;
+        let array = Array2::from_shape_vec((samples, 2), block)
+            .map_err(|err| raise(Kind::Shape, &err.to_string()))?;
+        Ok(array.into_pyarray(py))
+    }
+
+    fn reset(&self) {
+        self.lock().reset();
+    }
+
+    #[getter]
+    fn latency(&self) -> usize {
+        self.lock().latency()
+    }
+
+    #[getter]
+    fn sample_rate(&self) -> f64 {
+        self.lock().sample_rate()
+    }
+
+    #[getter]
+    fn position(&self) -> u64 {
+        self.lock().position()
+    }
+
+    #[getter]
+    fn ignored(&self) -> u64 {
+        self.lock().ignored()
+    }
+}
+
 /// Adds this module's classes and functions to `pyanticip._core`.
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("VOICE_CEILING", CEILING)?;
+    m.add_class::<PyVoice>()
 }

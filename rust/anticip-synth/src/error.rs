@@ -1,0 +1,24 @@
+//! What can be wrong with a call.
+
+/// Everything a caller can get wrong.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum SynthError {
+    /// The sample rate is not one the voice runs at.
+    #[error("sample rate: expected 8000 to 192000 Hz, got {0}")]
+    SampleRate(f64),
+    /// No parameter has this index.
+    #[error("parameter index: expected 0 to 7, got {0}")]
+    Parameter(usize),
+    /// No event has this index.
+    #[error("event index: expected 0 (onset) or 1 (phrase), got {0}")]
+    Event(usize),
+    /// Interleaved stereo needs an even number of samples.
+    #[error("stereo block: expected an even number of samples, got {0}")]
+    Block(usize),
+    /// Time ahead of an event or length of a fade.
+    #[error("seconds: expected 0 to 60, got {0}")]
+    Seconds(f64),
+    /// Too many events wait for their time.
+    #[error("event queue: {0} events are waiting already, this one was dropped")]
+    QueueFull(usize),
+}

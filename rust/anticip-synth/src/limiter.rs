@@ -1,0 +1,146 @@
+//! Look-ahead limiter whose ceiling is a theorem, not a hope.
+//!
+//! fundsp's limiter follows the peak with three one-pole filters, so a sudden peak passes above its threshold. Here
+//! the gain is the mean of `length` past values, each of which is at most what the sample leaving the delay line
+//! needs; the mean therefore is, too. The running sum is kept in integers, so it never drifts.
+
+/// -1 dBFS: no sample is ever larger.
+pub const CEILING: f32 = 0.891_250_9;
+
+/// Look-ahead, seconds.
+const LOOKAHEAD: f64 = 0.002;
+/// Time constant of the return to unity, seconds.
+const RELEASE: f64 = 0.120;
+/// Unity gain as an integer.
+const ONE: u32 = 1 << 24;
+
+/// Stereo limiter; both channels share one gain.
+#[derive(Clone)]
+pub(crate) struct Limiter {
+    delay: Vec<[f32; 2]>,
+    /// Gains of the last `length` samples, summed exactly in `sum`.
+    gains: Vec<u32>,
+    sum: u64,
+    /// Increasing run of (sample count, required gain): its head is the minimum over the window.
+    queue: Vec<(u64, f32)>,
+    head: usize,
+    queued: usize,
+    position: usize,
+    count: u64,
+    gain: f32,
+    release: f32,
+}
+
+impl Limiter {
+    pub(crate) fn new(sample_rate: f64) -> Self {
+        let length = ((LOOKAHEAD * sample_rate).round() as usize).max(2);
+        let mut limiter = Self {
+            delay: vec![[0.0; 2]; length],
+            gains: vec![ONE; length],
+            sum: 0,
+            queue: vec![(0, 1.0); length],
+            head: 0,
+            queued: 0,
+            position: 0,
+            count: 0,
+            gain: 1.0,
+            release: (1.0 - (-1.0 / (RELEASE * sample_rate)).exp()) as f32,
+        };
+        limiter.reset();
+        limiter
+    }
+
+    /// Samples by which the output lags the input.
+    pub(crate) fn latency(&self) -> usize {
+        self.delay.len() - 1
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.delay.fill([0.0; 2]);
+        self.gains.fill(ONE);
+        self.sum = u64::from(ONE) * self.gains.len() as u64;
+        self.head = 0;
+        self.queued = 0;
+        self.position = 0;
+        self.count = 0;
+        self.gain = 1.0;
+    }
+
+    /// Keeps the running minimum of the required gain over the last `length` samples.
+    #[inline]
+    fn window_minimum(&mut self, required: f32) -> f32 {
+        let length = self.delay.len();
+        let wrap = |i: usize| if i >= length { i - length } else { i };
+        if self.queued > 0 && self.queue[self.head].0 + length as u64 <= self.count {
+            self.head = wrap(self.head + 1);
+            self.queued -= 1;
+        }
+        while self.queued > 0 && self.queue[wrap(self.head + self.queued - 1)].1 >= required {
+            self.queued -= 1;
+        }
+        self.queue[wrap(self.head + self.queued)] = (self.count, required);
+        self.queued += 1;
+        self.queue[self.head].1
+    }
+
+    #[inline]
+    pub(crate) fn tick(&mut self, input: [f32; 2]) -> [f32; 2] {
+        let peak = input[0].abs().max(input[1].abs());
+        let required = if peak > CEILING { CEILING / peak } else { 1.0 };
+        let held = self.window_minimum(required);
+        let risen = self.gain + (1.0 - self.gain) * self.release;
+        self.gain = held.min(risen);
+        let gain = (self.gain * ONE as f32) as u32; // rounds down
+        let length = self.delay.len();
+        self.sum = self.sum + u64::from(gain) - u64::from(self.gains[self.position]);
+        self.gains[self.position] = gain;
+        self.delay[self.position] = input;
+        self.position += 1;
+        if self.position == length {
+            self.position = 0;
+        }
+        self.count += 1;
+        let oldest = self.delay[self.position];
+        let mean = (self.sum as f64 / (u64::from(ONE) * length as u64) as f64) as f32;
+        // The clamp only takes the last rounding of the product.
+        oldest.map(|x| (x * mean).clamp(-CEILING, CEILING))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The product before the final clamp must already obey the ceiling.
+    #[test]
+    fn the_gain_alone_keeps_the_ceiling() {
+        let mut limiter = Limiter::new(48_000.0);
+        let mut state = 1_u64;
+        for n in 0..200_000_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let noise = (state >> 40) as f32 / (1 << 23) as f32 - 1.0;
+            let x = noise * if n % 997 < 20 { 50.0 } else { 0.5 };
+            let oldest = limiter.delay[(limiter.position + 1) % limiter.delay.len()];
+            limiter.tick([x, -0.5 * x]);
+            let mean = limiter.sum as f64 / (f64::from(ONE) * limiter.delay.len() as f64);
+            assert!(f64::from(oldest[0].abs()) * mean <= f64::from(CEILING) * (1.0 + 1e-6));
+        }
+        assert_eq!(
+            limiter.sum,
+            limiter.gains.iter().map(|&g| u64::from(g)).sum::<u64>()
+        );
+    }
+
+    #[test]
+    fn quiet_sound_passes_unchanged_after_the_latency() {
+        let mut limiter = Limiter::new(48_000.0);
+        let latency = limiter.latency();
+        for n in 0..1000_usize {
+            let x = (n as f32 * 0.1).sin() * 0.5;
+            let y = limiter.tick([x, x])[0];
+            if n >= latency {
+                assert_eq!(y, ((n - latency) as f32 * 0.1).sin() * 0.5);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The pad: three voices of two detuned saws over a sine, roughened and filtered.
+
+use fundsp::Frame;
+use fundsp::audionode::AudioNode;
+use fundsp::buffer::BufferVec;
+use fundsp::oscillator::{PolySaw, Sine};
+use fundsp::svf::{LowpassMode, Svf, SvfParams};
+
+use crate::control::{FRAME, Line};
+use crate::params::frequency;
+
+const VOICES: usize = 3;
+/// Detuning of the two saws of a voice: 5 cents either way, a beat about every second.
+const DETUNE: [f32; 2] = [0.997_116, 1.002_892];
+/// Level of each voice: the root is the strongest.
+const LEVELS: [f32; VOICES] = [0.16, 0.115, 0.085];
+/// Level of the sine an octave below the root.
+const SUB: f32 = 0.20;
+/// Beating of full roughness, Hz: in the range where the ear hears it as harshness (Plomp & Levelt 1965).
+const BEATING: f32 = 47.0;
+/// Modulator of the frequency modulation over the root: inharmonic.
+const FM_RATIO: f32 = core::f32::consts::SQRT_2;
+/// Samples between two computations of the filter's coefficients.
+const FILTER_STEP: usize = 8;
+
+/// Controls of the pad over one frame.
+pub(crate) struct PadControls {
+    /// Scale step of the root.
+    pub(crate) degree: Line,
+    /// Scale steps of the three voices above the root.
+    pub(crate) chord: [Line; VOICES],
+    pub(crate) roughness: Line,
+    /// Cut-off of the low-pass in octaves above its lowest.
+    pub(crate) octaves: Line,
+}
+
+#[derive(Clone)]
+pub(crate) struct Pad {
+    saws: [[PolySaw<f32>; 2]; VOICES],
+    sub: Sine<f32>,
+    modulator: Sine<f32>,
+    beating: Sine<f32>,
+    filters: [Svf<f32, LowpassMode<f32>>; 2],
+    input: BufferVec,
+    output: BufferVec,
+    highest: f32,
+}
+
+/// Smooth saturation, slope 1 at 0 and at most 1 beyond: the Pade approximant of tanh, exact to 2 % up to 3.
+#[inline]
+fn saturate(x: f32) -> f32 {
+    let x = x.clamp(-3.0, 3.0);
+    let s = x * x;
+    x * (27.0 + s) / (27.0 + 9.0 * s)
+}
+
+impl Pad {
+    pub(crate) fn new(sample_rate: f64) -> Self {
+        let saw = |phase: f32| {
+            let mut node = PolySaw::with_phase(phase);
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        let sine = || {
+            let mut node = Sine::with_phase(0.0);
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        let filter = || {
+            let mut node = Svf::new(
+                LowpassMode::new(),
+                &SvfParams {
+                    sample_rate: sample_rate as f32,
+                    cutoff: 1_000.0,
+                    q: 0.8,
+                    gain: 1.0,
+                },
+            );
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        Self {
+            saws: core::array::from_fn(|v| {
+                core::array::from_fn(|k| saw((0.13 + 0.31 * v as f32 + 0.47 * k as f32) % 1.0))
+            }),
+            sub: sine(),
+            modulator: sine(),
+            beating: sine(),
+            filters: [filter(), filter()],
+            input: BufferVec::new(3),
+            output: BufferVec::new(3),
+            highest: 0.42 * sample_rate as f32,
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        for saw in self.saws.iter_mut().flatten() {
+            saw.reset();
+        }
+        self.sub.reset();
+        self.modulator.reset();
+        self.beating.reset();
+        for filter in &mut self.filters {
+            filter.reset();
+        }
+    }
+
+    /// Writes a frame of the pad, stereo.
+    pub(crate) fn render(&mut self, controls: &PadControls, output: &mut [[f32; 2]; FRAME]) {
+        let root = controls.degree.map(frequency);
+        let pitches: [Line; VOICES] = core::array::from_fn(|v| {
+            Line {
+                from: controls.degree.from + controls.chord[v].from,
+                to: controls.degree.to + controls.chord[v].to,
+            }
+            .map(frequency)
+        });
+        self.sines(root);
+        let slow = self.output.buffer_mut();
+        let (sub, modulator, beating) = (slow.channel_f32(0), slow.channel_f32(1), slow.channel_f32(2));
+        // Cut-off follows the note by half, so that high notes are not swallowed.
+        let lowest = root.map(|f| 180.0 * (f / 110.0).sqrt());
+        let mut cutoff = 0.0;
+        for i in 0..FRAME {
+            let rough = controls.roughness.at(i);
+            let bend = 1.0 + 0.35 * rough * rough * modulator[i];
+            let mut sides = [SUB * sub[i]; 2];
+            for (v, saws) in self.saws.iter_mut().enumerate() {
+                let f = pitches[v].at(i) * bend;
+                for (k, saw) in saws.iter_mut().enumerate() {
+                    let x = LEVELS[v] * saw.filter_mono(f * DETUNE[k]);
+                    sides[k] += 0.75 * x;
+                    sides[1 - k] += 0.25 * x;
+                }
+            }
+            // Drive raises the level of the quiet; divided out so that roughness is not loudness.
+            let drive = 1.0 + 7.0 * rough;
+            let level = 1.0 / (0.3 * drive + 0.7);
+            let beat = 1.0 - 0.45 * rough * (1.0 + beating[i]);
+            if i % FILTER_STEP == 0 {
+                cutoff = (lowest.at(i) * controls.octaves.at(i).exp2()).min(self.highest);
+            }
+            for k in 0..2 {
+                let x = saturate(sides[k] * drive) * level * beat;
+                output[i][k] = self.filters[k].tick(&Frame::from([x, cutoff, 0.8]))[0];
+            }
+        }
+    }
+
+    /// The three sines of a frame: sub-octave, modulator, beating.
+    fn sines(&mut self, root: Line) {
+        let mut input = self.input.buffer_mut();
+        for i in 0..FRAME {
+            let f = root.at(i);
+            input.set_f32(0, i, 0.5 * f);
+            input.set_f32(1, i, FM_RATIO * f);
+            input.set_f32(2, i, BEATING);
+        }
+        let input = self.input.buffer_ref();
+        let mut output = self.output.buffer_mut();
+        let nodes = [&mut self.sub, &mut self.modulator, &mut self.beating];
+        for (channel, node) in nodes.into_iter().enumerate() {
+            node.process(FRAME, &input.subset(channel, 1), &mut output.subset(channel, 1));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Reverberation: a sixteen-line feedback delay network (Jot & Chaigne 1991) with diffused input.
+//!
+//! Built from fundsp's delays, nested all-passes, one-pole low-passes and its Hadamard matrix. fundsp's own reverbs are
+//! not used as they are: their feedback node writes the processor's floating-point mode for the whole thread (which
+//! is the caller's), the all-pass loop forgets part of its state on reset, and neither lets the decay time move.
+
+use fundsp::audionode::{AudioNode, FrameUnop};
+use fundsp::delay::{AllNest, Delay};
+use fundsp::feedback::FrameHadamard;
+use fundsp::filter::Lowpole;
+use fundsp::numeric_array::typenum::{U1, U16};
+use fundsp::{DEFAULT_SR, Frame};
+
+use crate::control::{FRAME, Line};
+
+const LINES: usize = 16;
+/// Mutually prime lengths at 44.1 kHz: 23 to 68 ms.
+const LENGTHS: [f64; LINES] = [
+    1013.0, 1117.0, 1213.0, 1307.0, 1423.0, 1511.0, 1619.0, 1733.0, 1847.0, 1951.0, 2069.0, 2203.0, 2339.0,
+    2503.0, 2699.0, 2999.0,
+];
+const DIFFUSION: [[f64; 3]; 2] = [[142.0, 379.0, 277.0], [107.0, 419.0, 331.0]];
+/// Loss of highs on every turn, Hz.
+const DAMPING: f32 = 5_200.0;
+/// Reverberation time to -60 dB at space 0 and space 1, seconds.
+const SHORTEST: f32 = 0.5;
+const LONGEST: f32 = 6.0;
+/// A constant far below audibility (-400 dB) keeps the tail out of denormal numbers.
+const BIAS: f32 = 1e-20;
+
+type Diffuser = AllNest<U1, Delay>;
+
+#[derive(Clone)]
+pub(crate) struct Room {
+    diffusers: [[Diffuser; 3]; 2],
+    lines: [Delay; LINES],
+    damping: [Lowpole<f32, U1>; LINES],
+    feedback: Frame<f32, U16>,
+    gains: [f32; LINES],
+}
+
+impl Room {
+    pub(crate) fn new(sample_rate: f64) -> Self {
+        let diffuser = |length: f64| {
+            let mut node = Diffuser::new(0.6, Delay::new(length / DEFAULT_SR));
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        let mut room = Self {
+            diffusers: DIFFUSION.map(|channel| channel.map(diffuser)),
+            lines: LENGTHS.map(|length| {
+                let mut node = Delay::new(length / DEFAULT_SR);
+                node.set_sample_rate(sample_rate);
+                node
+            }),
+            damping: core::array::from_fn(|_| {
+                let mut node = Lowpole::new(DAMPING.min(0.4 * sample_rate as f32));
+                node.set_sample_rate(sample_rate);
+                node
+            }),
+            feedback: Frame::default(),
+            gains: [0.0; LINES],
+        };
+        room.gains = Self::targets(0.0);
+        room
+    }
+
+    pub(crate) fn reset(&mut self, space: f32) {
+        for node in self.diffusers.iter_mut().flatten() {
+            node.reset();
+        }
+        for node in &mut self.lines {
+            node.reset();
+        }
+        for node in &mut self.damping {
+            node.reset();
+        }
+        self.feedback = Frame::default();
+        self.gains = Self::targets(space);
+    }
+
+    /// Gain of each line that gives the reverberation time of `space`.
+    fn targets(space: f32) -> [f32; LINES] {
+        let time = SHORTEST * (LONGEST / SHORTEST).powf(space);
+        LENGTHS.map(|length| {
+            let turn = (length / DEFAULT_SR) as f32;
+            (-3.0 * core::f32::consts::LN_10 * turn / time).exp()
+        })
+    }
+
+    /// Adds nothing to the input: `output` receives the reverberation only.
+    pub(crate) fn render(&mut self, input: &[[f32; 2]; FRAME], output: &mut [[f32; 2]; FRAME], space: Line) {
+        let targets = Self::targets(space.to);
+        let mut steps = [0.0; LINES];
+        for i in 0..LINES {
+            steps[i] = (targets[i] - self.gains[i]) / FRAME as f32;
+        }
+        let matrix = FrameHadamard::<U16>::new();
+        for (x, y) in input.iter().zip(output.iter_mut()) {
+            let mut feed = [0.0; 2];
+            for (channel, diffusers) in self.diffusers.iter_mut().enumerate() {
+                feed[channel] = diffusers
+                    .iter_mut()
+                    .fold(x[channel] + BIAS, |v, node| node.filter_mono(v));
+            }
+            let mut turned = Frame::<f32, U16>::default();
+            let mut sums = [0.0; 2];
+            for i in 0..LINES {
+                let delayed = self.lines[i].filter_mono(feed[i & 1] + self.feedback[i]);
+                let damped = self.damping[i].filter_mono(delayed);
+                self.gains[i] += steps[i];
+                turned[i] = damped * self.gains[i];
+                // Alternating signs decorrelate the lines within a channel.
+                sums[i & 1] += if i & 2 == 0 { damped } else { -damped };
+            }
+            self.feedback = matrix.frame(&turned);
+            *y = sums.map(|s| s * 0.25);
+        }
+        self.gains = targets;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decay(space: f32) -> f64 {
+        let mut room = Room::new(48_000.0);
+        room.reset(space);
+        let mut energies = Vec::new();
+        let mut input = [[0.0; 2]; FRAME];
+        input[0] = [1.0, 1.0];
+        let mut output = [[0.0; 2]; FRAME];
+        for _ in 0..3000 {
+            room.render(&input, &mut output, Line::flat(space));
+            energies.push(
+                output
+                    .iter()
+                    .map(|y| f64::from(y[0] * y[0] + y[1] * y[1]))
+                    .sum::<f64>(),
+            );
+            input = [[0.0; 2]; FRAME];
+        }
+        // Schroeder's backward integration, -5 to -25 dB, extrapolated to -60.
+        let total: f64 = energies.iter().sum();
+        let mut rest = total;
+        let (mut at5, mut at25) = (0, 0);
+        for (i, e) in energies.iter().enumerate() {
+            rest -= e;
+            let db = 10.0 * (rest.max(1e-30) / total).log10();
+            if db > -5.0 {
+                at5 = i;
+            }
+            if db > -25.0 {
+                at25 = i;
+            }
+        }
+        (at25 - at5) as f64 * FRAME as f64 / 48_000.0 * 3.0
+    }
+
+    #[test]
+    fn space_lengthens_the_tail() {
+        let (short, middle, long) = (decay(0.0), decay(0.5), decay(1.0));
+        assert!(short < 0.8, "{short}");
+        assert!(middle > 1.3 * short && middle < long, "{short} {middle} {long}");
+        assert!(long > 1.8, "{long}");
+    }
+
+    #[test]
+    fn the_tail_dies_without_denormals() {
+        let mut room = Room::new(48_000.0);
+        let mut input = [[1.0; 2]; FRAME];
+        let mut output = [[0.0; 2]; FRAME];
+        for _ in 0..20_000 {
+            room.render(&input, &mut output, Line::flat(0.0));
+            input = [[0.0; 2]; FRAME];
+        }
+        assert!(output.iter().flatten().all(|y| y.abs() < 1e-15));
+        assert!(room.feedback.iter().all(|v| v.is_normal()));
+    }
+}
