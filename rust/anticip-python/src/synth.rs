@@ -76,11 +76,7 @@ impl PyVoice {
         self.lock().fade(value, seconds).map_err(refuse)
     }
 
-    fn render<'py>(
-        &self,
-        py: Python<'py>,
-        samples: usize,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    fn render<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
         if samples > LONGEST {
             let message = format!("samples: expected at most {LONGEST}, got {samples}");
             return Err(raise(Kind::Value, &message));
