@@ -5,16 +5,16 @@ import numpy.typing as npt
 
 __version__: str
 
-# --- the built-in voice -------------------------------------------------------------------------------------------
+# --- the built-in voice ---
 
 VOICE_CEILING: float
 """Largest magnitude of a sample the voice gives: -1 dBFS."""
 
 class Voice:
-    """The built-in voice: eight parameters (0..1, order of `controls.PARAMETERS`) and two events in, stereo out.
+    """The built-in voice: eight parameters (0..1, as ordered in `controls`) and two events in, stereo out.
 
-    How the samples are cut into blocks does not change them. Values are clamped to 0..1; what is no number is ignored
-    and counted. Every error is an `OptionError` or a `ShapeError`.
+    How the samples are cut into blocks does not change them. Values are clamped to 0..1; what is no number
+    is ignored and counted. Every error is an `OptionError` or a `ShapeError`.
     """
 
     def __new__(cls, sample_rate: float = 48_000.0, *, seed: int = 0) -> Voice: ...
@@ -25,7 +25,7 @@ class Voice:
         """Sets all eight parameters, shape (8,)."""
 
     def event(self, index: int, strength: float, seconds: float = 0.0) -> None:
-        """Strikes event 0 (onset) or 1 (phrase), strength 0..1, `seconds` (0..60) ahead of the next sample."""
+        """Strikes event 0 (onset) or 1 (phrase), strength 0..1, `seconds` (0..60) ahead of now."""
 
     def gain(self, value: float) -> None:
         """Moves the master gain to `value`, 0..1, within 30 ms."""
