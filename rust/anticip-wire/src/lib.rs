@@ -8,6 +8,8 @@
 //! A datagram is untrusted. Every parser checks each declared length against what is really there, bounds
 //! its recursion, keeps no reference to the input and answers with a value or one [`WireError`]. After the
 //! first frame no parser allocates: callers hand in the value to overwrite.
+//!
+//! [`recording`] is the framing of recorded shows: magic, version, and records with a checksum each.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -17,6 +19,7 @@ mod msgpack;
 pub mod native;
 mod osc;
 mod pose;
+pub mod recording;
 pub mod vmc;
 
 pub use error::WireError;

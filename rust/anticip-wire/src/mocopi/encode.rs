@@ -1,0 +1,116 @@
+use super::{FORMAT, Sender};
+use crate::WireError;
+use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest};
+
+/// Begins a field and returns where its length stands.
+fn open(out: &mut Vec<u8>, name: &[u8; 4]) -> usize {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(name);
+    at
+}
+
+/// Ends the field begun at `at`.
+fn close(out: &mut [u8], at: usize) {
+    // A datagram of 256 bones is far below 4 GiB.
+    let length = (out.len() - at - 8) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, name: &[u8; 4], value: &[u8]) {
+    let at = open(out, name);
+    out.extend_from_slice(value);
+    close(out, at);
+}
+
+fn put_sender(out: &mut Vec<u8>, sender: &Sender) {
+    let head = open(out, b"head");
+    put(out, b"ftyp", FORMAT);
+    put(out, b"vrsn", &[sender.version]);
+    close(out, head);
+    let sndf = open(out, b"sndf");
+    put(out, b"ipad", &sender.address.to_le_bytes());
+    put(out, b"rcvp", &sender.port.to_le_bytes());
+    close(out, sndf);
+}
+
+fn put_transform(out: &mut Vec<u8>, [w, x, y, z]: [f32; 4], [px, py, pz]: [f32; 3]) {
+    let at = open(out, b"tran");
+    for value in [x, y, z, w, px, py, pz] {
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+    close(out, at);
+}
+
+/// Appends a skeleton datagram to `out`.
+///
+/// # Errors
+/// [`WireError::Unencodable`] if the lists differ in length, are empty or longer than [`MAX_JOINTS`], or the
+/// parents are no tree.
+pub fn encode_skeleton(
+    sender: &Sender,
+    skeleton: &SkeletonUpdate,
+    out: &mut Vec<u8>,
+) -> Result<(), WireError> {
+    let joints = skeleton.len();
+    if joints == 0 || joints > MAX_JOINTS || skeleton.offsets.len() != joints || skeleton.rest.len() != joints
+    {
+        return Err(WireError::Unencodable {
+            reason: "a skeleton needs 1 to 256 parents, offsets and rests",
+        });
+    }
+    if !is_forest(&skeleton.parents) {
+        return Err(WireError::Unencodable {
+            reason: "the skeleton's parents are no tree",
+        });
+    }
+    put_sender(out, sender);
+    let skdf = open(out, b"skdf");
+    let bons = open(out, b"bons");
+    for (id, parent) in skeleton.parents.iter().enumerate() {
+        let bone = open(out, b"bndt");
+        put(out, b"bnid", &(id as u16).to_le_bytes());
+        put(out, b"pbid", &(*parent as i16).to_le_bytes());
+        put_transform(out, skeleton.rest[id], skeleton.offsets[id]);
+        close(out, bone);
+    }
+    close(out, bons);
+    close(out, skdf);
+    Ok(())
+}
+
+/// Appends a frame datagram to `out`: the pose's `seq` (0 where there is none) and joints, with `time_bits`
+/// and `unix_time` as given (older apps send no `uttm`).
+///
+/// # Errors
+/// [`WireError::Unencodable`] if the pose has no joint or more than [`MAX_JOINTS`].
+pub fn encode_frame(
+    sender: &Sender,
+    pose: &PoseUpdate,
+    time_bits: u32,
+    unix_time: Option<f64>,
+    out: &mut Vec<u8>,
+) -> Result<(), WireError> {
+    if pose.joints.is_empty() || pose.joints.len() > MAX_JOINTS {
+        return Err(WireError::Unencodable {
+            reason: "a frame needs 1 to 256 joints",
+        });
+    }
+    put_sender(out, sender);
+    let fram = open(out, b"fram");
+    put(out, b"fnum", &pose.seq.unwrap_or(0).to_le_bytes());
+    put(out, b"time", &time_bits.to_le_bytes());
+    if let Some(seconds) = unix_time {
+        put(out, b"uttm", &seconds.to_le_bytes());
+    }
+    let btrs = open(out, b"btrs");
+    for joint in &pose.joints {
+        let bone = open(out, b"btdt");
+        put(out, b"bnid", &joint.id.to_le_bytes());
+        put_transform(out, joint.rotation, joint.position);
+        close(out, bone);
+    }
+    close(out, btrs);
+    close(out, fram);
+    Ok(())
+}
