@@ -75,8 +75,8 @@ class SmoothingRig(Table):
 class RangeRig(Table):
     """Range and curve of one parameter at one target."""
 
-    low: float = 0.0
-    high: float = 1.0
+    low: Annotated[float, Field(ge=-1e30, le=1e30)] = 0.0
+    high: Annotated[float, Field(ge=-1e30, le=1e30)] = 1.0
     curve: Literal["linear", "exponential", "power"] = "linear"
     exponent: Annotated[float, Field(gt=0.0, le=100.0)] = 2.0
 

@@ -1,1 +1,1 @@
-"""sinks of pyanticip."""
+"""Where control frames go."""

@@ -1,1 +1,1 @@
-"""sources of pyanticip."""
+"""Where datagrams come from: a UDP socket or a file at its own pace."""

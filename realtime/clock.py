@@ -1,0 +1,66 @@
+"""Injected clocks: the monotonic one on stage, a scaled one for replays, an offline one for whole shows.
+
+Everything in the pipeline that asks for the time asks one of these; nothing calls the system's clock by
+itself but to measure its own cost.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from pyanticip.errors import OptionError
+
+__all__ = ["Clock", "MonotonicClock", "OfflineClock", "ScaledClock"]
+
+
+class Clock(Protocol):
+    """Nanoseconds that never go back."""
+
+    #: Show seconds per wall second.
+    speed: float
+
+    def now_ns(self) -> int:
+        """The time now."""
+        ...
+
+
+class MonotonicClock:
+    """The system's monotonic clock: the one on stage."""
+
+    speed = 1.0
+
+    def now_ns(self) -> int:
+        """Nanoseconds of ``CLOCK_MONOTONIC``."""
+        return time.monotonic_ns()
+
+
+class ScaledClock:
+    """A show that runs ``speed`` times as fast as the wall clock; starts at 0."""
+
+    def __init__(self, speed: float) -> None:
+        if not 0.01 <= speed <= 1000:
+            raise OptionError(f"speed: expected 0.01 to 1000 or max, got {speed:g}")
+        self.speed = speed
+        self._start = time.monotonic_ns()
+
+    def now_ns(self) -> int:
+        """Show time so far."""
+        return int((time.monotonic_ns() - self._start) * self.speed)
+
+
+class OfflineClock:
+    """Time that passes only when told: a whole show runs as fast as it can, and always the same."""
+
+    speed = float("inf")
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._now = start_ns
+
+    def now_ns(self) -> int:
+        """The time last advanced to."""
+        return self._now
+
+    def advance_to(self, t_ns: int) -> None:
+        """Let time pass up to ``t_ns``; a time already past changes nothing."""
+        self._now = max(self._now, t_ns)

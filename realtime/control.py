@@ -1,0 +1,114 @@
+"""The performer's remote control: OSC under ``/anticip/control/``, answered under ``/anticip/reply/``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pythonosc.dispatcher import Dispatcher
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip.errors import MotionError, OptionError
+from realtime.sources.udp import bind_udp
+
+__all__ = ["Action", "ControlServer", "number", "switch"]
+
+#: Takes the arguments of a command, returns what the reply says. A MotionError becomes an error reply.
+Action = Callable[..., str]
+
+_CONTROL, _REPLY = "/anticip/control/", "/anticip/reply/"
+_BURST = 16
+
+
+class ControlServer:
+    """Listens for commands in the asyncio loop.
+
+    Each command is answered with ``/anticip/reply/<command>``: ``ok`` or ``error`` and a line of text, to
+    where it came from (or to ``reply_port`` there). What is not OSC or not ours is counted, never raised.
+    """
+
+    def __init__(
+        self, host: str, port: int, actions: Mapping[str, Action], reply_port: int | None = None
+    ) -> None:
+        self._sock = bind_udp(host, port, "control server")
+        self.address: tuple[str, int] = self._sock.getsockname()[:2]
+        self._reply_port = reply_port
+        self._actions = dict(actions)
+        self.counts = {"commands": 0, "errors": 0, "alien": 0}
+        # strict_timing would *sleep* until a bundle's time tag and stall the loop.
+        self._dispatcher = Dispatcher(strict_timing=False)
+        for name in self._actions:
+            self._dispatcher.map(_CONTROL + name, self._handle, needs_reply_address=True)
+        self._dispatcher.set_default_handler(self._unknown, needs_reply_address=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Obey from now on."""
+        self._loop = loop
+        loop.add_reader(self._sock.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        for _ in range(_BURST):
+            try:
+                data, peer = self._sock.recvfrom(65536)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                continue
+            try:
+                self._dispatcher.call_handlers_for_packet(data, peer)
+            except Exception:
+                # python-osc raises several kinds for bytes that are not OSC; a remote must not stop us.
+                self.counts["alien"] += 1
+
+    def _handle(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
+        name = address.removeprefix(_CONTROL)
+        self.counts["commands"] += 1
+        try:
+            answer = ("ok", self._actions[name](*arguments))
+        except (MotionError, OSError) as error:
+            answer = ("error", str(error))
+        except TypeError:
+            answer = ("error", f"{name}: wrong number of arguments: {len(arguments)}")
+        if answer[0] == "error":
+            self.counts["errors"] += 1
+        self._reply(peer, name, *answer)
+
+    def _unknown(self, peer: tuple[Any, ...], address: str, *_: Any) -> None:
+        if not address.startswith(_CONTROL):
+            self.counts["alien"] += 1
+            return
+        self.counts["errors"] += 1
+        known = ", ".join(sorted(self._actions))
+        self._reply(peer, address.removeprefix(_CONTROL), "error", f"unknown command; known: {known}")
+
+    def _reply(self, peer: tuple[Any, ...], name: str, *words: str) -> None:
+        builder = OscMessageBuilder(_REPLY + name)
+        for word in words:
+            builder.add_arg(word, "s")
+        where = (peer[0], self._reply_port, *peer[2:]) if self._reply_port else peer
+        with contextlib.suppress(OSError):
+            self._sock.sendto(builder.build().dgram, socket.MSG_DONTWAIT, where)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._sock.fileno())
+            self._loop = None
+        self._sock.close()
+
+
+def number(name: str, value: object) -> float:
+    """A finite number from an OSC argument."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise OptionError(f"{name}: expected a number, got {value!r}")
+    return float(value)
+
+
+def switch(name: str, value: object = 1) -> bool:
+    """On or off from an OSC argument: T, F or a number; on where none is given."""
+    return value if isinstance(value, bool) else number(name, value) != 0.0

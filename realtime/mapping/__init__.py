@@ -1,0 +1,1 @@
+"""From the model's step to what the sinks are sent."""

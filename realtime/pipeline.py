@@ -1,0 +1,332 @@
+"""The pipeline: the only file that joins the stages.
+
+Everything happens synchronously in the callback of the datagram that completes a frame: decode, resample
+and scalars in Rust, one model step, the desk, one bundle to each sink. There is no queue and no second
+thread on the way, so a frame's latency is the sum of its stages.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from realtime.clock import Clock
+from realtime.frame import ControlFrame, Sink
+from realtime.mapping.desk import Desk, Stepped
+
+__all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape"]
+
+F32 = npt.NDArray[np.float32]
+
+_FRAME_NS = 20_000_000
+# A tick of silence is due when nothing has left for one and a half frames.
+_QUIET_NS = 30_000_000
+_STATUS_NS = 1_000_000_000
+# So many late steps in a row, and the scalars take over; the model is tried again after the pause, which
+# doubles each time up to the longest.
+_LATE_IN_A_ROW = 3
+_FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
+
+STAGES = ("decode", "resample", "scalars", "step", "map", "send")
+
+
+class FrontFrame(Protocol):
+    """What the Rust front-end gives when a datagram completes a frame of the 50 Hz grid."""
+
+    features: F32
+    reset: bool
+    seq: int
+    t_source_ns: int
+    t_local_ns: int
+    scalars: npt.NDArray[np.float64]
+    quats: F32
+    root: F32
+    filled: int
+    valid: bool
+    stages_ns: tuple[int, int, int]
+
+
+class Front(Protocol):
+    """Datagrams in, frames of the 50 Hz grid out; counts what it had to drop."""
+
+    def feed(self, datagram: bytes, t_arrival_ns: int) -> FrontFrame | None:
+        """One datagram; None when it completes no frame."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """Packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien."""
+        ...
+
+
+class Backend(Protocol):
+    """A model that steps; see :mod:`realtime.step`."""
+
+    name: str
+
+    def step(self, rows: F32) -> Stepped:
+        """Step every row (n, 231) and return what holds after the newest."""
+        ...
+
+    def reset(self) -> None:
+        """Begin a new stream."""
+        ...
+
+    def prewarm(self) -> None:
+        """Run a step on a scratch state, to warm caches and clocks."""
+        ...
+
+    def close(self) -> None:
+        """Give the resources back."""
+        ...
+
+
+class Tape(Protocol):
+    """A recorder; see :mod:`realtime.recorder`. Its calls never block."""
+
+    def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
+        """A datagram as it came."""
+        ...
+
+    def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: F32, root: F32) -> None:
+        """The pose of a frame."""
+        ...
+
+    def output(
+        self,
+        t_ns: int,
+        seq: int,
+        params: npt.ArrayLike,
+        scalars: npt.ArrayLike,
+        events: Sequence[tuple[str, float, float]],
+    ) -> None:
+        """What was sent."""
+        ...
+
+
+#: Called after each live frame: datagram's arrival, return of the last send (both monotonic), frame
+#: number, nanoseconds per stage in the order of :data:`STAGES`.
+Observer = Callable[[int, int, int, tuple[int, ...]], None]
+
+
+class Pipeline:
+    """One performer's way from datagrams to sinks.
+
+    The model is optional: without it, while it is late, and after it failed, the scalar mapping plays.
+    ``tape`` and ``observer`` may be set and cleared at any time.
+    """
+
+    def __init__(
+        self,
+        *,
+        front: Front,
+        desk: Desk,
+        sinks: Sequence[Sink],
+        clock: Clock,
+        backend: Backend | None = None,
+        kind: str = "mocopi",
+        budget_ms: float = 15.0,
+    ) -> None:
+        self.desk = desk
+        self.sinks = list(sinks)
+        self.backend = backend
+        self.tape: Tape | None = None
+        self.observer: Observer | None = None
+        self.kind = kind
+        self.counts = {"frames": 0, "ticks": 0, "late_steps": 0, "failed_steps": 0, "invalid": 0, "errors": 0}
+        self.model_error = ""
+        self._front = front
+        self._clock = clock
+        self._budget_ns = int(budget_ms * 1e6)
+        self._late_row = 0
+        self._pause_ns = _FIRST_PAUSE_NS
+        self._off_until_ns = 0
+        self._stale = True
+        self._base = 0
+        self._seq = -1
+        self._seconds = 0.0
+        self._last_source_ns = 0
+        self._last_out_ns = 0
+        self._ticked = False
+        self._scalars: list[float] = [0.0] * 7
+        self._status_ns = -_STATUS_NS
+
+    # -- the way of a frame ------------------------------------------------------------------------
+
+    def feed(self, datagram: bytes, t_arrival_ns: int) -> bool:
+        """Take one datagram; True if it completed a frame, which then has been sent."""
+        out = self._front.feed(datagram, t_arrival_ns)
+        if out is None:
+            if self.tape is not None:
+                self.tape.raw(t_arrival_ns, self.kind, datagram)
+            return False
+        begun = time.perf_counter_ns()
+        step = self._model(out)
+        stepped = time.perf_counter_ns()
+        now = self._clock.now_ns()
+        dt = self._advance(out, now)
+        params, events = self.desk.play(step, out.scalars, dt)
+        self._scalars = out.scalars.tolist()
+        frame = ControlFrame(self._seq, self._seconds, self._scalars, params, events, self._due_status(now))
+        mapped = time.perf_counter_ns()
+        for sink in self.sinks:
+            sink.send(frame)
+        sent = time.perf_counter_ns()
+        self.counts["frames"] += 1
+        if not out.valid:
+            self.counts["invalid"] += 1
+        if self.observer is not None:
+            # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
+            done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
+            stages = (*out.stages_ns, stepped - begun, mapped - stepped, sent - mapped)
+            self.observer(t_arrival_ns, done, self._seq, stages)
+        if self.tape is not None:
+            self.tape.raw(t_arrival_ns, self.kind, datagram)
+            self.tape.frame(now, self._seq, out.t_source_ns, out.quats, out.root)
+            self.tape.output(now, self._seq, params, self._scalars, events)
+        return True
+
+    def _advance(self, out: FrontFrame, now: int) -> float:
+        """Move the frame number and the source's time on; the seconds since the last output."""
+        if out.reset:
+            self.desk.forget()
+        first = self._seq < 0
+        if first:
+            self._base = -out.seq
+        number = self._base + out.seq
+        if number <= self._seq:
+            # The stream restarted, or ticks of silence ran ahead: the count goes on.
+            self._base += self._seq + 1 - number
+            number = self._seq + 1
+        dt = 0.02 if first else (out.t_source_ns - self._last_source_ns) / 1e9
+        if self._ticked or not 0.0 < dt <= 1.0:
+            elapsed = (now - self._last_out_ns) / 1e9
+            dt = min(max(elapsed, 0.0), 0.1)
+            self._ticked = False
+        if not first:
+            self._seconds += dt
+        self._seq = number
+        self._last_source_ns = out.t_source_ns
+        self._last_out_ns = now
+        return dt
+
+    def _model(self, out: FrontFrame) -> Stepped | None:
+        """One model step, or None where the scalars must play."""
+        backend = self.backend
+        if backend is None:
+            return None
+        begun = self._clock.now_ns()
+        if begun < self._off_until_ns:
+            self._stale = True
+            return None
+        start = time.perf_counter_ns()
+        try:
+            if out.reset or self._stale:
+                backend.reset()
+                self._stale = False
+            step = backend.step(out.features)
+            if not math.isfinite(float(step.params.sum()) + float(step.hazards.sum()) + step.gate):
+                raise FloatingPointError("the model's output is not finite")
+        except Exception as error:
+            # Whatever goes wrong in the model must not stop the sound; it is told in the status.
+            self.counts["failed_steps"] += 1
+            self.model_error = f"{type(error).__name__}: {error}"
+            self._rest(begun)
+            return None
+        if time.perf_counter_ns() - start > self._budget_ns and self._clock.speed <= 1.0:
+            self.counts["late_steps"] += 1
+            self._late_row += 1
+            if self._late_row >= _LATE_IN_A_ROW:
+                self._rest(begun)
+        else:
+            self._late_row = 0
+        return step
+
+    def _rest(self, now: int) -> None:
+        """Leave the model out for a while, longer each time."""
+        self._late_row = 0
+        self._stale = True
+        self._off_until_ns = now + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+
+    # -- silence, status ---------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Called at 50 Hz while no datagrams come: holds, then fades, and keeps the sinks alive."""
+        now = self._clock.now_ns()
+        status = self._due_status(now)
+        if self._seq < 0:
+            if status:
+                self._send(ControlFrame(-1, 0.0, self._scalars, (), (), status))
+            return
+        elapsed = now - self._last_out_ns
+        if elapsed < (_FRAME_NS // 2 if self._ticked else _QUIET_NS):
+            return
+        dt = elapsed / 1e9
+        params = self.desk.silence(dt)
+        self._ticked = True
+        self._last_out_ns = now
+        self._seq += 1
+        self._seconds += dt
+        self.counts["ticks"] += 1
+        self._send(ControlFrame(self._seq, self._seconds, self._scalars, params, (), status))
+
+    def _send(self, frame: ControlFrame) -> None:
+        for sink in self.sinks:
+            sink.send(frame)
+
+    def _due_status(self, now: int) -> tuple[str, ...]:
+        if now - self._status_ns < _STATUS_NS:
+            return ()
+        self._status_ns = now
+        return self.status()
+
+    @property
+    def state(self) -> str:
+        """waiting, silent, or the desk's mode: playing, frozen, stopped, panic."""
+        if self._seq < 0:
+            return "waiting"
+        if self.desk.mode == "playing" and self.desk.silent_seconds > 0.1:
+            return "silent"
+        return self.desk.mode
+
+    def status(self) -> tuple[str, ...]:
+        """What `/anticip/status` says: the state, then name=value."""
+        front = self._front.counters()
+        model = self.backend.name if self.backend is not None else "none"
+        resting = self.backend is not None and self._clock.now_ns() < self._off_until_ns
+        lost = front.get("lost", 0)
+        bad = sum(front.get(name, 0) for name in ("truncated", "malformed", "alien"))
+        return (
+            self.state,
+            f"source={self.kind}",
+            f"backend={model}",
+            f"plays={'model' if self.desk.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
+            f"frames={self.counts['frames']}",
+            f"lost={lost}",
+            f"bad={bad}",
+            f"late_steps={self.counts['late_steps']}",
+            f"failed_steps={self.counts['failed_steps']}",
+            f"lead_ms={self.desk.lead_ms:g}",
+            f"recording={'yes' if self.tape is not None else 'no'}",
+        )
+
+    def counters(self) -> dict[str, int]:
+        """Everything counted by the front and by the pipeline itself."""
+        return {**self._front.counters(), **self.counts}
+
+    def prewarm(self) -> None:
+        """A dummy step on a scratch state shortly before the next datagram is due."""
+        if self.backend is not None and self._clock.now_ns() >= self._off_until_ns:
+            self.backend.prewarm()
+
+    def close(self) -> None:
+        """Close the sinks and the model."""
+        for sink in self.sinks:
+            sink.close()
+        if self.backend is not None:
+            self.backend.close()

@@ -1,0 +1,129 @@
+"""Datagrams from a UDP socket in the asyncio loop, with the kernel's receive stamps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+
+from pyanticip.errors import DeviceError
+
+__all__ = ["Receive", "UdpSource", "bind_udp"]
+
+#: Called for each datagram with its bytes and its arrival in nanoseconds of the monotonic clock.
+Receive = Callable[[bytes, int], None]
+
+# A callback handles at most so many datagrams before the loop gets its turn: a flood cannot stop the show.
+_BURST = 64
+# Linux has had these numbers for all its life; Python names the first only from 3.12 on.
+_LINUX_TIMESTAMPNS, _LINUX_RXQ_OVFL = 35, 40
+_BSD_SCM_TIMESTAMP = 2
+_TIMESPEC = struct.Struct("@qq")
+_TIMEVAL = struct.Struct("@qi")
+
+
+def bind_udp(host: str, port: int, what: str) -> socket.socket:
+    """A non-blocking UDP socket bound to ``host:port``; one clear :class:`DeviceError` if that fails."""
+    where = f"{host}:{port}"
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise DeviceError(f"{what}: cannot resolve host {host!r} ({_reason(error)})") from None
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.setblocking(False)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise DeviceError(
+                f"{what}: port {port} at {host} is in use by another program; close it or choose another port"
+            ) from None
+        raise DeviceError(f"{what}: cannot listen at {where} ({_reason(error)})") from None
+    return sock
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+class UdpSource:
+    """Reads every waiting datagram as soon as the loop wakes and hands it on at once.
+
+    ``stamp`` says where arrival times come from: ``SO_TIMESTAMPNS``, ``SO_TIMESTAMP`` or ``user`` (the
+    moment of reading). ``dropped`` counts datagrams the kernel threw away because nobody read them in time
+    (Linux). The socket is bound by the constructor, so that a port in use is known before anything starts.
+    """
+
+    def __init__(self, kind: str, host: str, port: int) -> None:
+        self.kind = kind
+        self._sock = bind_udp(host, port, f"source {kind}")
+        self.address: tuple[str, int] = self._sock.getsockname()[:2]
+        with contextlib.suppress(OSError):
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.stamp = self._ask_for_stamps()
+        self.dropped = 0
+        self._buffer = bytearray(65536)
+        self._views = [memoryview(self._buffer)]
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _ask_for_stamps(self) -> str:
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, _LINUX_RXQ_OVFL, 1)
+            options = [("SO_TIMESTAMPNS", _LINUX_TIMESTAMPNS)]
+        else:
+            options = [("SO_TIMESTAMP", getattr(socket, "SO_TIMESTAMP", 0x0400))]
+        for name, number in options:
+            with contextlib.suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, number, 1)
+                return name
+        return "user"
+
+    def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
+        """Call ``receive`` for each datagram from now on."""
+        self._loop = loop
+        loop.add_reader(self._sock.fileno(), self._readable, receive)
+
+    def _readable(self, receive: Receive) -> None:
+        for _ in range(_BURST):
+            try:
+                size, ancillary, _, _ = self._sock.recvmsg_into(self._views, 128)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                # An ICMP error of somebody else's making; the socket itself is fine.
+                continue
+            arrival = time.monotonic_ns()
+            if ancillary:
+                arrival -= self._age_ns(ancillary)
+            receive(bytes(self._views[0][:size]), arrival)
+
+    def _age_ns(self, ancillary: list[tuple[int, int, bytes]]) -> int:
+        """How long the datagram has waited since the kernel stamped it (the stamp is wall time)."""
+        age = 0
+        for _, kind, data in ancillary:
+            if kind == _LINUX_RXQ_OVFL and self.stamp == "SO_TIMESTAMPNS":
+                self.dropped = int.from_bytes(data[:4], sys.byteorder)
+            elif kind == _LINUX_TIMESTAMPNS and self.stamp == "SO_TIMESTAMPNS":
+                seconds, nanos = _TIMESPEC.unpack_from(data)
+                age = time.time_ns() - (seconds * 1_000_000_000 + nanos)
+            elif kind == _BSD_SCM_TIMESTAMP and self.stamp == "SO_TIMESTAMP":
+                seconds, micros = _TIMEVAL.unpack_from(data)
+                age = time.time_ns() - (seconds * 1_000_000 + micros) * 1000
+        # A step of the wall clock between stamp and reading must not throw the arrival about.
+        return age if 0 <= age <= 1_000_000_000 else 0
+
+    def close(self) -> None:
+        """Stop reading and close the socket."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._sock.fileno())
+            self._loop = None
+        self._sock.close()

@@ -1,0 +1,59 @@
+"""The process settings of the live path, each with its reason; docs/live.md has the figures.
+
+Called once, after everything is loaded and before the first datagram.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+
+__all__ = ["Collector", "one_thread_each", "settle"]
+
+# A thread that wants the interpreter waits at most so long for it (Python's default is 5 ms: a quarter
+# of a frame).
+_SWITCH_INTERVAL = 0.0005
+
+
+def one_thread_each() -> None:
+    """One thread for every numerical library; before any of them is imported.
+
+    A step of a millisecond gains nothing from a second thread, and a pool that spins or sleeps between
+    frames costs the wake-up of its slowest member: stalls of up to 100 ms were seen with two threads.
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+def settle() -> None:
+    """No collection in the middle of a frame, no long wait for the interpreter.
+
+    What is loaded by now lives as long as the show: it is moved out of the collector's sight, so that the
+    collections that remain (:class:`Collector`) look at little.
+    """
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+class Collector:
+    """Collects garbage once a second in the idle gap between two frames, never on the way of one."""
+
+    def __init__(self, every_seconds: float = 1.0) -> None:
+        self._every_ns = round(every_seconds * 1e9)
+        self._last_ns = time.monotonic_ns()
+        self.longest_ns = 0
+        self.runs = 0
+
+    def maybe(self) -> None:
+        """Called in a gap: collects when it is time."""
+        now = time.monotonic_ns()
+        if now - self._last_ns < self._every_ns:
+            return
+        self._last_ns = now
+        gc.collect()
+        self.runs += 1
+        self.longest_ns = max(self.longest_ns, time.monotonic_ns() - now)

@@ -1,0 +1,139 @@
+"""A front-end and a model made of paper: what the pipeline does must not depend on the real ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from realtime.clock import OfflineClock
+from realtime.frame import ControlFrame
+from realtime.mapping.desk import Desk
+from realtime.pipeline import Pipeline
+
+
+@dataclass
+class PaperFrame:
+    seq: int
+    reset: bool = False
+    rows: int = 1
+    valid: bool = True
+
+    def __post_init__(self) -> None:
+        self.features = np.zeros((self.rows, 231), np.float32)
+        self.t_source_ns = self.seq * 20_000_000
+        self.t_local_ns = self.t_source_ns
+        self.scalars = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
+        self.quats = np.zeros((22, 4), np.float32)
+        self.root = np.zeros(3, np.float32)
+        self.filled = self.rows - 1
+        self.stages_ns = (1000, 2000, 3000)
+
+
+@dataclass
+class PaperFront:
+    """Each datagram is a frame number in ASCII; a gap of up to 25 is filled, a longer one resets."""
+
+    last: int | None = None
+
+    def feed(self, datagram: bytes, t_arrival_ns: int) -> Any:
+        if not datagram.isdigit():
+            return None
+        seq = int(datagram)
+        first = self.last is None
+        gap = seq - (self.last or 0) if not first else 1
+        self.last = seq
+        reset = first or gap > 25 or gap <= 0
+        return PaperFrame(seq, reset, 1 if reset else gap)
+
+    def counters(self) -> dict[str, int]:
+        return {"lost": 3, "alien": 2}
+
+
+@dataclass
+class PaperStep:
+    params: np.ndarray
+    hazards: np.ndarray
+    gate: float = 1.0
+
+
+@dataclass
+class PaperModel:
+    name: str = "paper"
+    level: float = 0.75
+    said: list[str] = field(default_factory=list)
+    fail: bool = False
+    delay: float = 0.0
+
+    def step(self, rows: np.ndarray) -> Any:
+        import time
+
+        self.said.append(f"step {len(rows)}")
+        if self.fail:
+            raise RuntimeError("out of paper")
+        if self.delay:
+            time.sleep(self.delay)
+        return PaperStep(np.full((8, 5), self.level, np.float32), np.zeros((2, 25), np.float32))
+
+    def reset(self) -> None:
+        self.said.append("reset")
+
+    def prewarm(self) -> None:
+        self.said.append("prewarm")
+
+    def close(self) -> None:
+        self.said.append("close")
+
+
+@dataclass
+class Ear:
+    """A sink that remembers."""
+
+    name: str = "ear"
+    frames: list[ControlFrame] = field(default_factory=list)
+    closed: bool = False
+
+    def send(self, frame: ControlFrame) -> None:
+        self.frames.append(frame)
+
+    def counters(self) -> dict[str, int]:
+        return {"sent": len(self.frames)}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Stage:
+    """A pipeline on an offline clock with paper parts."""
+
+    model: PaperModel | None = None
+
+    def __post_init__(self) -> None:
+        self.clock = OfflineClock()
+        self.ear = Ear()
+        self.front = PaperFront()
+        self.pipeline = Pipeline(
+            front=self.front, desk=Desk(), sinks=[self.ear], clock=self.clock, backend=self.model
+        )
+
+    def frame(self, n: int) -> None:
+        self.clock.advance_to(n * 20_000_000 + 1)
+        self.pipeline.feed(str(n).encode(), self.clock.now_ns())
+
+    def silence(self, ticks: int) -> None:
+        for _ in range(ticks):
+            self.clock.advance_to(self.clock.now_ns() + 20_000_000)
+            self.pipeline.tick()
+
+
+@pytest.fixture
+def stage() -> type[Stage]:
+    return Stage
+
+
+@pytest.fixture
+def paper_model() -> type[PaperModel]:
+    return PaperModel

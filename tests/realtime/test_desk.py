@@ -1,0 +1,140 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyanticip.controls import NEUTRAL, Smoothing, scalar_mapping
+from pyanticip.errors import OptionError
+from realtime.mapping.desk import Desk
+
+DT = 0.02
+STILL = np.array([0.4, 0, 0, 1, 0.5, 0, 1])
+DANCE = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
+
+
+@dataclass
+class Step:
+    params: np.ndarray
+    hazards: np.ndarray
+    gate: float = 1.0
+
+
+def step(level: float = 0.8, hazard: float = 0.0) -> Step:
+    return Step(np.full((8, 5), level, np.float32), np.full((2, 25), hazard, np.float32))
+
+
+def test_the_first_frame_passes_and_lead_chooses_the_column() -> None:
+    params = np.tile(np.linspace(0, 1, 5, dtype=np.float32), (8, 1))
+    desk = Desk(lead_ms=200)
+    values, events = desk.play(Step(params, np.zeros((2, 25))), DANCE, DT)
+    np.testing.assert_allclose(values, 0.75)
+    assert events == []
+    assert desk.by_model
+
+
+def test_a_late_model_hands_over_to_the_scalars_without_a_jump() -> None:
+    desk = Desk(smoothing=[Smoothing(kind="none")] * 8)
+    last, _ = desk.play(step(), DANCE, DT)
+    seen = [last]
+    for model in [None] * 30 + [step()] * 30:
+        values, _ = desk.play(model, DANCE, DT)
+        seen.append(values)
+    jumps = np.abs(np.diff(np.array(seen), axis=0)).max()
+    assert jumps < 1.6 * DT / 0.25
+    np.testing.assert_allclose(seen[30], scalar_mapping(DANCE))
+    np.testing.assert_allclose(seen[-1], 0.8, atol=1e-6)
+
+
+def test_bypass_plays_the_scalars_and_no_events() -> None:
+    desk = Desk()
+    desk.bypass = True
+    for _ in range(40):
+        values, events = desk.play(step(hazard=0.9), DANCE, DT)
+        assert events == []
+    np.testing.assert_allclose(values, scalar_mapping(DANCE), atol=1e-6)
+    assert not desk.by_model
+
+
+def test_freeze_holds_exactly_and_lets_go_smoothly() -> None:
+    desk = Desk(smoothing=[Smoothing(kind="none")] * 8)
+    held, _ = desk.play(step(0.3), DANCE, DT)
+    desk.set_mode("frozen")
+    for _ in range(60):
+        values, events = desk.play(step(0.9, hazard=0.9), DANCE, DT)
+        assert values == held
+        assert events == []
+    desk.set_mode("playing")
+    values, _ = desk.play(step(0.9), DANCE, DT)
+    assert max(np.abs(np.array(values) - held)) < 0.6 * 1.6 * DT / 0.4
+
+
+@pytest.mark.parametrize(("mode", "frames"), [("panic", 4), ("stopped", 51)])
+def test_stop_and_panic_go_to_neutral(mode: str, frames: int) -> None:
+    desk = Desk()
+    desk.play(step(), DANCE, DT)
+    desk.set_mode(mode)
+    for _ in range(frames):
+        values, _ = desk.play(step(), DANCE, DT)
+    np.testing.assert_allclose(values, NEUTRAL)
+    desk.set_mode("playing")
+    for _ in range(30):
+        values, _ = desk.play(step(), DANCE, DT)
+    np.testing.assert_allclose(values, 0.8, atol=1e-6)
+
+
+def test_gain_is_on_loudness_alone_and_clipped() -> None:
+    desk = Desk(gain=0.5)
+    values, _ = desk.play(step(), DANCE, DT)
+    np.testing.assert_allclose(values, [0.8, 0.4, *[0.8] * 6], atol=1e-7)
+    desk.gain = 4.0
+    for _ in range(50):
+        values, _ = desk.play(step(), DANCE, DT)
+    assert values[1] == pytest.approx(1.0)
+
+
+def test_senseless_settings_are_refused() -> None:
+    desk = Desk()
+    for name, value in (("gain", 5.0), ("gain", float("nan")), ("lead_ms", -1.0), ("smoothing", -1.0)):
+        with pytest.raises(OptionError, match=name):
+            setattr(desk, name, value)
+    with pytest.raises(OptionError, match="mode"):
+        desk.set_mode("loud")
+
+
+def test_events_come_once() -> None:
+    desk = Desk()
+    counts = [len(desk.play(step(hazard=0.9), DANCE, DT)[1]) for _ in range(3)]
+    assert counts == [2, 0, 0]
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["model", "scalars", "silence", "playing", "frozen", "stopped", "bypass", "forget"]),
+        st.integers(1, 40),
+    ),
+    max_size=12,
+)
+
+
+@given(actions)
+def test_whatever_happens_the_output_is_bounded_and_never_jumps(todo: list[tuple[str, int]]) -> None:
+    desk = Desk()
+    last = np.array(desk.play(step(), DANCE, DT)[0])
+    for what, count in todo:
+        if what in ("playing", "frozen", "stopped"):
+            desk.set_mode(what)
+        elif what == "bypass":
+            desk.bypass = not desk.bypass
+        elif what == "forget":
+            desk.forget()
+        for _ in range(count):
+            if what == "silence":
+                out = np.array(desk.silence(DT))
+            else:
+                out = np.array(desk.play(None if what == "scalars" else step(), DANCE, DT)[0])
+            assert np.all((out >= 0) & (out <= 1))
+            # Steepest is a switch and a release of the hand at once, each under 1.5 / seconds of its way.
+            assert np.abs(out - last).max() < 1.5 * DT * (1 / 0.25 + 1 / 0.4 + 1 / 0.4)
+            last = out

@@ -1,0 +1,90 @@
+import asyncio
+import socket
+import sys
+import time
+
+import pytest
+
+from pyanticip.errors import DeviceError
+from realtime.sources.udp import UdpSource
+
+
+def test_arrivals_are_kernel_stamps_on_the_monotonic_clock() -> None:
+    got: list[tuple[bytes, int]] = []
+
+    async def show() -> tuple[str, int, int]:
+        source = UdpSource("mocopi", "127.0.0.1", 0)
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        before = time.monotonic_ns()
+        sender.sendto(b"one", source.address)
+        after = time.monotonic_ns()
+        time.sleep(0.05)  # the loop is held up: the stamp must not be
+        source.start(asyncio.get_running_loop(), lambda data, t: got.append((data, t)))
+        await asyncio.sleep(0.02)
+        sender.close()
+        source.close()
+        return source.stamp, before, after
+
+    stamp, before, after = asyncio.run(show())
+    assert got[0][0] == b"one"
+    if sys.platform == "linux":
+        assert stamp == "SO_TIMESTAMPNS"
+        assert before - 1_000_000 <= got[0][1] <= after + 1_000_000
+
+
+def test_all_waiting_datagrams_are_read_in_order_in_spite_of_a_flood() -> None:
+    got: list[bytes] = []
+    turns = 0
+
+    async def show() -> None:
+        nonlocal turns
+        source = UdpSource("mocopi", "127.0.0.1", 0)
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for i in range(200):
+            sender.sendto(str(i).encode(), source.address)
+        source.start(asyncio.get_running_loop(), lambda data, t: got.append(data))
+        while len(got) < 200 and turns < 1000:
+            turns += 1
+            await asyncio.sleep(0)
+        sender.close()
+        source.close()
+
+    asyncio.run(show())
+    assert got == [str(i).encode() for i in range(200)]
+    assert turns >= 3, "the loop must get its turn during a flood"
+
+
+def test_an_empty_and_a_huge_datagram_pass() -> None:
+    got: list[bytes] = []
+
+    async def show() -> None:
+        source = UdpSource("vmc", "127.0.0.1", 0)
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
+        source.start(asyncio.get_running_loop(), lambda data, t: got.append(data))
+        for data in (b"", bytes(60000), b"end"):
+            sender.sendto(data, source.address)
+        await asyncio.sleep(0.05)
+        sender.close()
+        source.close()
+
+    asyncio.run(show())
+    assert [len(d) for d in got] == [0, 60000, 3]
+
+
+def test_a_port_in_use_is_one_line_with_a_way_out() -> None:
+    taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    taken.bind(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    with pytest.raises(
+        DeviceError, match=f"source mocopi: port {port} .* in use .* choose another"
+    ) as caught:
+        UdpSource("mocopi", "127.0.0.1", port)
+    assert "\n" not in str(caught.value)
+    taken.close()
+
+
+@pytest.mark.parametrize("host", ["nowhere.invalid", "203.0.113.7"])
+def test_an_address_that_is_not_ours_is_one_line(host: str) -> None:
+    with pytest.raises(DeviceError, match="source vmc: cannot"):
+        UdpSource("vmc", host, 12399)
