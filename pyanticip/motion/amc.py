@@ -1,0 +1,203 @@
+"""Acclaim AMC files: motion on the skeleton of an ASF file."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.motion import text, units
+from pyanticip.motion.asf import AcclaimSkeleton, Bone, find_asf, read_asf
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.rotations import conjugate, from_euler, multiply
+
+DEFAULT_RATE = 120.0
+"""AMC files have no rate; nearly all of the CMU database was captured at 120 Hz."""
+
+_HEADER = re.compile(rb"(?:[ \t]*(?:[#:][^\n]*)?\n)*")
+_FRAME = re.compile(rb"^[ \t]*\d+[ \t]*$", re.MULTILINE)
+_NAME = re.compile(rb"^[ \t]*([A-Za-z_][^\s]*)", re.MULTILINE)
+_AXES = {"rx": 0, "ry": 1, "rz": 2}
+
+
+def read_amc(
+    path: Path,
+    data: bytes,
+    *,
+    skeleton: Path | None = None,
+    rate: float | None = None,
+    length_unit: str | float | None = None,
+) -> Clip:
+    """The motion of an AMC file's bytes; its ASF is ``skeleton`` or looked for beside it.
+
+    A bone keeps its rotation through frames that leave it out; a bone that never comes is at rest.
+    Rotations are the joints' changes from the ASF's rest pose, in the world's axes, so a frame
+    of all zeros is that rest pose.
+
+    Raises
+    ------
+    FormatError
+        One line with file, line and reason.
+    """
+    asf_path = find_asf(path) if skeleton is None else skeleton
+    acclaim = read_asf(asf_path)
+    data = text.text_lines(path, data)
+    warnings: list[str] = []
+    header = _HEADER.match(data)
+    start = header.end() if header else 0
+    radians = re.search(rb"^[ \t]*:RADIANS", data[:start], re.MULTILINE | re.IGNORECASE) is not None
+    columns, rows = _read_regular(path, data, start, acclaim) or _read_lines(
+        path, data, start, acclaim, warnings
+    )
+    if (np.diff(rows[:, 0]) != 1.0).any():
+        after = int(rows[np.argmax(np.diff(rows[:, 0]) != 1.0), 0])
+        warnings.append(f"frame numbers do not go on by one after frame {after}; every frame was kept")
+    scale = acclaim.metres_per_unit(length_unit)
+    turn = 1.0 if radians else np.pi / 180.0
+    body = acclaim.skeleton(scale)
+    quats = np.empty((len(rows), len(body), 4), np.float32)
+    quats[..., 0] = 1.0
+    quats[..., 1:] = 0.0
+    root = np.tile(acclaim.position, (len(rows), 1))
+    for index, bone in enumerate(acclaim.bones):
+        if bone.name not in columns:
+            if bone.channels:
+                warnings.append(f"bone {bone.name!r} is in no frame: it stays at rest")
+            continue
+        first = columns[bone.name]
+        values = rows[:, first : first + len(bone.channels)]
+        quats[:, index] = _rotations(bone, values, turn)
+        if index == 0:
+            root = root + _translations(bone, values)
+    if rate is None:
+        rate = DEFAULT_RATE
+        warnings.append(f"AMC files have no rate: {rate:g} Hz assumed, give rate= if that is wrong")
+    return Clip(
+        quats, (root * scale).astype(np.float32), units.check_rate(rate), body, path.stem, tuple(warnings)
+    )
+
+
+def _rotations(bone: Bone, values: NDArray[np.float64], turn: float) -> NDArray[np.float64]:
+    """(T, 4): C M inverse(C), the first rotation listed being applied first."""
+    turns = [(index, _AXES[name]) for index, name in enumerate(bone.channels) if name in _AXES]
+    angles = np.remainder(values[:, [index for index, _ in reversed(turns)]] * turn, 4.0 * np.pi)
+    motion = from_euler(angles, [axis for _, axis in reversed(turns)])
+    return multiply(multiply(bone.axis, motion), conjugate(bone.axis))
+
+
+def _translations(bone: Bone, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(T, 3) in file units."""
+    path = np.zeros((len(values), 3))
+    for index, name in enumerate(bone.channels):
+        if name in ("tx", "ty", "tz"):
+            path[:, "xyz".index(name[1])] = values[:, index]
+    return path
+
+
+def _read_regular(
+    path: Path, data: bytes, start: int, acclaim: AcclaimSkeleton
+) -> tuple[dict[str, int], NDArray[np.float64]] | None:
+    """All frames at NumPy's speed, when every frame has the same bones in the same order; else None.
+
+    Returns (bone name -> its first column, rows); column 0 is the frame number.
+    """
+    channels = {bone.name.encode(): len(bone.channels) for bone in acclaim.bones}
+    first = _FRAME.match(data, start)
+    if first is None:
+        return None
+    second = _FRAME.search(data, first.end())
+    names = _NAME.findall(data, first.end(), second.start() if second else len(data))
+    if not names or len(set(names)) != len(names) or not channels.keys() >= set(names):
+        return None
+    counts = np.array([1] + [1 + channels[name] for name in names])
+    width = int(counts.sum()) - len(names)
+    blocks: list[NDArray[np.float64]] = []
+    while start < len(data):
+        cut = _FRAME.search(data, start + text.BLOCK_BYTES) if len(data) - start > text.BLOCK_BYTES else None
+        end = cut.start() if cut else len(data)
+        block = data[start:end]
+        found = _NAME.findall(block)
+        frames, rest = divmod(len(found), len(names))
+        words = text.words_per_line(block)
+        words = words[words > 0]
+        if rest or found != names * frames or len(words) != frames * len(counts):
+            return None
+        if (words.reshape(frames, -1) != counts).any():
+            return None
+        try:
+            values = text.parse_numbers(_NAME.sub(b"", block))
+        except ValueError:
+            return None
+        if values.size != frames * width or not np.isfinite(values).all():
+            return None
+        blocks.append(values.reshape(frames, width))
+        if sum(map(len, blocks)) * width > text.MAX_VALUES:
+            raise text.fail(path, None, f"has more than {text.MAX_VALUES} numbers")
+        start = end
+    firsts = 1 + np.cumsum(counts[1:] - 1) - (counts[1:] - 1)
+    columns = {name.decode(): int(first) for name, first in zip(names, firsts, strict=True)}
+    return columns, np.concatenate(blocks)
+
+
+def _read_lines(
+    path: Path, data: bytes, start: int, acclaim: AcclaimSkeleton, warnings: list[str]
+) -> tuple[dict[str, int], NDArray[np.float64]]:
+    """Line by line: frames may leave bones out or order them freely; errors name their line."""
+    columns: dict[str, int] = {}
+    width = 1
+    widths = {bone.name: len(bone.channels) for bone in acclaim.bones}
+    for bone in acclaim.bones:
+        columns[bone.name] = width
+        width += len(bone.channels)
+    rows: list[NDArray[np.float64]] = []
+    seen: list[set[str]] = []
+    line = data.count(b"\n", 0, start)
+    for content in data[start:].split(b"\n"):
+        line += 1
+        words = content.split()
+        if not words or words[0].startswith((b"#", b":")):
+            continue
+        name = words[0].decode("utf-8", "replace")
+        if len(words) == 1 and name.isdecimal():
+            if (len(rows) + 1) * width > text.MAX_VALUES:
+                raise text.fail(path, line, f"has more than {text.MAX_VALUES} numbers")
+            rows.append(rows[-1].copy() if rows else np.zeros(width))
+            rows[-1][0] = min(float(name), 1e15)
+            seen.append(set())
+            continue
+        if not rows:
+            raise text.fail(path, line, f"expected a frame number, given {text.show(content)}")
+        if name not in columns:
+            raise text.fail(path, line, f"a bone {text.show(name)} that the skeleton does not have")
+        if name in seen[-1]:
+            raise text.fail(path, line, f"bone {text.show(name)} comes twice in a frame")
+        if len(words) - 1 != widths[name]:
+            raise text.fail(
+                path, line, f"{name} has {widths[name]} numbers, given {len(words) - 1} (truncated?)"
+            )
+        rows[-1][columns[name] : columns[name] + widths[name]] = _values(path, line, words[1:])
+        seen[-1].add(name)
+    if not rows:
+        raise text.fail(path, line, "has no frame (truncated?)")
+    ever = set().union(*seen)
+    if not ever:
+        raise text.fail(path, line, "no frame has a bone (truncated?)")
+    if len(rows) > 1 and seen[-1] != ever and all(bones == ever for bones in seen[:-1]):
+        raise text.fail(path, line, f"the last frame lacks {len(ever - seen[-1])} bones (truncated?)")
+    holes = sum(bones != ever for bones in seen)
+    if holes:
+        warnings.append(f"{holes} frames leave bones out: these kept the rotation they had")
+    return {name: column for name, column in columns.items() if name in ever}, np.stack(rows)
+
+
+def _values(path: Path, line: int, words: list[bytes]) -> list[float]:
+    values = []
+    for word in words:
+        try:
+            value = float(word)
+        except ValueError:
+            raise text.fail(path, line, f"expected a number, given {text.show(word)}") from None
+        if not np.isfinite(value):
+            raise text.fail(path, line, f"expected a finite number, given {text.show(word)}")
+        values.append(value)
+    return values

@@ -1,0 +1,310 @@
+"""Acclaim ASF files: the skeleton that the motion of AMC files needs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import FormatError
+from pyanticip.motion import text, units
+from pyanticip.motion.rotations import from_euler
+from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
+
+_AXES = {"x": 0, "y": 1, "z": 2}
+CHANNELS = ("tx", "ty", "tz", "rx", "ry", "rz", "l")
+
+Line = tuple[int, list[str]]
+
+
+@dataclass(frozen=True)
+class Bone:
+    """A bone of an ASF file, or its root.
+
+    Attributes
+    ----------
+    name
+        As the AMC file calls it.
+    channels
+        The numbers an AMC line of this bone has, of tx ty tz rx ry rz l, in that order.
+    axis
+        (4,) the rotation C of the bone's own axes, w x y z: a motion M is applied as C M inverse(C).
+    vector
+        (3,) from the bone's joint to its end, in file units, in the world of the rest pose.
+    """
+
+    name: str
+    channels: tuple[str, ...]
+    axis: NDArray[np.float64]
+    vector: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AcclaimSkeleton:
+    """What an ASF file says: bones with parents first (the root is bone 0), and its units."""
+
+    bones: tuple[Bone, ...]
+    parents: tuple[int, ...]
+    position: NDArray[np.float64]
+    length: float
+    degrees: bool
+
+    def metres_per_unit(self, length_unit: str | float | None) -> float:
+        """The scale to metres: the file's ``length`` is inches per unit inverted (0.45 at CMU).
+
+        Where that makes no human size, the unit is guessed from the size as for BVH files.
+        """
+        offsets, tips = self._offsets()
+        reach = longest_chain(self.parents, offsets, tips)
+        scale = units.UNITS["in"] / self.length
+        if length_unit is None and 0.5 <= reach * scale <= 2.0:
+            return scale
+        return units.metres_per_unit(length_unit, reach)
+
+    def skeleton(self, scale: float) -> Skeleton:
+        """The joints in metres: a bone's joint is at its near end, its offset is its parent's bone."""
+        offsets, tips = self._offsets()
+        return Skeleton(
+            tuple(bone.name for bone in self.bones),
+            np.array(self.parents, np.int32),
+            (offsets * scale).astype(np.float32),
+            tips={index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()},
+        )
+
+    def _offsets(self) -> tuple[NDArray[np.float64], dict[int, tuple[float, float, float]]]:
+        offsets = np.zeros((len(self.bones), 3))
+        for index, parent in enumerate(self.parents[1:], start=1):
+            offsets[index] = self.bones[parent].vector
+        inner = set(self.parents)
+        tips = {
+            index: (float(bone.vector[0]), float(bone.vector[1]), float(bone.vector[2]))
+            for index, bone in enumerate(self.bones)
+            if index not in inner
+        }
+        return offsets, tips
+
+
+@dataclass
+class _Draft:
+    """A bone while it is being read."""
+
+    line: int
+    name: str = ""
+    direction: tuple[float, ...] = (0.0, 0.0, 0.0)
+    length: float = 0.0
+    angles: tuple[float, ...] = (0.0, 0.0, 0.0)
+    order: str = "xyz"
+    channels: tuple[str, ...] = ()
+    seen: set[str] = field(default_factory=set)
+
+
+def read_asf(path: Path, data: bytes | None = None) -> AcclaimSkeleton:
+    """Read an ASF file (or its bytes); one-line :class:`FormatError` when it is broken."""
+    data = text.text_lines(path, text.read_bytes(path) if data is None else data)
+    sections = _sections(path, data)
+    degrees, length = _units(path, sections.get("units", []))
+    turn = np.pi / 180.0 if degrees else 1.0
+    if "root" not in sections or "bonedata" not in sections or "hierarchy" not in sections:
+        missing = next(name for name in ("root", "bonedata", "hierarchy") if name not in sections)
+        raise text.fail(path, data.count(b"\n") + 1, f"has no :{missing} (truncated?)")
+    root, position = _root(path, sections["root"], turn)
+    drafts = _bone_data(path, sections["bonedata"])
+    if len(drafts) >= MAX_JOINTS:
+        raise text.fail(path, drafts[MAX_JOINTS - 1].line, f"more than {MAX_JOINTS} joints")
+    bones = {"root": root}
+    for draft in drafts:
+        if draft.name.lower() in (name.lower() for name in bones):
+            raise text.fail(path, draft.line, f"a second bone {text.show(draft.name)}")
+        bones[draft.name] = _finish(draft, turn)
+    order, parents = _hierarchy(path, sections["hierarchy"], bones)
+    return AcclaimSkeleton(tuple(bones[name] for name in order), tuple(parents), position, length, degrees)
+
+
+def _sections(path: Path, data: bytes) -> dict[str, list[Line]]:
+    """The lines of each ``:name`` section, comments left out."""
+    sections: dict[str, list[Line]] = {}
+    current: list[Line] | None = None
+    for number, content in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+        words = content.split("#", 1)[0].split()
+        if not words:
+            continue
+        if words[0].startswith(":"):
+            current = sections.setdefault(words[0][1:].lower(), [])
+            if len(words) > 1:
+                current.append((number, words[1:]))
+        elif current is None:
+            raise text.fail(
+                path, number, f"expected a section like :root, given {text.show(content.strip())}"
+            )
+        else:
+            current.append((number, words))
+    if not sections:
+        raise text.fail(path, 1, "is not an ASF file: it has no section")
+    return sections
+
+
+def _floats(path: Path, line: int, words: list[str], count: int) -> tuple[float, ...]:
+    """The first ``count`` of ``words`` as finite numbers."""
+    try:
+        values = tuple(float(word) for word in words[:count])
+    except ValueError:
+        values = ()
+    if len(values) != count or not np.isfinite(values).all() or any(abs(value) > 1e6 for value in values):
+        raise text.fail(path, line, f"expected {count} numbers, given {text.show(' '.join(words))}")
+    return values
+
+
+def _units(path: Path, lines: list[Line]) -> tuple[bool, float]:
+    """(angles in degrees, length factor)."""
+    degrees, length = True, 1.0
+    for line, words in lines:
+        key = words[0].lower()
+        if key == "angle":
+            degrees = not (len(words) > 1 and words[1].lower().startswith("rad"))
+        elif key == "length":
+            (length,) = _floats(path, line, words[1:], 1)
+            if length <= 0.0:
+                raise text.fail(path, line, f"length must be positive, given {length:g}")
+    return degrees, length
+
+
+def _order(path: Path, line: int, word: str) -> str:
+    lower = word.lower()
+    if sorted(lower) != ["x", "y", "z"]:
+        raise text.fail(path, line, f"expected an axis order like XYZ, given {text.show(word)}")
+    return lower
+
+
+def _root(path: Path, lines: list[Line], turn: float) -> tuple[Bone, NDArray[np.float64]]:
+    """The root as a bone without length, and where it starts."""
+    channels: tuple[str, ...] = ("tx", "ty", "tz", "rx", "ry", "rz")
+    order = "xyz"
+    angles: tuple[float, ...] = (0.0, 0.0, 0.0)
+    position: tuple[float, ...] = (0.0, 0.0, 0.0)
+    for line, words in lines:
+        key = words[0].lower()
+        if key == "order":
+            channels = _channels(path, line, words[1:])
+        elif key == "axis":
+            order = _order(path, line, words[1] if len(words) > 1 else "")
+        elif key == "position":
+            position = _floats(path, line, words[1:], 3)
+        elif key == "orientation":
+            angles = _floats(path, line, words[1:], 3)
+    axis = _rotation(order, angles, turn)
+    return Bone("root", channels, axis, np.zeros(3)), np.array(position)
+
+
+def _channels(path: Path, line: int, words: list[str]) -> tuple[str, ...]:
+    channels = tuple(word.lower() for word in words)
+    if len(set(channels)) != len(channels) or not set(channels) <= set(CHANNELS):
+        raise text.fail(
+            path, line, f"expected some of {' '.join(CHANNELS)}, given {text.show(' '.join(words))}"
+        )
+    return channels
+
+
+def _bone_data(path: Path, lines: list[Line]) -> list[_Draft]:
+    """The bones between ``begin`` and ``end``."""
+    drafts: list[_Draft] = []
+    current: _Draft | None = None
+    for line, words in lines:
+        key = words[0].lower()
+        if key == "begin":
+            if current is not None:
+                raise text.fail(path, line, "a bone begins inside another")
+            current = _Draft(line)
+        elif current is None:
+            raise text.fail(path, line, f"expected begin, given {text.show(words[0])}")
+        elif key == "end":
+            if not current.name or not {"direction", "length"} <= current.seen:
+                raise text.fail(path, current.line, "a bone needs a name, a direction and a length")
+            drafts.append(current)
+            current = None
+        else:
+            current.seen.add(key)
+            if key == "name":
+                current.name = " ".join(words[1:])
+            elif key == "direction":
+                current.direction = _floats(path, line, words[1:], 3)
+            elif key == "length":
+                (current.length,) = _floats(path, line, words[1:], 1)
+            elif key == "axis":
+                current.angles = _floats(path, line, words[1:], 3)
+                current.order = _order(path, line, words[4] if len(words) > 4 else "xyz")
+            elif key == "dof":
+                current.channels = _channels(path, line, words[1:])
+    if current is not None:
+        raise text.fail(path, current.line, "a bone without end (truncated?)")
+    return drafts
+
+
+def _rotation(order: str, angles: tuple[float, ...], turn: float) -> NDArray[np.float64]:
+    """The rotation about fixed axes in the written order: XYZ is first x, then y, then z."""
+    # A product of matrices acts from the right, so the first rotation stands last.
+    values = np.array([angles[_AXES[axis]] for axis in reversed(order)]) * turn
+    return from_euler(values, [_AXES[axis] for axis in reversed(order)])
+
+
+def _finish(draft: _Draft, turn: float) -> Bone:
+    direction = np.array(draft.direction)
+    size = float(np.linalg.norm(direction))
+    vector = direction / size * draft.length if size > 1e-9 else np.zeros(3)
+    return Bone(draft.name, draft.channels, _rotation(draft.order, draft.angles, turn), vector)
+
+
+def _hierarchy(path: Path, lines: list[Line], bones: dict[str, Bone]) -> tuple[list[str], list[int]]:
+    """Names and parents, parents first and each joint's descendants after it."""
+    children: dict[str, list[str]] = {}
+    parent_of: dict[str, str] = {}
+    for line, words in lines:
+        if words[0].lower() in ("begin", "end"):
+            continue
+        for name in words:
+            if name not in bones:
+                raise text.fail(path, line, f"the hierarchy names a bone {text.show(name)} that is not there")
+        for name in words[1:]:
+            if name in parent_of or name == "root":
+                raise text.fail(path, line, f"bone {text.show(name)} has two parents")
+            parent_of[name] = words[0]
+            children.setdefault(words[0], []).append(name)
+    order: list[str] = []
+    parents: list[int] = []
+    for name, parent in _walk(children):
+        parents.append(parent)
+        order.append(name)
+    if len(order) != len(bones):
+        missing = next(name for name in bones if name not in order)
+        last = lines[-1][0] if lines else None
+        raise text.fail(path, last, f"bone {text.show(missing)} does not hang on the root")
+    return order, parents
+
+
+def _walk(children: dict[str, list[str]]) -> Iterator[tuple[str, int]]:
+    """Depth first from the root: (name, index of its parent in this walk)."""
+    stack = [("root", -1)]
+    index = 0
+    while stack:
+        name, parent = stack.pop()
+        yield name, parent
+        stack.extend((child, index) for child in reversed(children.get(name, [])))
+        index += 1
+
+
+def find_asf(amc: Path) -> Path:
+    """The ASF file of an AMC file: same name, else its subject's, else the only one in the folder."""
+    folder = amc.parent
+    try:
+        found = sorted(entry for entry in folder.iterdir() if entry.suffix.lower() == ".asf")
+    except OSError:
+        found = []
+    for wanted in (amc.stem, amc.stem.split("_")[0]):
+        for candidate in found:
+            if candidate.stem.lower() == wanted.lower():
+                return candidate
+    if len(found) == 1:
+        return found[0]
+    raise FormatError(
+        f"{amc}: has no skeleton beside it: expected {amc.stem.split('_')[0]}.asf, or give skeleton=FILE.asf"
+    )

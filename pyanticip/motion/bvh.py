@@ -1,0 +1,318 @@
+"""Biovision BVH files, as real programs write them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import FormatError
+from pyanticip.motion import text, tpose, units
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.rotations import from_euler, multiply, rotate
+from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
+
+_MOTION = re.compile(rb"^[ \t]*MOTION[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_TIMING = re.compile(
+    rb"\s*Frames[ \t]*:?[ \t]*([^\s:]*)[^\n]*\n\s*Frame[ \t]*Time[ \t]*:?[ \t]*([^\s:]*)[^\n]*(?:\n|\Z)",
+    re.IGNORECASE,
+)
+_BRACES = re.compile(r"([{}])")
+_AXES = {"x": 0, "y": 1, "z": 2}
+MAX_CHANNELS = 6
+
+
+@dataclass
+class _Joint:
+    """A joint while it is being read."""
+
+    name: str
+    parent: int
+    line: int
+    offset: tuple[float, float, float] | None = None
+    positions: list[tuple[int, int]] = field(default_factory=list)  # (column, axis)
+    rotations: list[tuple[int, int]] = field(default_factory=list)  # (column, axis), in file order
+    channels_line: int | None = None
+    tip: tuple[float, float, float] | None = None
+
+
+def read_bvh(
+    path: Path,
+    data: bytes,
+    *,
+    rate: float | None = None,
+    length_unit: str | float | None = None,
+    keep_tpose: bool = False,
+) -> Clip:
+    """The motion of a BVH file's bytes.
+
+    Rotations of any order, mixed from joint to joint, become quaternions; position channels of the
+    root (or of the first joint that moves below a fixed reference joint) become the root track.
+    Position channels of other joints only set the length of their bones.
+
+    Raises
+    ------
+    FormatError
+        One line with file, line and reason.
+    """
+    data = text.text_lines(path, data)
+    motion = _MOTION.search(data)
+    joints, columns = _read_hierarchy(path, data[: motion.start()] if motion else data)
+    if motion is None:
+        raise text.fail(path, data.count(b"\n") + 1, "ends without a MOTION part (truncated?)")
+    timing = _TIMING.match(data, motion.end())
+    line = data.count(b"\n", 0, motion.end()) + 1
+    if timing is None:
+        raise text.fail(path, line, "expected 'Frames: N' and 'Frame Time: SECONDS' after MOTION")
+    if rate is None:
+        try:
+            rate = units.rate_from_frame_time(timing[2].decode("utf-8", "replace"))
+        except FormatError as error:
+            raise text.fail(path, data.count(b"\n", 0, timing.start(2)) + 1, str(error)) from None
+    else:
+        rate = units.check_rate(rate)
+    warnings: list[str] = []
+    first = data.count(b"\n", 0, timing.end()) + 1
+    rows = text.number_rows(path, data, timing.end(), first, columns)
+    _check_count(path, data, timing, len(rows), warnings)
+
+    quats, root, skeleton = _convert(joints, rows, length_unit, warnings)
+    first_frame = 0
+    if tpose.is_t_pose(skeleton, quats[0]):
+        skeleton = skeleton.with_rest(quats[0])
+        lead = tpose.lead_in(quats)
+        if lead:
+            what = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
+            first_frame = 0 if keep_tpose else lead
+            warnings.append(
+                f"{what}, {'kept' if keep_tpose else 'dropped'}: the motion begins in frame {lead}"
+            )
+    return Clip(
+        quats[first_frame:], root[first_frame:], rate, skeleton, name=path.stem, warnings=tuple(warnings)
+    )
+
+
+def _check_count(path: Path, data: bytes, timing: re.Match[bytes], found: int, warnings: list[str]) -> None:
+    """Compare the declared number of frames with what is there: off by one is common and kept."""
+    line = data.count(b"\n", 0, timing.start(1)) + 1
+    try:
+        declared = int(timing[1])
+    except ValueError:
+        raise text.fail(path, line, f"expected a number of frames, given {text.show(timing[1])}") from None
+    if found == 0:
+        raise text.fail(path, line, f"has no frame, {declared} declared (truncated?)")
+    if found < declared - 1:
+        raise text.fail(path, line, f"declares {declared} frames, only {found} are there (truncated?)")
+    if found != declared:
+        warnings.append(f"declares {declared} frames, {found} are there and were kept")
+
+
+def _header_parts(path: Path, header: bytes) -> Iterator[tuple[int, list[str]]]:
+    """(line, words) of the header; a brace always comes as a part of its own."""
+    for line, content in enumerate(header.decode("utf-8", "replace").split("\n"), start=1):
+        if len(content) > 10_000:
+            raise text.fail(path, line, "a line of more than 10000 characters in the hierarchy")
+        for part in _BRACES.split(content):
+            words = part.split()
+            if words:
+                yield line, words
+
+
+def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
+    """The joints, parents first, and the number of columns of the motion."""
+    joints: list[_Joint] = []
+    open_joints: list[int] = []  # -1 stands for an End Site
+    columns = 0
+    pending: int | None = None  # a joint that waits for its brace
+    line = 1
+    parts = _header_parts(path, header)
+    start = next(parts, None)
+    if start is None or start[1][0].upper() != "HIERARCHY":
+        raise text.fail(path, start[0] if start else 1, "expected HIERARCHY at the start of a BVH file")
+    for line, words in parts:
+        key = words[0].upper()
+        if pending is not None and key != "{":
+            raise text.fail(path, line, f"expected '{{', given {text.show(' '.join(words))}")
+        if key in ("ROOT", "JOINT"):
+            if key == "ROOT" and joints:
+                raise text.fail(path, line, "a second ROOT: expected one performer a file")
+            if key == "JOINT" and (not open_joints or open_joints[-1] < 0):
+                raise text.fail(path, line, "a JOINT outside any other joint")
+            if len(joints) >= MAX_JOINTS:
+                raise text.fail(path, line, f"more than {MAX_JOINTS} joints")
+            pending = len(joints)
+            parent = open_joints[-1] if open_joints else -1
+            joints.append(_Joint(" ".join(words[1:]) or f"joint_{len(joints)}", parent, line))
+        elif key == "END":
+            if not open_joints or open_joints[-1] < 0:
+                raise text.fail(path, line, "an End Site outside any joint")
+            pending = -1
+        elif key == "{":
+            if pending is None:
+                raise text.fail(path, line, "a '{' that belongs to no joint")
+            open_joints.append(pending)
+            pending = None
+        elif key == "}":
+            if not open_joints:
+                raise text.fail(path, line, "a '}' too many")
+            closed = open_joints.pop()
+            if closed >= 0 and joints[closed].offset is None:
+                raise text.fail(path, line, f"joint {text.show(joints[closed].name)} has no OFFSET")
+        elif key == "OFFSET":
+            offset = _offset(path, line, words)
+            if not open_joints:
+                raise text.fail(path, line, "an OFFSET outside any joint")
+            if open_joints[-1] >= 0:
+                joints[open_joints[-1]].offset = offset
+            else:
+                joints[open_joints[-2]].tip = offset
+        elif key == "CHANNELS":
+            if not open_joints or open_joints[-1] < 0:
+                raise text.fail(path, line, "CHANNELS outside any joint")
+            columns = _channels(path, line, words, joints[open_joints[-1]], columns)
+        else:
+            raise text.fail(path, line, f"expected a joint, OFFSET or CHANNELS, given {text.show(words[0])}")
+    if not joints:
+        raise text.fail(path, line, "has no ROOT")
+    if open_joints or pending is not None:
+        raise text.fail(path, line, "the hierarchy ends inside a joint (truncated?)")
+    if columns == 0:
+        raise text.fail(path, line, "no joint has CHANNELS")
+    return joints, columns
+
+
+def _offset(path: Path, line: int, words: list[str]) -> tuple[float, float, float]:
+    try:
+        x, y, z = (float(word) for word in words[1:])
+    except ValueError:
+        raise text.fail(path, line, f"expected OFFSET x y z, given {text.show(' '.join(words))}") from None
+    if not np.isfinite((x, y, z)).all() or max(abs(x), abs(y), abs(z)) > 1e6:
+        raise text.fail(path, line, f"an OFFSET out of range: {text.show(' '.join(words))}")
+    return x, y, z
+
+
+def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: int) -> int:
+    """Note the channels of ``joint``, whose first column is ``columns``; returns the next column."""
+    names = words[2:]
+    if joint.channels_line is not None:
+        raise text.fail(path, line, f"second CHANNELS of joint {text.show(joint.name)}")
+    joint.channels_line = line
+    try:
+        count = int(words[1])
+    except (IndexError, ValueError):
+        raise text.fail(
+            path, line, f"expected CHANNELS n names, given {text.show(' '.join(words))}"
+        ) from None
+    if count != len(names) or not 0 <= count <= MAX_CHANNELS:
+        raise text.fail(
+            path, line, f"expected {count} (0 to {MAX_CHANNELS}) channel names, given {len(names)}"
+        )
+    seen = set()
+    for name in names:
+        lower = name.lower()
+        axis, kind = _AXES.get(lower[:1]), lower[1:]
+        if axis is None or kind not in ("position", "rotation") or lower in seen:
+            raise text.fail(
+                path, line, f"expected a channel like Xposition or Zrotation, given {text.show(name)}"
+            )
+        seen.add(lower)
+        (joint.positions if kind == "position" else joint.rotations).append((columns, axis))
+        columns += 1
+    return columns
+
+
+def _convert(
+    joints: list[_Joint], rows: NDArray[np.float64], length_unit: str | float | None, warnings: list[str]
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Skeleton]:
+    """Local quaternions, the root's path in metres, and the skeleton."""
+    offsets = np.array([joint.offset for joint in joints], np.float64)
+    quats = _quaternions(joints, rows)
+    root = _positions(joints[0], rows, offsets[0])
+    for index in range(1, len(joints)):
+        if joints[index].positions:
+            _set_bone_length(joints[index], rows, offsets, index)
+    parents = [joint.parent for joint in joints]
+    tips = {index: joint.tip for index, joint in enumerate(joints) if joint.tip is not None}
+    names = _unique_names(joints, warnings)
+
+    # A reference joint above the hips: fold it into the joint below, which carries the motion.
+    while _is_reference(joints, parents, rows):
+        below = _positions(joints[1], rows, np.asarray(joints[1].offset))
+        root = root + rotate(quats[:, 0], below)
+        quats[:, 1] = multiply(quats[:, 0], quats[:, 1])
+        warnings.append(f"the reference joint {names[0]!r} was folded into {names[1]!r}")
+        joints, names, quats, offsets = joints[1:], names[1:], quats[:, 1:], offsets[1:]
+        parents = [-1] + [parent - 1 for parent in parents[2:]]
+        joints = [
+            _Joint(j.name, p, j.line, j.offset, j.positions, j.rotations)
+            for j, p in zip(joints, parents, strict=True)
+        ]
+        tips = {index - 1: tip for index, tip in tips.items() if index > 0}
+
+    reach = longest_chain(parents, offsets, tips)
+    scale = units.metres_per_unit(length_unit, reach)
+    if not 0.3 <= reach * scale <= 2.5:
+        warnings.append(f"a body {reach * scale:.3g} m from hips to fingertips: give units= if that is wrong")
+    skeleton = Skeleton(
+        tuple(names),
+        np.array(parents, np.int32),
+        (offsets * scale).astype(np.float32),
+        tips={index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()},
+    )
+    return quats, (root * scale).astype(np.float32), skeleton
+
+
+def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.float32]:
+    """All Euler angles of ``rows`` as quaternions, joints of one rotation order at a time."""
+    quats = np.empty((len(rows), len(joints), 4), np.float32)
+    orders: dict[tuple[int, ...], list[int]] = {}
+    for index, joint in enumerate(joints):
+        orders.setdefault(tuple(axis for _, axis in joint.rotations), []).append(index)
+    for axes, members in orders.items():
+        columns = [[column for column, _ in joints[index].rotations] for index in members]
+        degrees = rows[:, np.array(columns, np.intp).reshape(len(members), len(axes))]
+        # Full turns off first: unwrapped angles of many turns lose nothing in single precision then.
+        quats[:, members] = from_euler(np.radians(np.remainder(degrees, 720.0)), axes)
+    return quats
+
+
+def _positions(joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(T, 3) in file units: the position channels, and the offset for axes that have none."""
+    path = np.tile(np.asarray(offset, np.float64), (len(rows), 1))
+    for column, axis in joint.positions:
+        path[:, axis] = rows[:, column]
+    return path
+
+
+def _set_bone_length(
+    joint: _Joint, rows: NDArray[np.float64], offsets: NDArray[np.float64], index: int
+) -> None:
+    """Position channels of an inner joint replace its offset, unless they are the changes of it."""
+    middle = np.median(_positions(joint, rows, offsets[index]), axis=0)
+    if np.linalg.norm(middle) > 0.1 * np.linalg.norm(offsets[index]):
+        offsets[index] = middle
+
+
+def _is_reference(joints: list[_Joint], parents: list[int], rows: NDArray[np.float64]) -> bool:
+    """Whether joint 0 only carries joint 1: its single child, which moves by channels of its own."""
+    if len(joints) < 3 or parents.count(0) != 1 or len(joints[1].positions) != 3:
+        return False
+    columns = [column for column, _ in joints[1].positions]
+    return bool((np.ptp(rows[:, columns], axis=0) > 0.0).any())
+
+
+def _unique_names(joints: list[_Joint], warnings: list[str]) -> list[str]:
+    """Joint names, with a number added where one comes twice."""
+    names: list[str] = []
+    used: set[str] = set()
+    for joint in joints:
+        name, number = joint.name, 2
+        while name in used:
+            name, number = f"{joint.name}_{number}", number + 1
+        if name != joint.name:
+            warnings.append(f"a second joint {joint.name!r} is called {name!r}")
+        used.add(name)
+        names.append(name)
+    return names

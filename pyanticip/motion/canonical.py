@@ -1,0 +1,51 @@
+"""The canonical body of 22 joints as a :class:`Skeleton`, and what maps others onto it."""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip import _core
+from pyanticip.motion.skeleton import Skeleton
+
+
+@cache
+def canonical_skeleton() -> Skeleton:
+    """Hips, spine, neck, head, arms and legs: a T-pose facing +z, all rest rotations identity."""
+    return Skeleton(
+        tuple(_core.CANONICAL_JOINTS),
+        np.asarray(_core.CANONICAL_PARENTS, np.int32),
+        np.asarray(_core.CANONICAL_OFFSETS, np.float32),
+    )
+
+
+def retargeter(skeleton: Skeleton) -> _core.Retargeter:
+    """The compiled mapping of ``skeleton`` onto the canonical body.
+
+    Rest rotations are handed over only where a T-pose was found (they are not all identity);
+    else the mapping takes the rest pose from the offsets.
+    """
+    identity = np.array((1.0, 0.0, 0.0, 0.0), np.float32)
+    rest = (
+        None
+        if np.array_equal(skeleton.rest, np.broadcast_to(identity, skeleton.rest.shape))
+        else skeleton.rest
+    )
+    return _core.Retargeter(list(skeleton.names), skeleton.parents, skeleton.offsets, rest)
+
+
+@cache
+def mirror_order() -> NDArray[np.intp]:
+    """For each canonical joint the index of the one on the other side (itself in the middle)."""
+    names = canonical_skeleton().names
+
+    def other(name: str) -> str:
+        if name.startswith("left_"):
+            return "right_" + name.removeprefix("left_")
+        if name.startswith("right_"):
+            return "left_" + name.removeprefix("right_")
+        return name
+
+    order = np.array([names.index(other(name)) for name in names], np.intp)
+    order.flags.writeable = False
+    return order

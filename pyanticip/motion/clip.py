@@ -1,0 +1,223 @@
+"""A clip: joint rotations and the root's path over time, on a skeleton."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pyanticip.errors import OptionError, ShapeError, SkeletonError
+from pyanticip.motion.rotations import multiply, rotate
+from pyanticip.motion.skeleton import Skeleton, frozen
+from pyanticip.motion.units import check_rate
+
+BODIES = ("humanoid",)
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Motion of one performer; right-handed, y up, metres. Immutable, arrays are read-only.
+
+    Attributes
+    ----------
+    quats
+        (T, J, 4) float32: unit quaternions w x y z, each local to its parent joint.
+    root
+        (T, 3) float32, metres: where the root joint is.
+    rate
+        Frames a second.
+    skeleton
+        The J joints.
+    name
+        What to call the clip, usually the file's name without its suffix.
+    warnings
+        What a reader had to mend or decide: one line each.
+    mask
+        (J,) bool: False for a joint that the source does not have (its rotation is then identity).
+
+    Raises
+    ------
+    ShapeError
+        Arrays that do not fit each other, hold no frame, or are not finite unit quaternions.
+    """
+
+    quats: NDArray[np.float32]
+    root: NDArray[np.float32]
+    rate: float
+    skeleton: Skeleton
+    name: str = ""
+    warnings: tuple[str, ...] = ()
+    mask: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        joints = len(self.skeleton)
+        quats = frozen(self.quats, np.float32)
+        root = frozen(self.root, np.float32)
+        if quats.ndim != 3 or quats.shape[0] == 0 or quats.shape[1:] != (joints, 4):
+            raise ShapeError(f"quats must have shape (T, {joints}, 4) with T >= 1, given {quats.shape}")
+        if root.shape != (quats.shape[0], 3):
+            raise ShapeError(f"root must have shape ({quats.shape[0]}, 3), given {root.shape}")
+        if not np.isfinite(root).all():
+            raise ShapeError("root must hold finite numbers")
+        squares = np.einsum("tjc,tjc->tj", quats, quats)
+        # Not `abs(...) > limit`: NaN has to fail too.
+        if not (np.abs(squares - 1.0) <= 2e-3).all():
+            frame, joint = np.argwhere(~(np.abs(squares - 1.0) <= 2e-3))[0]
+            name = self.skeleton.names[joint]
+            raise ShapeError(f"quats must be unit quaternions, frame {frame} joint {name!r} is not")
+        mask = self.mask
+        if np.size(mask) == 0:
+            mask = np.ones(joints, np.bool_)
+        mask = frozen(mask, np.bool_)
+        if mask.shape != (joints,):
+            raise ShapeError(f"mask must have shape ({joints},), given {mask.shape}")
+        object.__setattr__(self, "quats", quats)
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "rate", check_rate(self.rate))
+        object.__setattr__(self, "warnings", tuple(self.warnings))
+        object.__setattr__(self, "mask", mask)
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return int(self.quats.shape[0])
+
+    def __repr__(self) -> str:
+        return (
+            f"Clip({self.name!r}, {len(self)} frames at {self.rate:g} Hz = {self.duration:.2f} s, "
+            f"{len(self.skeleton)} joints)"
+        )
+
+    def __getitem__(self, frames: slice) -> "Clip":
+        """The frames of a slice with step 1, e.g. ``clip[100:200]``."""
+        if not isinstance(frames, slice) or frames.step not in (None, 1):
+            raise OptionError("a clip is cut by a slice of frames with step 1, e.g. clip[100:200]")
+        return replace(self, quats=self.quats[frames], root=self.root[frames])
+
+    @property
+    def frames(self) -> int:
+        """The number of frames, T."""
+        return len(self)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the end of the last: T / rate."""
+        return len(self) / self.rate
+
+    def seconds(self, start: float, stop: float) -> "Clip":
+        """The part from ``start`` to ``stop``, in seconds of the clip."""
+        if not 0.0 <= start < stop:
+            raise OptionError(f"expected 0 <= start < stop, given {start} and {stop}")
+        return self[round(start * self.rate) : round(stop * self.rate)]
+
+    def global_rotations(self) -> NDArray[np.float32]:
+        """World rotation of every joint, (T, J, 4) float32, w x y z; computed once and kept."""
+        return self._global[0]
+
+    def positions(self) -> NDArray[np.float32]:
+        """World position of every joint, (T, J, 3) float32 metres; computed once and kept."""
+        return self._global[1]
+
+    @cached_property
+    def _global(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        rotations, positions = forward_kinematics(self.skeleton, self.quats, self.root)
+        return _read_only(rotations), _read_only(positions)
+
+    def resample(self, rate: float) -> "Clip":
+        """The clip on a uniform grid of ``rate`` Hz: slerp between frames, linear for the root.
+
+        The very code of the live resampler, fed with the whole clip. The first frame stays; the grid
+        ends at or before the last.
+        """
+        rate = check_rate(rate)
+        if rate == self.rate:
+            return self
+        from pyanticip import _core
+
+        quats, root = _core.resample(self.quats, self.root, self.rate, rate)
+        return replace(self, quats=quats, root=root, rate=rate)
+
+    def retarget(self, body: Literal["humanoid"] = "humanoid") -> "Clip":
+        """The same motion on the canonical body of 22 joints that every source is mapped onto.
+
+        Joints are found by name; the source's rest pose is taken from ``skeleton.rest`` where a
+        T-pose was found in the motion, else from the offsets. Joints the source lacks are identity and
+        False in ``mask``. The new skeleton has the proportions of the canonical body.
+
+        Raises
+        ------
+        SkeletonError
+            A skeleton whose joints cannot be recognised.
+        """
+        if body not in BODIES:
+            raise OptionError(f"body is one of {', '.join(BODIES)}, given {body!r}")
+        from pyanticip.motion.canonical import canonical_skeleton, retargeter
+
+        skeleton = canonical_skeleton()
+        if self.skeleton.names == skeleton.names:
+            return self
+        mapped = retargeter(self.skeleton)
+        quats, root = mapped.apply(self.quats, self.root)
+        return replace(
+            self, quats=quats, root=root, skeleton=skeleton, mask=np.asarray(mapped.mask, np.bool_)
+        )
+
+    def features(self, *, window: int = 256) -> NDArray[np.float32]:
+        """The model's input, (T, 231) float32, at 50 Hz (version 1 of the features).
+
+        A clip that is not canonical or not at 50 Hz is retargeted and resampled first; T is then the
+        number of frames at 50 Hz.
+        """
+        from pyanticip import _core
+
+        clip = self.retarget("humanoid").resample(50.0)
+        return _core.motion_features(clip.quats, clip.root, clip.mask, window=window)
+
+    def mirror(self) -> "Clip":
+        """Left and right exchanged: the reflection in the plane x = 0, for canonical clips.
+
+        A rotation (w, x, y, z) becomes (w, x, -y, -z), a position (x, y, z) becomes (-x, y, z), and
+        every left joint takes the motion of its right one. Mirroring twice gives the clip back.
+
+        Raises
+        ------
+        SkeletonError
+            The clip is not on the canonical body; call ``retarget("humanoid")`` first.
+        """
+        from pyanticip.motion.canonical import canonical_skeleton, mirror_order
+
+        if self.skeleton.names != canonical_skeleton().names:
+            raise SkeletonError('only clips on the canonical body can be mirrored: call retarget("humanoid")')
+        order = mirror_order()
+        quats = self.quats[:, order] * np.array((1.0, 1.0, -1.0, -1.0), np.float32)
+        root = self.root * np.array((-1.0, 1.0, 1.0), np.float32)
+        return replace(self, quats=quats, root=root, mask=self.mask[order])
+
+
+def forward_kinematics(
+    skeleton: Skeleton, quats: ArrayLike, root: ArrayLike
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """World rotations (T, J, 4) and positions (T, J, 3) from local rotations and the root's path."""
+    local = np.asarray(quats, np.float64)
+    place = np.asarray(root, np.float64)
+    rotations: list[NDArray[np.float64]] = []
+    positions: list[NDArray[np.float64]] = []
+    offsets = skeleton.offsets.astype(np.float64)
+    for joint, parent in enumerate(skeleton.parents.tolist()):
+        if parent < 0:
+            rotations.append(local[:, joint])
+            positions.append(place)
+            continue
+        positions.append(positions[parent] + rotate(rotations[parent], offsets[joint]))
+        rotations.append(multiply(rotations[parent], local[:, joint]))
+    return _stacked(rotations), _stacked(positions)
+
+
+def _stacked(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float32]:
+    return np.stack(parts, axis=1).astype(np.float32)
+
+
+def _read_only(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,85 @@
+"""Open a motion file, whatever its kind."""
+
+import os
+import re
+from pathlib import Path
+
+from pyanticip.errors import OptionError
+from pyanticip.motion import text
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.units import check_rate
+
+_KINDS = "BVH, AMC (with its ASF), npz (ours, AMASS or SMPL), or an .anticip recording"
+_ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
+_AMC_START = re.compile(
+    rb"^[ \t]*:FULLY-SPECIFIED|\A[ \t]*#!OML|\A\s*\d+[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE
+)
+
+
+def load_motion(
+    path: str | os.PathLike[str],
+    *,
+    rate: float | None = None,
+    skeleton: str | os.PathLike[str] | None = None,
+    units: str | float | None = None,
+    keep_tpose: bool = False,
+) -> Clip:
+    """Read a motion file: BVH, AMC with its ASF, npz, or an ``.anticip`` recording, told by its content.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rate
+        Frames a second, instead of what the file says. AMC files say nothing: 120 Hz if not given.
+    skeleton
+        The ASF file of an AMC file. If not given: the ASF of the same name beside it, else the one named
+        after the subject (``05.asf`` for ``05_02.amc``), else the only one in the folder.
+    units
+        The file's unit of length: "m", "cm", "mm", "in", "cmu" or metres per unit. If not
+        given it is told from the size of the body (``pyanticip.motion.units.guess_unit``).
+    keep_tpose
+        Keep frame 0 where it is a T-pose from which the motion jumps away. It is dropped otherwise, with
+        a line in ``clip.warnings``; its pose becomes ``clip.skeleton.rest`` either way.
+
+    Returns
+    -------
+    Clip
+        Local quaternions (T, J, 4) w x y z, root (T, 3) in metres, y up.
+
+    Raises
+    ------
+    FormatError
+        Missing, empty, truncated, binary, huge or malformed: one line with file, line and reason.
+    OptionError
+        A rate or unit that makes no sense.
+    """
+    file = Path(path)
+    if rate is not None:
+        rate = _check_rate(rate)
+    data = text.read_bytes(file)
+    head = data[:65536]
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY":
+        from pyanticip.motion.bvh import read_bvh
+
+        return read_bvh(file, data, rate=rate, length_unit=units, keep_tpose=keep_tpose)
+    if head.startswith(b"PK\x03\x04"):
+        from pyanticip.motion.npz import read_npz
+
+        return read_npz(file, data, rate=rate, length_unit=units)
+    if _ASF_START.search(head):
+        raise text.fail(
+            file, 1, "is a skeleton without motion (ASF): load the AMC file, with skeleton= this one"
+        )
+    if _AMC_START.search(head) or file.suffix.lower() == ".amc":
+        from pyanticip.motion.amc import read_amc
+
+        asf = None if skeleton is None else Path(skeleton)
+        return read_amc(file, data, skeleton=asf, rate=rate, length_unit=units)
+    raise text.fail(file, 1, f"is not a motion file that can be read: {_KINDS}")
+
+
+def _check_rate(rate: float) -> float:
+    if isinstance(rate, bool) or not isinstance(rate, int | float):
+        raise OptionError(f"rate is a number of frames a second, given {rate!r}")
+    return check_rate(rate)

@@ -1,0 +1,269 @@
+"""NumPy archives: our own clips, and AMASS / SMPL motion."""
+
+import io
+import os
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import FormatError, MotionError
+from pyanticip.motion import smpl, text, units
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.rotations import multiply, normalized, rotate
+from pyanticip.motion.skeleton import Skeleton
+
+FORMAT = "pyanticip-clip"
+VERSION = 1
+MAX_MEMBER_BYTES = 512 * 1024 * 1024
+
+# AMASS: z up; a quarter turn about x takes z to y.
+_Z_UP_TO_Y_UP = np.array((np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
+_RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
+
+
+def save_npz(clip: Clip, path: str | os.PathLike[str]) -> None:
+    """Write ``clip`` as an npz that :func:`load_motion` reads back exactly; atomic.
+
+    Arrays: quats (T, J, 4), root (T, 3), rate, names, parents, offsets, rest, tip_joints, tips, mask, name,
+    format and version. No pickled objects.
+    """
+    tips = clip.skeleton.tips
+    arrays = {
+        "format": np.array(FORMAT),
+        "version": np.array(VERSION),
+        "quats": clip.quats,
+        "root": clip.root,
+        "rate": np.array(clip.rate),
+        "names": np.array(clip.skeleton.names),
+        "parents": clip.skeleton.parents,
+        "offsets": clip.skeleton.offsets,
+        "rest": clip.skeleton.rest,
+        "tip_joints": np.array(list(tips), np.int32),
+        "tips": np.array(list(tips.values()), np.float64).reshape(-1, 3),
+        "mask": clip.mask,
+        "name": np.array(clip.name),
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_atomic(Path(path), buffer.getvalue())
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write ``data`` beside ``path`` and move it there: the file is whole or it is the old one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        # mkstemp makes files that only the owner reads; give what open() would have given.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_npz(
+    path: Path, data: bytes, *, rate: float | None = None, length_unit: str | float | None = None
+) -> Clip:
+    """A clip from the bytes of an npz: ours, or AMASS / SMPL with ``poses`` and ``trans``.
+
+    Raises
+    ------
+    FormatError
+        One line with file and reason.
+    """
+    arrays = _Archive(path, data)
+    try:
+        if "quats" in arrays.names:
+            return _ours(path, arrays, rate)
+        if "poses" in arrays.names or "root_orient" in arrays.names:
+            return _amass(path, arrays, rate, length_unit)
+    except FormatError:
+        raise
+    except MotionError as error:
+        raise text.fail(path, None, str(error)) from None
+    raise text.fail(path, None, "expected arrays 'quats' (ours) or 'poses' and 'trans' (AMASS, SMPL)")
+
+
+class _Archive:
+    """The arrays of an npz, read when asked for; sizes are checked before memory is taken."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+            self.names = {name.removesuffix(".npy") for name in self._zip.namelist() if name.endswith(".npy")}
+        except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError, KeyError) as error:
+            raise text.fail(path, None, f"is a broken npz archive: {_reason(error)}") from None
+
+    def __getitem__(self, name: str) -> NDArray[np.generic]:
+        if name not in self.names:
+            raise text.fail(self.path, None, f"has no array {name!r}")
+        return self._read(name)
+
+    def _read(self, name: str) -> NDArray[np.generic]:
+        try:
+            with self._zip.open(name + ".npy") as member:
+                content = member.read(MAX_MEMBER_BYTES + 1)
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            ValueError,
+            KeyError,
+            OSError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
+            raise text.fail(self.path, None, f"array {name!r} cannot be read: {_reason(error)}") from None
+        if len(content) > MAX_MEMBER_BYTES:
+            raise text.fail(self.path, None, f"array {name!r} is larger than {MAX_MEMBER_BYTES >> 20} MB")
+        return _array(self.path, name, content)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _array(path: Path, name: str, content: bytes) -> NDArray[np.generic]:
+    """An array from .npy bytes; the header is believed only as far as there are bytes."""
+    stream = io.BytesIO(content)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read_header = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran, dtype = read_header(stream)
+    # NumPy evaluates the header as a Python literal: damaged ones raise nearly anything.
+    except Exception as error:
+        raise text.fail(path, None, f"array {name!r} has a broken header: {_reason(error)}") from None
+    if dtype.hasobject or dtype.fields is not None:
+        raise text.fail(path, None, f"array {name!r} holds Python objects, expected numbers or text")
+    size = int(np.prod([int(length) for length in shape], dtype=object)) if shape else 1
+    left = len(content) - stream.tell()
+    if min(shape, default=0) < 0 or size < 0 or size * dtype.itemsize > left:
+        raise text.fail(
+            path, None, f"array {name!r} is cut short: {left} bytes, expected {size * dtype.itemsize}"
+        )
+    if dtype.itemsize == 0:
+        return np.zeros(shape, dtype)
+    flat = np.frombuffer(content, dtype, count=size, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _numbers(arrays: _Archive, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    """The array as float64, of ``shape`` (None: any length), all finite."""
+    array = arrays[name]
+    expected = "(" + ", ".join("T" if length is None else str(length) for length in shape) + ")"
+    fits = len(array.shape) == len(shape) and all(
+        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype.kind not in "fiub":
+        raise text.fail(
+            arrays.path,
+            None,
+            f"{name} must be numbers of shape {expected}, given {array.dtype} {array.shape}",
+        )
+    values = array.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise text.fail(arrays.path, None, f"{name} must hold finite numbers")
+    return values
+
+
+def _scalar(arrays: _Archive, name: str) -> float:
+    values = arrays[name].reshape(-1)
+    if values.size != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values[0]):
+        raise text.fail(arrays.path, None, f"{name} must be one number")
+    return float(values[0])
+
+
+def _ours(path: Path, arrays: _Archive, rate: float | None) -> Clip:
+    if "version" in arrays.names and _scalar(arrays, "version") > VERSION:
+        raise text.fail(
+            path, None, f"is of version {_scalar(arrays, 'version'):g}, this program reads {VERSION}"
+        )
+    names = arrays["names"].reshape(-1)
+    if names.dtype.kind != "U":
+        raise text.fail(path, None, f"names must be text, given {names.dtype}")
+    joints = len(names)
+    parents = _numbers(arrays, "parents", (joints,))
+    tips: dict[int, tuple[float, float, float]] = {}
+    if "tips" in arrays.names:
+        ends = _numbers(arrays, "tips", (None, 3))
+        owners = _numbers(arrays, "tip_joints", (len(ends),))
+        tips = {int(j): (float(x), float(y), float(z)) for j, (x, y, z) in zip(owners, ends, strict=True)}
+    rest = _numbers(arrays, "rest", (joints, 4)) if "rest" in arrays.names else np.empty((0, 4))
+    skeleton = Skeleton(
+        tuple(str(name) for name in names),
+        np.clip(parents, -1, joints).astype(np.int32),
+        _numbers(arrays, "offsets", (joints, 3)).astype(np.float32),
+        rest.astype(np.float32),
+        tips,
+    )
+    mask = arrays["mask"] if "mask" in arrays.names else np.empty(0, np.bool_)
+    if mask.dtype.kind != "b":
+        raise text.fail(path, None, f"mask must be bool, given {mask.dtype}")
+    return Clip(
+        _numbers(arrays, "quats", (None, joints, 4)).astype(np.float32),
+        _numbers(arrays, "root", (None, 3)).astype(np.float32),
+        rate if rate is not None else _scalar(arrays, "rate"),
+        skeleton,
+        name=str(arrays["name"]) if "name" in arrays.names else path.stem,
+        mask=mask.astype(np.bool_),
+    )
+
+
+def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | float | None) -> Clip:
+    """AMASS (Mahmood et al. 2019): axis-angle ``poses`` (T, >= 66), ``trans`` (T, 3) metres, z up.
+
+    ``trans`` is taken as the pelvis; the true one stands a constant few centimetres beside it, by an
+    offset that depends on the body's shape, which is not read.
+    """
+    if "poses" in arrays.names:
+        poses = arrays["poses"]
+        if poses.ndim != 2 or poses.shape[1] < 3 * smpl.JOINTS:
+            raise text.fail(
+                path, None, f"poses must have shape (T, >= {3 * smpl.JOINTS}), given {poses.shape}"
+            )
+        vectors = _numbers(arrays, "poses", (None, poses.shape[1]))[:, : 3 * smpl.JOINTS]
+    else:
+        vectors = np.concatenate(
+            (_numbers(arrays, "root_orient", (None, 3)), _numbers(arrays, "pose_body", (None, 63))), axis=1
+        )
+    frames = len(vectors)
+    if frames == 0:
+        raise text.fail(path, None, "has no frame")
+    warnings: list[str] = []
+    if rate is None:
+        found = next((name for name in _RATES if name in arrays.names), None)
+        if found is None:
+            raise text.fail(path, None, f"has no frame rate ({_RATES[0]}): give rate=")
+        rate = _scalar(arrays, found)
+    root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
+    if "trans" not in arrays.names:
+        warnings.append("has no 'trans': the root stays at the origin")
+    quats = _from_rotation_vectors(vectors.reshape(frames, smpl.JOINTS, 3))
+    quats[:, 0] = multiply(_Z_UP_TO_Y_UP, quats[:, 0])
+    scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
+    return Clip(
+        normalized(quats).astype(np.float32),
+        (rotate(_Z_UP_TO_Y_UP, root) * scale).astype(np.float32),
+        rate,
+        smpl.smpl_skeleton(),
+        name=path.stem,
+        warnings=tuple(warnings),
+    )
+
+
+def _from_rotation_vectors(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quaternions of rotation vectors (axis times angle), (..., 3) -> (..., 4)."""
+    angles = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # sinc is smooth at 0: sin(a/2)/a = sinc(a / 2 pi) / 2
+    return np.concatenate((np.cos(0.5 * angles), 0.5 * np.sinc(angles / (2.0 * np.pi)) * vectors), axis=-1)

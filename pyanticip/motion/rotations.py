@@ -1,0 +1,119 @@
+"""Vectorised quaternion arithmetic on NumPy arrays, for whole clips.
+
+Quaternions are Hamilton, ordered w, x, y, z, in the last axis; every function broadcasts over the
+leading axes. The per-frame work of the live path is done in Rust; this is for files.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+
+
+def _components(values: Floats) -> tuple[Doubles, ...]:
+    """The parts of quaternions or vectors, apart, in double precision."""
+    array = np.asarray(values, np.float64)
+    return tuple(array[..., index] for index in range(array.shape[-1]))
+
+
+def multiply(a: Floats, b: Floats) -> Doubles:
+    """Hamilton product ``a * b``, shape (..., 4): rotate by ``b`` first, then by ``a``."""
+    aw, ax, ay, az = _components(a)
+    bw, bx, by, bz = _components(b)
+    return np.stack(
+        (
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ),
+        axis=-1,
+    )
+
+
+def conjugate(q: Floats) -> Doubles:
+    """The inverse of unit quaternions, shape (..., 4)."""
+    result: Doubles = np.asarray(q, np.float64) * np.array((1.0, -1.0, -1.0, -1.0))
+    return result
+
+
+def rotate(q: Floats, v: Floats) -> Doubles:
+    """Rotate vectors ``v`` (..., 3) by unit quaternions ``q`` (..., 4)."""
+    w, x, y, z = _components(q)
+    a, b, c = _components(v)
+    # v + 2 w (u x v) + 2 u x (u x v), u the vector part of q
+    ta, tb, tc = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+    return np.stack(
+        (a + w * ta + y * tc - z * tb, b + w * tb + z * ta - x * tc, c + w * tc + x * tb - y * ta), axis=-1
+    )
+
+
+def angle_between(a: Floats, b: Floats) -> Doubles:
+    """The angle in radians, 0..pi, of the rotation that takes ``a`` to ``b``; shape (...)."""
+    a = np.asarray(a, np.float64)
+    b = np.asarray(b, np.float64)
+    # atan2 of the chord lengths keeps its precision near 0 and pi, where acos of the dot has none.
+    apart = np.linalg.norm(a - b, axis=-1)
+    along = np.linalg.norm(a + b, axis=-1)
+    return np.asarray(4.0 * np.arctan2(np.minimum(apart, along), np.maximum(apart, along)), np.float64)
+
+
+def normalized(q: Floats) -> Doubles:
+    """Unit quaternions along ``q`` (..., 4); the caller has made sure that none is zero."""
+    q = np.asarray(q, np.float64)
+    return np.asarray(q / np.linalg.norm(q, axis=-1, keepdims=True), np.float64)
+
+
+def from_euler(angles: Floats, axes: Sequence[int]) -> Doubles:
+    """Quaternions of Euler angles: ``R = R_axes[0](angles[..., 0]) * R_axes[1](angles[..., 1]) ...``.
+
+    Parameters
+    ----------
+    angles
+        Radians, shape (..., len(axes)); any size, not only -pi..pi.
+    axes
+        0, 1 or 2 (x, y or z) for each angle, the outermost rotation first. May be empty.
+
+    Returns
+    -------
+    Unit quaternions, shape (..., 4).
+    """
+    angles = np.asarray(angles, np.float64)
+    half = 0.5 * angles
+    cosines, sines = np.cos(half), np.sin(half)
+    out = np.zeros((*angles.shape[:-1], 4))
+    if not axes:
+        out[..., 0] = 1.0
+        return out
+    zero = np.zeros(angles.shape[:-1])
+    parts = [cosines[..., 0], zero, zero, zero]
+    parts[1 + axes[0]] = sines[..., 0]
+    w, x, y, z = parts
+    for index, axis in enumerate(axes[1:], start=1):
+        c, s = cosines[..., index], sines[..., index]
+        if axis == 0:
+            w, x, y, z = w * c - x * s, x * c + w * s, y * c + z * s, z * c - y * s
+        elif axis == 1:
+            w, x, y, z = w * c - y * s, x * c - z * s, y * c + w * s, z * c + x * s
+        else:
+            w, x, y, z = w * c - z * s, x * c + y * s, y * c - x * s, z * c + w * s
+    out[..., 0], out[..., 1], out[..., 2], out[..., 3] = w, x, y, z
+    return out
+
+
+def to_euler_zyx(q: Floats) -> Doubles:
+    """Angles (z, y, x) in radians with ``R = Rz * Ry * Rx``, shape (..., 3), from unit quaternions."""
+    w, x, y, z = _components(q)
+    sine = np.clip(2.0 * (w * y - z * x), -1.0, 1.0)
+    locked = np.abs(sine) > 1.0 - 1e-12
+    # At the poles only z - x (or z + x) is defined: put everything into z.
+    yaw = np.where(
+        locked,
+        np.arctan2(2.0 * (w * z - x * y), 1.0 - 2.0 * (x * x + z * z)),
+        np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
+    )
+    roll = np.where(locked, 0.0, np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)))
+    return np.stack((yaw, np.arcsin(sine), roll), axis=-1)

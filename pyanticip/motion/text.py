@@ -1,0 +1,133 @@
+"""Motion files as bytes: bounded reading, lines, and blocks of numbers at NumPy's speed."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import FormatError
+
+MAX_FILE_BYTES = 256 * 1024 * 1024
+"""Larger files are refused: 256 MB is about 50 minutes of a CMU performer at 120 Hz."""
+
+MAX_VALUES = 64_000_000
+"""More numbers than this in one file are refused (512 MB as float64)."""
+
+BLOCK_BYTES = 4 * 1024 * 1024
+
+
+def fail(path: Path, line: int | None, reason: str) -> FormatError:
+    """The one-line error of every reader: file, line where there is one, and reason."""
+    where = f"{path}:{line}" if line is not None else f"{path}"
+    return FormatError(f"{where}: {reason}")
+
+
+def show(text: str | bytes, limit: int = 40) -> str:
+    """A piece of a file, quoted and short enough for an error message."""
+    if isinstance(text, bytes):
+        text = text[: limit * 4].decode("utf-8", "replace")
+    return repr(text if len(text) <= limit else text[:limit] + "...")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's bytes; :class:`FormatError` when it is missing, empty, unreadable or too large."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise fail(path, None, "no such file") from None
+    except IsADirectoryError:
+        raise fail(path, None, "is a folder, expected a motion file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise fail(path, None, f"cannot be read: {reason}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise fail(path, None, f"is larger than {MAX_FILE_BYTES >> 20} MB, the most a motion file may have")
+    if not data.strip():
+        raise fail(path, None, "is empty")
+    return data
+
+
+def text_lines(path: Path, data: bytes) -> bytes:
+    """``data`` with one kind of line end and no byte order mark; refuses binary files."""
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    zero = data.find(b"\0")
+    if zero >= 0:
+        raise fail(path, data.count(b"\n", 0, zero) + 1, "is not text: it has a zero byte")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data
+
+
+def parse_numbers(block: bytes) -> NDArray[np.float64]:
+    """All numbers of ``block``, separated by blanks; ValueError where one is not a number."""
+    return np.array(block.decode("utf-8", "replace").split(), np.float64)
+
+
+def number_rows(path: Path, data: bytes, start: int, line: int, columns: int) -> NDArray[np.float64]:
+    """Rows of ``columns`` numbers, a line each, from ``data[start:]``; blank lines are skipped.
+
+    ``line`` is the line number of ``start``. Works in blocks, so the working memory stays small
+    beside the result. Every line is checked; errors name the line.
+
+    Returns
+    -------
+    Array (rows, columns), all finite; rows may be 0.
+    """
+    blocks: list[NDArray[np.float64]] = []
+    total = 0
+    while start < len(data):
+        end = len(data)
+        if end - start > BLOCK_BYTES:
+            cut = data.find(b"\n", start + BLOCK_BYTES)
+            end = cut + 1 if cut >= 0 else end
+        block = data[start:end]
+        rows = _rows(path, block, line, columns)
+        total += rows.size
+        if total > MAX_VALUES:
+            raise fail(path, line, f"has more than {MAX_VALUES} numbers")
+        blocks.append(rows)
+        line += block.count(b"\n")
+        start = end
+    return np.concatenate(blocks) if blocks else np.empty((0, columns))
+
+
+def _rows(path: Path, block: bytes, line: int, columns: int) -> NDArray[np.float64]:
+    """The rows of one block of whole lines."""
+    counts = words_per_line(block)
+    wrong = np.flatnonzero((counts != columns) & (counts != 0))
+    if wrong.size == 0:
+        try:
+            values = parse_numbers(block)
+        except ValueError:
+            values = np.empty(0)
+        if values.size == counts.sum() and np.isfinite(values).all():
+            return values.reshape(-1, columns)
+    first_wrong = int(wrong[0]) if wrong.size else len(counts)
+    for index, text in enumerate(block.split(b"\n")):
+        for word in text.split():
+            try:
+                value = float(word)
+            except ValueError:
+                raise fail(path, line + index, f"expected a number, given {show(word)}") from None
+            if not np.isfinite(value):
+                raise fail(path, line + index, f"expected a finite number, given {show(word)}")
+        if index >= first_wrong:
+            break
+    if first_wrong < len(counts):
+        given = int(counts[first_wrong])
+        raise fail(path, line + first_wrong, f"expected {columns} numbers, given {given} (truncated?)")
+    raise fail(path, line, "numbers that cannot be read")
+
+
+def words_per_line(block: bytes) -> NDArray[np.int64]:
+    """How many words each line of ``block`` has."""
+    codes = np.frombuffer(block, np.uint8)
+    blank = np.empty(len(codes) + 1, np.bool_)
+    blank[0] = True
+    np.less_equal(codes, 32, out=blank[1:])
+    starts = np.flatnonzero(blank[:-1] & ~blank[1:])
+    ends = np.append(np.flatnonzero(codes == 10), len(codes))
+    edges = np.searchsorted(starts, ends)
+    return np.diff(edges, prepend=0)

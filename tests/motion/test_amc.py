@@ -1,0 +1,177 @@
+"""ASF and AMC files."""
+
+import numpy as np
+import pytest
+from motion_files import AMC, ASF, write_amc
+from scipy.spatial.transform import Rotation
+
+import pyanticip as pa
+from pyanticip.errors import FormatError
+
+CMU = 0.0254 / 0.45
+
+
+def test_channels_are_applied_about_the_bones_own_axes(tmp_path):
+    clip = pa.load_motion(write_amc(tmp_path))
+    assert clip.skeleton.names == ("root", "lfemur", "ltibia", "lowerback", "lclavicle")
+    assert clip.skeleton.parents.tolist() == [-1, 0, 1, 0, 3]
+    assert clip.rate == 120.0
+    np.testing.assert_allclose(
+        clip.root, np.array([[1, 16.5, -3], [1.1, 16.6, -3.1], [1.2, 16.7, -3.2]]) * CMU, atol=1e-6
+    )
+    # SciPy's lower-case orders are extrinsic: first x, then y, then z about fixed axes.
+    femur = Rotation.from_euler("xyz", [0, 0, 20], degrees=True)
+    move = Rotation.from_euler("xyz", [-32.9, -0.23, 22.4], degrees=True)
+    clavicle = Rotation.from_euler("zyx", [30, 20, 10], degrees=True)
+    lift = Rotation.from_euler("yz", [8, -4], degrees=True)
+    for frame, joint, expected in (
+        (0, 1, femur * move * femur.inv()),
+        (2, 4, clavicle * lift * clavicle.inv()),
+        (1, 0, Rotation.from_euler("xyz", [13, 1.5, -0.9], degrees=True)),
+        (1, 3, Rotation.identity()),
+    ):
+        given = Rotation.from_quat(clip.quats[frame, joint][[1, 2, 3, 0]])
+        assert (given.inv() * expected).magnitude() < 1e-6
+
+
+def test_a_joint_sits_at_the_end_of_its_parents_bone(tmp_path):
+    clip = pa.load_motion(write_amc(tmp_path))
+    down = np.array([0.34202, -0.939693, 0.0])
+    np.testing.assert_allclose(clip.skeleton.offsets[1], 0, atol=1e-9)
+    np.testing.assert_allclose(clip.skeleton.offsets[2], down * 7 * CMU, atol=1e-6)
+    np.testing.assert_allclose(clip.skeleton.tips[2], down * 7.5 * CMU, atol=1e-6)
+    np.testing.assert_allclose(clip.skeleton.offsets[4], [0, 9 * CMU, 0], atol=1e-6)
+
+
+def test_no_rate_is_said(tmp_path):
+    assert "120 Hz assumed" in pa.load_motion(write_amc(tmp_path)).warnings[0]
+    given = pa.load_motion(write_amc(tmp_path), rate=60)
+    assert given.rate == 60.0
+    assert given.warnings == ()
+
+
+def test_radians_are_read(tmp_path):
+    amc = ":FULLY-SPECIFIED\n:RADIANS\n1\nroot 0 0 0 0 1.5 0\n"
+    clip = pa.load_motion(write_amc(tmp_path, amc))
+    np.testing.assert_allclose(clip.quats[0, 0], [np.cos(0.75), 0, np.sin(0.75), 0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "mangle",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n", " \t\n"),
+        lambda text: text.rstrip("\n"),
+        lambda text: text + "\n\n",
+        lambda text: text.replace(" ", "\t"),
+    ],
+)
+def test_spelling_does_not_matter(tmp_path, mangle):
+    plain = pa.load_motion(write_amc(tmp_path))
+    mangled = pa.load_motion(write_amc(tmp_path, mangle(AMC), mangle(ASF)))
+    np.testing.assert_array_equal(mangled.quats, plain.quats)
+    np.testing.assert_array_equal(mangled.skeleton.offsets, plain.skeleton.offsets)
+
+
+def test_a_bone_that_a_frame_leaves_out_keeps_its_rotation(tmp_path):
+    clip = pa.load_motion(write_amc(tmp_path, AMC.replace("ltibia 60.06\n", "")), rate=120)
+    plain = pa.load_motion(write_amc(tmp_path), rate=120)
+    assert clip.warnings == ("1 frames leave bones out: these kept the rotation they had",)
+    np.testing.assert_array_equal(clip.quats[1, 2], plain.quats[0, 2])
+    np.testing.assert_array_equal(clip.quats[2], plain.quats[2])
+
+
+def test_bones_in_another_order_are_the_same_motion(tmp_path):
+    swapped = AMC.replace(
+        "lfemur -31.9 -0.33 22.1\nltibia 60.06\n", "ltibia 60.06\nlfemur -31.9 -0.33 22.1\n"
+    )
+    assert swapped != AMC
+    clip = pa.load_motion(write_amc(tmp_path, swapped))
+    np.testing.assert_array_equal(clip.quats, pa.load_motion(write_amc(tmp_path)).quats)
+
+
+def test_a_bone_that_never_comes_stays_at_rest(tmp_path):
+    amc = "\n".join(line for line in AMC.split("\n") if not line.startswith("ltibia"))
+    clip = pa.load_motion(write_amc(tmp_path, amc), rate=120)
+    assert clip.warnings == ("bone 'ltibia' is in no frame: it stays at rest",)
+    np.testing.assert_array_equal(clip.quats[:, 2], np.tile([1, 0, 0, 0], (3, 1)))
+
+
+def test_frame_numbers_that_jump_are_said(tmp_path):
+    clip = pa.load_motion(write_amc(tmp_path, AMC.replace("\n3\n", "\n7\n")), rate=120)
+    assert len(clip) == 3
+    assert "after frame 2" in clip.warnings[0]
+
+
+def test_the_skeleton_is_found_or_given(tmp_path):
+    path = write_amc(tmp_path, name="subject_x.amc")
+    assert len(pa.load_motion(path)) == 3  # the only one in the folder
+    (tmp_path / "08.asf").write_text("nonsense")
+    with pytest.raises(FormatError, match=r"has no skeleton beside it: expected subject\.asf"):
+        pa.load_motion(path)
+    assert len(pa.load_motion(path, skeleton=tmp_path / "07.asf")) == 3
+    with pytest.raises(FormatError, match=r"none\.asf: no such file"):
+        pa.load_motion(path, skeleton=tmp_path / "none.asf")
+    with pytest.raises(FormatError, match="skeleton without motion"):
+        pa.load_motion(tmp_path / "07.asf")
+
+
+def test_blocks_join_without_a_seam(tmp_path, monkeypatch):
+    plain = pa.load_motion(write_amc(tmp_path))
+    monkeypatch.setattr("pyanticip.motion.text.BLOCK_BYTES", 20)
+    np.testing.assert_array_equal(pa.load_motion(write_amc(tmp_path)).quats, plain.quats)
+
+
+BROKEN_AMC = {
+    "unknown bone": (AMC.replace("ltibia 60", "rtibia 60"), r"amc:12: a bone 'rtibia' that the skeleton"),
+    "too few": (
+        AMC.replace("lfemur -31.9 -0.33 22.1", "lfemur -31.9 -0.33"),
+        r"amc:11: lfemur has 3 numbers, given 2",
+    ),
+    "word": (AMC.replace("ltibia 60.06", "ltibia sixty"), r"amc:12: expected a number, given 'sixty'"),
+    "nan": (AMC.replace("ltibia 60.06", "ltibia nan"), r"amc:12: expected a finite number"),
+    "cut in a line": (AMC[: AMC.rindex(" ")], r"amc:18: lclavicle has 2 numbers, given 1"),
+    "cut at a line": (AMC[: AMC.rindex("lclavicle")], r"the last frame lacks 1 bones"),
+    "no frames": (":FULLY-SPECIFIED\n:DEGREES\n", "has no frame"),
+    "empty frames": (":FULLY-SPECIFIED\n1\n2\n3\n", "no frame has a bone"),
+    "twice": (AMC.replace("ltibia 60.06", "ltibia 60.06\nltibia 60.06"), "amc:13: bone 'ltibia' comes twice"),
+    "headless": (":FULLY-SPECIFIED\nroot 1 2 3 4 5 6\n", "amc:2: expected a frame number"),
+    "binary": (AMC.replace("lfemur", "lfe\0mur"), "zero byte"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_AMC)
+def test_broken_motion(tmp_path, kind):
+    amc, reason = BROKEN_AMC[kind]
+    with pytest.raises(FormatError, match=reason) as caught:
+        pa.load_motion(write_amc(tmp_path, amc))
+    assert "\n" not in str(caught.value)
+
+
+BROKEN_ASF = {
+    "empty": ("", "07.asf: is empty"),
+    "cut": (ASF[: ASF.index(":hierarchy")], "has no :hierarchy"),
+    "cut in a bone": (ASF[: ASF.index("     dof ry rz")] + ":hierarchy\n", "a bone without end"),
+    "direction": (ASF.replace("direction 0 1 0", "direction 0 1"), r"asf:39: expected 3 numbers"),
+    "dof": (ASF.replace("dof ry rz", "dof ry ry"), r"asf:49: expected some of"),
+    "axis": (ASF.replace("30  ZYX", "30  ZZX"), r"asf:48: expected an axis order"),
+    "unknown": (
+        ASF.replace("    lfemur ltibia", "    lfemur rtibia"),
+        "names a bone 'rtibia' that is not there",
+    ),
+    "loop": (
+        ASF.replace("    lowerback lclavicle", "    lowerback lclavicle\n    ltibia lfemur"),
+        "two parents",
+    ),
+    "loose": (ASF.replace("    lowerback lclavicle\n", ""), "'lclavicle' does not hang on the root"),
+    "twice": (ASF.replace("name ltibia", "name lfemur"), "a second bone 'lfemur'"),
+    "length": (ASF.replace("length 0.45", "length 0"), "length must be positive"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_ASF)
+def test_broken_skeletons(tmp_path, kind):
+    asf, reason = BROKEN_ASF[kind]
+    with pytest.raises(FormatError, match=reason) as caught:
+        pa.load_motion(write_amc(tmp_path, asf=asf))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,306 @@
+"""BVH files: what is read, what is mended, what is refused."""
+
+import numpy as np
+import pytest
+from motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, write_bvh
+from scipy.spatial.transform import Rotation
+
+import pyanticip as pa
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.rotations import angle_between
+from pyanticip.motion.units import rate_from_frame_time
+
+ORDERS = ("ZYX", "ZXY", "YXZ", "XYZ", "ZYX")
+
+
+def as_rotation(quats):
+    return Rotation.from_quat(np.asarray(quats)[..., [1, 2, 3, 0]])
+
+
+def test_every_joint_has_its_own_rotation_order(tmp_path):
+    clip = pa.load_motion(write_bvh(tmp_path))
+    assert clip.quats.shape == (6, 5, 4)
+    assert clip.quats.dtype == np.float32
+    assert clip.rate == 50.0
+    assert clip.skeleton.names == ("Hips", "LeftUpLeg", "LeftLeg", "Spine", "LeftArm")
+    assert clip.skeleton.parents.tolist() == [-1, 0, 1, 0, 3]
+    for joint, order in enumerate(ORDERS):
+        # SciPy's upper-case orders are intrinsic: Rz Ry Rx for "ZYX", as BVH channels are read.
+        expected = Rotation.from_euler(order, ROWS[:, 3 + 3 * joint : 6 + 3 * joint], degrees=True)
+        assert (as_rotation(clip.quats[:, joint]).inv() * expected).magnitude().max() < 1e-6
+
+
+def test_lengths_are_metres(tmp_path):
+    clip = pa.load_motion(write_bvh(tmp_path))
+    np.testing.assert_allclose(clip.root, ROWS[:, :3] * 0.01, atol=1e-6)
+    np.testing.assert_allclose(clip.skeleton.offsets[2], (0, -0.42, 0), atol=1e-6)
+    assert clip.skeleton.tips[4] == pytest.approx((0.55, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("scale", "unit"), [(1.0, "cm"), (0.01, "m"), (10.0, "mm"), (0.01 / 0.056444, "cmu")]
+)
+def test_the_unit_is_told_from_the_size(tmp_path, scale, unit):
+    header = BVH_HEADER
+    for number in ("9 -8 0", "0 -42 0", "0 -40 0", "0 52 0", "18 0 0", "55 0 0"):
+        scaled = " ".join(f"{float(x) * scale:.6f}" for x in number.split())
+        header = header.replace(f"OFFSET {number}\n", f"OFFSET {scaled}\n")
+    clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text()[len(BVH_HEADER) :]))
+    assert clip.skeleton.reach() == pytest.approx(1.25, rel=1e-4)
+    given = pa.load_motion(tmp_path / "clip.bvh", units=unit)
+    np.testing.assert_allclose(given.skeleton.offsets, clip.skeleton.offsets, atol=1e-5)
+
+
+def test_unwrapped_angles_are_the_same_rotations(tmp_path):
+    turned = ROWS.copy()
+    turned[:, 3:] -= 360.0 * np.array([4, 3, 2, 1, 0] * 3)
+    straight = pa.load_motion(write_bvh(tmp_path))
+    many = pa.load_motion(write_bvh(tmp_path, bvh_text(turned), "many.bvh"))
+    assert turned.min() < -1400
+    assert np.degrees(angle_between(straight.quats, many.quats)).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "mangle",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text[: len(text) // 2].replace("\n", "\r\n") + text[len(text) // 2 :],
+        lambda text: text.replace("\n", "\r"),
+        lambda text: text.replace("  ", "\t"),
+        lambda text: text.replace("\n", " \t \n"),
+        lambda text: text.rstrip("\n"),
+        lambda text: text + "\n\n \t\n",
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("Frames: 6", "Frames:\t6").replace("Frame Time: ", "frame time:\t"),
+        lambda text: text.replace(" {", "{").replace("\n{", " {"),
+        lambda text: text.replace("Zrotation", "ZROTATION").replace("CHANNELS", "Channels"),
+    ],
+)
+def test_spelling_does_not_matter(tmp_path, mangle):
+    plain = pa.load_motion(write_bvh(tmp_path))
+    mangled = pa.load_motion(write_bvh(tmp_path, mangle(bvh_text()), "mangled.bvh"))
+    assert mangled.warnings == ()
+    assert mangled.skeleton.names == plain.skeleton.names
+    np.testing.assert_array_equal(mangled.quats, plain.quats)
+    np.testing.assert_array_equal(mangled.root, plain.root)
+
+
+def test_exponents_are_numbers(tmp_path):
+    text = bvh_text().replace("\n0 25.2441", "\n5.86e-015 2.52441E+1", 1)
+    assert "5.86e-015" in text
+    clip = pa.load_motion(write_bvh(tmp_path, text))
+    assert clip.root[0] == pytest.approx((0.0, 0.252441, 0.272789), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("written", "rate"),
+    [
+        (".0083333", 120.0),
+        ("0.008333", 120.0),
+        ("0.025", 40.0),
+        ("0.041667", 24.0),
+        ("0.0333333", 30.0),
+        ("0.033", 30.0),
+        ("0.0166667", 60.0),
+        ("8.3333e-3", 120.0),
+        ("0.033367", 30000 / 1001),
+        ("0.02", 50.0),
+        ("0.01", 100.0),
+        ("0.0175", 57.0),
+        ("0.01751", 1 / 0.01751),
+    ],
+)
+def test_frame_times_mean_the_rate_they_stand_for(written, rate):
+    assert rate_from_frame_time(written) == pytest.approx(rate, rel=1e-9)
+
+
+def test_a_given_rate_replaces_the_frame_time(tmp_path):
+    path = write_bvh(tmp_path, bvh_text(frame_time="0"))
+    with pytest.raises(FormatError, match=r"clip\.bvh:\d+: frame time"):
+        pa.load_motion(path)
+    assert pa.load_motion(path, rate=100).rate == 100.0
+    for bad in (0.0, -1.0, float("nan"), 1e9):
+        with pytest.raises(OptionError):
+            pa.load_motion(path, rate=bad)
+
+
+@pytest.mark.parametrize("declared", [5, 7])
+def test_a_count_that_is_off_by_one_keeps_what_is_there(tmp_path, declared):
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text(frames=declared)))
+    assert len(clip) == 6
+    assert clip.warnings == (f"declares {declared} frames, 6 are there and were kept",)
+
+
+def test_a_joint_may_have_six_channels_and_bones_no_length(tmp_path):
+    text = (
+        bvh_text()
+        .replace("OFFSET 0 -42 0", "OFFSET 0 0 0")
+        .replace(
+            "CHANNELS 3 Yrotation Xrotation Zrotation",
+            "CHANNELS 6 Xposition Yposition Zposition Yrotation Xrotation Zrotation",
+        )
+    )
+    start = text.index("Frame Time: 0.02\n") + len("Frame Time: 0.02\n")
+    rows = np.insert(ROWS, [9, 9, 9], [0.0, -42.0, 0.0], axis=1)
+    lines = "\n".join(" ".join(f"{value:g}" for value in row) for row in rows)
+    clip = pa.load_motion(write_bvh(tmp_path, text[:start] + lines))
+    plain = pa.load_motion(write_bvh(tmp_path, name="plain.bvh"))
+    np.testing.assert_allclose(clip.skeleton.offsets, plain.skeleton.offsets, atol=1e-7)
+    np.testing.assert_array_equal(clip.quats, plain.quats)
+
+
+def test_a_reference_joint_is_folded_into_the_hips(tmp_path):
+    inner = BVH_HEADER.split("ROOT Hips", 1)[1]
+    header = (
+        "HIERARCHY\nROOT Reference\n{\nOFFSET 0 0 0\n"
+        "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\nJOINT Hips" + inner + "}\n"
+    )
+    rows = np.concatenate((np.tile([10.0, 0.0, 0.0, 0.0, 90.0, 0.0], (6, 1)), ROWS), axis=1)
+    clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
+    plain = pa.load_motion(write_bvh(tmp_path, name="plain.bvh"))
+    assert clip.skeleton.names == plain.skeleton.names
+    assert "'Reference' was folded into 'Hips'" in clip.warnings[0]
+    quarter = Rotation.from_euler("Y", 90, degrees=True)
+    np.testing.assert_allclose(
+        clip.positions(),
+        quarter.apply(plain.positions().reshape(-1, 3)).reshape(6, 5, 3) + np.array([0.1, 0, 0]),
+        atol=1e-5,
+    )
+
+
+def t_pose_bvh(frames):
+    """Arms and legs whose first frame is a T-pose; both arms are down in the others and rise slowly."""
+    channels = "CHANNELS 3 Zrotation Yrotation Xrotation\n"
+
+    def limb(name, offset, tip):
+        end = f"JOINT {name}End\n{{\nOFFSET {tip}\n{channels}End Site\n{{\nOFFSET 0 0 0\n}}\n}}\n"
+        return f"JOINT {name}\n{{\nOFFSET {offset}\n{channels}{end}}}\n"
+
+    text = BVH_HEADER[: BVH_HEADER.index("  JOINT")]
+    text += limb("LeftUpLeg", "9 -8 0", "0 -80 0") + limb("RightUpLeg", "-9 -8 0", "0 -80 0")
+    text += f"JOINT Spine\n{{\nOFFSET 0 50 0\n{channels}"
+    text += limb("LeftArm", "15 0 0", "50 0 0") + limb("RightArm", "-15 0 0", "-50 0 0") + "}\n"
+    rows = np.zeros((frames, 6 + 9 * 3))
+    rows[:, 1] = 88.0
+    rows[1:, 21] = -70.0 + np.arange(frames - 1)
+    rows[1:, 27] = 70.0 - np.arange(frames - 1)
+    return text + "}\n" + bvh_text(rows)[len(BVH_HEADER) :]
+
+
+def test_a_t_pose_that_the_motion_jumps_away_from_is_dropped(tmp_path):
+    path = write_bvh(tmp_path, t_pose_bvh(30))
+    clip = pa.load_motion(path)
+    kept = pa.load_motion(path, keep_tpose=True)
+    assert (len(clip), len(kept)) == (29, 30)
+    assert clip.warnings == ("frame 0 is a T-pose, dropped: the motion begins in frame 1",)
+    assert kept.warnings == ("frame 0 is a T-pose, kept: the motion begins in frame 1",)
+    np.testing.assert_array_equal(clip.quats, kept.quats[1:])
+    np.testing.assert_array_equal(clip.skeleton.rest, kept.quats[0])
+
+
+def test_a_motion_that_flows_out_of_its_t_pose_keeps_it(tmp_path):
+    text = t_pose_bvh(30)
+    rows = np.zeros((30, 33))
+    rows[:, 21] = -np.arange(30.0)
+    rows[:, 27] = np.arange(30.0)
+    clip = pa.load_motion(
+        write_bvh(tmp_path, text[: text.index("MOTION")] + bvh_text(rows)[len(BVH_HEADER) :])
+    )
+    assert len(clip) == 30
+    assert clip.warnings == ()
+
+
+def test_a_first_frame_that_jumps_but_is_no_t_pose_is_kept(tmp_path):
+    rows = ROWS.copy()
+    rows[0, 3:] += 60.0
+    assert len(pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))) == 6
+
+
+def with_line(number, content):
+    def change(text):
+        lines = text.split("\n")
+        lines[number] = content
+        return "\n".join(lines)
+
+    return change
+
+
+FIRST = bvh_text().split("\n").index("Frame Time: 0.02") + 1
+BROKEN = {
+    "empty": (lambda _: "", "is empty"),
+    "blank": (lambda _: " \n\n", "is empty"),
+    "not a bvh": (lambda _: "hello\nworld\n", "is not a motion file"),
+    "binary": (lambda text: text[:300] + "\0\1\2" + text[300:], "zero byte"),
+    "header cut": (lambda text: text[: text.index("JOINT Spine")], "MOTION|inside a joint"),
+    "no motion": (lambda text: text[: text.index("MOTION")], "without a MOTION"),
+    "no frames": (lambda text: text[: text.index("Frame Time: 0.02") + 17], "no frame"),
+    "no timing": (lambda text: text.replace("Frame Time: 0.02\n", ""), "Frame Time"),
+    "frames cut": (lambda text: text.replace("Frames: 6", "Frames: 60"), "declares 60 frames, only 6"),
+    "row cut": (lambda text: text[: text.rindex(" ")], rf":{FIRST + 6}: expected 18 numbers, given 17"),
+    "row long": (with_line(FIRST + 2, "1 " * 19), rf":{FIRST + 3}: expected 18 numbers, given 19"),
+    "word": (with_line(FIRST + 1, "1 2 x" + " 0" * 15), rf":{FIRST + 2}: expected a number, given 'x'"),
+    "nan": (with_line(FIRST, "1 2 nan" + " 0" * 15), rf":{FIRST + 1}: expected a finite number"),
+    "inf": (with_line(FIRST, "1 2 1e999" + " 0" * 15), rf":{FIRST + 1}: expected a finite number"),
+    "count": (lambda text: text.replace("Frames: 6", "Frames: six"), "number of frames, given 'six'"),
+    "second root": (lambda text: text.replace("JOINT Spine", "ROOT Spine"), ":20: a second ROOT"),
+    "channel": (
+        lambda text: text.replace("Xrotation Yrotation\n", "Xrotation Wrotation\n"),
+        ":9: expected a channel",
+    ),
+    "channels": (lambda text: text.replace("CHANNELS 3 Z", "CHANNELS 4 Z"), ":9: expected 4"),
+    "brace": (lambda text: text.replace("}\nMOTION", "}\n}\nMOTION"), "'}' too many"),
+    "offset": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9 -8"), ":8: expected OFFSET x y z"),
+    "no offset": (lambda text: text.replace("OFFSET 9 -8 0", ""), "has no OFFSET"),
+    "keyword": (lambda text: text.replace("OFFSET 9", "OFFFSET 9"), ":8: expected a joint"),
+    "frame time": (
+        lambda text: text.replace("0.02", "fast"),
+        "frame time is a number of seconds, given 'fast'",
+    ),
+    "range": (lambda text: text.replace("0.02", "1e-9"), "frame time must be"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_files_get_one_line_with_file_line_and_reason(tmp_path, kind):
+    change, reason = BROKEN[kind]
+    path = write_bvh(tmp_path, change(bvh_text()))
+    with pytest.raises(FormatError, match=reason) as caught:
+        pa.load_motion(path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(FormatError, match="no such file"):
+        pa.load_motion(tmp_path / "none.bvh")
+    with pytest.raises(FormatError, match="is a folder"):
+        pa.load_motion(tmp_path)
+
+
+def test_too_many_joints_or_bytes_are_refused(tmp_path, monkeypatch):
+    joints = "JOINT a\n{\nOFFSET 0 1 0\n" * 1100
+    with pytest.raises(FormatError, match="more than 1024 joints"):
+        pa.load_motion(write_bvh(tmp_path, "HIERARCHY\nROOT r\n{\nOFFSET 0 0 0\n" + joints))
+    monkeypatch.setattr("pyanticip.motion.text.MAX_FILE_BYTES", 1000)
+    with pytest.raises(FormatError, match="is larger than"):
+        pa.load_motion(write_bvh(tmp_path))
+    monkeypatch.undo()
+    monkeypatch.setattr("pyanticip.motion.text.MAX_VALUES", 3 * COLUMNS)
+    with pytest.raises(FormatError, match="has more than"):
+        pa.load_motion(write_bvh(tmp_path))
+
+
+def test_blocks_join_without_a_seam(tmp_path, monkeypatch):
+    whole = pa.load_motion(write_bvh(tmp_path))
+    monkeypatch.setattr("pyanticip.motion.text.BLOCK_BYTES", 100)
+    np.testing.assert_array_equal(pa.load_motion(tmp_path / "clip.bvh").quats, whole.quats)
+    lines = bvh_text().split("\n")
+    lines[FIRST + 4] = "1 2 3"
+    with pytest.raises(FormatError, match=rf":{FIRST + 5}: expected 18"):
+        pa.load_motion(write_bvh(tmp_path, "\n".join(lines)))
+
+
+def test_names_that_come_twice_are_told_apart(tmp_path):
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text().replace("JOINT LeftLeg", "JOINT LeftUpLeg")))
+    assert clip.skeleton.names[1:3] == ("LeftUpLeg", "LeftUpLeg_2")
+    assert "a second joint" in clip.warnings[0]

@@ -1,0 +1,133 @@
+"""npz files: ours, and AMASS / SMPL."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from motion_files import write_bvh
+from scipy.spatial.transform import Rotation
+
+import pyanticip as pa
+from pyanticip.errors import FormatError
+from pyanticip.motion.npz import save_npz
+
+FRAMES = 5
+
+
+def amass(**changes):
+    rng = np.random.default_rng(1)
+    arrays = {
+        "poses": rng.normal(size=(FRAMES, 156)) * 0.3,
+        "trans": rng.normal(size=(FRAMES, 3)),
+        "mocap_framerate": np.array(60.0),
+        "betas": np.zeros(16),
+    } | changes
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def write_npz(folder, arrays, **options):
+    path = folder / "clip.npz"
+    np.savez(path, **arrays, **options)
+    return path
+
+
+def test_our_own_files_come_back_exactly(tmp_path):
+    clip = pa.load_motion(write_bvh(tmp_path))
+    path = tmp_path / "clip.npz"
+    save_npz(clip, path)
+    back = pa.load_motion(path)
+    for name in ("quats", "root", "mask"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(clip, name))
+    for name in ("parents", "offsets", "rest"):
+        np.testing.assert_array_equal(getattr(back.skeleton, name), getattr(clip.skeleton, name))
+    assert back.skeleton.names == clip.skeleton.names
+    assert dict(back.skeleton.tips) == dict(clip.skeleton.tips)
+    assert (back.rate, back.name) == (clip.rate, clip.name)
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
+
+
+def test_amass_is_turned_to_y_up(tmp_path):
+    arrays = amass()
+    clip = pa.load_motion(write_npz(tmp_path, arrays))
+    assert clip.quats.shape == (FRAMES, 22, 4)
+    assert clip.rate == 60.0
+    assert clip.skeleton.names[:4] == ("pelvis", "left_hip", "right_hip", "spine1")
+    x, y, z = arrays["trans"].T
+    np.testing.assert_allclose(clip.root, np.stack((x, z, -y), axis=1), atol=1e-6)
+    up = Rotation.from_euler("x", -90, degrees=True)
+    for joint in range(22):
+        expected = Rotation.from_rotvec(arrays["poses"][:, 3 * joint : 3 * joint + 3])
+        expected = up * expected if joint == 0 else expected
+        given = Rotation.from_quat(clip.quats[:, joint][:, [1, 2, 3, 0]])
+        assert (given.inv() * expected).magnitude().max() < 1e-6
+
+
+def test_a_body_that_stands_in_amass_stands_here(tmp_path):
+    poses = np.zeros((FRAMES, 72))
+    poses[:, 0] = np.pi / 2  # SMPL's rest is y up, AMASS turns it to z up
+    clip = pa.load_motion(write_npz(tmp_path, amass(poses=poses, trans=np.zeros((FRAMES, 3)))))
+    positions = clip.positions()[0]
+    assert positions[clip.skeleton.index("head"), 1] > 0.4
+    assert positions[clip.skeleton.index("left_foot"), 1] < -0.8
+    assert positions[clip.skeleton.index("left_wrist"), 0] > 0.6
+    assert positions[clip.skeleton.index("left_foot"), 2] > 0.1
+
+
+def test_smplx_spelling(tmp_path):
+    poses = amass()["poses"]
+    arrays = amass(poses=None, root_orient=poses[:, :3], pose_body=poses[:, 3:66], mocap_framerate=None)
+    with pytest.raises(FormatError, match="has no frame rate"):
+        pa.load_motion(write_npz(tmp_path, arrays))
+    arrays["mocap_frame_rate"] = np.array(30)
+    clip = pa.load_motion(write_npz(tmp_path, arrays))
+    assert clip.rate == 30.0
+    np.testing.assert_array_equal(clip.quats, pa.load_motion(write_npz(tmp_path, amass())).quats)
+
+
+BROKEN = {
+    "poses": (amass(poses=np.zeros((4, 63))), r"poses must have shape \(T, >= 66\), given \(4, 63\)"),
+    "trans": (amass(trans=np.zeros((4, 3))), r"trans must be numbers of shape \(5, 3\)"),
+    "nan": (amass(poses=np.full((5, 66), np.nan)), "poses must hold finite numbers"),
+    "text": (amass(trans=np.array(["a"] * 5)), "trans must be numbers"),
+    "rate": (amass(mocap_framerate=np.array([1.0, 2.0])), "mocap_framerate must be one number"),
+    "huge rate": (amass(mocap_framerate=np.array(1e9)), "rate must be"),
+    "no frame": (amass(poses=np.zeros((0, 66)), trans=np.zeros((0, 3))), "has no frame"),
+    "other": ({"x": np.zeros(3)}, "expected arrays 'quats'"),
+    "objects": (amass(trans=np.array([{}] * 5, dtype=object)), "holds Python objects"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_contents(tmp_path, kind):
+    arrays, reason = BROKEN[kind]
+    with pytest.raises(FormatError, match=reason) as caught:
+        pa.load_motion(write_npz(tmp_path, arrays, allow_pickle=True))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_header_that_promises_too_much_is_refused(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 66)}
+    )
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("poses.npy", header.getvalue())
+    with pytest.raises(FormatError, match="'poses' is cut short"):
+        pa.load_motion(path)
+
+
+def test_a_member_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("pyanticip.motion.npz.MAX_MEMBER_BYTES", 1000)
+    with pytest.raises(FormatError, match="'poses' is larger than"):
+        pa.load_motion(write_npz(tmp_path, amass()))
+
+
+def test_a_cut_archive_is_refused(tmp_path):
+    path = write_npz(tmp_path, amass())
+    data = path.read_bytes()
+    for size in (10, 1000, len(data) - 5):
+        path.write_bytes(data[:size])
+        with pytest.raises(FormatError, match="broken npz"):
+            pa.load_motion(path)
