@@ -65,7 +65,7 @@ class ModelConfig:
 
     d_model: int = 128
     heads: int = 4
-    fast_layers: int = 3
+    fast_layers: int = 2
     slow_layers: int = 3
     ff: int = 512
     window: int = 128

@@ -49,10 +49,10 @@ class CommitmentGate(nn.Module):
             self.combine.bias.fill_(-2.5)
 
     def forward(self, hidden: Tensor, commitment: Tensor) -> Tensor:
-        """The gate (...,) in (0, 1) of hidden states (..., D) and predicted commitment (...,)."""
+        """The gate (..., 1) in (0, 1) of hidden states (..., D) and predicted commitment (..., 1)."""
         local = torch.sigmoid(self.local(hidden))
-        gate: Tensor = torch.sigmoid(self.combine(torch.cat((local, commitment[..., None]), -1)))
-        return gate[..., 0]
+        gate: Tensor = torch.sigmoid(self.combine(torch.cat((local, commitment), -1)))
+        return gate
 
     def initial_state(self, batch: int) -> Waiting:
         """No row has waited yet."""

@@ -55,9 +55,9 @@ class ControlHead(nn.Module):
         self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
 
     def forward(self, hidden: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
-        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D) and gate (...,)."""
+        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D) and gate (..., 1)."""
         out = self.last(F.gelu(self.first(hidden)))
         params, evidence = out.split((math.prod(self.params), math.prod(self.events)), -1)
-        logits = self.base + gate[..., None] * evidence
+        logits = self.base + gate * evidence
         rows = hidden.shape[:-1]
         return torch.sigmoid(params).view(*rows, *self.params), logits.view(*rows, *self.events)

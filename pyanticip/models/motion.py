@@ -176,7 +176,7 @@ class MotionTransformer(nn.Module):
         )
         params, events = self.control(trunk.hidden, trunk.gate)
         out = MotionOutput(
-            params, events, trunk.scalars, trunk.initial, trunk.gate, trunk.share, trunk.hidden
+            params, events, trunk.scalars, trunk.initial, trunk.gate[..., 0], trunk.share, trunk.hidden
         )
         if state is None:
             return out

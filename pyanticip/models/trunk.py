@@ -43,7 +43,7 @@ class TrunkState(State):
 @dataclass(frozen=True)
 class TrunkOutput:
     """``hidden`` (B, L, D) after the final norm, ``scalars`` and ``initial`` (B, L, 7) of the two heads,
-    ``gate`` (B, L) the commitment gate, ``share`` (B, L) of the fast pathway."""
+    ``gate`` (B, L, 1) the commitment gate, ``share`` (B, L) of the fast pathway."""
 
     hidden: Tensor
     scalars: Tensor
@@ -128,7 +128,7 @@ class Trunk(nn.Module):
         mixed, share = self.pathway(active, x, fast, slow)
         refined: Tensor = self.refined_head(mixed)
         hidden: Tensor = self.norm(mixed)
-        gate: Tensor = self.commitment(hidden, refined[..., 0])
+        gate: Tensor = self.commitment(hidden, refined[..., :1])
         out = TrunkOutput(hidden, refined, initial, gate, share)
         if state is None:
             return out, None

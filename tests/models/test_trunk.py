@@ -129,7 +129,7 @@ def test_commitment_gate_waits_less_and_less():
 def test_hazards_fall_back_to_the_base_rate_where_the_gate_is_shut():
     model = MotionTransformer()
     hidden = torch.randn(2, 3, 128)
-    _, logits = model.control(hidden, torch.zeros(2, 3))
+    _, logits = model.control(hidden, torch.zeros(2, 3, 1))
     torch.testing.assert_close(torch.sigmoid(logits), torch.full((2, 3, 2, 25), 0.01))
 
 
