@@ -128,7 +128,7 @@ def _read_regular(
             values = text.parse_numbers(_NAME.sub(b"", block))
         except ValueError:
             return None
-        if values.size != frames * width or not np.isfinite(values).all():
+        if values.size != frames * width or not (np.abs(values) <= text.MAX_NUMBER).all():
             return None
         blocks.append(values.reshape(frames, width))
         if sum(map(len, blocks)) * width > text.MAX_VALUES:
@@ -175,7 +175,9 @@ def _read_lines(
             raise text.fail(
                 path, line, f"{name} has {widths[name]} numbers, given {len(words) - 1} (truncated?)"
             )
-        rows[-1][columns[name] : columns[name] + widths[name]] = _values(path, line, words[1:])
+        rows[-1][columns[name] : columns[name] + widths[name]] = [
+            text.number(path, line, word) for word in words[1:]
+        ]
         seen[-1].add(name)
     if not rows:
         raise text.fail(path, line, "has no frame (truncated?)")
@@ -188,16 +190,3 @@ def _read_lines(
     if holes:
         warnings.append(f"{holes} frames leave bones out: these kept the rotation they had")
     return {name: column for name, column in columns.items() if name in ever}, np.stack(rows)
-
-
-def _values(path: Path, line: int, words: list[bytes]) -> list[float]:
-    values = []
-    for word in words:
-        try:
-            value = float(word)
-        except ValueError:
-            raise text.fail(path, line, f"expected a number, given {text.show(word)}") from None
-        if not np.isfinite(value):
-            raise text.fail(path, line, f"expected a finite number, given {text.show(word)}")
-        values.append(value)
-    return values

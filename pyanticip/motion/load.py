@@ -57,7 +57,21 @@ def load_motion(
     file = Path(path)
     if rate is not None:
         rate = _check_rate(rate)
-    data = text.read_bytes(file)
+    return parse_motion(
+        file, text.read_bytes(file), rate=rate, skeleton=skeleton, units=units, keep_tpose=keep_tpose
+    )
+
+
+def parse_motion(
+    file: Path,
+    data: bytes,
+    *,
+    rate: float | None = None,
+    skeleton: str | os.PathLike[str] | None = None,
+    units: str | float | None = None,
+    keep_tpose: bool = False,
+) -> Clip:
+    """:func:`load_motion` for bytes that were read already; ``file`` names them in errors."""
     head = data[:65536]
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY":
         from pyanticip.motion.bvh import read_bvh

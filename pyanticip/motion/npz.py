@@ -2,7 +2,6 @@
 
 import io
 import os
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion import smpl, text, units
+from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import multiply, normalized, rotate
 from pyanticip.motion.skeleton import Skeleton
@@ -50,22 +50,6 @@ def save_npz(clip: Clip, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_atomic(Path(path), buffer.getvalue())
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write ``data`` beside ``path`` and move it there: the file is whole or it is the old one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        # mkstemp makes files that only the owner reads; give what open() would have given.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def read_npz(
@@ -172,8 +156,8 @@ def _numbers(arrays: _Archive, name: str, shape: tuple[int | None, ...]) -> NDAr
             f"{name} must be numbers of shape {expected}, given {array.dtype} {array.shape}",
         )
     values = array.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise text.fail(arrays.path, None, f"{name} must hold finite numbers")
+    if not (np.abs(values) <= text.MAX_NUMBER).all():
+        raise text.fail(arrays.path, None, f"{name} must hold finite numbers of at most {text.MAX_NUMBER:g}")
     return values
 
 

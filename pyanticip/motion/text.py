@@ -13,6 +13,9 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_VALUES = 64_000_000
 """More numbers than this in one file are refused (512 MB as float64)."""
 
+MAX_NUMBER = 1e9
+"""No position or angle of a performer has more digits: larger numbers are refused as damage."""
+
 BLOCK_BYTES = 4 * 1024 * 1024
 
 
@@ -65,6 +68,17 @@ def parse_numbers(block: bytes) -> NDArray[np.float64]:
     return np.array(block.decode("utf-8", "replace").split(), np.float64)
 
 
+def number(path: Path, line: int, word: bytes) -> float:
+    """One number of a file, finite and within ``MAX_NUMBER``."""
+    try:
+        value = float(word)
+    except ValueError:
+        raise fail(path, line, f"expected a number, given {show(word)}") from None
+    if not abs(value) <= MAX_NUMBER:
+        raise fail(path, line, f"expected a finite number of at most {MAX_NUMBER:g}, given {show(word)}")
+    return value
+
+
 def number_rows(path: Path, data: bytes, start: int, line: int, columns: int) -> NDArray[np.float64]:
     """Rows of ``columns`` numbers, a line each, from ``data[start:]``; blank lines are skipped.
 
@@ -102,17 +116,12 @@ def _rows(path: Path, block: bytes, line: int, columns: int) -> NDArray[np.float
             values = parse_numbers(block)
         except ValueError:
             values = np.empty(0)
-        if values.size == counts.sum() and np.isfinite(values).all():
+        if values.size == counts.sum() and (np.abs(values) <= MAX_NUMBER).all():
             return values.reshape(-1, columns)
     first_wrong = int(wrong[0]) if wrong.size else len(counts)
     for index, text in enumerate(block.split(b"\n")):
         for word in text.split():
-            try:
-                value = float(word)
-            except ValueError:
-                raise fail(path, line + index, f"expected a number, given {show(word)}") from None
-            if not np.isfinite(value):
-                raise fail(path, line + index, f"expected a finite number, given {show(word)}")
+            number(path, line + index, word)
         if index >= first_wrong:
             break
     if first_wrong < len(counts):

@@ -38,8 +38,8 @@ def metres_per_unit(units: str | float | None, reach: float) -> float:
         if units not in UNITS:
             raise OptionError(f"units is one of {', '.join(UNITS)} or metres per unit, given {units!r}")
         return UNITS[units]
-    if not (math.isfinite(units) and units > 0.0):
-        raise OptionError(f"units must be positive metres per unit, given {units}")
+    if not 1e-6 <= units <= 1e6:
+        raise OptionError(f"units must be 1e-6 to 1e6 metres per unit, given {units}")
     return float(units)
 
 
