@@ -94,7 +94,7 @@ def test_silence_ticks_hold_then_fade_then_catch_up(stage: Any, paper_model: Any
     assert s.pipeline.state == "silent"
     s.silence(120)
     assert s.ear.frames[-1].params == pytest.approx(NEUTRAL)
-    for n in range(400, 430):
+    for n in range(195, 225):
         s.frame(n)
     assert s.ear.frames[-1].params == pytest.approx([0.75] * 8, abs=1e-6)
     numbers = [f.seq for f in s.ear.frames]
