@@ -15,11 +15,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.controls import EventTrigger, Presence
 from realtime.clock import Clock
 from realtime.frame import ControlFrame, Sink
 from realtime.mapping.desk import Desk, Stepped
+from realtime.rig import OscRig, Rig
+from realtime.sinks.osc import OscSink
 
-__all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape"]
+__all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape", "assemble", "desk_of"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -330,3 +333,73 @@ class Pipeline:
             sink.close()
         if self.backend is not None:
             self.backend.close()
+
+
+def assemble(
+    rig: Rig,
+    clock: Clock,
+    *,
+    kind: str | None = None,
+    sinks: Sequence[Sink] | None = None,
+    backend: Backend | None = None,
+) -> Pipeline:
+    """The pipeline that a rig describes.
+
+    ``kind`` is the wire format where it is not the rig's source; ``sinks`` replaces the rig's OSC targets;
+    ``backend`` replaces the rig's model. Hosts are resolved and the checkpoint is loaded here, so that
+    what is wrong with them is known before anything plays. Raises a MotionError.
+    """
+    from pyanticip._core import LiveFront
+
+    kind = kind or rig.source.kind
+    made = list(sinks) if sinks is not None else [_osc(target) for target in rig.osc]
+    try:
+        if backend is None and rig.model.enabled:
+            from realtime.step import open_backend
+
+            backend = open_backend(rig.model.backend, rig.model.checkpoint)
+    except BaseException:
+        for sink in made:
+            sink.close()
+        raise
+    return Pipeline(
+        front=LiveFront(kind),
+        desk=desk_of(rig),
+        sinks=made,
+        clock=clock,
+        backend=backend,
+        kind=kind,
+        budget_ms=rig.model.budget_ms,
+    )
+
+
+def desk_of(rig: Rig) -> Desk:
+    """The desk with a rig's settings."""
+    neutral = rig.silence.neutral_vector()
+    events, silence = rig.events, rig.silence
+    return Desk(
+        smoothing=rig.smoothings(),
+        lead_ms=rig.lead_ms,
+        gain=rig.gain,
+        trigger=EventTrigger(
+            threshold=events.threshold,
+            refractory=events.refractory,
+            theta=events.theta,
+            max_buffer=events.max_buffer,
+            reach_ms=events.reach_ms,
+        ),
+        presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),
+        neutral=neutral,
+    )
+
+
+def _osc(target: OscRig) -> OscSink:
+    return OscSink(
+        target.host,
+        target.port,
+        prefix=target.prefix,
+        send=target.send,
+        addresses=target.addresses,
+        ranges={name: r.build() for name, r in target.ranges.items()},
+        max_rate=target.max_rate,
+    )

@@ -175,7 +175,7 @@ class SynthRig(Table):
     """The built-in voice, a process of its own that is one more OSC target."""
 
     enabled: bool = False
-    port: Port = 57140
+    port: Port | None = None
     device: str | int | None = None
 
 
@@ -345,6 +345,6 @@ port = 9010
 
 [synth]
 enabled = false
-port = 57140
+# port = 57140            # any free port unless this is set
 # device = 0              # number or name of the audio device
 """

@@ -48,12 +48,13 @@ class Collector:
         self.longest_ns = 0
         self.runs = 0
 
-    def maybe(self) -> None:
-        """Called in a gap: collects when it is time."""
-        now = time.monotonic_ns()
-        if now - self._last_ns < self._every_ns:
-            return
-        self._last_ns = now
+    def due(self) -> bool:
+        """Whether it is time again."""
+        return time.monotonic_ns() - self._last_ns >= self._every_ns
+
+    def collect(self) -> None:
+        """Collect now; called in a gap."""
+        self._last_ns = time.monotonic_ns()
         gc.collect()
         self.runs += 1
-        self.longest_ns = max(self.longest_ns, time.monotonic_ns() - now)
+        self.longest_ns = max(self.longest_ns, time.monotonic_ns() - self._last_ns)

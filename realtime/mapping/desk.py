@@ -134,6 +134,12 @@ class Desk:
         self.mode = mode
         self._hand.start(self._out)
 
+    def leave(self, seconds: float) -> None:
+        """The show is over: to neutral within ``seconds``, whatever the mode."""
+        self.mode = "stopped"
+        self._hand.seconds = seconds
+        self._hand.start(self._out)
+
     def forget(self) -> None:
         """The stream begins anew: pending events are void and the values ease into what comes."""
         self._trigger.reset()

@@ -1,0 +1,98 @@
+"""The built-in voice as a child process: one more OSC target, restarted when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+__all__ = ["SynthProcess", "free_port"]
+
+# What the voice's process returns when there is nothing to play on: starting it again cannot help.
+NO_DEVICE = 3
+_LONGEST_PAUSE = 30.0
+
+
+def free_port() -> int:
+    """A UDP port of the loopback interface that nobody uses at this moment."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class SynthProcess:
+    """Runs ``python -P -m realtime.synth`` and keeps it running.
+
+    The child lives in a session of its own, so that Ctrl-C reaches this process alone and there is time to
+    fade out. It ends when its standard input does: with us, however we die. :meth:`poll`, called now and
+    then, never blocks.
+    """
+
+    def __init__(self, port: int, device: str | int | None, say: Callable[[str], None]) -> None:
+        self.port = port
+        self._say = say
+        self._command = [sys.executable, "-P", "-m", "realtime.synth", "--port", str(port)]
+        if device is not None:
+            self._command += ["--device", str(device)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pause = 1.0
+        self._again = 0.0
+        self._begun = 0.0
+        self.restarts = -1
+        self.given_up = False
+        self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
+        self._begun = time.monotonic()
+        self.restarts += 1
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id while it runs."""
+        return self._process.pid if self._process is not None else None
+
+    def poll(self) -> None:
+        """See whether the voice lives; start it again if not, with growing pauses."""
+        now = time.monotonic()
+        if self._process is None:
+            if not self.given_up and now >= self._again:
+                self._start()
+            return
+        code = self._process.poll()
+        if code is None:
+            if now - self._begun > 60.0:
+                self._pause = 1.0
+            return
+        self._release()
+        if code == NO_DEVICE:
+            self.given_up = True
+            self._say("no audio device: going on without the built-in voice")
+            return
+        self._say(f"the built-in voice ended (code {code}); starting it again in {self._pause:g} s")
+        self._again = now + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _release(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._process = None
+
+    def close(self) -> None:
+        """End the child: let it finish by itself, then make it."""
+        process, self.given_up = self._process, True
+        if process is None:
+            return
+        self._release()
+        for wait in (2.0, 1.0):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(wait)
+                return
+            process.terminate()
+        process.kill()
+        process.wait()

@@ -1,0 +1,141 @@
+"""What ``pyanticip live``, ``replay`` and ``record`` do: build the show that a rig describes and run it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pyanticip.errors import OptionError
+from realtime import tuning
+from realtime.child import SynthProcess, free_port
+from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
+from realtime.pipeline import Pipeline, assemble
+from realtime.rig import OscRig, Rig
+from realtime.show import Show
+from realtime.sinks.osc import OscSink
+from realtime.sources.replay import ReplaySource, play_offline
+from realtime.sources.udp import UdpSource
+
+__all__ = ["live", "replay"]
+
+Say = Callable[[str], None]
+
+
+def live(rig: Rig, *, seconds: float | None = None, say: Say, prewarm: bool = True) -> dict[str, Any]:
+    """Play a rig from its UDP source until Ctrl-C or for ``seconds``; what happened, in numbers."""
+    tuning.one_thread_each()
+    if rig.record is not None:
+        _new_file(Path(rig.record))
+    source = UdpSource(rig.source.kind, *rig.source.listen)
+    try:
+        clock = MonotonicClock()
+        host, port = source.address
+        say(f"listening for {rig.source.kind} at {host}:{port}")
+        return _run(rig, clock, source, assemble(rig, clock), seconds, say, prewarm)
+    finally:
+        source.close()
+
+
+def replay(
+    datagrams: Iterable[tuple[int, bytes]],
+    kind: str,
+    rig: Rig,
+    *,
+    speed: float | None = 1.0,
+    seconds: float | None = None,
+    say: Say,
+) -> dict[str, Any]:
+    """Play (time in ns, datagram) pairs of wire format ``kind`` through the live path.
+
+    ``speed`` times the recorded pace; None is as fast as it goes, without children and control.
+    """
+    tuning.one_thread_each()
+    if rig.record is not None:
+        _new_file(Path(rig.record))
+    if speed is None:
+        offline = OfflineClock()
+        pipeline = assemble(rig, offline, kind=kind)
+        try:
+            if rig.record is not None:
+                pipeline.tape = tape = _recorder(rig, pipeline)(Path(rig.record))
+            play_offline(datagrams, offline, pipeline.feed, pipeline.tick, seconds)
+            if rig.record is not None:
+                tape.close()
+            sinks = {sink.name: sink.counters() for sink in pipeline.sinks}
+            return {"seconds": offline.now_ns() / 1e9, "counters": pipeline.counters(), "sinks": sinks}
+        finally:
+            pipeline.close()
+    clock = ScaledClock(speed)
+    source = ReplaySource(datagrams, clock)
+    return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0)
+
+
+def _run(
+    rig: Rig,
+    clock: Clock,
+    source: UdpSource | ReplaySource,
+    pipeline: Pipeline,
+    seconds: float | None,
+    say: Say,
+    prewarm: bool,
+) -> dict[str, Any]:
+    synth = None
+    with contextlib.ExitStack() as undo:
+        undo.callback(pipeline.close)
+        if rig.synth.enabled:
+            port = rig.synth.port or free_port()
+            synth = SynthProcess(port, rig.synth.device, say)
+            undo.callback(synth.close)
+            pipeline.sinks.append(OscSink("127.0.0.1", port))
+        show = Show(
+            rig,
+            pipeline,
+            source,
+            speed=clock.speed,
+            prewarm=prewarm,
+            record=_recorder(rig, pipeline),
+            synth=synth,
+            say=say,
+        )
+        if isinstance(source, ReplaySource):
+            source.ended = show.end
+        if rig.record is not None:
+            show.start_recording(Path(rig.record))
+        undo.pop_all()
+    for target in rig.osc:
+        say(_target(target))
+    if synth is not None:
+        say("playing the built-in voice")
+    if show.control is not None:
+        host, control_port = show.control.address
+        say(f"obeying /anticip/control at {host}:{control_port}")
+    if pipeline.backend is not None:
+        say(f"model steps on {pipeline.backend.name}")
+    tuning.settle()
+    return asyncio.run(show.run(seconds))
+
+
+def _target(target: OscRig) -> str:
+    return f"sending OSC to {target.host}:{target.port}"
+
+
+def _new_file(path: Path) -> None:
+    """Refuse now what would fail when everything is running."""
+    if path.exists():
+        raise OptionError(f"{path}: exists already; a recording is never overwritten")
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"{path}: the folder {path.absolute().parent} does not exist")
+
+
+def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
+    """Opens a recorder with a header that says what made the recording."""
+
+    def start(path: Path) -> Any:
+        from realtime.recorder import Recorder
+
+        return Recorder.start(path, {"rig": rig.model_dump(mode="json"), "source": pipeline.kind})
+
+    return start
