@@ -144,7 +144,14 @@ class Show:
         self.end()
 
     def _receive(self, datagram: bytes, arrival: int) -> None:
-        if not self.pipeline.feed(datagram, arrival):
+        try:
+            if not self.pipeline.feed(datagram, arrival):
+                return
+        except Exception as error:
+            # A mistake of ours in one frame must not end the show; it is counted and told once.
+            self.pipeline.counts["errors"] += 1
+            if self.pipeline.counts["errors"] == 1:
+                self._say(f"internal error, going on: {type(error).__name__}: {error}")
             return
         now = self._loop.time()
         interval = now - self._last

@@ -16,7 +16,7 @@ from pyanticip.errors import DeviceError
 __all__ = ["Receive", "UdpSource", "bind_udp"]
 
 #: Called for each datagram with its bytes and its arrival in nanoseconds of the monotonic clock.
-Receive = Callable[[bytes, int], None]
+Receive = Callable[[bytes, int], object]
 
 # A callback handles at most so many datagrams before the loop gets its turn: a flood cannot stop the show.
 _BURST = 64

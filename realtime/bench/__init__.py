@@ -1,0 +1,1 @@
+"""What ``pyanticip bench`` runs; docs say what each figure means."""

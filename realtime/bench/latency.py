@@ -1,0 +1,175 @@
+"""``pyanticip bench latency``: the real pipeline over real sockets, a suit and a synth in other processes.
+
+Latency is the time from the kernel's receive stamp of the datagram that completes a frame to the return of
+the last ``sendto`` of that frame's bundle. A bare UDP echo in a third process, pinged half a frame after
+each datagram, shows in the same run what this machine's scheduler alone costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import subprocess
+import sys
+from array import array
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyanticip.errors import DeviceError, OptionError
+from realtime import tuning
+from realtime.bench.machine import Values, machine, percentiles
+from realtime.child import free_port
+
+__all__ = ["run"]
+
+RATE = 50.0
+#: Left out at the start: sockets, caches and the adaptive timers are settling.
+WARM_UP_SECONDS = 2.0
+LATE_MS = 20.0
+#: A suit repeats its skeleton every few seconds.
+SKELETON_EVERY = 100
+
+
+def run(
+    seconds: float = 60.0,
+    *,
+    file: Path | None = None,
+    backend: str = "auto",
+    checkpoint: str | None = None,
+    model: bool = True,
+    prewarm: bool = True,
+) -> dict[str, Any]:
+    """Measure for ``seconds`` after the warm-up; the object that ``--json`` prints."""
+    if not 1.0 <= seconds <= 3600.0:
+        raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
+    tuning.one_thread_each()
+    from realtime.clock import MonotonicClock
+    from realtime.pipeline import STAGES, assemble
+    from realtime.rig import load_rig
+    from realtime.show import Show
+    from realtime.sources.udp import UdpSource
+
+    frames = round((seconds + WARM_UP_SECONDS) * RATE)
+    skeleton, datagrams = _datagrams(file, frames)
+    suit, echo = _peer("suit"), _peer("echo")
+    try:
+        receiver_port, echo_port = _port(suit), _port(echo)
+        rig = load_rig(
+            None,
+            {
+                "source": {"kind": "mocopi", "port": free_port()},
+                "osc": [{"port": receiver_port}],
+                "control": {"port": free_port()},
+                "model": {"backend": backend, "checkpoint": checkpoint, "enabled": model},
+            },
+        )
+        source = UdpSource("mocopi", *rig.source.listen)
+        pipeline = assemble(rig, MonotonicClock())
+        show = Show(rig, pipeline, source, prewarm=prewarm)
+        seen = array("q")
+        pipeline.observer = lambda arrival, done, seq, stages: seen.extend((seq, done - arrival, *stages))
+        _go(
+            suit,
+            {
+                "port": source.address[1],
+                "echo": echo_port,
+                "rate": RATE,
+                "skeleton_every": SKELETON_EVERY,
+                "pause": 0.5,
+            },
+            [skeleton, *datagrams],
+        )
+        tuning.settle()
+        asyncio.run(show.run(frames / RATE + 1.2))
+        told, echoed = _answer(suit), _answer(echo)
+    finally:
+        for process in (suit, echo):
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+    rows = np.array(seen, dtype=np.int64).reshape(-1, 2 + len(STAGES))
+    warm = round(WARM_UP_SECONDS * RATE)
+    rows = rows[rows[:, 0] >= warm]
+    counters = pipeline.counters()
+    sink = pipeline.sinks[0].counters()
+    latency = rows[:, 1] / 1e6
+    echo_ms = echoed["times_ms"][warm:]
+    result: dict[str, Any] = {
+        "latency_ms": {**percentiles(latency, (50, 90, 99)), "max": _max(latency)},
+        "jitter_ms": round(float(np.abs(np.diff(latency)).mean()), 3) if len(latency) > 1 else 0.0,
+        "frames": len(rows),
+        "missed": frames - warm - len(np.unique(rows[:, 0])),
+        "dropped": source.dropped + sink["dropped"] + sink["failed"] + told["sent"] - counters["packets"]
+        + len(range(0, frames, SKELETON_EVERY)),
+        "late": int((latency > LATE_MS).sum()),
+        "echo_late": sum(t > LATE_MS for t in echo_ms),
+        "echo_ms": {**percentiles(echo_ms, (50, 90, 99)), "max": _max(echo_ms)},
+        "bundles_received": told["bundles"],
+        "bundles_sent": sink["sent"],
+        "stages_us": {
+            name: percentiles(rows[:, 2 + i] / 1e3, (50, 99)) for i, name in enumerate(STAGES)
+        },
+        **_model(pipeline.backend),
+        "prewarm": prewarm,
+        "stamp": source.stamp,
+        "seconds": seconds,
+        "source": str(file) if file else "mocopi, synthetic motion",
+        "threads": 1,
+        **machine(),
+    }  # fmt: skip
+    return result
+
+
+def _max(values: Values) -> float:
+    return round(float(max(values)), 3) if len(values) else 0.0
+
+
+def _model(backend: Any) -> dict[str, Any]:
+    """What steps: device, name, number of parameters."""
+    if backend is None:
+        return {"device": "cpu", "model": None, "parameters": 0}
+    return {"device": backend.name, "model": "motion", "parameters": 0}
+
+
+def _datagrams(file: Path | None, frames: int) -> tuple[bytes, list[bytes]]:
+    from realtime.bench.performer import mocopi_datagrams
+
+    return mocopi_datagrams(frames, RATE)
+
+
+def _peer(role: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "realtime.bench.peer", role],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def _port(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise DeviceError("bench latency: its second process did not start")
+    return int(line)
+
+
+def _go(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(plan).encode() + b"\n")
+    for datagram in datagrams:
+        process.stdin.write(struct.pack("<I", len(datagram)) + datagram)
+    process.stdin.close()
+
+
+def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise DeviceError("bench latency: its second process ended early")
+    found: dict[str, Any] = json.loads(line)
+    return found

@@ -1,0 +1,62 @@
+"""Where a figure was made: every bench prints it beside its numbers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Values", "machine", "percentiles"]
+
+Values = Sequence[float] | npt.NDArray[np.float64]
+
+
+def machine() -> dict[str, Any]:
+    """CPU, usable cores, commit (None outside a checkout) and versions."""
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "commit": _commit(),
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str | None:
+    here = Path(__file__).resolve().parents[2]
+    if not (here / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=10"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def percentiles(values: Values, points: Sequence[float], scale: float = 1.0) -> dict[str, float]:
+    """``{"p50": ..., "max": ...}`` of the values times ``scale``; empty where there are none."""
+    if not len(values):
+        return {}
+    array = np.asarray(values, dtype=np.float64) * scale
+    return {f"p{point:g}": round(float(np.percentile(array, point)), 3) for point in points}

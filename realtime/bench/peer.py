@@ -1,0 +1,110 @@
+"""The other side of ``bench latency``, in a process of its own: a suit and a synth, or a bare echo.
+
+``python -P -m realtime.bench.peer suit``: reads a line of JSON and datagrams from standard input, sends them
+at a steady pace, pings the echo half a frame later, counts the bundles that come back.
+``... echo``: returns every datagram at once and remembers how long that took from the kernel's stamp.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import sys
+import time
+from typing import Any
+
+_SPIN = 0.0003
+_TIMESTAMPNS = 35
+
+
+def _wait_until(when: float) -> None:
+    """Sleep most of the way, spin the rest: sleeps alone are late by up to a millisecond."""
+    rest = when - time.perf_counter() - _SPIN
+    if rest > 0:
+        time.sleep(rest)
+    while time.perf_counter() < when:
+        pass
+
+
+def _drain(sock: socket.socket) -> int:
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.recv(65536)
+            count += 1
+    return count
+
+
+def _datagrams(data: bytes) -> list[bytes]:
+    """Each has its length before it, u32 little-endian."""
+    out, at = [], 0
+    while at < len(data):
+        (size,) = struct.unpack_from("<I", data, at)
+        out.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return out
+
+
+def suit() -> dict[str, Any]:
+    """Send, ping and count as standard input says; its first datagram is the skeleton."""
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    receiver.bind(("127.0.0.1", 0))
+    receiver.setblocking(False)
+    pinger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    pinger.setblocking(False)
+    print(receiver.getsockname()[1], flush=True)
+    plan = json.loads(sys.stdin.buffer.readline())
+    skeleton, *frames = _datagrams(sys.stdin.buffer.read())
+    to, echo = ("127.0.0.1", plan["port"]), ("127.0.0.1", plan["echo"])
+    period, every = 1.0 / plan["rate"], plan["skeleton_every"]
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    time.sleep(plan["pause"])
+    begun = time.perf_counter() + 0.01
+    sent = bundles = pongs = 0
+    for k, datagram in enumerate(frames):
+        when = begun + k * period
+        if skeleton and k % every == 0:
+            # Well before the frame, as a suit sends it between two frames.
+            _wait_until(when - period / 4)
+            sender.sendto(skeleton, to)
+        _wait_until(when)
+        sender.sendto(datagram, to)
+        sent += 1
+        _wait_until(when + period / 2)
+        pinger.sendto(b"ping", echo)
+        bundles += _drain(receiver)
+        pongs += _drain(pinger)
+    time.sleep(0.3)
+    bundles += _drain(receiver)
+    pongs += _drain(pinger)
+    sender.sendto(b"end", echo)
+    return {"sent": sent, "bundles": bundles, "pongs": pongs}
+
+
+def echo() -> dict[str, Any]:
+    """Return datagrams until one says end."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", 0))
+    stamped = False
+    if sys.platform == "linux":
+        sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
+        stamped = True
+    print(sock.getsockname()[1], flush=True)
+    times: list[float] = []
+    while True:
+        data, ancillary, _, peer = sock.recvmsg(2048, 128)
+        if data == b"end":
+            return {"times_ms": times}
+        begun = time.time_ns()
+        if stamped and ancillary:
+            seconds, nanos = struct.unpack_from("@qq", ancillary[0][2])
+            begun = seconds * 1_000_000_000 + nanos
+        sock.sendto(data, peer)
+        times.append((time.time_ns() - begun) / 1e6)
+
+
+if __name__ == "__main__":
+    print(json.dumps({"suit": suit, "echo": echo}[sys.argv[1]]()), flush=True)

@@ -1,0 +1,262 @@
+"""The loop around the pipeline, over real sockets, with paper parts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip.controls import NEUTRAL
+from pyanticip.errors import OptionError
+from realtime.child import free_port
+from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
+from realtime.mapping.desk import Desk
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig
+from realtime.show import Show
+from realtime.sources.replay import ReplaySource, play_offline
+from realtime.sources.udp import UdpSource
+
+
+class PaperTape:
+    def __init__(self, path: Path) -> None:
+        self.path, self.raws, self.dropped, self.closed = path, 0, 0, False
+        path.write_text("tape")
+
+    def raw(self, *a: Any) -> None:
+        self.raws += 1
+
+    def frame(self, *a: Any) -> None: ...
+
+    def output(self, *a: Any) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Hall:
+    """A show over real sockets and a performer who sends into it."""
+
+    def __init__(self, stage: Any, model: Any = None, rig: Rig | None = None) -> None:
+        paper = stage(model)
+        self.ear, self.front = paper.ear, paper.front
+        self.rig = rig or Rig.model_validate({"control": {"port": free_port()}})
+        self.source = UdpSource("mocopi", "127.0.0.1", 0)
+        self.pipeline = Pipeline(
+            front=self.front, desk=Desk(), sinks=[self.ear], clock=MonotonicClock(), backend=model
+        )
+        self.tapes: list[PaperTape] = []
+        self.said: list[str] = []
+        self.show = Show(
+            self.rig, self.pipeline, self.source, record=self._tape, say=self.said.append
+        )  # fmt: skip
+        self.out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.replies: list[OscMessage] = []
+
+    def _tape(self, path: Path) -> PaperTape:
+        self.tapes.append(PaperTape(path))
+        return self.tapes[-1]
+
+    async def move(self, first: int, count: int) -> None:
+        for n in range(first, first + count):
+            self.out.sendto(str(n).encode(), self.source.address)
+            await asyncio.sleep(0.02)
+
+    async def command(self, name: str, *arguments: object) -> list[Any]:
+        builder = OscMessageBuilder(f"/anticip/control/{name}")
+        for argument in arguments:
+            builder.add_arg(argument)
+        remote = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        remote.bind(("127.0.0.1", 0))
+        remote.setblocking(False)
+        remote.sendto(builder.build().dgram, ("127.0.0.1", self.rig.control.port))
+        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(remote, 4096), 2)
+        remote.close()
+        return list(OscMessage(data).params)
+
+    def play(self, performance: Coroutine[Any, Any, None]) -> dict[str, Any]:
+        async def evening() -> dict[str, Any]:
+            running = asyncio.create_task(self.show.run(20))
+            await asyncio.sleep(0)
+            await performance
+            self.show.end()
+            return await running
+
+        try:
+            return asyncio.run(evening())
+        finally:
+            self.out.close()
+
+
+def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any) -> None:
+    hall = Hall(stage, paper_model())
+
+    async def performance() -> None:
+        await hall.move(0, 40)
+
+    summary = hall.play(performance())
+    assert summary["counters"]["frames"] == 40
+    live = [f for f in hall.ear.frames if f.seq >= 0]
+    assert live[39].params == pytest.approx([0.75] * 8, abs=1e-3)
+    loudness = [f.params[1] for f in live[39:]]
+    assert len(loudness) > 15
+    assert loudness == sorted(loudness, reverse=True)
+    assert live[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
+    assert hall.ear.closed
+    assert "prewarm" in hall.pipeline.backend.said
+    assert hall.pipeline.backend.said[-1] == "close"
+
+
+def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
+    hall = Hall(stage)
+    marks = []
+
+    async def performance() -> None:
+        await hall.move(0, 5)
+        marks.append(len(hall.ear.frames))
+        await asyncio.sleep(1.0)
+        marks.append(len(hall.ear.frames))
+
+    hall.play(performance())
+    assert 35 <= marks[1] - marks[0] <= 51
+
+
+def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    hall = Hall(stage, paper_model())
+
+    async def performance() -> None:
+        await hall.move(0, 30)
+        desk = hall.pipeline.desk
+        assert await hall.command("freeze") == ["ok", "frozen"]
+        assert desk.mode == "frozen"
+        assert await hall.command("freeze", 0) == ["ok", "playing"]
+        assert await hall.command("bypass", 1) == ["ok", "on"]
+        assert await hall.command("bypass", 0) == ["ok", "off"]
+        assert await hall.command("gain", 0.5) == ["ok", "0.5"]
+        assert desk.gain == 0.5
+        assert await hall.command("smoothing", 2.0) == ["ok", "2"]
+        assert await hall.command("lead_ms", 100) == ["ok", "100"]
+        assert (await hall.command("lead_ms", 1000))[0] == "error"
+        assert desk.lead_ms == 100
+        assert await hall.command("panic") == ["ok", "panic"]
+        await hall.move(30, 6)
+        assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL)
+        assert await hall.command("start") == ["ok", "playing"]
+        assert await hall.command("stop") == ["ok", "stopped"]
+        assert (await hall.command("record/stop"))[0] == "error"
+        for bad in ("../x", "/x", ".x", "a/b"):
+            assert (await hall.command("record/start", bad))[0] == "error"
+        assert await hall.command("record/start", "take one") == ["ok", "take one.anticip"]
+        await hall.move(36, 5)
+        assert hall.tapes[0].raws == 5
+        assert await hall.command("record/stop") == ["ok", "take one.anticip"]
+        assert hall.tapes[0].closed
+        assert (await hall.command("record/start", "take one"))[0] == "error"
+        assert (await hall.command("record/start"))[0] == "ok"
+
+    hall.play(performance())
+    assert len(hall.tapes) == 2
+    assert hall.tapes[1].closed, "what is being recorded at the end is closed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_fades_out_and_closes(stage: Any, number: signal.Signals, tmp_path: Path) -> None:
+    hall = Hall(stage)
+    hall.show.start_recording(tmp_path / "take.anticip")
+
+    async def performance() -> None:
+        await hall.move(0, 10)
+        os.kill(os.getpid(), number)
+        await asyncio.sleep(0.6)
+
+    hall.play(performance())
+    assert hall.show.interrupted
+    assert hall.tapes[0].closed
+    assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
+
+
+def test_a_broken_datagram_handler_does_not_end_the_show(stage: Any) -> None:
+    hall = Hall(stage)
+    feed = hall.front.feed
+
+    def brittle(datagram: bytes, t: int) -> Any:
+        if datagram == b"3":
+            raise RuntimeError("a bug of ours")
+        return feed(datagram, t)
+
+    hall.front.feed = brittle
+
+    async def performance() -> None:
+        await hall.move(0, 8)
+
+    summary = hall.play(performance())
+    assert summary["counters"]["frames"] == 7
+    assert summary["counters"]["errors"] == 1
+    assert [line for line in hall.said if "a bug of ours" in line]
+
+
+def test_recordings_are_never_overwritten(stage: Any, tmp_path: Path) -> None:
+    hall = Hall(stage)
+    (tmp_path / "take.anticip").write_text("dear")
+    with pytest.raises(OptionError, match="never overwritten"):
+        hall.show.start_recording(tmp_path / "take.anticip")
+    hall.source.close()
+    hall.show.control.close()
+    hall.out.close()
+
+
+def pairs(count: int) -> list[tuple[int, bytes]]:
+    return [(5_000_000_000 + n * 20_000_000, str(n).encode()) for n in range(count)]
+
+
+def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
+    got: list[tuple[int, int]] = []
+
+    async def show() -> float:
+        loop = asyncio.get_running_loop()
+        clock = ScaledClock(4.0)
+        ended = asyncio.Event()
+        source = ReplaySource(pairs(41), clock, ended.set)
+        begun = loop.time()
+        source.start(loop, lambda data, t: got.append((int(data), t)))
+        await asyncio.wait_for(ended.wait(), 5)
+        source.close()
+        return loop.time() - begun
+
+    took = asyncio.run(show())
+    assert 0.19 < took < 0.5, "0.8 s at four times the pace"
+    assert [n for n, _ in got] == list(range(41))
+    assert {b - a for (_, a), (_, b) in itertools.pairwise(got)} == {20_000_000}
+
+
+def test_offline_time_passes_between_datagrams_in_ticks() -> None:
+    clock = OfflineClock()
+    ticks: list[int] = []
+    got: list[int] = []
+    gap = [*pairs(3), (5_000_000_000 + 10 * 20_000_000, b"10")]
+    play_offline(gap, clock, lambda d, t: got.append(t), lambda: ticks.append(clock.now_ns()))
+    assert got == [0, 20_000_000, 40_000_000, 200_000_000]
+    assert ticks == [n * 20_000_000 for n in range(3, 9)]
+    assert clock.now_ns() == 200_000_000
+
+
+def test_offline_stops_in_time() -> None:
+    got: list[int] = []
+    play_offline(pairs(100), OfflineClock(), lambda d, t: got.append(t), lambda: None, seconds=1.0)
+    assert len(got) == 51
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, float("nan"), 1e9])
+def test_senseless_speeds_are_refused(speed: float) -> None:
+    with pytest.raises(OptionError, match="speed"):
+        ScaledClock(speed)
