@@ -80,7 +80,7 @@ def read_amc(
 def _rotations(bone: Bone, values: NDArray[np.float64], turn: float) -> NDArray[np.float64]:
     """(T, 4): C M inverse(C), the first rotation listed being applied first."""
     turns = [(index, _AXES[name]) for index, name in enumerate(bone.channels) if name in _AXES]
-    angles = np.remainder(values[:, [index for index, _ in reversed(turns)]] * turn, 4.0 * np.pi)
+    angles = values[:, [index for index, _ in reversed(turns)]] * turn
     motion = from_euler(angles, [axis for _, axis in reversed(turns)])
     return multiply(multiply(bone.axis, motion), conjugate(bone.axis))
 

@@ -273,8 +273,8 @@ def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.
     for axes, members in orders.items():
         columns = [[column for column, _ in joints[index].rotations] for index in members]
         degrees = rows[:, np.array(columns, np.intp).reshape(len(members), len(axes))]
-        # Full turns off first: unwrapped angles of many turns lose nothing in single precision then.
-        quats[:, members] = from_euler(np.radians(np.remainder(degrees, 720.0)), axes)
+        # In double precision unwrapped angles of many turns lose nothing.
+        quats[:, members] = from_euler(np.radians(degrees), axes)
     return quats
 
 

@@ -7,7 +7,6 @@ joint names: it looks at the body's shape.
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.motion.clip import forward_kinematics
 from pyanticip.motion.rotations import angle_between
 from pyanticip.motion.skeleton import Skeleton
 
@@ -25,8 +24,7 @@ def is_t_pose(skeleton: Skeleton, quats: NDArray[np.float32]) -> bool:
     level with each other, with a nearly straight chain of bones between them, about as long as
     the body is tall; and the body below the hands is nearly as tall as its leg chain is long.
     """
-    _, joints = forward_kinematics(skeleton, quats[None], np.zeros((1, 3)))
-    points = joints[0].astype(np.float64)
+    points = _points(skeleton, quats)
     parents = skeleton.parents
     flat = points[:, [0, 2]]
     apart = np.linalg.norm(flat[:, None] - flat[None], axis=-1)
@@ -61,6 +59,41 @@ def lead_in(quats: NDArray[np.float32]) -> int:
     steps = angle_between(head[1:], head[:-1]).max(axis=1)
     jumps = steps[0] > np.radians(JUMP_DEGREES) and steps[0] > JUMP_RATIO * np.median(steps[1:])
     return first if jumps else 0
+
+
+def _points(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Where the joints (J, 3) of one pose are, the root at the origin."""
+    # One frame: plain floats are several times faster here than arrays of four numbers.
+    turns: list[tuple[float, float, float, float]] = []
+    places: list[tuple[float, float, float]] = []
+    local = quats.tolist()
+    offsets = skeleton.offsets.tolist()
+    for joint, parent in enumerate(skeleton.parents.tolist()):
+        w, x, y, z = local[joint]
+        if parent < 0:
+            turns.append((w, x, y, z))
+            places.append((0.0, 0.0, 0.0))
+            continue
+        pw, px, py, pz = turns[parent]
+        turns.append(
+            (
+                pw * w - px * x - py * y - pz * z,
+                pw * x + px * w + py * z - pz * y,
+                pw * y - px * z + py * w + pz * x,
+                pw * z + px * y - py * x + pz * w,
+            )
+        )
+        a, b, c = offsets[joint]
+        ta, tb, tc = 2.0 * (py * c - pz * b), 2.0 * (pz * a - px * c), 2.0 * (px * b - py * a)
+        at = places[parent]
+        places.append(
+            (
+                at[0] + a + pw * ta + py * tc - pz * tb,
+                at[1] + b + pw * tb + pz * ta - px * tc,
+                at[2] + c + pw * tc + px * tb - py * ta,
+            )
+        )
+    return np.array(places)
 
 
 def _path_length(points: NDArray[np.float64], parents: NDArray[np.int32], a: int, b: int) -> float:
