@@ -1,9 +1,12 @@
-"""The sound parameters: names, ranges and curves, smoothing, silence, events. Pure NumPy, no torch.
+"""The sound parameters: names, ranges and curves, smoothing, silence, events. Pure, no torch.
 
 A control vector has eight values in 0..1, always in the order of :data:`PARAMETERS`. The model gives it
 at five :data:`HORIZONS_MS`; :func:`at_lead` picks one, a :class:`Smoother` takes the edges off,
 :class:`Presence` holds and fades it when the performer's signal is lost, a :class:`Range` maps one value
 to what a receiver wants. All times are seconds unless the name says otherwise.
+
+Vectors here are lists of Python floats, not arrays: eight numbers at 50 Hz are far cheaper that way. A
+paced frame finds every cache cold, and each NumPy call then costs microseconds of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Literal, Protocol
 
 from pyanticip.errors import OptionError, ShapeError
 
@@ -24,6 +24,7 @@ __all__ = [
     "NEUTRAL",
     "PARAMETERS",
     "Crossfade",
+    "Event",
     "EventTrigger",
     "Presence",
     "Range",
@@ -33,7 +34,7 @@ __all__ = [
     "scalar_mapping",
 ]
 
-Vector = npt.NDArray[np.float64]
+Vector = list[float]
 
 PARAMETERS = ("pitch", "loudness", "brightness", "roughness", "density", "space", "pan", "pulse")
 EVENTS = ("onset", "phrase")
@@ -46,15 +47,39 @@ BIN_MS = 20.0
 _N = len(PARAMETERS)
 
 
-def at_lead(params: npt.ArrayLike, lead_ms: float) -> Vector:
+class Array(Protocol):
+    """An array that can turn itself into lists (NumPy's, torch's)."""
+
+    def tolist(self) -> Any:
+        """The values as nested lists."""
+        ...
+
+
+def _lists(values: Array | Sequence[Any]) -> list[Any]:
+    found: Any = values if isinstance(values, list | tuple) else values.tolist()  # type: ignore[union-attr]
+    return list(found)
+
+
+def _vector(values: Array | Sequence[float], length: int, what: str) -> Vector:
+    found = _lists(values)
+    if len(found) != length or (found and isinstance(found[0], list)):
+        raise ShapeError(f"{what}: expected shape ({length},), got {_shape(found)}")
+    return found
+
+
+def _shape(values: Any) -> tuple[int, ...]:
+    return (len(values), *_shape(values[0])) if isinstance(values, list) and values else ()
+
+
+def at_lead(params: Array | Sequence[Sequence[float]], lead_ms: float) -> Vector:
     """Parameters ``lead_ms`` ahead: linear between the model's horizons.
 
-    ``params`` is (8, 5) in 0..1, one column per entry of :data:`HORIZONS_MS`; returns (8,) clipped to
+    ``params`` is (8, 5) in 0..1, one column per entry of :data:`HORIZONS_MS`; returns 8 values clipped to
     0..1. Raises :class:`OptionError` for a lead outside 0..400 ms, :class:`ShapeError` for another shape.
     """
-    p = np.asarray(params, dtype=np.float64)
-    if p.shape != (_N, len(HORIZONS_MS)):
-        raise ShapeError(f"parameters: expected shape ({_N}, {len(HORIZONS_MS)}), got {p.shape}")
+    rows = _lists(params)
+    if len(rows) != _N or any(not isinstance(r, list | tuple) or len(r) != len(HORIZONS_MS) for r in rows):
+        raise ShapeError(f"parameters: expected shape ({_N}, {len(HORIZONS_MS)}), got {_shape(rows)}")
     if not HORIZONS_MS[0] <= lead_ms <= HORIZONS_MS[-1]:
         raise OptionError(f"lead_ms: expected {HORIZONS_MS[0]} to {HORIZONS_MS[-1]}, got {lead_ms!r}")
     k = 0
@@ -62,13 +87,12 @@ def at_lead(params: npt.ArrayLike, lead_ms: float) -> Vector:
         k += 1
     low, high = HORIZONS_MS[k], HORIZONS_MS[k + 1]
     w = (lead_ms - low) / (high - low)
-    return _unit(p[:, k] + w * (p[:, k + 1] - p[:, k]))
+    return [_unit(row[k] + w * (row[k + 1] - row[k])) for row in rows]
 
 
-def _unit(values: Vector) -> Vector:
-    """Clip to 0..1; NaN becomes 0 (fmax and fmin prefer the number)."""
-    out: Vector = np.fmin(np.fmax(values, 0.0), 1.0)
-    return out
+def _unit(value: float) -> float:
+    """Clip to 0..1; NaN becomes 0."""
+    return 0.0 if not value > 0.0 else 1.0 if value > 1.0 else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +166,12 @@ class Smoother:
     """
 
     def __init__(self, settings: Sequence[Smoothing]) -> None:
-        self._n = len(settings)
-        self._spring = np.array([s.kind == "spring" for s in settings])
-        self._euro = np.array([s.kind == "one-euro" for s in settings])
-        self._omega = np.array([_HALF / s.half_life for s in settings])
-        self._cutoff = np.array([s.min_cutoff for s in settings])
-        self._beta = np.array([s.beta for s in settings])
-        self._any_spring, self._any_euro = bool(self._spring.any()), bool(self._euro.any())
-        self._all_spring = bool(self._spring.all())
+        self._settings = list(settings)
         self._amount = 1.0
         self._value: Vector | None = None
-        self._speed = np.zeros(self._n)
-        self._decay_key = (-1.0, -1.0)
-        self._decay = np.ones(self._n)
-        self._rate = self._omega
+        self._speed = [0.0] * len(self._settings)
+        self._made_for = (-1.0, -1.0)
+        self._springs: list[tuple[float, float]] = []
 
     @property
     def amount(self) -> float:
@@ -168,68 +184,69 @@ class Smoother:
             raise OptionError(f"smoothing amount: expected 0 to 100, got {value}")
         self._amount = float(value)
 
-    def reset(self, value: npt.ArrayLike | None = None) -> None:
+    def reset(self, value: Array | Sequence[float] | None = None) -> None:
         """Forget the past; with a value, start from there at rest."""
-        self._value = None if value is None else np.array(value, dtype=np.float64)
-        self._speed = np.zeros(self._n)
+        self._value = None if value is None else _vector(value, len(self._settings), "smoothing")
+        self._speed = [0.0] * len(self._settings)
 
-    def step(self, target: npt.ArrayLike, dt: float) -> Vector:
+    def step(self, target: Array | Sequence[float], dt: float) -> Vector:
         """The smoothed vector ``dt`` seconds after the last call; a target that is not finite is held."""
-        goal = np.asarray(target, dtype=np.float64)
-        if goal.shape != (self._n,):
-            raise ShapeError(f"smoothing: expected shape ({self._n},), got {goal.shape}")
-        x = self._value
-        if x is None:
-            self._value = np.where(np.isfinite(goal), goal, 0.0)
-            return self._value.copy()
-        if not np.isfinite(goal).all():
-            goal = np.where(np.isfinite(goal), goal, x)
+        goals = _vector(target, len(self._settings), "smoothing")
+        before = self._value
+        if before is None:
+            self._value = [g if math.isfinite(g) else 0.0 for g in goals]
+            return list(self._value)
         dt = max(dt, 0.0)
-        if self._amount == 0.0:
-            out, speed = goal.copy(), np.zeros(self._n)
-        elif self._all_spring:
-            out, speed = self._spring_step(x, goal, dt)
-        else:
-            out, speed = goal.copy(), np.zeros(self._n)
-            if self._any_spring:
-                sx, sv = self._spring_step(x, goal, dt)
-                out, speed = np.where(self._spring, sx, out), np.where(self._spring, sv, speed)
-            if self._any_euro:
-                ex, ev = self._euro_step(x, goal, dt)
-                out, speed = np.where(self._euro, ex, out), np.where(self._euro, ev, speed)
-        self._value, self._speed = out, speed
-        return out.copy()
+        if self._made_for != (dt, self._amount):
+            self._prepare(dt)
+        out: Vector = []
+        for i, setting in enumerate(self._settings):
+            x, goal = before[i], goals[i]
+            if not math.isfinite(goal):
+                goal = x
+            if setting.kind == "none" or self._amount == 0.0:
+                x, v = goal, 0.0
+            elif setting.kind == "spring":
+                x, v = self._spring(x, self._speed[i], goal, dt, *self._springs[i])
+            else:
+                x, v = self._one_euro(x, self._speed[i], goal, dt, setting)
+            out.append(x)
+            self._speed[i] = v
+        self._value = out
+        return list(out)
 
-    def _spring_step(self, x: Vector, goal: Vector, dt: float) -> tuple[Vector, Vector]:
-        if self._decay_key != (dt, self._amount):
-            self._rate = self._omega / self._amount
-            self._decay = np.exp(-self._rate * dt)
-            self._decay_key = (dt, self._amount)
+    def _prepare(self, dt: float) -> None:
+        """Rate and decay of each spring for this time step: most steps are alike."""
+        self._made_for = (dt, self._amount)
+        if self._amount > 0.0:
+            rates = [_HALF / s.half_life / self._amount for s in self._settings]
+            self._springs = [(rate, math.exp(-rate * dt)) for rate in rates]
+
+    @staticmethod
+    def _spring(x: float, v: float, goal: float, dt: float, rate: float, decay: float) -> tuple[float, float]:
         y = x - goal
-        c = self._speed + self._rate * y
-        y1 = (y + c * dt) * self._decay
-        v1 = (self._speed - c * (self._rate * dt)) * self._decay
-        through = y * y1 < 0.0
-        if through.any():
-            y1 = np.where(through, 0.0, y1)
-            v1 = np.where(through, 0.0, v1)
-        return goal + y1, v1
+        c = v + rate * y
+        y1 = (y + c * dt) * decay
+        if y * y1 < 0.0:
+            return goal, 0.0
+        return goal + y1, (v - c * rate * dt) * decay
 
-    def _euro_step(self, x: Vector, goal: Vector, dt: float) -> tuple[Vector, Vector]:
+    def _one_euro(self, x: float, v: float, goal: float, dt: float, s: Smoothing) -> tuple[float, float]:
         if dt < 1e-6:  # two frames at one time say nothing about speed
-            return x.copy(), self._speed
-        raw = (goal - x) / dt
-        a = dt / (dt + 1.0 / (2.0 * math.pi * _SPEED_CUTOFF))
-        speed = self._speed + a * (raw - self._speed)
-        cutoff = (self._cutoff + self._beta * np.abs(speed)) / self._amount
-        alpha = dt / (dt + 1.0 / (2.0 * math.pi * cutoff))
-        return x + alpha * (goal - x), speed
+            return x, v
+        v += dt / (dt + 1.0 / (2.0 * math.pi * _SPEED_CUTOFF)) * ((goal - x) / dt - v)
+        cutoff = (s.min_cutoff + s.beta * abs(v)) / self._amount
+        return x + dt / (dt + 1.0 / (2.0 * math.pi * cutoff)) * (goal - x), v
 
 
 def _ease(u: float) -> float:
     """Smoothstep on 0..1: flat at both ends, steepest slope 1.5."""
     u = min(max(u, 0.0), 1.0)
     return u * u * (3.0 - 2.0 * u)
+
+
+def _mix(a: Sequence[float], b: Sequence[float], w: float) -> Vector:
+    return [x + w * (y - x) for x, y in zip(a, b, strict=True)]
 
 
 class Crossfade:
@@ -245,7 +262,7 @@ class Crossfade:
 
     def start(self, current: Vector) -> None:
         """Begin at ``current``; a fade already running starts anew from there."""
-        self._from = np.array(current, dtype=np.float64)
+        self._from = list(current)
         self._at = 0.0
 
     @property
@@ -261,7 +278,7 @@ class Crossfade:
         if self._at >= self.seconds:
             self._from = None
             return live
-        return self._from + _ease(self._at / self.seconds) * (live - self._from)
+        return _mix(self._from, live, _ease(self._at / self.seconds))
 
 
 class Presence:
@@ -285,10 +302,10 @@ class Presence:
                 f"silence: expected hold >= 0, fade > 0, catch_up >= 0, got {hold}, {fade}, {catch_up}"
             )
         self.hold, self.fade, self.gap = hold, fade, gap
-        self._neutral = np.array(neutral, dtype=np.float64)
+        self._neutral = list(neutral)
         self._catch = Crossfade(catch_up)
-        self._held = self._neutral.copy()
-        self._out = self._neutral.copy()
+        self._held = list(neutral)
+        self._out = list(neutral)
         self._silent = 0.0
 
     @property
@@ -313,8 +330,7 @@ class Presence:
     def silence(self, dt: float) -> Vector:
         """No frame for another ``dt`` seconds: the held or fading vector."""
         self._silent += max(dt, 0.0)
-        w = _ease((self._silent - self.hold) / self.fade)
-        self._out = self._held + w * (self._neutral - self._held)
+        self._out = _mix(self._held, self._neutral, _ease((self._silent - self.hold) / self.fade))
         return self._out
 
     def restart(self) -> None:
@@ -362,53 +378,47 @@ class EventTrigger:
         self._waited = [-1] * len(EVENTS)
         self._quiet = [0.0] * len(EVENTS)
 
-    def step(self, hazards: npt.ArrayLike, gate: float, lead_ms: float, dt: float) -> list[Event]:
+    def step(
+        self, hazards: Array | Sequence[Sequence[float]], gate: float, lead_ms: float, dt: float
+    ) -> list[Event]:
         """Events of this frame, ``dt`` seconds after the last: (name, strength 0..1, seconds ahead)."""
-        h = _unit(np.asarray(hazards, dtype=np.float64))
-        if h.ndim != 2 or h.shape[0] != len(EVENTS):
-            raise ShapeError(f"hazards: expected shape ({len(EVENTS)}, bins), got {h.shape}")
-        bins = min(max(math.ceil(max(lead_ms, self.reach_ms) / BIN_MS), 1), h.shape[1])
-        survive = np.cumprod(1.0 - h[:, :bins], axis=1)
-        chance = (1.0 - survive[:, -1]).tolist()
+        rows = _lists(hazards)
+        if len(rows) != len(EVENTS) or not all(isinstance(row, list | tuple) and row for row in rows):
+            raise ShapeError(f"hazards: expected shape ({len(EVENTS)}, bins), got {_shape(rows)}")
+        bins = max(math.ceil(max(lead_ms, self.reach_ms) / BIN_MS), 1)
         out: list[Event] = []
-        for e, name in enumerate(EVENTS):
+        for e, (name, row) in enumerate(zip(EVENTS, rows, strict=True)):
             self._quiet[e] = max(self._quiet[e] - dt, 0.0)
-            if self._quiet[e] > 0.0 or chance[e] < self._levels[e]:
+            survival, moment = 1.0, 0.0
+            for b, hazard in enumerate(row[:bins]):
+                mass = survival * _unit(hazard)
+                moment += mass * (b + 0.5)
+                survival -= mass
+            chance = 1.0 - survival
+            if self._quiet[e] > 0.0 or chance < self._levels[e]:
                 self._waited[e] = -1
                 continue
             self._waited[e] += 1
             n = self._waited[e]
             if gate > self.theta * (1.0 - 0.5 * n / self.max_buffer) or n >= self.max_buffer:
-                ahead = _expected_seconds(h[e, :bins], survive[e], chance[e])
-                out.append((name, float(chance[e]), ahead))
+                # The mean time of the event given that it comes within the bins, at bin centres.
+                ahead = moment / max(chance, 1e-12) * (BIN_MS / 1000.0)
+                out.append((name, min(chance, 1.0), ahead))
                 self._waited[e] = -1
                 self._quiet[e] = ahead + self._pauses[e]
         return out
 
 
-def _expected_seconds(hazard: Vector, survive: Vector, chance: float) -> float:
-    """Mean time of the event given that it comes within the bins, at bin centres."""
-    mass = hazard.copy()
-    mass[1:] *= survive[:-1]
-    centres = (np.arange(len(mass)) + 0.5) * (BIN_MS / 1000.0)
-    return float(mass @ centres / max(chance, 1e-12))
-
-
-def scalar_mapping(scalars: npt.ArrayLike) -> Vector:
+def scalar_mapping(scalars: Array | Sequence[float]) -> Vector:
     """Control vector from the seven scalars alone: what plays when there is no model or it is late.
 
     ``scalars`` (7,) in the order commitment, uncertainty, transition pressure, recovery margin, phase
     stiffness, novelty, stability. A still performer is silent, novelty away from the centre of the recent
-    range is loud, an uncertain course is dense, an unsteady one rough. Returns (8,) in 0..1.
+    range is loud, an uncertain course is dense, an unsteady one rough. Returns 8 values in 0..1.
     """
-    s = np.asarray(scalars, dtype=np.float64)
-    if s.shape != (7,):
-        raise ShapeError(f"scalars: expected shape (7,), got {s.shape}")
-    c, u, t, r, p, n, st = np.nan_to_num(s).tolist()
+    given = _vector(scalars, 7, "scalars")
+    c, u, t, r, p, n, st = (x if math.isfinite(x) else 0.0 for x in given)
     reach = 1.0 - r
     loud = math.sqrt(max(n * reach, 0.0))
-    return _unit(
-        np.array(
-            [c, loud, 0.5 * (reach + loud), 1.0 - st, loud * (0.3 + 0.7 * u), r, 0.5 + 0.5 * t, p * loud]
-        )
-    )
+    mapped = (c, loud, 0.5 * (reach + loud), 1.0 - st, loud * (0.3 + 0.7 * u), r, 0.5 + 0.5 * t, p * loud)
+    return [_unit(x) for x in mapped]

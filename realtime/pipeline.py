@@ -172,8 +172,8 @@ class Pipeline:
         stepped = time.perf_counter_ns()
         now = self._clock.now_ns()
         dt = self._advance(out, now)
-        params, events = self.desk.play(step, out.scalars, dt)
         self._scalars = out.scalars.tolist()
+        params, events = self.desk.play(step, self._scalars, dt)
         frame = ControlFrame(self._seq, self._seconds, self._scalars, params, events, self._due_status(now))
         mapped = time.perf_counter_ns()
         for sink in self.sinks:

@@ -29,8 +29,6 @@ from pyanticip.errors import OptionError
 
 __all__ = ["Desk", "Stepped"]
 
-Floats = npt.NDArray[np.float64]
-
 _LOUDNESS = PARAMETERS.index("loudness")
 # Seconds that each change of mode takes.
 _SWITCH, _RELEASE, _STOP, _PANIC = 0.25, 0.4, 1.0, 0.05
@@ -75,11 +73,11 @@ class Desk:
         self._smoother = Smoother(smoothing or [Smoothing()] * len(PARAMETERS))
         self._trigger = trigger or EventTrigger()
         self._presence = presence or Presence(neutral=neutral)
-        self._neutral = np.array(neutral, dtype=np.float64)
+        self._neutral = list(neutral)
         self._switch = Crossfade(_SWITCH)
         self._hand = Crossfade(_RELEASE)
-        self._target = self._neutral.copy()
-        self._out = self._neutral.copy()
+        self._target = list(neutral)
+        self._out = list(neutral)
         self._frozen = self._out
         self._by_model: bool | None = None
         self.mode = "playing"
@@ -130,7 +128,7 @@ class Desk:
         if mode == self.mode:
             return
         self._hand.seconds = {"stopped": _STOP, "panic": _PANIC}.get(mode, _RELEASE)
-        self._frozen = self._out.copy()
+        self._frozen = list(self._out)
         self.mode = mode
         self._hand.start(self._out)
 
@@ -145,7 +143,9 @@ class Desk:
         self._trigger.reset()
         self._presence.restart()
 
-    def play(self, step: Stepped | None, scalars: Floats, dt: float) -> tuple[list[float], list[Event]]:
+    def play(
+        self, step: Stepped | None, scalars: Sequence[float], dt: float
+    ) -> tuple[list[float], list[Event]]:
         """A frame, ``dt`` seconds of source time after the last.
 
         ``step`` None means that there is no model or that it is late: the scalars play.
@@ -163,7 +163,7 @@ class Desk:
         self._target = self._switch.step(target, dt)
         goal = self._target
         if self._gain != 1.0:
-            goal = goal.copy()
+            goal = list(goal)
             goal[_LOUDNESS] = min(goal[_LOUDNESS] * self._gain, 1.0)
         out = self._presence.live(self._smoother.step(goal, dt), dt)
         if self.mode != "playing" or self.bypass:
@@ -179,11 +179,10 @@ class Desk:
         """How long the source has been silent."""
         return self._presence.silent
 
-    def _master(self, live: Floats, dt: float) -> list[float]:
+    def _master(self, live: list[float], dt: float) -> list[float]:
         if self.mode == "frozen":
             live = self._frozen
         elif self.mode != "playing":
             live = self._neutral
         self._out = self._hand.step(live, dt)
-        values: list[float] = self._out.tolist()
-        return values
+        return list(self._out)

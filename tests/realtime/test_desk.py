@@ -10,8 +10,8 @@ from pyanticip.errors import OptionError
 from realtime.mapping.desk import Desk
 
 DT = 0.02
-STILL = np.array([0.4, 0, 0, 1, 0.5, 0, 1])
-DANCE = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
+STILL = [0.4, 0, 0, 1, 0.5, 0, 1]
+DANCE = [0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6]
 
 
 @dataclass
