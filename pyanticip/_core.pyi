@@ -1,5 +1,7 @@
 """The Rust core; hand-written and checked against the binary by stubtest."""
 
+from typing import Any, Final, final
+
 import numpy as np
 import numpy.typing as npt
 
@@ -54,3 +56,47 @@ class Voice:
     @property
     def ignored(self) -> int:
         """Values refused since the last reset because they were no numbers."""
+
+# --- the seven scalars ---
+
+SCALARS: Final[tuple[str, ...]]
+
+@final
+class PoseStream:
+    def __new__(
+        cls,
+        joints: int,
+        options: dict[str, Any],
+        weights: list[float] | None = None,
+        limits: list[list[float]] | None = None,
+    ) -> PoseStream: ...
+    def push(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def reset(self) -> None: ...
+    @property
+    def valid(self) -> bool: ...
+    @property
+    def missing(self) -> int: ...
+    @property
+    def frames(self) -> int: ...
+
+@final
+class VectorStream:
+    def __new__(cls, dim: int, options: dict[str, Any]) -> VectorStream: ...
+    def push(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def push_many(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def reset(self) -> None: ...
+    @property
+    def valid(self) -> bool: ...
+    @property
+    def missing(self) -> int: ...
+    @property
+    def frames(self) -> int: ...
+
+def pose_scalars(
+    quats: npt.ArrayLike,
+    options: dict[str, Any],
+    weights: list[float] | None = None,
+    limits: list[list[float]] | None = None,
+) -> npt.NDArray[np.float64]: ...
+def vector_scalars(x: npt.ArrayLike, options: dict[str, Any]) -> npt.NDArray[np.float64]: ...

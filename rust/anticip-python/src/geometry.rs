@@ -1,8 +1,429 @@
 //! Bindings of `anticip-geometry`.
 
+use anticip_geometry::{
+    GeometryError, JointLimit, Options, PoseConfig, PoseStream, SCALARS, Stability, Uncertainty,
+    VectorConfig, VectorStream,
+};
+use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::errors::{Kind, raise};
 
 /// Adds this module's classes and functions to `pyanticip._core`.
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("SCALARS", PyTuple::new(m.py(), SCALARS)?)?;
+    m.add_class::<PyPoseStream>()?;
+    m.add_class::<PyVectorStream>()?;
+    m.add_function(wrap_pyfunction!(pose_scalars, m)?)?;
+    m.add_function(wrap_pyfunction!(vector_scalars, m)?)
+}
+
+/// The one place where a geometry error becomes a Python exception.
+pub(crate) fn geometry_error(err: &GeometryError) -> PyErr {
+    let kind = match err {
+        GeometryError::Joints { .. } | GeometryError::Dimension { .. } | GeometryError::Length { .. } => {
+            Kind::Shape
+        }
+        _ => Kind::Value,
+    };
+    raise(kind, &err.to_string())
+}
+
+/// An array of either precision, its elements in C order.
+enum Reals<'py> {
+    Single(PyReadonlyArrayDyn<'py, f32>),
+    Double(PyReadonlyArrayDyn<'py, f64>),
+}
+
+impl<'py> Reals<'py> {
+    /// Float arrays as they are where they are contiguous, everything else through `numpy.ascontiguousarray`.
+    fn take(value: &Bound<'py, PyAny>, expected: &str) -> PyResult<Self> {
+        if let Some(reals) = Self::direct(value) {
+            return Ok(reals);
+        }
+        let numpy = value.py().import("numpy")?;
+        let refuse = |what: &str| raise(Kind::Shape, &format!("expected {expected}, given {what}"));
+        let array = numpy
+            .call_method1("asarray", (value,))
+            .map_err(|_| refuse(&kind_of(value)))?;
+        let dtype = array.getattr("dtype")?;
+        let kind: String = dtype.getattr("kind")?.extract()?;
+        let target = match (kind.as_str(), dtype.getattr("itemsize")?.extract::<usize>()?) {
+            ("f", 2 | 4) => "float32",
+            ("f" | "i" | "u", _) => "float64",
+            _ => return Err(refuse(&format!("an array of {dtype}"))),
+        };
+        let kwargs = PyDict::new(value.py());
+        kwargs.set_item("dtype", target)?;
+        let array = numpy.call_method("ascontiguousarray", (array,), Some(&kwargs))?;
+        Self::direct(&array).ok_or_else(|| refuse(&kind_of(value)))
+    }
+
+    fn direct(value: &Bound<'py, PyAny>) -> Option<Self> {
+        if let Ok(a) = value.cast::<PyArrayDyn<f32>>() {
+            let a = a.try_readonly().ok()?;
+            return a.is_c_contiguous().then_some(Self::Single(a));
+        }
+        let a = value.cast::<PyArrayDyn<f64>>().ok()?.try_readonly().ok()?;
+        a.is_c_contiguous().then_some(Self::Double(a))
+    }
+
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::Single(a) => a.shape(),
+            Self::Double(a) => a.shape(),
+        }
+    }
+}
+
+fn kind_of(value: &Bound<'_, PyAny>) -> String {
+    value
+        .get_type()
+        .name()
+        .map_or_else(|_| "something else".into(), |n| n.to_string())
+}
+
+/// A shape as Python prints it.
+fn shape_text(shape: &[usize]) -> String {
+    let parts: Vec<String> = shape.iter().map(usize::to_string).collect();
+    if parts.len() == 1 {
+        format!("({},)", parts[0])
+    } else {
+        format!("({})", parts.join(", "))
+    }
+}
+
+fn wrong_shape(what: &str, expected: &str, given: &[usize]) -> PyErr {
+    raise(
+        Kind::Shape,
+        &format!("expected {what} of shape {expected}, given {}", shape_text(given)),
+    )
+}
+
+/// Quaternions of a flat slice whose length is a multiple of four.
+fn quats<T>(flat: &[T]) -> &[[T; 4]] {
+    flat.as_chunks().0
+}
+
+/// The options both spaces share, as Python spells them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct PyOptions {
+    window: Option<usize>,
+    k: usize,
+    horizon: usize,
+    theiler: usize,
+    eps_v: f64,
+    r0: Option<f64>,
+    m: usize,
+    commitment: [f64; 3],
+    ema: Option<f64>,
+    uncertainty: String,
+    stability: String,
+}
+
+impl PyOptions {
+    fn options(self) -> PyResult<Options> {
+        let refuse = |name: &str, expected: &str, given: &str| {
+            raise(
+                Kind::Value,
+                &format!("option {name}: expected {expected}, given {given:?}"),
+            )
+        };
+        let uncertainty = match self.uncertainty.as_str() {
+            "directional" => Uncertainty::Directional,
+            "vendi" => Uncertainty::Vendi,
+            other => return Err(refuse("uncertainty", "\"directional\" or \"vendi\"", other)),
+        };
+        let stability = match self.stability.as_str() {
+            "speed" => Stability::Speed,
+            "max_jerk" => Stability::MaxJerk,
+            other => return Err(refuse("stability", "\"speed\" or \"max_jerk\"", other)),
+        };
+        Ok(Options {
+            window: self.window,
+            k: self.k,
+            horizon: self.horizon,
+            theiler: self.theiler,
+            eps_v: self.eps_v,
+            r0: self.r0,
+            persistence: self.m,
+            commitment: self.commitment,
+            ema: self.ema,
+            uncertainty,
+            stability,
+        })
+    }
+}
+
+/// `limits`: rows of axis x, y, z, swing, twist, speed.
+fn pose_config(
+    options: PyOptions,
+    weights: Option<Vec<f64>>,
+    limits: Option<Vec<[f64; 6]>>,
+) -> PyResult<PoseConfig> {
+    let limit = |[x, y, z, swing, twist, speed]: [f64; 6]| JointLimit {
+        axis: [x, y, z],
+        swing,
+        twist,
+        speed,
+    };
+    let limits = limits.map(|l| l.into_iter().map(limit).collect());
+    Ok(PoseConfig {
+        options: options.options()?,
+        weights,
+        limits,
+    })
+}
+
+/// A stream of poses.
+#[pyclass(name = "PoseStream", module = "pyanticip._core")]
+struct PyPoseStream(PoseStream);
+
+#[pymethods]
+impl PyPoseStream {
+    #[new]
+    #[pyo3(signature = (joints, options, weights=None, limits=None))]
+    fn new(
+        joints: usize,
+        options: PyOptions,
+        weights: Option<Vec<f64>>,
+        limits: Option<Vec<[f64; 6]>>,
+    ) -> PyResult<Self> {
+        let config = pose_config(options, weights, limits)?;
+        PoseStream::new(joints, config)
+            .map(Self)
+            .map_err(|e| geometry_error(&e))
+    }
+
+    fn push<'py>(&mut self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let expected = format_args!("({}, 4)", self.0.joints()).to_string();
+        let reals = Reals::take(quats, "an array of quaternions")?;
+        if reals.shape() != [self.0.joints(), 4] {
+            return Err(wrong_shape("a pose", &expected, reals.shape()));
+        }
+        let scalars = match &reals {
+            Reals::Single(a) => self.0.push_f32(self::quats(a.as_slice()?)),
+            Reals::Double(a) => self.0.push(self::quats(a.as_slice()?)),
+        };
+        Ok(PyArray1::from_slice(
+            quats.py(),
+            &scalars.map_err(|e| geometry_error(&e))?,
+        ))
+    }
+
+    fn push_many<'py>(&mut self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let py = quats.py();
+        let reals = Reals::take(quats, "an array of quaternions")?;
+        let joints = self.0.joints();
+        let shape = reals.shape();
+        if shape.len() != 3 || shape[1..] != [joints, 4] {
+            return Err(wrong_shape("poses", &format!("(T, {joints}, 4)"), shape));
+        }
+        let mut out = vec![0.0; shape[0] * 7];
+        let rows = out.as_chunks_mut::<7>().0.iter_mut();
+        let stream = &mut self.0;
+        match &reals {
+            Reals::Single(a) => {
+                let poses = self::quats(a.as_slice()?);
+                py.detach(|| {
+                    rows.zip(poses.chunks_exact(joints)).try_for_each(|(o, p)| {
+                        *o = stream.push_f32(p)?;
+                        Ok(())
+                    })
+                })
+            }
+            Reals::Double(a) => {
+                let poses = self::quats(a.as_slice()?);
+                py.detach(|| {
+                    rows.zip(poses.chunks_exact(joints)).try_for_each(|(o, p)| {
+                        *o = stream.push(p)?;
+                        Ok(())
+                    })
+                })
+            }
+        }
+        .map_err(|e: GeometryError| geometry_error(&e))?;
+        PyArray1::from_vec(py, out).reshape([shape[0], 7])
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    #[getter]
+    fn valid(&self) -> bool {
+        self.0.valid()
+    }
+
+    #[getter]
+    fn missing(&self) -> u64 {
+        self.0.missing()
+    }
+
+    #[getter]
+    fn frames(&self) -> usize {
+        self.0.frames()
+    }
+}
+
+/// A stream of vectors.
+#[pyclass(name = "VectorStream", module = "pyanticip._core")]
+struct PyVectorStream(VectorStream);
+
+#[pymethods]
+impl PyVectorStream {
+    #[new]
+    fn new(dim: usize, options: PyOptions) -> PyResult<Self> {
+        let config = VectorConfig {
+            options: options.options()?,
+        };
+        VectorStream::new(dim, config)
+            .map(Self)
+            .map_err(|e| geometry_error(&e))
+    }
+
+    fn push<'py>(&mut self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let reals = Reals::take(x, "a vector")?;
+        if reals.shape() != [self.0.dim()] {
+            return Err(wrong_shape(
+                "a vector",
+                &format!("({},)", self.0.dim()),
+                reals.shape(),
+            ));
+        }
+        let scalars = match &reals {
+            Reals::Single(a) => self.0.push_f32(a.as_slice()?),
+            Reals::Double(a) => self.0.push(a.as_slice()?),
+        };
+        Ok(PyArray1::from_slice(
+            x.py(),
+            &scalars.map_err(|e| geometry_error(&e))?,
+        ))
+    }
+
+    fn push_many<'py>(&mut self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let py = x.py();
+        let reals = Reals::take(x, "an array of vectors")?;
+        let dim = self.0.dim();
+        let shape = reals.shape();
+        if shape.len() != 2 || shape[1] != dim {
+            return Err(wrong_shape("vectors", &format!("(T, {dim})"), shape));
+        }
+        let mut out = vec![0.0; shape[0] * 7];
+        let rows = out.as_chunks_mut::<7>().0.iter_mut();
+        let stream = &mut self.0;
+        match &reals {
+            Reals::Single(a) => {
+                let x = a.as_slice()?;
+                py.detach(|| {
+                    rows.zip(x.chunks_exact(dim)).try_for_each(|(o, p)| {
+                        *o = stream.push_f32(p)?;
+                        Ok(())
+                    })
+                })
+            }
+            Reals::Double(a) => {
+                let x = a.as_slice()?;
+                py.detach(|| {
+                    rows.zip(x.chunks_exact(dim)).try_for_each(|(o, p)| {
+                        *o = stream.push(p)?;
+                        Ok(())
+                    })
+                })
+            }
+        }
+        .map_err(|e: GeometryError| geometry_error(&e))?;
+        PyArray1::from_vec(py, out).reshape([shape[0], 7])
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    #[getter]
+    fn valid(&self) -> bool {
+        self.0.valid()
+    }
+
+    #[getter]
+    fn missing(&self) -> u64 {
+        self.0.missing()
+    }
+
+    #[getter]
+    fn frames(&self) -> usize {
+        self.0.frames()
+    }
+}
+
+/// Scalars of pose sequences, the last three axes of the shape being frames, joints and 4.
+#[pyfunction]
+#[pyo3(signature = (quats, options, weights=None, limits=None))]
+fn pose_scalars<'py>(
+    quats: &Bound<'py, PyAny>,
+    options: PyOptions,
+    weights: Option<Vec<f64>>,
+    limits: Option<Vec<[f64; 6]>>,
+) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+    let py = quats.py();
+    let reals = Reals::take(quats, "an array of quaternions")?;
+    let shape = reals.shape();
+    let [lead @ .., joints, 4] = shape else {
+        return Err(wrong_shape("poses", "(..., T, J, 4)", shape));
+    };
+    let Some(&frames) = lead.last().filter(|_| *joints > 0) else {
+        return Err(wrong_shape("poses", "(..., T, J, 4)", shape));
+    };
+    let config = pose_config(options, weights, limits)?;
+    let result = match &reals {
+        Reals::Single(a) => {
+            let q = self::quats(a.as_slice()?);
+            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config))
+        }
+        Reals::Double(a) => {
+            let q = self::quats(a.as_slice()?);
+            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config))
+        }
+    };
+    to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
+}
+
+/// Scalars of vector sequences, the last two axes of the shape being frames and dimension.
+#[pyfunction]
+fn vector_scalars<'py>(x: &Bound<'py, PyAny>, options: PyOptions) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+    let py = x.py();
+    let reals = Reals::take(x, "an array of vectors")?;
+    let shape = reals.shape();
+    let [lead @ .., dim] = shape else {
+        return Err(wrong_shape("vectors", "(..., T, d)", shape));
+    };
+    let Some(&frames) = lead.last().filter(|_| *dim > 0) else {
+        return Err(wrong_shape("vectors", "(..., T, d)", shape));
+    };
+    let config = VectorConfig {
+        options: options.options()?,
+    };
+    let result = match &reals {
+        Reals::Single(a) => {
+            let x = a.as_slice()?;
+            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config))
+        }
+        Reals::Double(a) => {
+            let x = a.as_slice()?;
+            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config))
+        }
+    };
+    to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
+}
+
+/// An array of shape `lead + (7,)`.
+fn to_array<'py>(
+    py: Python<'py>,
+    scalars: &[[f64; 7]],
+    lead: &[usize],
+) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+    let shape: Vec<usize> = lead.iter().copied().chain([7]).collect();
+    PyArray1::from_slice(py, scalars.as_flattened()).reshape(shape)
 }

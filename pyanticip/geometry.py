@@ -1,0 +1,411 @@
+"""The seven anticipation scalars of pose and vector trajectories.
+
+Everything is computed in the Rust core; this module gives it names, defaults and types. Order, everywhere:
+:data:`SCALARS`. Quaternions are Hamilton, w, x, y, z, local to the parent joint; times are frames, angles
+radians. The definition of every scalar stands in ``docs/scalars.md``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip import _core
+from pyanticip.errors import OptionError, ShapeError
+
+__all__ = ["SCALARS", "JointLimits", "ScalarStream", "VectorStream", "pose_scalars", "vector_scalars"]
+
+SCALARS: Final[tuple[str, ...]] = _core.SCALARS
+"""Names of the seven scalars, in the order they have everywhere."""
+
+Array = npt.NDArray[np.float64]
+Uncertainty = Literal["directional", "vendi"]
+Stability = Literal["speed", "max_jerk"]
+Profile = Literal["causal", "paper"]
+
+
+@dataclass(frozen=True)
+class JointLimits:
+    """What each joint can do; proximity to it replaces proximity to the edge of the window's own range.
+
+    Every field has one row a joint; ``inf`` means no such limit.
+    """
+
+    swing: npt.ArrayLike
+    """Largest swing away from the twist axis, radians, (J,)."""
+    twist: npt.ArrayLike
+    """Largest twist about the axis to either side, radians, (J,)."""
+    speed: npt.ArrayLike
+    """Largest speed, radians per frame, (J,)."""
+    axes: npt.ArrayLike
+    """Twist axis of each joint in its own frame (along the bone), any length, (J, 3)."""
+
+    def rows(self, joints: int) -> list[list[float]]:
+        """Axis x, y, z, swing, twist and speed of each joint.
+
+        Raises:
+            ShapeError: a field does not have one row a joint.
+        """
+        table = []
+        for name, shape in (
+            ("axes", (joints, 3)),
+            ("swing", (joints,)),
+            ("twist", (joints,)),
+            ("speed", (joints,)),
+        ):
+            column = np.asarray(getattr(self, name), dtype=np.float64)
+            if column.shape != shape:
+                raise ShapeError(f"limits.{name}: expected shape {shape}, given {column.shape}")
+            table.append(column.reshape(joints, -1))
+        rows: list[list[float]] = np.concatenate(table, axis=1).tolist()
+        return rows
+
+
+def _joint_weights(
+    joints: int, weights: npt.ArrayLike | None, mask: npt.ArrayLike | None
+) -> list[float] | None:
+    if weights is None and mask is None:
+        return None
+    w = np.ones(joints)
+    for name, given in (("weights", weights), ("mask", mask)):
+        if given is not None:
+            column = np.asarray(given, dtype=np.float64)
+            if column.shape != (joints,):
+                raise ShapeError(f"{name}: expected shape ({joints},), given {column.shape}")
+            w = w * column
+    result: list[float] = w.tolist()
+    return result
+
+
+def _count(name: str, value: Any) -> int:
+    """A positive integer, or one clear line."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise OptionError(f"option {name}: expected an integer of at least 1, given {value!r}")
+    return int(value)
+
+
+class _Options(dict[str, Any]):
+    """Options of a stream, checked for type here and for range in the core."""
+
+    def __init__(
+        self,
+        window: int | None,
+        k: int,
+        horizon: int,
+        theiler: int,
+        eps_v: float,
+        r0: float | None,
+        m: int,
+        commitment: Sequence[float],
+        ema: float | None,
+        uncertainty: str,
+        stability: str,
+    ) -> None:
+        c = tuple(float(x) for x in commitment)
+        if len(c) != 3:
+            raise OptionError(f"option commitment: expected three weights, given {len(c)}")
+        super().__init__(
+            window=None if window is None else _count("window", window),
+            k=_count("k", k),
+            horizon=_count("horizon", horizon),
+            theiler=_count("theiler", theiler),
+            eps_v=float(eps_v),
+            r0=None if r0 is None else float(r0),
+            m=_count("m", m),
+            commitment=c,
+            ema=None if ema is None else float(ema),
+            uncertainty=str(uncertainty),
+            stability=str(stability),
+        )
+
+
+class _Stream:
+    """What both streams share."""
+
+    _core: _core.PoseStream | _core.VectorStream
+    _options: _Options
+    __slots__ = ("_core", "_options", "_push")
+
+    def push_many(self, sequence: npt.ArrayLike) -> Array:
+        """Push frames one after the other, without the GIL; the same values as one push a frame.
+
+        Args:
+            sequence: the frames, (T, J, 4) or (T, d).
+
+        Returns:
+            The scalars of each frame, (T, 7).
+
+        Raises:
+            ShapeError: another shape, or no real numbers; nothing has been pushed then.
+        """
+        return self._core.push_many(sequence)
+
+    def reset(self) -> None:
+        """Make the next frame a first frame."""
+        self._core.reset()
+
+    @property
+    def valid(self) -> bool:
+        """Whether at most a tenth of what the window holds had to be held because it was missing."""
+        return self._core.valid
+
+    @property
+    def missing(self) -> int:
+        """Joint-frames (vectors: frames) held since the stream began."""
+        return self._core.missing
+
+    @property
+    def frames(self) -> int:
+        """Frames pushed since the stream began."""
+        return self._core.frames
+
+    @property
+    def window(self) -> int | None:
+        """Frames the scalars depend on; None: all of them."""
+        value: int | None = self._options["window"]
+        return value
+
+    @property
+    def k(self) -> int:
+        """Nearest past states asked for their continuations."""
+        return int(self._options["k"])
+
+    @property
+    def horizon(self) -> int:
+        """Frames a continuation spans."""
+        return int(self._options["horizon"])
+
+    @property
+    def theiler(self) -> int:
+        """Most recent frames that are too close in time to count as a past state."""
+        return int(self._options["theiler"])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options, by name."""
+        return dict(self._options)
+
+
+class ScalarStream(_Stream):
+    """The seven scalars of a stream of poses, frame by frame; causal, nothing grows.
+
+    Args:
+        joints: joints of a pose, at least 1.
+        window: frames the scalars depend on, 32 to 16384 (256 is 5.12 s at 50 Hz).
+        k: nearest past states asked for their continuations, 2 to 1024.
+        horizon: frames a continuation spans (10 is 0.2 s at 50 Hz).
+        theiler: most recent frames that are too close in time to count as a past state.
+        eps_v: speed below which nothing moves, radians per frame (weighted root mean square over joints).
+        r0: radians added to the radius of the window: a still performer is not at the edge of a range.
+        m: velocities the directional persistence looks at.
+        commitment: weights of certainty, constraint proximity and persistence in commitment; sum 1.
+        ema: weight of the newest frame in a causal moving average of transition pressure, (0, 1]; None: none.
+        uncertainty: ``"directional"`` (mean pairwise cosine) or ``"vendi"`` (Vendi score).
+        stability: ``"speed"`` (jerk against speed) or ``"max_jerk"`` (the papers': against the largest jerk).
+        weights: weight of each joint, (J,), at least 0, renormalised to sum 1; None: uniform.
+        mask: joints present, (J,); the others get weight 0. Joints of weight 0 are never looked at.
+        limits: joint limits that replace the range found in the data.
+        profile: ``"causal"``; ``"paper"`` looks into the future and is refused here.
+
+    Raises:
+        OptionError: an option outside its range.
+        ShapeError: weights, mask or limits that do not have one row a joint.
+
+    >>> import numpy as np
+    >>> stream = ScalarStream(joints=27)
+    >>> [float(x) for x in stream.push(np.tile([1.0, 0.0, 0.0, 0.0], (27, 1)))]
+    [0.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0]
+    """
+
+    __slots__ = ("joints",)
+
+    def __init__(
+        self,
+        joints: int = 27,
+        *,
+        window: int = 256,
+        k: int = 8,
+        horizon: int = 10,
+        theiler: int = 12,
+        eps_v: float = 1e-4,
+        r0: float = 0.01,
+        m: int = 5,
+        commitment: Sequence[float] = (0.4, 0.3, 0.3),
+        ema: float | None = None,
+        uncertainty: Uncertainty = "directional",
+        stability: Stability = "speed",
+        weights: npt.ArrayLike | None = None,
+        mask: npt.ArrayLike | None = None,
+        limits: JointLimits | None = None,
+        profile: Profile = "causal",
+    ) -> None:
+        _refuse_paper(profile)
+        self.joints = _count("joints", joints)
+        self._options = _Options(
+            window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
+        )
+        rows = None if limits is None else limits.rows(self.joints)
+        core = _core.PoseStream(self.joints, self._options, _joint_weights(self.joints, weights, mask), rows)
+        self._core = core
+        self._push = core.push
+
+    def push(self, quats: npt.ArrayLike) -> Array:
+        """Scalars of the next pose.
+
+        Args:
+            quats: unit quaternions w, x, y, z, (J, 4), float32 or float64 (normalised here). One that is
+                not finite or shorter than 1e-6 holds that joint's last rotation; :attr:`missing` counts them.
+
+        Returns:
+            The scalars in the order of :data:`SCALARS`, (7,).
+
+        Raises:
+            ShapeError: another shape, or no real numbers; the stream is as it was before.
+        """
+        return self._push(quats)
+
+
+class VectorStream(_Stream):
+    """The seven scalars of a stream of vectors; options as in :class:`ScalarStream`.
+
+    Args:
+        dim: dimension of a vector, at least 1.
+        window: frames the scalars depend on, 32 to 16384; None: the whole prefix (memory and time grow).
+        k: nearest past states asked for their continuations, 2 to 1024.
+        horizon: frames a continuation spans.
+        theiler: most recent frames that are too close in time to count as a past state.
+        eps_v: length per frame below which nothing moves.
+        r0: added to the radius of the window; None: ``eps_v``.
+        m: velocities the directional persistence looks at.
+        commitment: weights of certainty, proximity and persistence in commitment; sum 1.
+        ema: weight of the newest frame in a causal moving average of transition pressure; None: none.
+        uncertainty: ``"directional"`` or ``"vendi"``.
+        stability: ``"speed"`` or ``"max_jerk"``.
+        profile: ``"causal"``; ``"paper"`` looks into the future and is refused here.
+
+    Raises:
+        OptionError: an option outside its range.
+    """
+
+    __slots__ = ("dim",)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int | None = 256,
+        k: int = 8,
+        horizon: int = 1,
+        theiler: int = 1,
+        eps_v: float = 1e-9,
+        r0: float | None = None,
+        m: int = 5,
+        commitment: Sequence[float] = (0.4, 0.3, 0.3),
+        ema: float | None = None,
+        uncertainty: Uncertainty = "directional",
+        stability: Stability = "speed",
+        profile: Profile = "causal",
+    ) -> None:
+        _refuse_paper(profile)
+        self.dim = _count("dim", dim)
+        self._options = _Options(
+            window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
+        )
+        core = _core.VectorStream(self.dim, self._options)
+        self._core = core
+        self._push = core.push
+
+    def push(self, x: npt.ArrayLike) -> Array:
+        """Scalars of the next vector.
+
+        Args:
+            x: the vector, (d,). One with a component that is not finite, or beyond 1e100, holds the last one;
+                :attr:`missing` counts them.
+
+        Returns:
+            The scalars in the order of :data:`SCALARS`, (7,).
+
+        Raises:
+            ShapeError: another shape, or no real numbers; the stream is as it was before.
+        """
+        return self._push(x)
+
+
+def _refuse_paper(profile: str) -> None:
+    if profile != "causal":
+        what = "looks into the future: offline only" if profile == "paper" else "unknown"
+        raise OptionError(f"option profile: a stream is always 'causal', given {profile!r} ({what})")
+
+
+def pose_scalars(
+    quats: npt.ArrayLike,
+    *,
+    window: int = 256,
+    k: int = 8,
+    horizon: int = 10,
+    theiler: int = 12,
+    eps_v: float = 1e-4,
+    r0: float = 0.01,
+    m: int = 5,
+    commitment: Sequence[float] = (0.4, 0.3, 0.3),
+    ema: float | None = None,
+    uncertainty: Uncertainty = "directional",
+    stability: Stability = "speed",
+    weights: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    limits: JointLimits | None = None,
+) -> Array:
+    """Scalars of whole pose sequences: bit for bit what :class:`ScalarStream` gives frame by frame.
+
+    Args:
+        quats: unit quaternions w, x, y, z, (..., T, J, 4); sequences run in parallel, without the GIL.
+        window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability, weights, mask,
+            limits: as in :class:`ScalarStream`.
+
+    Returns:
+        The scalars of each frame, (..., T, 7).
+
+    Raises:
+        ShapeError: another shape, or no real numbers.
+        OptionError: an option outside its range.
+    """
+    options = _Options(window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability)
+    shape = np.shape(quats)
+    joints = shape[-2] if len(shape) > 1 else 0
+    rows = None if limits is None else limits.rows(joints)
+    return _core.pose_scalars(quats, options, _joint_weights(joints, weights, mask), rows)
+
+
+def vector_scalars(
+    x: npt.ArrayLike,
+    *,
+    window: int | None = 256,
+    k: int = 8,
+    horizon: int = 1,
+    theiler: int = 1,
+    eps_v: float = 1e-9,
+    r0: float | None = None,
+    m: int = 5,
+    commitment: Sequence[float] = (0.4, 0.3, 0.3),
+    ema: float | None = None,
+    uncertainty: Uncertainty = "directional",
+    stability: Stability = "speed",
+) -> Array:
+    """Scalars of whole vector sequences: bit for bit what :class:`VectorStream` gives frame by frame.
+
+    Args:
+        x: the vectors, (..., T, d); sequences run in parallel, without the GIL.
+        window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability:
+            as in :class:`VectorStream`.
+
+    Returns:
+        The scalars of each frame, (..., T, 7).
+
+    Raises:
+        ShapeError: another shape, or no real numbers.
+        OptionError: an option outside its range.
+    """
+    options = _Options(window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability)
+    return _core.vector_scalars(x, options)

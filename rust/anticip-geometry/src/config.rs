@@ -1,0 +1,239 @@
+//! The options of the definition and their ranges.
+
+use crate::error::{GeometryError, option as fail};
+
+/// The seven scalars, in the order they have everywhere.
+pub const SCALARS: [&str; 7] = [
+    "commitment",
+    "uncertainty",
+    "transition_pressure",
+    "recovery_margin",
+    "phase_stiffness",
+    "novelty",
+    "stability",
+];
+
+/// How the spread of the continuations becomes uncertainty.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Uncertainty {
+    /// One minus the mean pairwise cosine (an unbiased squared mean resultant length).
+    #[default]
+    Directional,
+    /// Logarithm of the Vendi score with the kernel `exp(4 (cos - 1))`, over `ln n`.
+    Vendi,
+}
+
+/// What the jerk is compared with.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Stability {
+    /// The speeds it is made of, which bound it by the triangle inequality.
+    #[default]
+    Speed,
+    /// The papers': the largest jerk in the window. Zero on a perfect circle.
+    MaxJerk,
+}
+
+/// What both spaces share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Frames the scalars depend on: 32 to 16,384; `None` is the whole prefix (vectors only).
+    pub window: Option<usize>,
+    /// Nearest past states asked for their continuations: 2 to 1,024.
+    pub k: usize,
+    /// Frames a continuation spans, at least 1.
+    pub horizon: usize,
+    /// Most recent frames that are too close in time to count as a past state, at least 1.
+    pub theiler: usize,
+    /// Speed per frame below which nothing moves: 1e-100 to 1e100.
+    pub eps_v: f64,
+    /// Radius added to the window's own: 1e-100 to 1e100; `None` is `eps_v`.
+    pub r0: Option<f64>,
+    /// Velocities the directional persistence looks at, at least 1.
+    pub persistence: usize,
+    /// Weights of certainty, constraint proximity and persistence in commitment: at least 0, sum 1.
+    pub commitment: [f64; 3],
+    /// Weight of the newest frame in a causal moving average of transition pressure, in `(0, 1]`.
+    pub ema: Option<f64>,
+    /// Which uncertainty.
+    pub uncertainty: Uncertainty,
+    /// Which stability.
+    pub stability: Stability,
+}
+
+const COMMITMENT: [f64; 3] = [0.4, 0.3, 0.3];
+
+impl Options {
+    /// Defaults for poses at 50 Hz.
+    pub fn poses() -> Self {
+        Self {
+            horizon: 10,
+            theiler: 12,
+            eps_v: 1e-4,
+            r0: Some(0.01),
+            ..Self::vectors()
+        }
+    }
+
+    /// Defaults for tokens and other vectors.
+    pub fn vectors() -> Self {
+        Self {
+            window: Some(256),
+            k: 8,
+            horizon: 1,
+            theiler: 1,
+            eps_v: 1e-9,
+            r0: None,
+            persistence: 5,
+            commitment: COMMITMENT,
+            ema: None,
+            uncertainty: Uncertainty::default(),
+            stability: Stability::default(),
+        }
+    }
+
+    /// The radius offset with its default filled in.
+    pub fn radius_offset(&self) -> f64 {
+        self.r0.unwrap_or(self.eps_v)
+    }
+
+    /// Checks every range.
+    pub fn validate(&self) -> Result<(), GeometryError> {
+        let window = self.window.unwrap_or(usize::MAX);
+        if let Some(w) = self.window.filter(|w| !(32..=16_384).contains(w)) {
+            return Err(fail("window", "32 to 16384 frames", w));
+        }
+        if !(2..=1024).contains(&self.k) {
+            return Err(fail("k", "2 to 1024 neighbours", self.k));
+        }
+        let frames = format!("1 to {} frames, inside the window", window.min(1 << 20) - 1);
+        for (name, value) in [
+            ("horizon", self.horizon),
+            ("theiler", self.theiler),
+            ("persistence", self.persistence),
+        ] {
+            if value < 1 || value >= window.min(1 << 20) {
+                return Err(fail(name, frames, value));
+            }
+        }
+        let positive = 1e-100..=1e100;
+        if !positive.contains(&self.eps_v) {
+            return Err(fail("eps_v", "1e-100 to 1e100", self.eps_v));
+        }
+        if !positive.contains(&self.radius_offset()) {
+            return Err(fail("r0", "1e-100 to 1e100", self.radius_offset()));
+        }
+        let c = self.commitment;
+        if !c.iter().all(|w| (0.0..=1.0).contains(w)) || (c.iter().sum::<f64>() - 1.0).abs() > 1e-9 {
+            return Err(fail("commitment", "three weights of at least 0 that sum to 1", c));
+        }
+        if let Some(a) = self.ema.filter(|a| !(*a > 0.0 && *a <= 1.0)) {
+            return Err(fail("ema", "a weight above 0 and at most 1", a));
+        }
+        Ok(())
+    }
+}
+
+/// What one joint can do: proximity to these limits replaces proximity to the edge of the window's range.
+/// An infinite limit is none.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct JointLimit {
+    /// The axis of twist in the joint's own frame (any length above zero).
+    pub axis: [f64; 3],
+    /// Largest swing away from that axis, radians.
+    pub swing: f64,
+    /// Largest twist about it to either side, radians.
+    pub twist: f64,
+    /// Largest speed, radians per frame.
+    pub speed: f64,
+}
+
+/// Options of the pose space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoseConfig {
+    /// What both spaces share; the window must be finite.
+    pub options: Options,
+    /// Weight of each joint, at least 0 and not all 0; renormalised to sum 1. `None`: uniform. Joints of
+    /// weight 0 are absent: never looked at, never counted as missing.
+    pub weights: Option<Vec<f64>>,
+    /// Limits of each joint; `None`: proximity from the data.
+    pub limits: Option<Vec<JointLimit>>,
+}
+
+impl Default for PoseConfig {
+    fn default() -> Self {
+        Self {
+            options: Options::poses(),
+            weights: None,
+            limits: None,
+        }
+    }
+}
+
+impl PoseConfig {
+    /// Checks every range for a body of `joints` joints.
+    pub fn validate(&self, joints: usize) -> Result<(), GeometryError> {
+        if joints == 0 {
+            return Err(fail("joints", "at least 1", joints));
+        }
+        if self.options.window.is_none() {
+            return Err(fail(
+                "window",
+                "32 to 16384 frames for poses",
+                self.options.window,
+            ));
+        }
+        self.options.validate()?;
+        if let Some(w) = &self.weights {
+            if w.len() != joints {
+                return Err(fail("weights", format!("{joints} weights, one a joint"), w.len()));
+            }
+            let sum: f64 = w.iter().sum();
+            let usable = |x: f64| x.is_finite() && x >= 0.0;
+            if !w.iter().copied().all(usable) || !(1e-100..=1e100).contains(&sum) {
+                return Err(fail("weights", "finite weights of at least 0, not all 0", w));
+            }
+        }
+        if let Some(l) = &self.limits {
+            if l.len() != joints {
+                return Err(fail("limits", format!("{joints} limits, one a joint"), l.len()));
+            }
+            for limit in l {
+                let axis = limit.axis.iter().map(|c| c * c).sum::<f64>();
+                let positive = [limit.swing, limit.twist, limit.speed].iter().all(|&x| x > 0.0);
+                if !(positive && (1e-12..=1e12).contains(&axis)) {
+                    return Err(fail(
+                        "limits",
+                        "an axis with a direction and limits above 0",
+                        limit,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Options of the vector space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorConfig {
+    /// What both spaces share.
+    pub options: Options,
+}
+
+impl Default for VectorConfig {
+    fn default() -> Self {
+        Self {
+            options: Options::vectors(),
+        }
+    }
+}
+
+impl VectorConfig {
+    /// Checks every range for vectors of dimension `dim`.
+    pub fn validate(&self, dim: usize) -> Result<(), GeometryError> {
+        if dim == 0 {
+            return Err(fail("dim", "at least 1", dim));
+        }
+        self.options.validate()
+    }
+}

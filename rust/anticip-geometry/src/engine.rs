@@ -1,0 +1,282 @@
+//! The seven scalars of a stream of states: the definition, term by term.
+
+use crate::config::{Options, Stability, Uncertainty};
+use crate::kernel::dot;
+use crate::space::Space;
+use crate::vendi::Vendi;
+use crate::window::Window;
+
+/// One stream: pushes states, yields scalars. Nothing is allocated after construction (but by the growing
+/// window of `window: None`).
+#[derive(Clone, Debug)]
+pub(crate) struct Engine<S> {
+    options: Options,
+    r0: f64,
+    window: Window<S>,
+    frames: usize,
+    tangent: usize,
+    /// The last velocities, one a row, newest at `frames % rows`.
+    velocities: Vec<f64>,
+    speeds: Vec<f64>,
+    /// Unit directions of the continuations, by slot, and their rest coordinates.
+    directions: Vec<f64>,
+    rests: Vec<f64>,
+    /// Norms of the jerks, by slot.
+    jerks: Vec<f64>,
+    sum: Vec<f64>,
+    vendi: Option<Vendi>,
+    last: [f64; 2],
+    pressure: f64,
+}
+
+impl<S: Space> Engine<S> {
+    /// The options must have been validated.
+    pub(crate) fn new(space: S, options: Options) -> Self {
+        let tangent = space.tangent_len();
+        let n = options.window.unwrap_or(0);
+        let rows = options.persistence.max(3) + 1;
+        Self {
+            r0: options.radius_offset(),
+            window: Window::new(space, options.window, options.k),
+            frames: 0,
+            tangent,
+            velocities: vec![0.0; rows * tangent],
+            speeds: vec![0.0; rows],
+            directions: vec![0.0; n * tangent],
+            rests: vec![0.0; n],
+            jerks: vec![0.0; n],
+            sum: vec![0.0; tangent],
+            vendi: (options.uncertainty == Uncertainty::Vendi).then(|| Vendi::new(options.k)),
+            last: [0.0; 2],
+            pressure: 0.0,
+            options,
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.frames = 0;
+        self.window.reset();
+        if self.options.window.is_none() {
+            self.directions.clear();
+            self.rests.clear();
+            self.jerks.clear();
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.speeds.len()
+    }
+
+    /// The velocity into the frame `age` frames before the newest, and its norm.
+    fn velocity(&self, age: usize) -> (&[f64], f64) {
+        let row = (self.frames - 1 - age) % self.rows();
+        (
+            &self.velocities[row * self.tangent..(row + 1) * self.tangent],
+            self.speeds[row],
+        )
+    }
+
+    /// The scalars of the next frame.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, state: &[f64]) -> [f64; 7] {
+        let t = self.frames;
+        let step = self.take_velocity(state);
+        self.frames += 1;
+        self.window.push(state, step);
+        self.take_continuation(t);
+        let stability = self.stability(t);
+
+        let scale = self.window.radius() + self.r0;
+        let o = &self.options;
+        let least = self
+            .window
+            .search(o.theiler, o.theiler.max(o.horizon), 1e-9 * scale);
+        let novelty = least.map_or(1.0, |d| (d / (2.0 * scale)).min(1.0));
+        let uncertainty = self.uncertainty();
+        let velocity = (t > 0).then(|| self.velocity(0).0);
+        let proximity = self.window.space.proximity(state, velocity).unwrap_or_else(|| {
+            let ramp = ((self.window.len() - 1) as f64 / 8.0).min(1.0);
+            self.window.offset() / scale * ramp
+        });
+        let weights = self.options.commitment;
+        let commitment =
+            weights[0] * (1.0 - uncertainty) + weights[1] * proximity + weights[2] * self.persistence(t);
+        let commitment = commitment.clamp(0.0, 1.0);
+        let raw = if t == 0 {
+            0.0
+        } else {
+            (commitment - self.last[0]) - (uncertainty - self.last[1])
+        };
+        self.pressure = match self.options.ema {
+            Some(a) if t > 0 => a * raw + (1.0 - a) * self.pressure,
+            _ => raw,
+        };
+        self.last = [commitment, uncertainty];
+        let pressure = self.pressure.clamp(-2.0, 2.0);
+        [
+            commitment,
+            uncertainty,
+            pressure,
+            1.0 - proximity,
+            self.phase_stiffness(t),
+            novelty,
+            stability,
+        ]
+    }
+
+    /// Stores the velocity into `state` and returns its norm.
+    #[inline(always)]
+    fn take_velocity(&mut self, state: &[f64]) -> f64 {
+        let row = self.frames % self.rows();
+        let v = &mut self.velocities[row * self.tangent..(row + 1) * self.tangent];
+        if self.frames == 0 {
+            v.fill(0.0);
+        } else {
+            self.window.space.inc(self.window.state(0), state, v);
+        }
+        self.speeds[row] = dot(v, v).sqrt();
+        self.speeds[row]
+    }
+
+    /// The continuation of the state `horizon` frames ago is known now: stores its direction.
+    #[inline(always)]
+    fn take_continuation(&mut self, t: usize) {
+        let h = self.options.horizon;
+        if self.options.window.is_none() {
+            self.directions.resize((t + 1) * self.tangent, 0.0);
+            self.rests.push(0.0);
+            self.jerks.push(0.0);
+        }
+        if t < h {
+            return;
+        }
+        let slot = self.window.slot(t - h);
+        let c = &mut self.directions[slot * self.tangent..(slot + 1) * self.tangent];
+        self.window
+            .space
+            .inc(self.window.state(h), self.window.state(0), c);
+        let norm = (dot(c, c) + self.options.eps_v * self.options.eps_v).sqrt();
+        for x in c.iter_mut() {
+            *x /= norm;
+        }
+        self.rests[slot] = self.options.eps_v / norm;
+    }
+
+    #[inline(always)]
+    fn direction(&self, age: usize) -> (&[f64], f64) {
+        let slot = self.window.slot(self.frames - 1 - age);
+        (
+            &self.directions[slot * self.tangent..(slot + 1) * self.tangent],
+            self.rests[slot],
+        )
+    }
+
+    #[inline(always)]
+    fn uncertainty(&mut self) -> f64 {
+        let k = self.options.k;
+        let n = self.window.neighbours().len();
+        if n < 2 {
+            return 1.0;
+        }
+        let spread = if let Some(mut vendi) = self.vendi.take() {
+            let ages = || self.window.neighbours();
+            let value = vendi.spread(n, |i, j| {
+                let (Some(a), Some(b)) = (ages().nth(i), ages().nth(j)) else {
+                    return 0.0;
+                };
+                let ((u, p), (v, q)) = (self.direction(a), self.direction(b));
+                dot(u, v) + p * q
+            });
+            self.vendi = Some(vendi);
+            value
+        } else {
+            let mut sum = std::mem::take(&mut self.sum);
+            sum.fill(0.0);
+            let mut rest = 0.0;
+            for age in self.window.neighbours() {
+                let (u, r) = self.direction(age);
+                for (s, u) in sum.iter_mut().zip(u) {
+                    *s += u;
+                }
+                rest += r;
+            }
+            let square = dot(&sum, &sum) + rest * rest;
+            self.sum = sum;
+            let n = n as f64;
+            1.0 - ((square - n) / (n * (n - 1.0))).max(0.0)
+        };
+        let (n, k) = (n as f64, k as f64);
+        ((n * spread.clamp(0.0, 1.0) + (k - n)) / k).clamp(0.0, 1.0)
+    }
+
+    /// Straightness of the last velocities.
+    #[inline(always)]
+    fn persistence(&mut self, t: usize) -> f64 {
+        let m = self.options.persistence;
+        let mut sum = std::mem::take(&mut self.sum);
+        sum.fill(0.0);
+        let mut path = m as f64 * self.options.eps_v;
+        for age in 0..m.min(t) {
+            let (v, speed) = self.velocity(age);
+            for (s, v) in sum.iter_mut().zip(v) {
+                *s += v;
+            }
+            path += speed;
+        }
+        let straight = dot(&sum, &sum).sqrt() / path;
+        self.sum = sum;
+        straight.min(1.0)
+    }
+
+    #[inline(always)]
+    fn phase_stiffness(&self, t: usize) -> f64 {
+        if t < 2 {
+            return 0.5;
+        }
+        let ((v, a), (w, b)) = (self.velocity(0), self.velocity(1));
+        if a <= self.options.eps_v || b <= self.options.eps_v {
+            return 0.5;
+        }
+        // One division after the other: the product of two tiny or huge speeds is not representable.
+        (0.5 * (1.0 + dot(v, w) / a / b)).clamp(0.0, 1.0)
+    }
+
+    #[inline(always)]
+    fn stability(&mut self, t: usize) -> f64 {
+        let slot = self.window.slot(t);
+        if t < 3 {
+            self.jerks[slot] = 0.0;
+            return 1.0;
+        }
+        let ((v0, s0), (v1, s1), (v2, s2)) = (self.velocity(0), self.velocity(1), self.velocity(2));
+        let mut square = 0.0;
+        for ((a, b), c) in v0.iter().zip(v1).zip(v2) {
+            let j = (a - b) - (b - c);
+            square += j * j;
+        }
+        let jerk = square.sqrt();
+        self.jerks[slot] = jerk;
+        match self.options.stability {
+            Stability::Speed => {
+                let bound = s0 + 2.0 * s1 + s2;
+                if bound <= 4.0 * self.options.eps_v {
+                    1.0
+                } else {
+                    (1.0 - jerk / bound).clamp(0.0, 1.0)
+                }
+            }
+            Stability::MaxJerk => {
+                // A jerk is made of four frames: those of the window's first three reach out of it.
+                let known = self.window.len() - 3;
+                let largest = (0..known)
+                    .map(|age| self.jerks[self.window.slot(t - age)])
+                    .fold(0.0, f64::max);
+                if largest > 0.0 {
+                    (1.0 - jerk / largest).clamp(0.0, 1.0)
+                } else {
+                    1.0
+                }
+            }
+        }
+    }
+}

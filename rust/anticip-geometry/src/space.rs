@@ -1,0 +1,259 @@
+//! What the algorithm asks of a space, and the two spaces there are.
+
+use crate::config::JointLimit;
+use crate::kernel::{self, LANES, POSE_GROUP, TANGENT_GROUP};
+use crate::markley::Markley;
+use crate::quat::Quat;
+
+/// States, tangent vectors, distances, and the centre of a window of states.
+pub(crate) trait Space {
+    /// Absolute error of one distance.
+    const ABS_ERROR: f64;
+    /// Numbers in a state, padding included.
+    fn state_len(&self) -> usize;
+    /// Numbers in a tangent vector, padding (zeros) included.
+    fn tangent_len(&self) -> usize;
+    /// The tangent vector from state `a` to state `b`.
+    fn inc(&self, a: &[f64], b: &[f64], out: &mut [f64]);
+    /// The squared distance of two states.
+    fn dist2(&self, a: &[f64], b: &[f64]) -> f64;
+    /// A state joins the window.
+    fn enter(&mut self, state: &[f64]);
+    /// A state that is in the window leaves it.
+    fn leave(&mut self, state: &[f64]);
+    /// Forgets every state.
+    fn clear(&mut self);
+    /// Whether the running sums have lost so much that they must be made anew.
+    fn worn(&self, newest: &[f64]) -> bool;
+    /// The centre of the `n` states in the window, of which `newest` came last.
+    fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]);
+    /// Proximity to given limits in `[0, 1]`, or `None` where the data themselves are the limits.
+    fn proximity(&self, state: &[f64], velocity: Option<&[f64]>) -> Option<f64>;
+}
+
+/// Poses: unit quaternions of joints with weights.
+#[derive(Clone, Debug)]
+pub(crate) struct PoseSpace {
+    groups: usize,
+    weights: Vec<f64>,
+    root_weights: Vec<f64>,
+    limits: Vec<JointLimit>,
+    sums: Markley,
+}
+
+impl PoseSpace {
+    /// Of the joints present: `weights` above zero with sum 1; `limits` empty or one a joint.
+    pub(crate) fn new(weights: &[f64], limits: Vec<JointLimit>) -> Self {
+        let groups = weights.len().div_ceil(LANES);
+        let mut padded = weights.to_vec();
+        padded.resize(groups * LANES, 0.0);
+        let root_weights = padded.iter().map(|w| w.sqrt()).collect();
+        let unit_axis = |l: JointLimit| {
+            let n = l.axis.iter().map(|c| c * c).sum::<f64>().sqrt();
+            JointLimit {
+                axis: l.axis.map(|c| c / n),
+                ..l
+            }
+        };
+        let limits = limits.into_iter().map(unit_axis).collect();
+        Self {
+            groups,
+            weights: padded,
+            root_weights,
+            limits,
+            sums: Markley::new(groups),
+        }
+    }
+
+    /// Index of the scalar part of joint `j` in a state.
+    pub(crate) fn at(j: usize) -> usize {
+        (j / LANES) * POSE_GROUP + j % LANES
+    }
+}
+
+/// Reads joint `j` of a state.
+pub(crate) fn joint(state: &[f64], j: usize) -> Quat {
+    let i = PoseSpace::at(j);
+    Quat::new(
+        state[i],
+        state[i + LANES],
+        state[i + 2 * LANES],
+        state[i + 3 * LANES],
+    )
+}
+
+/// Writes joint `j` of a state.
+pub(crate) fn set_joint(state: &mut [f64], j: usize, q: Quat) {
+    let i = PoseSpace::at(j);
+    for (l, c) in q.to_array().into_iter().enumerate() {
+        state[i + l * LANES] = c;
+    }
+}
+
+impl Space for PoseSpace {
+    const ABS_ERROR: f64 = 1e-14;
+
+    fn state_len(&self) -> usize {
+        self.groups * POSE_GROUP
+    }
+
+    fn tangent_len(&self) -> usize {
+        self.groups * TANGENT_GROUP
+    }
+
+    #[inline(always)]
+    fn inc(&self, a: &[f64], b: &[f64], out: &mut [f64]) {
+        kernel::pose_inc(a, b, &self.root_weights, out);
+    }
+
+    #[inline(always)]
+    fn dist2(&self, a: &[f64], b: &[f64]) -> f64 {
+        kernel::pose_dist2(a, b, &self.weights)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, state: &[f64]) {
+        self.sums.update(state, 1);
+    }
+
+    #[inline(always)]
+    fn leave(&mut self, state: &[f64]) {
+        self.sums.update(state, -1);
+    }
+
+    fn clear(&mut self) {
+        self.sums.clear();
+    }
+
+    fn worn(&self, _newest: &[f64]) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]) {
+        self.sums.mean(n, newest, out);
+    }
+
+    fn proximity(&self, state: &[f64], velocity: Option<&[f64]>) -> Option<f64> {
+        if self.limits.is_empty() {
+            return None;
+        }
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (j, limit) in self.limits.iter().enumerate() {
+            let q = joint(state, j);
+            let v = [q.x, q.y, q.z];
+            let along = v[0] * limit.axis[0] + v[1] * limit.axis[1] + v[2] * limit.axis[2];
+            let across = [0, 1, 2].map(|i| v[i] - along * limit.axis[i]);
+            let across = (across[0] * across[0] + across[1] * across[1] + across[2] * across[2]).sqrt();
+            let swing = 2.0 * across.atan2((q.w * q.w + along * along).sqrt());
+            let twist = 2.0 * along.abs().atan2(q.w.abs());
+            let speed = velocity.map_or(0.0, |u| {
+                let i = (j / LANES) * TANGENT_GROUP + j % LANES;
+                let u = [u[i], u[i + LANES], u[i + 2 * LANES]];
+                (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]).sqrt() / self.root_weights[j]
+            });
+            for (value, bound) in [(swing, limit.swing), (twist, limit.twist), (speed, limit.speed)] {
+                if bound.is_finite() {
+                    sum += (value / bound).min(1.0);
+                    count += 1.0;
+                }
+            }
+        }
+        Some(if count > 0.0 { sum / count } else { 0.0 })
+    }
+}
+
+/// Vectors in `R^d`.
+///
+/// The sum of the window is kept in twice the working precision, with a bound on what it has lost since it was
+/// last made anew; it is made anew as soon as the mean could notice.
+#[derive(Clone, Debug)]
+pub(crate) struct VectorSpace {
+    sum: Vec<[f64; 2]>,
+    lost: f64,
+}
+
+impl VectorSpace {
+    pub(crate) fn new(dim: usize) -> Self {
+        Self {
+            sum: vec![[0.0; 2]; dim.next_multiple_of(LANES)],
+            lost: 0.0,
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, state: &[f64], sign: f64) {
+        let mut largest = 0.0f64;
+        for ([hi, lo], x) in self.sum.iter_mut().zip(state) {
+            let x = sign * x;
+            // Knuth's two-sum: s + e is exactly hi + x.
+            let s = *hi + x;
+            let t = s - *hi;
+            let e = (*hi - (s - t)) + (x - t);
+            let low = *lo + e;
+            largest = largest.max(hi.abs()).max(s.abs());
+            *hi = s + low;
+            *lo = low - (*hi - s);
+        }
+        self.lost += largest * 2f64.powi(-102);
+    }
+}
+
+impl Space for VectorSpace {
+    const ABS_ERROR: f64 = 0.0;
+
+    fn state_len(&self) -> usize {
+        self.sum.len()
+    }
+
+    fn tangent_len(&self) -> usize {
+        self.sum.len()
+    }
+
+    #[inline(always)]
+    fn inc(&self, a: &[f64], b: &[f64], out: &mut [f64]) {
+        for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+            *o = b - a;
+        }
+    }
+
+    #[inline(always)]
+    fn dist2(&self, a: &[f64], b: &[f64]) -> f64 {
+        kernel::vector_dist2(a, b)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, state: &[f64]) {
+        self.add(state, 1.0);
+    }
+
+    #[inline(always)]
+    fn leave(&mut self, state: &[f64]) {
+        self.add(state, -1.0);
+    }
+
+    fn clear(&mut self) {
+        self.sum.fill([0.0; 2]);
+        self.lost = 0.0;
+    }
+
+    fn worn(&self, newest: &[f64]) -> bool {
+        let largest = self
+            .sum
+            .iter()
+            .zip(newest)
+            .fold(0.0f64, |m, ([hi, _], x)| m.max(hi.abs()).max(x.abs()));
+        self.lost > largest * 2f64.powi(-75)
+    }
+
+    #[inline(always)]
+    fn centre(&self, n: usize, _newest: &[f64], out: &mut [f64]) {
+        for (o, [hi, lo]) in out.iter_mut().zip(&self.sum) {
+            *o = (hi + lo) / n as f64;
+        }
+    }
+
+    fn proximity(&self, _state: &[f64], _velocity: Option<&[f64]>) -> Option<f64> {
+        None
+    }
+}

@@ -1,0 +1,64 @@
+//! The Vendi score: the effective number of distinct directions (Friedman & Dieng 2023).
+
+/// Scratch for the eigenvalues of a kernel matrix.
+#[derive(Clone, Debug)]
+pub(crate) struct Vendi {
+    a: Vec<f64>,
+}
+
+impl Vendi {
+    pub(crate) fn new(k: usize) -> Self {
+        Self { a: vec![0.0; k * k] }
+    }
+
+    /// `ln(Vendi score) / ln n` of `n >= 2` directions with the given cosines: 0 all alike, 1 all different.
+    pub(crate) fn spread(&mut self, n: usize, cosine: impl Fn(usize, usize) -> f64) -> f64 {
+        let a = &mut self.a[..n * n];
+        for i in 0..n {
+            for j in 0..i {
+                let value = (4.0 * (cosine(i, j).clamp(-1.0, 1.0) - 1.0)).exp() / n as f64;
+                a[i * n + j] = value;
+                a[j * n + i] = value;
+            }
+            a[i * n + i] = 1.0 / n as f64;
+        }
+        diagonalise(a, n);
+        let entropy: f64 = (0..n)
+            .map(|i| a[i * n + i])
+            .filter(|&l| l > 0.0)
+            .map(|l| -l * l.ln())
+            .sum();
+        (entropy / (n as f64).ln()).clamp(0.0, 1.0)
+    }
+}
+
+/// Cyclic Jacobi rotations: leaves the eigenvalues of a symmetric matrix on its diagonal.
+fn diagonalise(a: &mut [f64], n: usize) {
+    for _sweep in 0..30 {
+        let mut off = 0.0;
+        for p in 0..n {
+            for q in p + 1..n {
+                let apq = a[p * n + q];
+                off += apq * apq;
+                if apq.abs() < 1e-300 {
+                    continue;
+                }
+                let theta = (a[q * n + q] - a[p * n + p]) / (2.0 * apq);
+                let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
+                let c = 1.0 / (t * t + 1.0).sqrt();
+                let s = t * c;
+                for i in 0..n {
+                    let (x, y) = (a[i * n + p], a[i * n + q]);
+                    (a[i * n + p], a[i * n + q]) = (c * x - s * y, s * x + c * y);
+                }
+                for i in 0..n {
+                    let (x, y) = (a[p * n + i], a[q * n + i]);
+                    (a[p * n + i], a[q * n + i]) = (c * x - s * y, s * x + c * y);
+                }
+            }
+        }
+        if off < 1e-30 {
+            break;
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The window: its states, its centre and radius, and the nearest past states.
+//!
+//! Every distance that decides something is computed in full; the bounds only say which ones cannot decide
+//! anything. From one frame to the next the newest state moves by `step` and the centre by `shift`, so the triangle
+//! inequality keeps, for every state, a lower bound on its distance to the newest state and an upper bound on
+//! its distance to the centre, at one addition a frame.
+
+use std::ops::Range;
+
+use crate::space::Space;
+
+/// Bounds are widened by this at each use and each update, far beyond what rounding can do to them.
+const SLACK: f64 = 1e-12;
+
+/// A neighbour found.
+#[derive(Copy, Clone, Debug)]
+struct Neighbour {
+    /// Distance in units of the grid, rounded.
+    key: f64,
+    /// Frames before the newest.
+    age: usize,
+}
+
+/// States of the last frames and what is known about their distances.
+#[derive(Clone, Debug)]
+pub(crate) struct Window<S> {
+    pub(crate) space: S,
+    /// Most frames held; `None`: all of them.
+    limit: Option<usize>,
+    /// Frames pushed so far.
+    frames: usize,
+    states: Vec<f64>,
+    /// Lower bounds on the distance to the newest state, by slot.
+    lower: Vec<f64>,
+    /// Upper bounds on the distance to the centre, by slot.
+    upper: Vec<f64>,
+    centre: Vec<f64>,
+    last_centre: Vec<f64>,
+    radius: f64,
+    offset: f64,
+    /// Frame farthest from the centre last time.
+    farthest: usize,
+    neighbours: Vec<Neighbour>,
+    /// Frames of the neighbours of last time.
+    seeds: Vec<usize>,
+    k: usize,
+}
+
+impl<S: Space> Window<S> {
+    pub(crate) fn new(space: S, limit: Option<usize>, k: usize) -> Self {
+        let (n, len) = (limit.unwrap_or(0), space.state_len());
+        Self {
+            limit,
+            frames: 0,
+            states: vec![0.0; n * len],
+            lower: vec![0.0; n],
+            upper: vec![0.0; n],
+            centre: vec![0.0; len],
+            last_centre: vec![0.0; len],
+            radius: 0.0,
+            offset: 0.0,
+            farthest: 0,
+            neighbours: Vec::with_capacity(k + 1),
+            seeds: Vec::with_capacity(k),
+            k,
+            space,
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.frames = 0;
+        self.space.clear();
+        self.neighbours.clear();
+        if self.limit.is_none() {
+            self.states.clear();
+            self.lower.clear();
+            self.upper.clear();
+        }
+    }
+
+    /// Frames in the window.
+    pub(crate) fn len(&self) -> usize {
+        self.limit.map_or(self.frames, |m| self.frames.min(m))
+    }
+
+    /// Place of a frame that is in the window.
+    pub(crate) fn slot(&self, frame: usize) -> usize {
+        self.limit.map_or(frame, |m| frame % m)
+    }
+
+    /// The places of the frames `first..end`, all in the window: at most two runs, each with its first frame.
+    fn spans(&self, first: usize, end: usize) -> [(Range<usize>, usize); 2] {
+        let n = end - first;
+        let at = if n == 0 { 0 } else { self.slot(first) };
+        let run = n.min(self.limit.map_or(n, |m| m - at));
+        [(at..at + run, first), (0..n - run, first + run)]
+    }
+
+    /// The state `age` frames before the newest.
+    pub(crate) fn state(&self, age: usize) -> &[f64] {
+        let len = self.space.state_len();
+        let at = self.slot(self.frames - 1 - age) * len;
+        &self.states[at..at + len]
+    }
+
+    /// The largest distance of a state in the window from its centre.
+    pub(crate) fn radius(&self) -> f64 {
+        self.radius
+    }
+
+    /// The distance of the newest state from the centre.
+    pub(crate) fn offset(&self) -> f64 {
+        self.offset
+    }
+
+    /// Ages of the neighbours found, nearest first.
+    pub(crate) fn neighbours(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.neighbours.iter().map(|n| n.age)
+    }
+
+    /// Takes a state in; `step` is its distance from the last one. Centre and radius are up to date then.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, state: &[f64], step: f64) {
+        let len = self.space.state_len();
+        let frame = self.frames;
+        let slot = self.slot(frame);
+        if self.limit.is_none() {
+            self.states.extend_from_slice(state);
+            self.lower.push(0.0);
+            self.upper.push(0.0);
+        } else {
+            if self.limit.is_some_and(|m| frame >= m) {
+                self.space.leave(&self.states[slot * len..(slot + 1) * len]);
+            }
+            self.states[slot * len..(slot + 1) * len].copy_from_slice(state);
+        }
+        self.space.enter(state);
+        self.frames += 1;
+        if self.space.worn(state) {
+            self.space.clear();
+            for frame in self.frames - self.len()..self.frames {
+                let at = self.slot(frame) * len;
+                self.space.enter(&self.states[at..at + len]);
+            }
+        }
+        std::mem::swap(&mut self.centre, &mut self.last_centre);
+        self.space.centre(self.len(), state, &mut self.centre);
+        let shift = if frame == 0 {
+            0.0
+        } else {
+            self.space.dist2(&self.centre, &self.last_centre).sqrt()
+        };
+        self.age_bounds(step, shift);
+        self.lower[slot] = 0.0;
+        self.upper[slot] = f64::INFINITY;
+        self.find_radius();
+    }
+
+    #[inline(always)]
+    fn age_bounds(&mut self, step: f64, shift: f64) {
+        let step = step * (1.0 + SLACK) + S::ABS_ERROR;
+        let shift = shift * (1.0 + SLACK) + S::ABS_ERROR;
+        for (lower, upper) in self.lower.iter_mut().zip(&mut self.upper) {
+            *lower = *lower * (1.0 - 1e-15) - step;
+            *upper = *upper * (1.0 + 1e-15) + shift;
+        }
+    }
+
+    #[inline(always)]
+    fn to_centre(&mut self, slot: usize) -> f64 {
+        let len = self.space.state_len();
+        let d = self
+            .space
+            .dist2(&self.states[slot * len..(slot + 1) * len], &self.centre)
+            .sqrt();
+        self.upper[slot] = d * (1.0 + SLACK) + S::ABS_ERROR;
+        d
+    }
+
+    #[inline(always)]
+    fn find_radius(&mut self) {
+        let newest = self.frames - 1;
+        let first = self.frames - self.len();
+        self.offset = self.to_centre(self.slot(newest));
+        self.radius = self.offset;
+        let last_farthest = self.farthest;
+        self.farthest = newest;
+        if last_farthest >= first && last_farthest < newest {
+            let d = self.to_centre(self.slot(last_farthest));
+            if d > self.radius {
+                (self.radius, self.farthest) = (d, last_farthest);
+            }
+        }
+        for (slots, frame) in self.spans(first, newest) {
+            for (i, slot) in slots.enumerate() {
+                if self.upper[slot] > self.radius {
+                    let d = self.to_centre(slot);
+                    if d > self.radius {
+                        (self.radius, self.farthest) = (d, frame + i);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn to_newest(&mut self, slot: usize) -> f64 {
+        let len = self.space.state_len();
+        let (a, b) = (slot * len, self.slot(self.frames - 1) * len);
+        let d = self
+            .space
+            .dist2(&self.states[a..a + len], &self.states[b..b + len])
+            .sqrt();
+        self.lower[slot] = d * (1.0 - SLACK) - S::ABS_ERROR;
+        d
+    }
+
+    /// Finds the `k` nearest states at least `far` frames ago, ordered by distance rounded to the grid, ties most
+    /// recent first, and returns the least distance to a state at least `near` frames ago (`near <= far`).
+    #[inline(always)]
+    pub(crate) fn search(&mut self, near: usize, far: usize, grid: f64) -> Option<f64> {
+        let newest = self.frames - 1;
+        let first = self.frames - self.len();
+        self.seeds.clear();
+        self.seeds.extend(self.neighbours.iter().map(|n| newest - n.age)); // ages as of the last frame
+        self.neighbours.clear();
+        // Where the last neighbours went is near again: their distances say how near the k-th will be at most.
+        let mut threshold = f64::INFINITY;
+        if self.seeds.len() == self.k {
+            threshold = 0.0;
+            for i in 0..self.k {
+                threshold = self.to_newest(self.slot(self.seeds[i])).max(threshold);
+            }
+            threshold += 2.0 * grid;
+        }
+        let mut least = f64::INFINITY;
+        let far_end = first.max((newest + 1).saturating_sub(far));
+        for (slots, frame) in self.spans(first, far_end) {
+            for (i, slot) in slots.enumerate() {
+                if self.lower[slot] > threshold {
+                    continue;
+                }
+                let d = self.to_newest(slot);
+                least = least.min(d);
+                self.insert(Neighbour {
+                    key: (d / grid).round(),
+                    age: newest - frame - i,
+                });
+                if self.neighbours.len() == self.k {
+                    threshold = threshold.min((self.neighbours[self.k - 1].key + 2.0) * grid);
+                }
+            }
+        }
+        for (slots, _) in self.spans(far_end, far_end.max((newest + 1).saturating_sub(near))) {
+            for slot in slots {
+                if self.lower[slot] <= least {
+                    least = least.min(self.to_newest(slot));
+                }
+            }
+        }
+        least.is_finite().then_some(least)
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, new: Neighbour) {
+        let before = |n: &Neighbour| (n.key, n.age) < (new.key, new.age);
+        if self.neighbours.len() == self.k {
+            if self.neighbours.last().is_some_and(before) {
+                return;
+            }
+            self.neighbours.pop();
+        }
+        let at = self.neighbours.partition_point(before);
+        self.neighbours.insert(at, new);
+    }
+}
