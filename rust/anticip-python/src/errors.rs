@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Format,
     /// A malformed datagram.
     Wire,
+    /// A skeleton that is none, or that the canonical body cannot be mapped onto.
+    Skeleton,
 }
 
 /// Builds the Python exception of `kind` with `message`.
@@ -25,6 +27,7 @@ pub(crate) fn raise(kind: Kind, message: &str) -> PyErr {
         Kind::Value => "OptionError",
         Kind::Format => "FormatError",
         Kind::Wire => "WireError",
+        Kind::Skeleton => "SkeletonError",
     };
     Python::attach(|py| {
         let class = py.import("pyanticip.errors").and_then(|m| m.getattr(name));

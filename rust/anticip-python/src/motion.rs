@@ -1,8 +1,28 @@
 //! Bindings of `anticip-motion`.
 
+mod body;
+mod convert;
+mod resample;
+
+use anticip_motion::MotionError;
 use pyo3::prelude::*;
 
+use crate::errors::{Kind, raise};
+
 /// Adds this module's classes and functions to `pyanticip._core`.
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    body::register(m)?;
+    resample::register(m)
+}
+
+/// The one place where a motion error becomes a Python exception.
+fn motion_error(err: &MotionError) -> PyErr {
+    let kind = match err {
+        MotionError::Shape { .. } => Kind::Shape,
+        MotionError::Skeleton(_) | MotionError::Unmapped { .. } | MotionError::Hierarchy { .. } => {
+            Kind::Skeleton
+        }
+        MotionError::Option { .. } | MotionError::Scalars(_) => Kind::Value,
+    };
+    raise(kind, &err.to_string())
 }

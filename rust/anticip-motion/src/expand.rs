@@ -1,0 +1,100 @@
+//! The way back: canonical poses to a source skeleton's local rotations.
+
+use anticip_geometry::Quat;
+
+use crate::MotionError;
+use crate::canonical::{HIPS, JOINT_COUNT, PARENTS};
+use crate::retarget::Retargeter;
+use crate::skeleton::{Skeleton, sub};
+
+/// Spreads canonical poses over the joints of one skeleton, the inverse of [`Retargeter`].
+///
+/// The rotation of a collapsed chain (mocopi's seven torsos) is spread evenly over its joints; joints that give the
+/// canonical body nothing (fingers, eyes) keep their rest rotation. Retargeting the result gives the pose back.
+#[derive(Debug, Clone)]
+pub struct Distributor {
+    retargeter: Retargeter,
+    skeleton: Skeleton,
+}
+
+impl Distributor {
+    /// Compiles the way back for a skeleton.
+    ///
+    /// # Errors
+    /// As [`Retargeter::compile`].
+    pub fn compile(skeleton: &Skeleton) -> Result<Self, MotionError> {
+        Ok(Self {
+            retargeter: Retargeter::compile(skeleton)?,
+            skeleton: skeleton.clone(),
+        })
+    }
+
+    /// How many joints the target skeleton has.
+    #[must_use]
+    pub fn joints(&self) -> usize {
+        self.skeleton.len()
+    }
+
+    /// Spreads one canonical pose: local rotations and the hips' position to the target's local rotations, written to
+    /// `out`; returns the target's root translation.
+    ///
+    /// # Panics
+    /// Never for an `out` of [`Distributor::joints`] entries; a shorter one panics on indexing.
+    pub fn apply(&self, canonical: &[Quat; JOINT_COUNT], hips: [f64; 3], out: &mut [Quat]) -> [f64; 3] {
+        for (j, q) in out.iter_mut().enumerate().take(self.joints()) {
+            *q = self.skeleton.rest(j);
+        }
+        let back = self.retargeter.world().conj();
+        let mut global = [Quat::IDENTITY; JOINT_COUNT];
+        // Global rotation of the source joint of each canonical joint (of its parent where it has none).
+        let mut source = [Quat::IDENTITY; JOINT_COUNT];
+        let mut position = back.rotate(hips);
+        for j in 0..JOINT_COUNT {
+            let (above, from) = if j == HIPS {
+                (Quat::IDENTITY, Quat::IDENTITY)
+            } else {
+                let p = PARENTS[j] as usize;
+                (global[p], source[p])
+            };
+            global[j] = above * canonical[j];
+            source[j] = self.retargeter.link(j).map_or(from, |link| {
+                let target = (back * global[j] * link.fix.conj()).normalize_or(Quat::IDENTITY);
+                self.spread(&self.retargeter.sources()[j], from.conj() * target, out);
+                target
+            });
+            if j == HIPS {
+                position = self.root_of(position, out);
+            }
+        }
+        position
+    }
+
+    /// Gives a chain of joints local rotations whose product is `whole`, its part beyond the rest spread evenly.
+    fn spread(&self, chain: &[usize], whole: Quat, out: &mut [Quat]) {
+        let mut rest = Quat::IDENTITY;
+        for &joint in chain {
+            rest = rest * self.skeleton.rest(joint);
+        }
+        let turn = (whole * rest.conj()).normalize_or(Quat::IDENTITY);
+        let (mut before, mut upto) = (Quat::IDENTITY, Quat::IDENTITY);
+        for (i, &joint) in chain.iter().enumerate() {
+            upto = upto * self.skeleton.rest(joint);
+            let share = (i + 1) as f64 / chain.len() as f64;
+            let here = Quat::slerp(Quat::IDENTITY, turn, share) * upto;
+            out[joint] = (before.conj() * here).normalize_or(Quat::IDENTITY);
+            before = here;
+        }
+    }
+
+    /// Translation of the root joint that puts the hips at `hips`.
+    fn root_of(&self, hips: [f64; 3], local: &[Quat]) -> [f64; 3] {
+        let chain = &self.retargeter.sources()[HIPS];
+        let mut rotation = Quat::IDENTITY;
+        let mut position = hips;
+        for pair in chain.windows(2) {
+            rotation = rotation * local[pair[0]];
+            position = sub(position, rotation.rotate(self.skeleton.offsets[pair[1]]));
+        }
+        position
+    }
+}

@@ -1,0 +1,256 @@
+//! From joint names to the canonical body: which source joint gives each canonical rotation.
+
+use crate::MotionError;
+use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, JOINTS, LEGS, NECK, PARENTS, SPINE, UPPER_CHEST};
+use crate::names::{Meaning, Part, Side, meaning};
+use crate::skeleton::Skeleton;
+
+/// Where a canonical joint comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// The joint whose position is the canonical joint's: the first of a collapsed chain.
+    pub(crate) anchor: usize,
+    /// The joint whose global rotation is the canonical joint's: the last of the chain.
+    pub(crate) rotation: usize,
+}
+
+/// The source of every canonical joint, `None` where the skeleton has none.
+pub(crate) type Mapping = [Option<Source>; JOINT_COUNT];
+
+/// Canonical joints without which no body is recognised.
+const REQUIRED: [usize; 9] = [
+    HIPS,
+    ARMS[0] + 1,
+    ARMS[0] + 2,
+    ARMS[1] + 1,
+    ARMS[1] + 2,
+    LEGS[0],
+    LEGS[0] + 1,
+    LEGS[1],
+    LEGS[1] + 1,
+];
+
+struct Names<'a> {
+    skeleton: &'a Skeleton,
+    order: &'a [usize],
+    meanings: Vec<Option<Meaning>>,
+}
+
+impl Names<'_> {
+    /// Joints of `side` whose part is one of `parts`, parents first.
+    fn find(&self, side: Option<Side>, parts: &[Part]) -> Vec<usize> {
+        let wanted = |j: &usize| self.meanings[*j].is_some_and(|m| m.side == side && parts.contains(&m.part));
+        self.order.iter().copied().filter(wanted).collect()
+    }
+
+    fn has(&self, side: Side, parts: &[Part]) -> bool {
+        !self.find(Some(side), parts).is_empty()
+    }
+
+    /// First and last joint of a chain of candidates: starts at the shallowest one and follows those below it.
+    /// With `above`, only joints on the way to that joint count, so that a leaf twist bone is left alone.
+    fn chain(&self, candidates: &[usize], above: Option<usize>) -> Option<Source> {
+        let on_path = |j: usize| above.is_none_or(|end| j != end && self.skeleton.descends(end, j));
+        let usable: Vec<usize> = candidates.iter().copied().filter(|&j| on_path(j)).collect();
+        let anchor = *usable.first()?;
+        let rotation = usable.iter().copied().fold(anchor, |deepest, j| {
+            if self.skeleton.descends(j, deepest) {
+                j
+            } else {
+                deepest
+            }
+        });
+        Some(Source { anchor, rotation })
+    }
+}
+
+/// Maps a skeleton's joints by name and checks that the hierarchy is a body's.
+pub(crate) fn map(skeleton: &Skeleton, order: &[usize]) -> Result<Mapping, MotionError> {
+    let names = Names {
+        skeleton,
+        order,
+        meanings: skeleton.names.iter().map(|n| meaning(n)).collect(),
+    };
+    let mut mapping: Mapping = [None; JOINT_COUNT];
+    for (s, side) in [Side::Left, Side::Right].into_iter().enumerate() {
+        map_arm(&names, side, &mut mapping[ARMS[s]..ARMS[s] + 4]);
+        map_leg(&names, side, &mut mapping[LEGS[s]..LEGS[s] + 4]);
+    }
+    map_trunk(&names, &mut mapping);
+    let missing: Vec<&str> = REQUIRED
+        .iter()
+        .filter(|&&j| mapping[j].is_none())
+        .map(|&j| JOINTS[j])
+        .collect();
+    if !missing.is_empty() {
+        return Err(MotionError::Unmapped {
+            missing: missing.join(", "),
+            names: excerpt(&skeleton.names),
+        });
+    }
+    check_hierarchy(skeleton, &mapping)?;
+    Ok(mapping)
+}
+
+fn map_arm(names: &Names<'_>, side: Side, arm: &mut [Option<Source>]) {
+    let at = |parts: &[Part]| names.find(Some(side), parts);
+    // "Shoulder" is the clavicle where the side names an upper arm, and the upper arm where it names a
+    // collar or neither.
+    let certain = names.has(side, &[Part::UpperArm]);
+    let (collar, upper) = if names.has(side, &[Part::Clavicle]) && !certain {
+        (at(&[Part::Clavicle]), at(&[Part::Shoulder]))
+    } else if certain {
+        (at(&[Part::Clavicle, Part::Shoulder]), at(&[Part::UpperArm]))
+    } else {
+        (Vec::new(), at(&[Part::Shoulder]))
+    };
+    let hand = names.chain(&at(&[Part::Hand]), None);
+    let lower = names.chain(&at(&[Part::LowerArm]), hand.map(|h| h.anchor));
+    let lower = lower.or_else(|| names.chain(&at(&[Part::LowerArm]), None));
+    let upper = names
+        .chain(&upper, lower.map(|l| l.anchor))
+        .or_else(|| names.chain(&upper, None));
+    let collar = names.chain(&collar, upper.map(|u| u.anchor));
+    arm.copy_from_slice(&[collar, upper, lower, hand]);
+}
+
+fn map_leg(names: &Names<'_>, side: Side, leg: &mut [Option<Source>]) {
+    let at = |parts: &[Part]| names.find(Some(side), parts);
+    let mut upper = at(&[Part::UpperLeg]);
+    let mut lower = at(&[Part::LowerLeg]);
+    if upper.is_empty() {
+        upper = at(&[Part::Hip]);
+    }
+    let legs = at(&[Part::Leg]);
+    if upper.is_empty() {
+        upper = legs;
+    } else if lower.is_empty() {
+        lower = legs;
+    }
+    let (foot, toes) = if names.has(side, &[Part::Ankle]) {
+        (at(&[Part::Ankle]), at(&[Part::Foot, Part::Toes]))
+    } else {
+        (at(&[Part::Foot]), at(&[Part::Toes]))
+    };
+    // The shallowest joint of the forefoot carries the toes; what hangs below it are single toes.
+    let toes = toes.first().map(|&j| Source {
+        anchor: j,
+        rotation: j,
+    });
+    let foot = names
+        .chain(&foot, toes.map(|t| t.anchor))
+        .or_else(|| names.chain(&foot, None));
+    let lower = names
+        .chain(&lower, foot.map(|f| f.anchor))
+        .or_else(|| names.chain(&lower, None));
+    let upper = names
+        .chain(&upper, lower.map(|l| l.anchor))
+        .or_else(|| names.chain(&upper, None));
+    leg.copy_from_slice(&[upper, lower, foot, toes]);
+}
+
+fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
+    let skeleton = names.skeleton;
+    let limb = |first: usize| mapping[first].or(mapping[first + 1]).map(|s| s.anchor);
+    let legs: Vec<usize> = LEGS
+        .iter()
+        .filter_map(|&l| mapping[l].map(|s| s.anchor))
+        .collect();
+    let arms: Vec<usize> = ARMS.iter().filter_map(|&a| limb(a)).collect();
+    let all: Vec<usize> = legs.iter().chain(&arms).copied().collect();
+
+    // The hips: the deepest joint so named that carries legs and arms, else whatever carries them.
+    let carrier = skeleton.common_ancestor(&all);
+    let hips = carrier.and_then(|top| {
+        let named = names.find(None, &[Part::Hips]);
+        let above = named.into_iter().rev().find(|&j| skeleton.descends(top, j));
+        above.or(Some(top))
+    });
+    mapping[HIPS] = hips.map(|j| Source {
+        anchor: j,
+        rotation: j,
+    });
+    let Some(hips) = hips else { return };
+
+    let neck_names = names.find(None, &[Part::Neck]);
+    let head = names
+        .find(None, &[Part::Head])
+        .into_iter()
+        .find(|&j| skeleton.descends(j, hips));
+    mapping[HEAD] = head.map(|j| Source {
+        anchor: j,
+        rotation: j,
+    });
+    mapping[NECK] = names.chain(&neck_names, head);
+
+    // The torso: the joints between the hips and what the shoulders (and the neck) hang on.
+    let Some(top) = skeleton.common_ancestor(&arms) else {
+        return;
+    };
+    let path: Vec<usize> = skeleton
+        .path(top)
+        .into_iter()
+        .filter(|&j| j != hips && skeleton.descends(j, hips))
+        .collect();
+    let is_torso = |j: &usize| names.meanings[*j].is_some_and(|m| m.part == Part::Torso);
+    let mut torso: Vec<usize> = path.iter().copied().filter(is_torso).collect();
+    if torso.is_empty() {
+        torso = path
+            .into_iter()
+            .filter(|&j| names.meanings[j].is_none())
+            .collect();
+    }
+    spread_torso(&torso, &mut mapping[SPINE..=UPPER_CHEST]);
+}
+
+/// Divides a chain of torso joints among spine, chest and upper chest: from below where there are fewer than
+/// three, else in thirds, so that the upper chest is always what the shoulders hang on.
+fn spread_torso(chain: &[usize], out: &mut [Option<Source>]) {
+    let n = chain.len();
+    let mut start = 0;
+    for (i, slot) in out.iter_mut().enumerate() {
+        // Rounded thirds: of mocopi's seven torsos 2, 3 and 2.
+        let end = if n < 3 {
+            (i + 1).min(n)
+        } else {
+            (2 * n * (i + 1) + 3) / 6
+        };
+        if end > start {
+            *slot = Some(Source {
+                anchor: chain[start],
+                rotation: chain[end - 1],
+            });
+            start = end;
+        }
+    }
+}
+
+/// Every mapped joint must descend from its nearest mapped canonical ancestor, the two sides apart.
+fn check_hierarchy(skeleton: &Skeleton, mapping: &Mapping) -> Result<(), MotionError> {
+    for j in 1..JOINT_COUNT {
+        let Some(child) = mapping[j] else { continue };
+        let mut p = PARENTS[j] as usize;
+        while mapping[p].is_none() && p != HIPS {
+            p = PARENTS[p] as usize;
+        }
+        let Some(parent) = mapping[p] else { continue };
+        if child.anchor == parent.rotation || !skeleton.descends(child.anchor, parent.rotation) {
+            return Err(MotionError::Hierarchy {
+                child: skeleton.names[child.anchor].clone(),
+                parent: skeleton.names[parent.rotation].clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The first names of a skeleton, for an error message.
+fn excerpt(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let clip = |n: &String| n.chars().take(32).collect::<String>();
+    let mut text = names.iter().take(SHOWN).map(clip).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    text
+}

@@ -1,0 +1,219 @@
+//! What a joint's name says: side and body part, whatever family of names it comes from.
+
+/// The side of the body a name speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// The body part a name speaks of. What stays ambiguous by itself (`Shoulder`, `Arm`, `Leg`, `Hip`, `Foot`)
+/// is settled by the other names of the skeleton.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Hips,
+    Torso,
+    Neck,
+    Head,
+    /// Certainly the clavicle: collar, clavicle, scapula.
+    Clavicle,
+    /// Clavicle (Mixamo, CMU BVH, VRM, mocopi) or upper arm (Poser, `LeftElbow` families, SMPL).
+    Shoulder,
+    /// Certainly the upper arm.
+    UpperArm,
+    LowerArm,
+    Hand,
+    /// Certainly the upper leg.
+    UpperLeg,
+    /// Upper leg (`LeftHip`/`LeftKnee`, SMPL), unless the side names a thigh of its own.
+    Hip,
+    /// Certainly the lower leg.
+    LowerLeg,
+    /// Lower leg where the side has an upper one, else the upper leg.
+    Leg,
+    /// Certainly the foot.
+    Ankle,
+    /// Foot, or the ball of the foot where the side has an ankle (SMPL).
+    Foot,
+    Toes,
+}
+
+/// Side and part of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Meaning {
+    pub(crate) side: Option<Side>,
+    pub(crate) part: Part,
+}
+
+/// Rig prefixes that carry no meaning.
+const PREFIXES: [&str; 9] = [
+    "mixamorig",
+    "valvebipedbip01",
+    "valvebiped",
+    "bip001",
+    "bip01",
+    "jbip",
+    "def",
+    "org",
+    "ccbase",
+];
+
+/// Words of helper bones: whatever else such a name says, it moves no part of the body by itself.
+const HELPERS: [&str; 9] = [
+    "ik", "twist", "roll", "end", "nub", "site", "pole", "target", "ctrl",
+];
+
+fn central(key: &str) -> Option<Part> {
+    Some(match key {
+        "hips" | "hip" | "pelvis" | "root" | "pelvisroot" => Part::Hips,
+        "spine" | "chest" | "upperchest" | "lowerchest" | "torso" | "thorax" | "lowerback" | "upperback"
+        | "back" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
+        | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
+        | "upperspine" => Part::Torso,
+        "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" => Part::Neck,
+        "head" => Part::Head,
+        _ => return None,
+    })
+}
+
+fn sided(key: &str) -> Option<Part> {
+    Some(match key {
+        "collar" | "clavicle" | "scapula" | "collarbone" => Part::Clavicle,
+        "shoulder" => Part::Shoulder,
+        "arm" | "uparm" | "upperarm" | "humerus" | "shldr" | "shldrbend" | "shldrtwist" | "armupper" => {
+            Part::UpperArm
+        }
+        "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend" | "forearmtwist"
+        | "armlower" => Part::LowerArm,
+        "hand" | "wrist" | "fingerbase" => Part::Hand,
+        "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper" => Part::UpperLeg,
+        "hip" => Part::Hip,
+        "shin" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "leglower" => Part::LowerLeg,
+        "leg" => Part::Leg,
+        "ankle" => Part::Ankle,
+        "foot" => Part::Foot,
+        "toe" | "toes" | "toebase" | "ball" => Part::Toes,
+        _ => return None,
+    })
+}
+
+fn without_digits(key: &str) -> &str {
+    key.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+/// What `name` says, or `None` where it names nothing the canonical body has (fingers, eyes, twist bones).
+pub(crate) fn meaning(name: &str) -> Option<Meaning> {
+    // Namespaces ("mixamorig:Hips", "rig|Hips") say nothing about the part.
+    let local = name.rsplit([':', '|']).next().unwrap_or(name);
+    // A side set apart at either end, before the separators go: "thigh_l", "upper_arm.L", "Bip01 L Thigh".
+    let words: Vec<String> = local
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|w| !w.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    if words.iter().any(|w| HELPERS.contains(&w.as_str())) {
+        return None;
+    }
+    let key: String = words.concat();
+    if let Some(found) = lookup(&key) {
+        return Some(found);
+    }
+    for prefix in PREFIXES {
+        if let Some(rest) = key.strip_prefix(prefix)
+            && let Some(found) = lookup(rest).or_else(|| rest.strip_prefix('c').and_then(lookup))
+        {
+            return Some(found);
+        }
+    }
+    // A prefix of the rig's own, set apart: "Actor1_Hips", "m_avg_L_Hip".
+    (1..words.len().min(4)).find_map(|skip| lookup(&words[skip..].concat()))
+}
+
+fn lookup(key: &str) -> Option<Meaning> {
+    let plain = |part| Meaning { side: None, part };
+    if let Some(part) = central(key).or_else(|| central(without_digits(key))) {
+        return Some(plain(part));
+    }
+    // Xsens names vertebrae.
+    if matches!(key, "l5" | "l3" | "t12" | "t8") {
+        return Some(plain(Part::Torso));
+    }
+    let sides = [
+        ("left", Side::Left),
+        ("right", Side::Right),
+        ("l", Side::Left),
+        ("r", Side::Right),
+    ];
+    sides.into_iter().find_map(|(word, side)| {
+        let part = |rest: &str| sided(rest).or_else(|| sided(without_digits(rest)));
+        let front = key.strip_prefix(word).and_then(part);
+        let back = || without_digits(key).strip_suffix(word).and_then(part);
+        front.or_else(back).map(|part| Meaning {
+            side: Some(side),
+            part,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_every_family_are_understood() {
+        let left = Some(Side::Left);
+        let right = Some(Side::Right);
+        for (name, side, part) in [
+            ("mixamorig:LeftUpLeg", left, Part::UpperLeg),
+            ("lowerback", None, Part::Torso),
+            ("torso_7", None, Part::Torso),
+            ("neck_2", None, Part::Neck),
+            ("l_up_arm", left, Part::UpperArm),
+            ("r_low_leg", right, Part::LowerLeg),
+            ("rShldr", right, Part::UpperArm),
+            ("rForeArm", right, Part::LowerArm),
+            ("lradius", left, Part::LowerArm),
+            ("rtoes", right, Part::Toes),
+            ("LeftToeBase", left, Part::Toes),
+            ("LeftFingerBase", left, Part::Hand),
+            ("upperarm_l", left, Part::UpperArm),
+            ("upper_arm.R", right, Part::UpperArm),
+            ("Bip01 L Clavicle", left, Part::Clavicle),
+            ("Bip01 Pelvis", None, Part::Hips),
+            ("J_Bip_C_UpperChest", None, Part::Torso),
+            ("J_Bip_R_LowerLeg", right, Part::LowerLeg),
+            ("spine_03", None, Part::Torso),
+            ("Spine2", None, Part::Torso),
+            ("left_hip", left, Part::Hip),
+            ("hip", None, Part::Hips),
+            ("Right Upper Arm", right, Part::UpperArm),
+            ("m_avg_L_Knee", left, Part::LowerLeg),
+            ("lShldrBend", left, Part::UpperArm),
+            ("ball_r", right, Part::Toes),
+            ("T8", None, Part::Torso),
+        ] {
+            assert_eq!(meaning(name), Some(Meaning { side, part }), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_body_lacks_means_nothing() {
+        for name in [
+            "LHipJoint",
+            "LeftHipJoint",
+            "ik_foot_l",
+            "lthumb",
+            "LeftHandIndex1",
+            "HeadTop_End",
+            "LeftEye",
+            "Jaw",
+            "lfingers",
+            "rButtock",
+            "",
+            "\u{9aa8}",
+            "upperarm_twist_01_l",
+        ] {
+            assert_eq!(meaning(name), None, "{name}");
+        }
+    }
+}

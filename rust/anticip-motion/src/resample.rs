@@ -1,0 +1,257 @@
+//! Irregular frames onto a uniform grid: slerp for rotations, a straight line for the root.
+
+use anticip_geometry::Quat;
+
+use crate::MotionError;
+
+/// Gaps of up to this many missing grid frames are filled; a longer one starts the stream anew.
+pub const MAX_GAP: u32 = 25;
+
+/// A source time this close to a grid time (in grid steps) is that grid time: sources give seconds with rounding.
+const SNAP: f64 = 1e-3;
+
+/// One pose with its root.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pose {
+    /// Unit local rotations.
+    pub rotations: Vec<Quat>,
+    /// Root translation, metres.
+    pub root: [f64; 3],
+}
+
+impl Pose {
+    /// The rest pose at the origin.
+    #[must_use]
+    pub fn identity(joints: usize) -> Self {
+        Self {
+            rotations: vec![Quat::IDENTITY; joints],
+            root: [0.0; 3],
+        }
+    }
+
+    fn copy_from(&mut self, other: &Self) {
+        self.rotations.copy_from_slice(&other.rotations);
+        self.root = other.root;
+    }
+
+    /// Writes the pose a fraction `u` of the way from `a` to `b`; the ends come out exactly.
+    pub fn blend(&mut self, a: &Self, b: &Self, u: f64) {
+        if u <= 0.0 {
+            self.copy_from(a);
+        } else if u >= 1.0 {
+            self.copy_from(b);
+        } else {
+            let pairs = a.rotations.iter().zip(&b.rotations);
+            for (out, (&qa, &qb)) in self.rotations.iter_mut().zip(pairs) {
+                *out = Quat::slerp(qa, qb, u);
+            }
+            for (i, out) in self.root.iter_mut().enumerate() {
+                *out = a.root[i] + u * (b.root[i] - a.root[i]);
+            }
+        }
+    }
+}
+
+/// What became of a pushed frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushed {
+    /// Grid frames `first .. first + count` were completed by it (`count` may be 0).
+    Frames {
+        /// Index of the first one.
+        first: u64,
+        /// How many.
+        count: u32,
+    },
+    /// It begins the stream, or begins it anew after a gap: one grid frame, and whatever came before is forgotten.
+    Start {
+        /// Its grid index.
+        index: u64,
+    },
+    /// Its time is that of the newest frame: ignored.
+    Doubled,
+    /// Its time is before the newest frame's: ignored. `grid_passed` tells whether a grid frame left since.
+    Backwards {
+        /// True when the grid frame it could have served has left already.
+        grid_passed: bool,
+    },
+}
+
+/// Puts a stream of timed poses on a uniform grid that begins with the first frame.
+///
+/// A grid frame leaves with the push that reaches its time: by interpolation between the two frames around it, or
+/// unchanged where a frame falls on it. Batch resampling is this very code run over a clip.
+#[derive(Debug, Clone)]
+pub struct Resampler {
+    rate: f64,
+    max_gap: Option<u32>,
+    start: f64,
+    /// Grid index of `start`.
+    base: u64,
+    /// Grid frames that have left since `start`.
+    emitted: u64,
+    /// Time of the newest frame in grid steps since `start`.
+    newest: f64,
+    running: bool,
+    previous: Pose,
+    current: Pose,
+}
+
+impl Resampler {
+    /// A resampler for poses of `joints` joints onto a grid of `rate` frames a second. `max_gap` is the longest
+    /// run of missing grid frames that is filled, `None` for any length (files).
+    ///
+    /// # Errors
+    /// A rate that is not positive and finite.
+    pub fn new(joints: usize, rate: f64, max_gap: Option<u32>) -> Result<Self, MotionError> {
+        if !(rate > 0.0 && rate.is_finite()) {
+            return Err(MotionError::Option {
+                option: "rate",
+                expected: "a positive number of frames a second",
+                given: rate.to_string(),
+            });
+        }
+        Ok(Self {
+            rate,
+            max_gap,
+            start: 0.0,
+            base: 0,
+            emitted: 0,
+            newest: 0.0,
+            running: false,
+            previous: Pose::identity(joints),
+            current: Pose::identity(joints),
+        })
+    }
+
+    /// How many joints a pose has.
+    #[must_use]
+    pub fn joints(&self) -> usize {
+        self.current.rotations.len()
+    }
+
+    /// Forgets the stream; the next frame begins a new one with the next grid index.
+    pub fn restart(&mut self) {
+        if self.running {
+            self.base += self.emitted;
+            self.emitted = 0;
+            self.running = false;
+        }
+    }
+
+    /// Forgets everything, grid indices included.
+    pub fn reset(&mut self) {
+        self.restart();
+        self.base = 0;
+    }
+
+    /// Source time of a grid frame, seconds. Meaningful for frames since the last start.
+    #[must_use]
+    pub fn time_of(&self, index: u64) -> f64 {
+        self.start + (index as f64 - self.base as f64) / self.rate
+    }
+
+    /// Takes the frame at time `seconds`; `each` receives every grid frame it completes: its index, and the fraction of
+    /// the way from the frame before to this one, with the pose there written to `scratch`.
+    ///
+    /// # Errors
+    /// A time that is not finite, or a pose with another number of joints.
+    pub fn push(
+        &mut self,
+        seconds: f64,
+        pose: &Pose,
+        scratch: &mut Pose,
+        mut each: impl FnMut(u64, f64, &Pose),
+    ) -> Result<Pushed, MotionError> {
+        if !seconds.is_finite() {
+            return Err(MotionError::Option {
+                option: "t_seconds",
+                expected: "a finite time",
+                given: seconds.to_string(),
+            });
+        }
+        if pose.rotations.len() != self.joints() {
+            return Err(MotionError::Shape {
+                what: "pose",
+                expected: format!("{} joints", self.joints()),
+                given: format!("{} joints", pose.rotations.len()),
+            });
+        }
+        if !self.running {
+            return Ok(self.begin(seconds, pose, scratch, each));
+        }
+        let exact = (seconds - self.start) * self.rate;
+        let nearest = exact.round();
+        let at = if (exact - nearest).abs() < SNAP {
+            nearest
+        } else {
+            exact
+        };
+        if at == self.newest {
+            return Ok(Pushed::Doubled);
+        }
+        if at < self.newest {
+            let grid_passed = at <= self.emitted as f64 - 1.0;
+            return Ok(Pushed::Backwards { grid_passed });
+        }
+        let due = at.floor();
+        let last = self.emitted as f64 - 1.0;
+        if let Some(max) = self.max_gap
+            && due - last - 1.0 > f64::from(max)
+        {
+            // The grid goes on counting through a gap, so that indices keep telling time.
+            let passed = (due - last).min(1e12) as u64;
+            self.base += self.emitted + passed - 1;
+            self.emitted = 0;
+            return Ok(self.begin(seconds, pose, scratch, each));
+        }
+        std::mem::swap(&mut self.previous, &mut self.current);
+        self.current.copy_from(pose);
+        let from = self.newest;
+        self.newest = at;
+        let first = self.base + self.emitted;
+        let mut count = 0;
+        while (self.emitted as f64) <= at {
+            let u = (self.emitted as f64 - from) / (at - from);
+            scratch.blend(&self.previous, &self.current, u);
+            each(self.base + self.emitted, u, scratch);
+            self.emitted += 1;
+            count += 1;
+        }
+        Ok(Pushed::Frames { first, count })
+    }
+
+    fn begin(
+        &mut self,
+        seconds: f64,
+        pose: &Pose,
+        scratch: &mut Pose,
+        mut each: impl FnMut(u64, f64, &Pose),
+    ) -> Pushed {
+        self.running = true;
+        self.start = seconds;
+        self.newest = 0.0;
+        self.emitted = 1;
+        self.current.copy_from(pose);
+        scratch.copy_from(pose);
+        each(self.base, 1.0, scratch);
+        Pushed::Start { index: self.base }
+    }
+}
+
+/// Resamples a clip whose frame i lies at i / `rate_in` to `rate_out`; the first frame of both is the same.
+///
+/// # Errors
+/// A rate that is not positive and finite, frames of different joint counts.
+pub fn resample(frames: &[Pose], rate_in: f64, rate_out: f64) -> Result<Vec<Pose>, MotionError> {
+    let joints = frames.first().map_or(0, |f| f.rotations.len());
+    let mut resampler = Resampler::new(joints, rate_out, None)?;
+    Resampler::new(joints, rate_in, None)?;
+    let mut scratch = Pose::identity(joints);
+    let mut out = Vec::with_capacity((frames.len() as f64 * rate_out / rate_in) as usize + 1);
+    for (i, frame) in frames.iter().enumerate() {
+        resampler.push(i as f64 / rate_in, frame, &mut scratch, |_, _, pose| {
+            out.push(pose.clone());
+        })?;
+    }
+    Ok(out)
+}

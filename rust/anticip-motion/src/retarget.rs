@@ -1,0 +1,212 @@
+//! Retargeting: any mapped skeleton's pose to the canonical body.
+
+use anticip_geometry::Quat;
+
+use crate::MotionError;
+use crate::canonical::{HIPS, JOINT_COUNT, PARENTS};
+use crate::mapping::{Mapping, map};
+use crate::rest::{correction, deviation};
+use crate::skeleton::{Skeleton, add};
+
+/// A T-pose by definition has limbs this close (radians) to where the canonical body has them.
+pub const T_POSE_TOLERANCE: f64 = 25.0 * std::f64::consts::PI / 180.0;
+
+/// One step of the walk down the source hierarchy.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    /// Index of the joint in the source's arrays.
+    joint: usize,
+    /// Slot of its parent in the walk, `None` at a root.
+    parent: Option<usize>,
+    /// Offset from the parent.
+    offset: [f64; 3],
+}
+
+/// Where one canonical joint's rotation comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    /// Slot of the source joint in the walk.
+    slot: usize,
+    /// Right factor: inverse of the source joint's global rotation in the T-pose.
+    pub(crate) fix: Quat,
+}
+
+/// Maps poses of one skeleton to the canonical body; compiled once, run per frame without allocating.
+///
+/// It acts on global rotations: `G_canonical = W * G_source * inverse(W * G_source in a T-pose)`, with `W` turning
+/// the source's world to y up, facing +z in the T-pose; canonical local rotations follow from the parents'. Chains of
+/// source joints between two canonical ones are thereby composed. Joints the source lacks are the identity and 0 in the
+/// mask.
+///
+/// The T-pose is the skeleton's rest pose with its limbs straightened (see the crate's documentation of the body).
+#[derive(Debug, Clone)]
+pub struct Retargeter {
+    joints: usize,
+    walk: Vec<Step>,
+    links: [Option<Link>; JOINT_COUNT],
+    world: Quat,
+    /// Slots from the root down to the joint that gives the hips' position.
+    to_hips: Vec<usize>,
+    mask: [bool; JOINT_COUNT],
+    sources: Vec<Vec<usize>>,
+    globals: Vec<Quat>,
+    names: Vec<String>,
+}
+
+impl Retargeter {
+    /// Compiles the map of a skeleton onto the canonical body.
+    ///
+    /// # Errors
+    /// [`MotionError::Skeleton`] or [`MotionError::Shape`] where the hierarchy is none, [`MotionError::Unmapped`] where a
+    /// joint no body can do without has no source, [`MotionError::Hierarchy`] where names and hierarchy contradict.
+    pub fn compile(skeleton: &Skeleton) -> Result<Self, MotionError> {
+        let order = skeleton.order()?;
+        let mapping = map(skeleton, &order)?;
+        let (rotations, positions) = skeleton.rest_globals(&order);
+        let fixed = correction(skeleton, &mapping, &positions);
+
+        let mut needed = vec![false; skeleton.len()];
+        for source in mapping.iter().flatten() {
+            for j in skeleton.path(source.rotation) {
+                needed[j] = true;
+            }
+        }
+        let mut slots = vec![usize::MAX; skeleton.len()];
+        let mut walk = Vec::new();
+        for &j in order.iter().filter(|&&j| needed[j]) {
+            slots[j] = walk.len();
+            let parent = usize::try_from(skeleton.parents[j]).ok();
+            walk.push(Step {
+                joint: j,
+                parent: parent.map(|p| slots[p]),
+                offset: skeleton.offsets[j],
+            });
+        }
+        let links = std::array::from_fn(|c| {
+            mapping[c].map(|source| {
+                let t_pose = fixed.joints[c] * fixed.world * rotations[source.rotation];
+                Link {
+                    slot: slots[source.rotation],
+                    fix: t_pose.conj(),
+                }
+            })
+        });
+        let to_hips = mapping[HIPS].map_or_else(Vec::new, |h| {
+            skeleton.path(h.anchor).into_iter().map(|j| slots[j]).collect()
+        });
+        Ok(Self {
+            joints: skeleton.len(),
+            globals: vec![Quat::IDENTITY; walk.len()],
+            walk,
+            links,
+            world: fixed.world,
+            to_hips,
+            mask: mapping.map(|s| s.is_some()),
+            sources: sources(skeleton, &mapping),
+            names: skeleton.names.clone(),
+        })
+    }
+
+    /// How many joints a source pose has.
+    #[must_use]
+    pub fn joints(&self) -> usize {
+        self.joints
+    }
+
+    /// Which canonical joints have a source.
+    #[must_use]
+    pub fn mask(&self) -> &[bool; JOINT_COUNT] {
+        &self.mask
+    }
+
+    /// Per canonical joint the source joints composed into its local rotation, top down; empty where there is none.
+    #[must_use]
+    pub fn sources(&self) -> &[Vec<usize>] {
+        &self.sources
+    }
+
+    /// The source's joint names.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    pub(crate) fn link(&self, joint: usize) -> Option<Link> {
+        self.links[joint]
+    }
+
+    pub(crate) fn world(&self) -> Quat {
+        self.world
+    }
+
+    /// Maps one pose: unit local rotations and the root's translation (metres) to canonical local rotations; returns
+    /// the hips' position.
+    ///
+    /// The root translation is the position of the source's root joint. `w >= 0` in every result.
+    ///
+    /// # Panics
+    /// Never for slices of [`Retargeter::joints`] entries; a shorter one panics on indexing.
+    pub fn apply(&mut self, local: &[Quat], root: [f64; 3], out: &mut [Quat; JOINT_COUNT]) -> [f64; 3] {
+        for (slot, step) in self.walk.iter().enumerate() {
+            let own = local[step.joint];
+            self.globals[slot] = step.parent.map_or(own, |p| self.globals[p] * own);
+        }
+        let mut global = [Quat::IDENTITY; JOINT_COUNT];
+        for j in 0..JOINT_COUNT {
+            let above = if j == HIPS {
+                Quat::IDENTITY
+            } else {
+                global[PARENTS[j] as usize]
+            };
+            if let Some(link) = self.links[j] {
+                global[j] = self.world * self.globals[link.slot] * link.fix;
+                let q = (above.conj() * global[j]).normalize_or(Quat::IDENTITY);
+                out[j] = if q.w < 0.0 { -q } else { q };
+            } else {
+                global[j] = above;
+                out[j] = Quat::IDENTITY;
+            }
+        }
+        // The root translation already places the first joint; what lies between it and the hips is added.
+        let mut position = root;
+        for pair in self.to_hips.windows(2) {
+            let offset = self.walk[pair[1]].offset;
+            position = add(position, self.globals[pair[0]].rotate(offset));
+        }
+        self.world.rotate(position)
+    }
+}
+
+/// The chain of source joints between each canonical joint and its nearest mapped parent.
+fn sources(skeleton: &Skeleton, mapping: &Mapping) -> Vec<Vec<usize>> {
+    (0..JOINT_COUNT)
+        .map(|j| {
+            let Some(own) = mapping[j] else {
+                return Vec::new();
+            };
+            let path = skeleton.path(own.rotation);
+            if j == HIPS {
+                return path;
+            }
+            let mut p = PARENTS[j] as usize;
+            while mapping[p].is_none() && p != HIPS {
+                p = PARENTS[p] as usize;
+            }
+            let top = mapping[p].and_then(|s| path.iter().position(|&x| x == s.rotation));
+            path[top.map_or(0, |t| t + 1)..].to_vec()
+        })
+        .collect()
+}
+
+/// How far, in radians, a skeleton's limbs in its rest pose (`rest_local`, else the zero pose) are from a T-pose.
+///
+/// A pose within [`T_POSE_TOLERANCE`] is one: that is how a first frame is told from the motion that follows.
+///
+/// # Errors
+/// As [`Retargeter::compile`].
+pub fn t_pose_deviation(skeleton: &Skeleton) -> Result<f64, MotionError> {
+    let order = skeleton.order()?;
+    let mapping = map(skeleton, &order)?;
+    let (_, positions) = skeleton.rest_globals(&order);
+    Ok(deviation(skeleton, &mapping, &positions))
+}

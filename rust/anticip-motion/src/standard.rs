@@ -1,0 +1,131 @@
+//! Standard bodies of the suits we stand in for: the bones of mocopi and of VMC, in T-pose, metres.
+
+use anticip_wire::vmc::{BONE_NAMES, BONE_PARENTS};
+
+use crate::canonical::{HIPS_HEIGHT, JOINTS, OFFSETS, PARENTS};
+use crate::skeleton::Skeleton;
+
+/// One bone: name, parent index, offset from the parent.
+type Bone = (&'static str, i32, [f64; 3]);
+
+const MOCOPI: [Bone; 27] = [
+    ("root", -1, [0.0, 0.0, 0.0]),
+    ("torso_1", 0, [0.0, 0.05, -0.01]),
+    ("torso_2", 1, [0.0, 0.056, 0.01]),
+    ("torso_3", 2, [0.0, 0.06, 0.0]),
+    ("torso_4", 3, [0.0, 0.065, -0.005]),
+    ("torso_5", 4, [0.0, 0.075, -0.015]),
+    ("torso_6", 5, [0.0, 0.095, -0.01]),
+    ("torso_7", 6, [0.0, 0.105, 0.015]),
+    ("neck_1", 7, [0.0, 0.048, 0.008]),
+    ("neck_2", 8, [0.0, 0.048, 0.004]),
+    ("head", 9, [0.0, 0.048, 0.008]),
+    ("l_shoulder", 7, [0.012, -0.075, 0.075]),
+    ("l_up_arm", 11, [0.13, 0.032, -0.032]),
+    ("l_low_arm", 12, [0.29, 0.0, 0.0]),
+    ("l_hand", 13, [0.24, 0.0, 0.0]),
+    ("r_shoulder", 7, [-0.012, -0.075, 0.075]),
+    ("r_up_arm", 15, [-0.13, 0.032, -0.032]),
+    ("r_low_arm", 16, [-0.29, 0.0, 0.0]),
+    ("r_hand", 17, [-0.24, 0.0, 0.0]),
+    ("l_up_leg", 0, [0.092, -0.042, 0.02]),
+    ("l_low_leg", 19, [-0.008, -0.39, -0.006]),
+    ("l_foot", 20, [-0.023, -0.404, -0.06]),
+    ("l_toes", 21, [0.008, -0.099, 0.125]),
+    ("r_up_leg", 0, [-0.092, -0.042, 0.02]),
+    ("r_low_leg", 23, [0.008, -0.39, -0.006]),
+    ("r_foot", 24, [0.023, -0.404, -0.06]),
+    ("r_toes", 25, [-0.008, -0.099, 0.125]),
+];
+
+/// Offset of a VMC bone by its name without the side; the left one's, the right mirrors it.
+fn vmc_offset(bone: &str) -> [f64; 3] {
+    match bone {
+        "Spine" => [0.0, 0.10, 0.0],
+        "Chest" => [0.0, 0.13, 0.0],
+        "UpperChest" => [0.0, 0.14, 0.0],
+        "Neck" => [0.0, 0.15, 0.0],
+        "Head" => [0.0, 0.09, 0.01],
+        "Jaw" => [0.0, 0.02, 0.05],
+        "Eye" => [0.03, 0.06, 0.08],
+        "Shoulder" => [0.03, 0.10, 0.0],
+        "UpperArm" => [0.13, 0.0, 0.0],
+        "LowerArm" => [0.28, 0.0, 0.0],
+        "Hand" => [0.25, 0.0, 0.0],
+        "UpperLeg" => [0.09, -0.05, 0.0],
+        "LowerLeg" | "Foot" => [0.0, -0.41, 0.0],
+        "Toes" => [0.0, -0.06, 0.14],
+        "ThumbProximal" => [0.02, -0.01, 0.03],
+        "IndexProximal" => [0.09, 0.0, 0.025],
+        "MiddleProximal" => [0.09, 0.0, 0.0],
+        "RingProximal" => [0.085, 0.0, -0.02],
+        "LittleProximal" => [0.08, 0.0, -0.04],
+        finger if finger.ends_with("Intermediate") => [0.035, 0.0, 0.0],
+        finger if finger.ends_with("Distal") => [0.025, 0.0, 0.0],
+        _ => [0.0; 3],
+    }
+}
+
+fn build(bones: impl Iterator<Item = (String, i32, [f64; 3])>) -> Skeleton {
+    let mut skeleton = Skeleton {
+        names: Vec::new(),
+        parents: Vec::new(),
+        offsets: Vec::new(),
+        rest_local: None,
+    };
+    for (name, parent, offset) in bones {
+        skeleton.names.push(name);
+        skeleton.parents.push(parent);
+        skeleton.offsets.push(offset);
+    }
+    skeleton
+}
+
+/// The 27 bones of mocopi, in the order of its datagrams.
+#[must_use]
+pub fn mocopi() -> Skeleton {
+    build(MOCOPI.iter().map(|&(n, p, o)| (n.to_owned(), p, o)))
+}
+
+/// The 55 bones of VMC, in the order of Unity's `HumanBodyBones`, which its ids follow.
+#[must_use]
+pub fn vmc() -> Skeleton {
+    build(BONE_NAMES.iter().zip(BONE_PARENTS).map(|(&name, parent)| {
+        let offset = match (name.strip_prefix("Left"), name.strip_prefix("Right")) {
+            (Some(bone), _) => vmc_offset(bone),
+            (_, Some(bone)) => {
+                let [x, y, z] = vmc_offset(bone);
+                [-x, y, z]
+            }
+            _ => vmc_offset(name),
+        };
+        (name.to_owned(), parent, offset)
+    }))
+}
+
+/// The canonical body itself, as a skeleton.
+#[must_use]
+pub fn canonical() -> Skeleton {
+    let bones = JOINTS.iter().zip(PARENTS).zip(OFFSETS);
+    build(bones.map(|((&n, p), o)| (n.to_owned(), p, o)))
+}
+
+/// Height of the root joint above the floor of these bodies standing upright, metres.
+pub const ROOT_HEIGHT: f64 = HIPS_HEIGHT;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Retargeter;
+
+    #[test]
+    fn every_standard_body_maps_onto_the_canonical_one_and_stands_in_t_pose() {
+        for (skeleton, count) in [(mocopi(), 27), (vmc(), 55), (canonical(), 22)] {
+            assert_eq!(skeleton.len(), count);
+            let retargeter = Retargeter::compile(&skeleton).expect("maps");
+            assert!(retargeter.mask().iter().all(|&m| m));
+            let deviation = crate::t_pose_deviation(&skeleton).expect("maps");
+            assert!(deviation < crate::T_POSE_TOLERANCE / 2.0);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The canonical body, retargeting and the way back.
+
+use anticip_geometry::Quat;
+use anticip_motion::{Distributor, Retargeter, Skeleton, canonical, standard, t_pose_deviation};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::convert::{doubles, rows, unit};
+use super::motion_error;
+use crate::errors::{Kind, raise};
+
+const J: usize = canonical::JOINT_COUNT;
+
+/// Canonical rotations (T, 22, 4) and root (T, 3).
+type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    m.add("CANONICAL_JOINTS", PyTuple::new(py, canonical::JOINTS)?)?;
+    m.add("CANONICAL_PARENTS", PyTuple::new(py, canonical::PARENTS)?)?;
+    let offsets = canonical::OFFSETS.map(|o| (o[0], o[1], o[2]));
+    m.add("CANONICAL_OFFSETS", PyTuple::new(py, offsets)?)?;
+    m.add("CANONICAL_HIPS_HEIGHT", canonical::HIPS_HEIGHT)?;
+    m.add("T_POSE_TOLERANCE", anticip_motion::T_POSE_TOLERANCE)?;
+    m.add_class::<PyRetargeter>()?;
+    m.add_function(wrap_pyfunction!(py_t_pose_deviation, m)?)?;
+    m.add_function(wrap_pyfunction!(expand, m)?)?;
+    m.add_function(wrap_pyfunction!(standard_skeleton, m)?)
+}
+
+fn skeleton(
+    names: Vec<String>,
+    parents: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+    rest: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Skeleton> {
+    let n = Some(names.len());
+    let parents = doubles(parents, "parents", &[n])?.values;
+    let offsets = doubles(offsets, "offsets", &[n, Some(3)])?.values;
+    let rest_local = match rest {
+        Some(rest) => {
+            let rest = doubles(rest, "rest", &[n, Some(4)])?.values;
+            let unit = unit(&rest, names.len(), "rest")?;
+            Some(unit.into_iter().map(Quat::to_array).collect())
+        }
+        None => None,
+    };
+    Ok(Skeleton {
+        parents: parents.into_iter().map(|p| p as i32).collect(),
+        offsets: rows(&offsets),
+        names,
+        rest_local,
+    })
+}
+
+/// The map of one skeleton onto the canonical body.
+#[pyclass(name = "Retargeter", module = "pyanticip._core")]
+pub(super) struct PyRetargeter {
+    inner: Retargeter,
+}
+
+#[pymethods]
+impl PyRetargeter {
+    #[new]
+    #[pyo3(signature = (names, parents, offsets, rest = None))]
+    fn new(
+        names: Vec<String>,
+        parents: &Bound<'_, PyAny>,
+        offsets: &Bound<'_, PyAny>,
+        rest: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let skeleton = skeleton(names, parents, offsets, rest)?;
+        let inner = Retargeter::compile(&skeleton).map_err(|e| motion_error(&e))?;
+        Ok(Self { inner })
+    }
+
+    /// Maps poses (T, J, 4) and root (T, 3) to canonical rotations (T, 22, 4) and the hips' positions (T, 3).
+    fn apply<'py>(
+        &self,
+        py: Python<'py>,
+        quats: &Bound<'py, PyAny>,
+        root: &Bound<'py, PyAny>,
+    ) -> PyResult<Frames<'py>> {
+        let joints = self.inner.joints();
+        let quats = doubles(quats, "quats", &[None, Some(joints), Some(4)])?;
+        let frames = quats.shape[0];
+        let root = doubles(root, "root", &[Some(frames), Some(3)])?.values;
+        let poses = unit(&quats.values, joints, "quats")?;
+        let root: Vec<[f64; 3]> = rows(&root);
+        let mut retargeter = self.inner.clone();
+        let (out_q, out_r) = py.detach(|| {
+            let mut out_q = Vec::with_capacity(frames * J * 4);
+            let mut out_r = Vec::with_capacity(frames * 3);
+            let mut pose = [Quat::IDENTITY; J];
+            for (local, root) in poses.chunks_exact(joints).zip(&root) {
+                let hips = retargeter.apply(local, *root, &mut pose);
+                out_q.extend(pose.iter().flat_map(|q| q.to_array()).map(|v| v as f32));
+                out_r.extend(hips.map(|v| v as f32));
+            }
+            (out_q, out_r)
+        });
+        let out_q = PyArray1::from_vec(py, out_q).reshape([frames, J, 4])?;
+        let out_r = PyArray1::from_vec(py, out_r).reshape([frames, 3])?;
+        Ok((out_q, out_r))
+    }
+
+    /// Which canonical joints have a source, (22,) bool.
+    #[getter]
+    fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+        PyArray1::from_slice(py, self.inner.mask())
+    }
+
+    /// Per canonical joint the names of the source joints composed into it.
+    #[getter]
+    fn sources(&self) -> Vec<Vec<String>> {
+        let name = |&j: &usize| self.inner.names()[j].clone();
+        let chain = |chain: &Vec<usize>| chain.iter().map(name).collect();
+        self.inner.sources().iter().map(chain).collect()
+    }
+}
+
+/// How far (radians) the limbs of a pose are from a T-pose.
+#[pyfunction]
+#[pyo3(name = "t_pose_deviation", signature = (names, parents, offsets, pose = None))]
+fn py_t_pose_deviation(
+    names: Vec<String>,
+    parents: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+    pose: Option<&Bound<'_, PyAny>>,
+) -> PyResult<f64> {
+    let skeleton = skeleton(names, parents, offsets, pose)?;
+    t_pose_deviation(&skeleton).map_err(|e| motion_error(&e))
+}
+
+fn standard_by_name(target: &str) -> PyResult<Skeleton> {
+    match target {
+        "mocopi" => Ok(standard::mocopi()),
+        "vmc" => Ok(standard::vmc()),
+        "humanoid" => Ok(standard::canonical()),
+        _ => {
+            let message = format!("target: expected \"mocopi\", \"vmc\" or \"humanoid\", got {target:?}");
+            Err(raise(Kind::Value, &message))
+        }
+    }
+}
+
+/// Names, parents (J,) and offsets (J, 3) of a standard body.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn standard_skeleton<'py>(
+    py: Python<'py>,
+    target: &str,
+) -> PyResult<(Vec<String>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray2<f64>>)> {
+    let skeleton = standard_by_name(target)?;
+    let n = skeleton.len();
+    let parents = PyArray1::from_vec(py, skeleton.parents.iter().map(|&p| i64::from(p)).collect());
+    let offsets = PyArray1::from_vec(py, skeleton.offsets.concat()).reshape([n, 3])?;
+    Ok((skeleton.names, parents, offsets))
+}
+
+/// Canonical poses to the local rotations of a standard skeleton.
+#[pyfunction]
+fn expand<'py>(
+    py: Python<'py>,
+    target: &str,
+    quats: &Bound<'py, PyAny>,
+    root: &Bound<'py, PyAny>,
+) -> PyResult<Frames<'py>> {
+    let distributor = Distributor::compile(&standard_by_name(target)?).map_err(|e| motion_error(&e))?;
+    let joints = distributor.joints();
+    let quats = doubles(quats, "quats", &[None, Some(J), Some(4)])?;
+    let frames = quats.shape[0];
+    let root = doubles(root, "root", &[Some(frames), Some(3)])?.values;
+    let poses = unit(&quats.values, J, "quats")?;
+    let root: Vec<[f64; 3]> = rows(&root);
+    let (out_q, out_r) = py.detach(|| {
+        let mut out_q = Vec::with_capacity(frames * joints * 4);
+        let mut out_r = Vec::with_capacity(frames * 3);
+        let mut local = vec![Quat::IDENTITY; joints];
+        for (pose, root) in poses.as_chunks::<J>().0.iter().zip(&root) {
+            let place = distributor.apply(pose, *root, &mut local);
+            out_q.extend(local.iter().flat_map(|q| q.to_array()).map(|v| v as f32));
+            out_r.extend(place.map(|v| v as f32));
+        }
+        (out_q, out_r)
+    });
+    let out_q = PyArray1::from_vec(py, out_q).reshape([frames, joints, 4])?;
+    let out_r = PyArray1::from_vec(py, out_r).reshape([frames, 3])?;
+    Ok((out_q, out_r))
+}

@@ -1,0 +1,67 @@
+//! NumPy arrays to the motion crate's types and back.
+
+use anticip_geometry::Quat;
+use numpy::{PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Kind, raise};
+
+/// An array of doubles of a known shape.
+pub(super) struct Doubles {
+    pub(super) shape: Vec<usize>,
+    pub(super) values: Vec<f64>,
+}
+
+/// Reads any numeric array as doubles and checks its shape: `None` in `shape` is any length.
+pub(super) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Doubles> {
+    let wanted = || {
+        let sizes: Vec<String> = shape
+            .iter()
+            .map(|s| s.map_or_else(|| "T".into(), |n| n.to_string()))
+            .collect();
+        format!("({})", sizes.join(", "))
+    };
+    let numpy = value.py().import("numpy")?;
+    let kwargs = PyDict::new(value.py());
+    kwargs.set_item("dtype", "float64")?;
+    let array = numpy
+        .call_method("ascontiguousarray", (value,), Some(&kwargs))
+        .map_err(|_| {
+            raise(
+                Kind::Shape,
+                &format!("{what}: expected an array of numbers of shape {}", wanted()),
+            )
+        })?;
+    let array: PyReadonlyArrayDyn<'_, f64> = array.cast::<PyArrayDyn<f64>>()?.readonly();
+    let given = array.shape().to_vec();
+    let fits = given.len() == shape.len() && given.iter().zip(shape).all(|(g, s)| s.is_none_or(|s| s == *g));
+    if !fits {
+        let message = format!("{what}: expected shape {}, got {given:?}", wanted());
+        return Err(raise(Kind::Shape, &message));
+    }
+    Ok(Doubles {
+        values: array.as_slice()?.to_vec(),
+        shape: given,
+    })
+}
+
+/// Rows of `N` values.
+pub(super) fn rows<const N: usize>(values: &[f64]) -> Vec<[f64; N]> {
+    values.as_chunks::<N>().0.to_vec()
+}
+
+/// Unit quaternions from rows w, x, y, z. What is no rotation is refused with its place.
+pub(super) fn unit(values: &[f64], joints: usize, what: &str) -> PyResult<Vec<Quat>> {
+    let (rows, _) = values.as_chunks::<4>();
+    let checked = rows.iter().enumerate().map(|(i, row)| {
+        Quat::from_array(*row).try_normalize().ok_or_else(|| {
+            let (frame, joint) = (i / joints.max(1), i % joints.max(1));
+            let message = format!(
+                "{what}: expected finite quaternions that are not zero, got {row:?} at frame {frame}, joint {joint}"
+            );
+            raise(Kind::Value, &message)
+        })
+    });
+    checked.collect()
+}

@@ -1,0 +1,143 @@
+//! Resampling onto a uniform grid, as a stream and for whole clips.
+
+use anticip_geometry::Quat;
+use anticip_motion::{MAX_GAP, Pose, Pushed, Resampler};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use pyo3::prelude::*;
+
+use super::convert::{doubles, rows, unit};
+use super::motion_error;
+
+/// Rotations (k, J, 4) and root (k, 3).
+type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("MAX_GAP", MAX_GAP)?;
+    m.add_class::<PyResampler>()?;
+    m.add_function(wrap_pyfunction!(resample, m)?)
+}
+
+/// Frames as they come off the grid.
+#[derive(Default)]
+struct Collected {
+    quats: Vec<f32>,
+    root: Vec<f32>,
+    frames: usize,
+}
+
+impl Collected {
+    fn take(&mut self, pose: &Pose) {
+        let values = pose.rotations.iter().flat_map(|q| q.to_array());
+        self.quats.extend(values.map(|v| v as f32));
+        self.root.extend(pose.root.map(|v| v as f32));
+        self.frames += 1;
+    }
+
+    fn arrays<'py>(self, py: Python<'py>, joints: usize) -> PyResult<Frames<'py>> {
+        let quats = PyArray1::from_vec(py, self.quats).reshape([self.frames, joints, 4])?;
+        let root = PyArray1::from_vec(py, self.root).reshape([self.frames, 3])?;
+        Ok((quats, root))
+    }
+}
+
+/// Puts timed poses on a uniform grid as they come.
+#[pyclass(name = "Resampler", module = "pyanticip._core")]
+pub(super) struct PyResampler {
+    inner: Resampler,
+    pose: Pose,
+    scratch: Pose,
+    resets: u64,
+    ignored: u64,
+}
+
+#[pymethods]
+impl PyResampler {
+    #[new]
+    #[pyo3(signature = (joints, rate_out = 50.0, *, max_gap = Some(MAX_GAP)))]
+    fn new(joints: usize, rate_out: f64, max_gap: Option<u32>) -> PyResult<Self> {
+        let inner = Resampler::new(joints, rate_out, max_gap).map_err(|e| motion_error(&e))?;
+        Ok(Self {
+            inner,
+            pose: Pose::identity(joints),
+            scratch: Pose::identity(joints),
+            resets: 0,
+            ignored: 0,
+        })
+    }
+
+    /// Takes the pose at `t_seconds`; returns the grid frames that it completes.
+    fn push<'py>(
+        &mut self,
+        py: Python<'py>,
+        t_seconds: f64,
+        quats: &Bound<'py, PyAny>,
+        root: &Bound<'py, PyAny>,
+    ) -> PyResult<Frames<'py>> {
+        let joints = self.inner.joints();
+        let quats = doubles(quats, "quats", &[Some(joints), Some(4)])?.values;
+        let root = doubles(root, "root", &[Some(3)])?.values;
+        self.pose.rotations = unit(&quats, joints, "quats")?;
+        self.pose.root = [root[0], root[1], root[2]];
+        let mut out = Collected::default();
+        let pushed = self
+            .inner
+            .push(t_seconds, &self.pose, &mut self.scratch, |_, _, pose| {
+                out.take(pose)
+            })
+            .map_err(|e| motion_error(&e))?;
+        match pushed {
+            Pushed::Start { .. } => self.resets += 1,
+            Pushed::Doubled | Pushed::Backwards { .. } => self.ignored += 1,
+            Pushed::Frames { .. } => {}
+        }
+        out.arrays(py, joints)
+    }
+
+    /// Forgets the stream: the next pose begins a new grid.
+    fn reset(&mut self) {
+        self.inner.reset();
+    }
+
+    /// How often the stream began: once, and again after every gap longer than `max_gap`.
+    #[getter]
+    fn starts(&self) -> u64 {
+        self.resets
+    }
+
+    /// Poses ignored because their time was not after the one before.
+    #[getter]
+    fn ignored(&self) -> u64 {
+        self.ignored
+    }
+}
+
+/// A whole clip from one rate to another.
+#[pyfunction]
+fn resample<'py>(
+    py: Python<'py>,
+    quats: &Bound<'py, PyAny>,
+    root: &Bound<'py, PyAny>,
+    rate_in: f64,
+    rate_out: f64,
+) -> PyResult<Frames<'py>> {
+    let given = doubles(quats, "quats", &[None, None, Some(4)])?;
+    let (frames, joints) = (given.shape[0], given.shape[1]);
+    let root = doubles(root, "root", &[Some(frames), Some(3)])?.values;
+    let poses = unit(&given.values, joints, "quats")?;
+    let root: Vec<[f64; 3]> = rows(&root);
+    let out = py.detach(|| -> Result<Collected, anticip_motion::MotionError> {
+        let mut resampler = Resampler::new(joints, rate_out, None)?;
+        Resampler::new(joints, rate_in, None)?;
+        let mut pose = Pose::identity(joints);
+        let mut scratch = Pose::identity(joints);
+        let mut out = Collected::default();
+        for (i, root) in root.iter().enumerate() {
+            let local: &[Quat] = &poses[i * joints..(i + 1) * joints];
+            pose.rotations.copy_from_slice(local);
+            pose.root = *root;
+            resampler.push(i as f64 / rate_in, &pose, &mut scratch, |_, _, p| out.take(p))?;
+        }
+        Ok(out)
+    });
+    out.map_err(|e| motion_error(&e))?.arrays(py, joints)
+}
