@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -44,3 +44,12 @@ def build_fixture():
 @pytest.fixture(scope="session", name="tiny_config")
 def tiny_config_fixture():
     return tiny_config
+
+
+@pytest.fixture(scope="session", name="saved")
+def saved_fixture(tmp_path_factory):
+    """A small checkpoint with both graphs; copy it before changing it."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    folder = tmp_path_factory.mktemp("checkpoint") / "tiny"
+    return save_checkpoint(folder, build(torch.float32), training={"command": "none", "steps": 0})

@@ -1,0 +1,217 @@
+"""The two ONNX graphs of a motion model: one step of the fast pathway, and one pool of the slow one.
+
+Both take the state as inputs and return only what is new: the runtime keeps the rings and writes the new
+keys and values into them, so that no graph copies a ring. Weights stay in the safetensors file beside the
+graphs, which point into it.
+"""
+
+import json
+import logging
+import struct
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import CheckpointError
+from pyanticip.models.config import FEATURES, SCALAR_COLUMNS
+from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
+from pyanticip.models.motion import CLIP, MotionTransformer
+from pyanticip.models.trunk import Block
+
+STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "raw", "embedded")
+SLOW_OUTPUTS = ("slow",)
+
+SMALLEST_REFERENCE = 256
+INLINE_LIMIT = 4096
+"""Constants up to this many bytes may stay inside the graph; larger ones must be among the weights."""
+
+
+def _attend(block: Block, x: Tensor, bias: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """A block for a single step x (1, D) against a ring's keys and values (1, H, P, d).
+
+    Returns the step (1, D) and its query, key and value (3, H, 1, d).
+    """
+    attention = block.attention
+    qkv = attention.qkv(block.norm1(x)).view(3, attention.heads, 1, -1)
+    q, k, v = qkv.split(1, 0)
+    scores = (q @ torch.cat((keys, k), 2).transpose(2, 3)) * q.shape[-1] ** -0.5 + bias
+    mixed = scores.softmax(-1) @ torch.cat((values, v), 2)
+    x = x + attention.out(mixed.reshape(1, -1))
+    x = x + block.down(F.gelu(block.up(block.norm2(x))))
+    return x, qkv
+
+
+class _Graph(nn.Module):
+    """What both graphs share: batch 1, activations (1, D)."""
+
+    def __init__(self, model: MotionTransformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def front(self, features: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
+        """Raw and filtered embedding (1, D) of a frame (1, F), after the taps (T - 1, D)."""
+        model = self.model
+        normal = ((features - model.mean) * (model.visible / model.std)).clamp(-CLIP, CLIP)
+        raw = model.front(normal)
+        return raw, (torch.cat((taps, raw), 0) * model.filters).sum(0, keepdim=True)
+
+    def bias(self, features: Tensor, distance: Tensor, mask: Tensor) -> Tensor:
+        """The additive bias, broadcastable to (1, H, 1, P + 1), from slot distances in steps and a mask."""
+        bias = self.model.trunk.bias
+        if bias is None:
+            return mask + 0.0 * distance
+        amplitude = bias(features[:, slice(*SCALAR_COLUMNS)])
+        rate = -F.softplus(bias.raw_alpha) * bias.dist_scale
+        kernel = torch.exp(distance * rate[:, None, None] + bias.beta[:, None, None])
+        return amplitude.view(1, bias.heads, 1, 1) * kernel + mask
+
+
+class StepGraph(_Graph):
+    """One frame through everything but the slow blocks, whose last result comes in as ``held``."""
+
+    def forward(
+        self,
+        features: Tensor,
+        taps: Tensor,
+        held: Tensor,
+        distance: Tensor,
+        mask: Tensor,
+        keys: list[Tensor],
+        values: list[Tensor],
+    ) -> tuple[Tensor, ...]:
+        """Returns params, hazards, scalars, gate, raw and filtered embedding, and each block's qkv."""
+        trunk, model = self.model.trunk, self.model
+        raw, x = self.front(features, taps)
+        fast, new = _attend_all(trunk.fast, x, self.bias(features, distance, mask), keys, values)
+        mixed, _ = trunk.pathway(features[:, slice(*SCALAR_COLUMNS)], x, fast, held)
+        scalars = trunk.refined_head(mixed)
+        hidden = trunk.norm(mixed)
+        gate = trunk.commitment(hidden, scalars[:, :1])
+        params, events = model.control(hidden, gate)
+        return (params, torch.sigmoid(events), scalars, gate, raw, x, *new)
+
+
+class SlowGraph(_Graph):
+    """The frame that closes a pool: embed it, complete the mean, run the slow blocks."""
+
+    def forward(
+        self,
+        features: Tensor,
+        taps: Tensor,
+        pool: Tensor,
+        distance: Tensor,
+        mask: Tensor,
+        keys: list[Tensor],
+        values: list[Tensor],
+    ) -> tuple[Tensor, ...]:
+        """Returns the slow pathway's new result (1, D) and each block's qkv."""
+        _, x = self.front(features, taps)
+        mean = (pool + x) / self.model.cfg.slow_stride
+        out, new = _attend_all(self.model.trunk.slow, mean, self.bias(features, distance, mask), keys, values)
+        return (out, *new)
+
+
+def _attend_all(
+    blocks: nn.ModuleList, x: Tensor, bias: Tensor, keys: list[Tensor], values: list[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    new: list[Tensor] = []
+    for block, k, v in zip(blocks, keys, values, strict=True):
+        assert isinstance(block, Block)
+        x, qkv = _attend(block, x, bias, k, v)
+        new.append(qkv)
+    return x, new
+
+
+def export_graphs(model: MotionTransformer, folder: Path) -> None:
+    """Write ``step.onnx`` and ``slow.onnx`` beside ``model.safetensors``, which must hold this model's
+    weights.
+
+    :raises CheckpointError: a graph whose output differs from torch by more than 1e-4.
+    """
+    cfg = model.cfg
+    head = cfg.d_model // cfg.heads
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    def rings(layers: int, past: int) -> tuple[list[Tensor], list[Tensor]]:
+        keys, values = ([noise(1, cfg.heads, past, head) for _ in range(layers)] for _ in range(2))
+        return keys, values
+
+    def steps(past: int, stride: int) -> Tensor:
+        return torch.arange(past, -1, -1, dtype=torch.float32) * stride
+
+    features, taps, row = noise(1, FEATURES), noise(cfg.taps - 1, cfg.d_model), noise(1, cfg.d_model)
+    for name, graph, second, past, stride, layers, outputs in (
+        (STEP_GRAPH, StepGraph(model), "held", cfg.fast_past, 1, cfg.fast_layers, STEP_OUTPUTS),
+        (SLOW_GRAPH, SlowGraph(model), "pool", cfg.slow_past, cfg.slow_stride, cfg.slow_layers, SLOW_OUTPUTS),
+    ):
+        arguments = (features, taps, row, steps(past, stride), torch.zeros(past + 1), *rings(layers, past))
+        numbers = range(layers)
+        inputs = ["features", "taps", second, "distance", "mask"]
+        inputs += [f"keys_{i}" for i in numbers] + [f"values_{i}" for i in numbers]
+        _export(graph.eval(), arguments, inputs, [*outputs, *(f"qkv_{i}" for i in numbers)], folder / name)
+
+
+def _export(
+    graph: nn.Module, arguments: tuple[Any, ...], inputs: list[str], outputs: list[str], path: Path
+) -> None:
+    import onnxruntime
+
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            graph, arguments, dynamo=True, verbose=False, input_names=inputs, output_names=outputs
+        )
+        wanted = graph(*arguments)
+    assert program is not None
+    proto = program.model_proto
+    _point_into(proto, path.with_name(WEIGHTS))
+    # Names of source files and the exporter's notes have no business in a shipped file.
+    for message in (proto, proto.graph, *proto.graph.node, *proto.graph.initializer):
+        message.doc_string = ""
+        del message.metadata_props[:]
+    for message in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output):
+        message.doc_string = ""
+        del message.metadata_props[:]
+    path.write_bytes(proto.SerializeToString())
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    flat = [t for a in arguments for t in (a if isinstance(a, list) else [a])]
+    known = {i.name for i in session.get_inputs()}
+    feed = {n: t.numpy() for n, t in zip(inputs, flat, strict=True) if n in known}
+    for name, got, tensor in zip(outputs, session.run(outputs, feed), wanted, strict=True):
+        error = float(np.abs(got - tensor.numpy()).max())
+        if not error <= 1e-4:
+            raise CheckpointError(f"{path.name}: output {name} differs from torch by {error:.2g}")
+
+
+def _point_into(proto: Any, weights: Path) -> None:
+    """Replace every large constant of a graph by a reference to the same bytes of the safetensors file."""
+    data = weights.read_bytes()
+    (header,) = struct.unpack("<Q", data[:8])
+    places: dict[bytes, tuple[int, int]] = {}
+    for name, entry in json.loads(data[8 : 8 + header]).items():
+        if name != "__metadata__":
+            low, high = (8 + header + offset for offset in entry["data_offsets"])
+            places.setdefault(data[low:high], (low, high - low))
+    for tensor in proto.graph.initializer:
+        raw = tensor.raw_data
+        place = places.get(raw) if len(raw) >= SMALLEST_REFERENCE else None
+        if place is None:
+            if len(raw) > INLINE_LIMIT:
+                raise CheckpointError(f"constant {tensor.name} ({len(raw)} bytes) is not in {weights.name}")
+            continue
+        tensor.ClearField("raw_data")
+        tensor.data_location = 1  # TensorProto.EXTERNAL
+        for key, value in (("location", weights.name), ("offset", place[0]), ("length", place[1])):
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, str(value)

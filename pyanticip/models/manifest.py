@@ -1,0 +1,242 @@
+"""What a checkpoint folder holds, read and verified without torch.
+
+A checkpoint is a folder: ``model.safetensors`` (all weights and the normalisation), ``model.json``
+(everything else), ``step.onnx`` and ``slow.onnx`` (the graphs of the live path, whose weights lie in the
+safetensors file). Nothing in it is executed and nothing is unpickled; every file's SHA-256 is in
+``model.json``.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyanticip._core import FEATURE_NAMES, FEATURES_VERSION
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models.config import (
+    EVENT_BINS,
+    EVENT_NAMES,
+    HORIZONS_MS,
+    PARAMETER_NAMES,
+    SCALAR_NAMES,
+    ModelConfig,
+)
+
+FORMAT = "anticip-motion"
+VERSION = 1
+WEIGHTS = "model.safetensors"
+MANIFEST = "model.json"
+STEP_GRAPH = "step.onnx"
+SLOW_GRAPH = "slow.onnx"
+
+SHIPPED = Path(__file__).parent / "data" / "motion-v1"
+"""The checkpoint that comes with the package."""
+
+_LARGEST_MANIFEST = 4 << 20
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A checkpoint's verified description.
+
+    ``folder`` where it lies; ``config`` its sizes; ``parameters`` how many it has; ``training`` what the
+    trainer wrote down; ``sha256`` by file name.
+    """
+
+    folder: Path
+    config: ModelConfig
+    parameters: int
+    training: Mapping[str, Any]
+    sha256: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """Folder name and the beginning of the weights' hash: enough to tell two checkpoints apart."""
+        return f"{self.folder.name}-{self.sha256[WEIGHTS][:8]}"
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one of the checkpoint's files.
+
+        :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
+        """
+        path = self.folder / name
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {self.folder}: cannot read {name}: {error.strerror}") from None
+        wanted = self.sha256.get(name)
+        given = hashlib.sha256(data).hexdigest()
+        if given != wanted:
+            raise CheckpointError(
+                f"checkpoint {self.folder}: {name} is damaged or not its own: "
+                f"sha256 {given[:12]}, expected {str(wanted)[:12]}"
+            )
+        return data
+
+    def graph(self, name: str) -> Path:
+        """The path of a verified ONNX graph that reads nothing but this checkpoint's weights.
+
+        :raises CheckpointError: a damaged file, or a graph that points to any other file.
+        """
+        size, data = len(self.read(WEIGHTS)), self.read(name)
+        where = f"checkpoint {self.folder}: {name}"
+        try:
+            references = list(external_data(data))
+        except (ValueError, IndexError, RecursionError):
+            raise CheckpointError(f"{where} is not an ONNX graph") from None
+        for reference in references:
+            if reference.get("location") != WEIGHTS:
+                raise CheckpointError(
+                    f"{where} points to {reference.get('location')!r}, only {WEIGHTS} is allowed"
+                )
+            try:
+                offset, length = int(reference.get("offset", "0")), int(reference.get("length", "-1"))
+            except ValueError:
+                raise CheckpointError(f"{where} has a malformed reference to {WEIGHTS}") from None
+            if offset < 0 or length < 0 or offset + length > size:
+                raise CheckpointError(f"{where} points outside {WEIGHTS} ({offset}+{length} of {size} bytes)")
+        return self.folder / name
+
+
+def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of ``model.json`` but for hashes and versions."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": config.to_dict(),
+        "rate": 50,
+        "features_version": FEATURES_VERSION,
+        "features": list(FEATURE_NAMES),
+        "scalars": list(SCALAR_NAMES),
+        "parameters": list(PARAMETER_NAMES),
+        "events": list(EVENT_NAMES),
+        "horizons_ms": list(HORIZONS_MS),
+        "event_bins": EVENT_BINS,
+        "event_bin_ms": 20,
+        "normalisation": {"mean": "mean", "std": "std"},
+        "parameter_count": parameters,
+        "training": dict(training),
+    }
+
+
+def read_manifest(path: str | Path | None = None) -> Manifest:
+    """Read and check ``model.json`` of a checkpoint folder (``None``: the one that comes with the package).
+
+    :raises CheckpointError: missing, malformed, from a newer version, or made for other features or outputs.
+    """
+    folder = SHIPPED if path is None else Path(path)
+    where = f"checkpoint {folder}"
+    file = folder / MANIFEST
+    try:
+        if file.stat().st_size > _LARGEST_MANIFEST:
+            raise CheckpointError(f"{where}: {MANIFEST} is larger than {_LARGEST_MANIFEST} bytes")
+        data = json.loads(file.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{where}: cannot read {MANIFEST}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise CheckpointError(f"{where}: {MANIFEST} is not valid JSON") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a {FORMAT} checkpoint")
+    version = data.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise CheckpointError(f"{where}: version must be a whole number from 1, got {version!r}")
+    if version > VERSION:
+        raise CheckpointError(f"{where}: version {version} is newer than this program's {VERSION}: update it")
+    given = data.get("features_version")
+    if given != FEATURES_VERSION:
+        raise CheckpointError(
+            f"{where}: made for features version {given!r}, this program computes version {FEATURES_VERSION}"
+        )
+    expected = describe(ModelConfig(), 0, {})
+    for key in ("features", "scalars", "parameters", "events", "horizons_ms", "event_bins", "rate"):
+        if data.get(key) != expected[key]:
+            raise CheckpointError(f"{where}: {key} do not match this program's")
+    try:
+        config = ModelConfig.from_dict(data["config"])
+        count, training, hashes = data["parameter_count"], data["training"], data["sha256"]
+        whole = isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
+    except OptionError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+    if not whole or not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, STEP_GRAPH, SLOW_GRAPH)):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    return Manifest(folder, config, count, training, hashes)
+
+
+# Where tensors can hide in an ONNX file: message type -> field number -> type of what lies there.
+_ONNX: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {
+        5: "tensor",
+        6: "graph",
+        10: "tensor",
+        11: "graph",
+        22: "sparse",
+        23: "sparse",
+    },
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+
+
+def external_data(data: bytes) -> Iterator[dict[str, str]]:
+    """Every reference of an ONNX file to bytes outside it, as the key-value pairs of its tensor.
+
+    A reader of the protobuf wire format, so that a graph can be judged before any runtime follows its paths.
+
+    :raises ValueError: malformed protobuf.
+    """
+    yield from _walk(memoryview(data), "model")
+
+
+def _walk(data: memoryview, kind: str) -> Iterator[dict[str, str]]:
+    pairs: dict[str, str] = {}
+    for number, value in _fields(data):
+        inner = _ONNX[kind].get(number)
+        if inner is None or isinstance(value, int):
+            continue
+        if inner == "entry":
+            text = {n: bytes(v).decode() for n, v in _fields(value) if not isinstance(v, int)}
+            pairs[text.get(1, "")] = text.get(2, "")
+        else:
+            yield from _walk(value, inner)
+    if pairs:
+        yield pairs
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+            continue
+        if wire == 2:
+            size, at = _varint(data, at)
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+        else:
+            raise ValueError("unknown protobuf wire type")
+        if at + size > len(data):
+            raise ValueError("truncated protobuf field")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("varint too long")

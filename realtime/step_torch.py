@@ -1,0 +1,168 @@
+"""Backends on torch: the reference on the CPU, and a CUDA graph. Imported only when asked for."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyanticip.errors import DeviceError
+from pyanticip.models import load_checkpoint
+from pyanticip.models.motion import MotionOutput, MotionState
+from realtime.step import F32, Commitment, StepResult, checked_rows
+
+__all__ = ["CudaGraphBackend", "TorchBackend"]
+
+
+def _result(params: Tensor, hazards: Tensor, scalars: Tensor, gate: float, emit: bool) -> StepResult:
+    arrays = (np.array(t.numpy(), dtype=np.float32) for t in (params, hazards, scalars))
+    return StepResult(*arrays, gate, emit)
+
+
+class TorchBackend:
+    """Eager torch on one CPU thread: the reference the others are held to."""
+
+    name = "torch"
+
+    def __init__(self, checkpoint: str | Path | None = None) -> None:
+        # More threads stall for up to 100 ms when cores are busy; the step is too small to gain from them.
+        torch.set_num_threads(1)
+        self._model = load_checkpoint(checkpoint)
+        self._state = self._model.initial_state(1)
+        self._scratch = self._model.initial_state(1)
+        cfg = self._model.cfg
+        self._commitment = Commitment(cfg.theta, cfg.max_buffer)
+
+    @torch.no_grad()
+    def step(self, rows: F32) -> StepResult:
+        """See :class:`realtime.step.StepBackend`."""
+        emit = False
+        gate = 0.0
+        for row in torch.from_numpy(checked_rows(rows).copy()):
+            out, self._state = self._model.step(row[None], self._state)
+            gate = float(out.gate[0, 0])
+            emit = self._commitment.decide(gate)
+        return _result(out.params[0, 0], torch.sigmoid(out.events[0, 0]), out.scalars[0, 0], gate, emit)
+
+    def reset(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+        self._state.reset()
+        self._commitment.waited = 0
+
+    @torch.no_grad()
+    def prewarm(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+        row = torch.zeros(1, self._model.mean.shape[0])
+        for _ in range(2):
+            _, self._scratch = self._model.step(row, self._scratch)
+
+    def state(self) -> list[F32]:
+        """Copies of everything that the next step depends on."""
+        waited = np.array([self._commitment.waited], np.float32)
+        return [*(np.array(t.numpy(), dtype=np.float32) for t in self._state.tensors()), waited]
+
+    def close(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+
+
+class _Captured:
+    """A step recorded as a CUDA graph on a state of its own, which it updates in place."""
+
+    def __init__(self, backend: "CudaGraphBackend", state: MotionState, due: bool) -> None:
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = backend.advance(state, due)
+
+
+class CudaGraphBackend:
+    """torch on a GPU with the whole step recorded as a CUDA graph: one with the slow pathway, one without.
+
+    The frame goes in and the outputs come back through pinned memory; state never leaves the GPU.
+
+    :raises DeviceError: CUDA does not work here.
+    """
+
+    name = "cuda-graph"
+
+    def __init__(self, checkpoint: str | Path | None = None) -> None:
+        if not torch.cuda.is_available():
+            raise DeviceError("backend cuda-graph: CUDA does not work here; use onnx, or auto to choose")
+        torch.set_num_threads(1)
+        self._model = load_checkpoint(checkpoint, device="cuda")
+        for parameter in self._model.parameters():
+            parameter.requires_grad_(False)
+        cfg = self._model.cfg
+        self._stride = cfg.slow_stride
+        self._commitment = Commitment(cfg.theta, cfg.max_buffer)
+        self._phase = 0
+        features = self._model.mean.shape[0]
+        self._host_in = torch.zeros(1, features, pin_memory=True)
+        self._device_in = torch.zeros(1, features, device="cuda")
+        self._state = self._model.initial_state(1)
+        self._scratch = self._model.initial_state(1)
+        self._stream = torch.cuda.Stream()
+        with torch.cuda.stream(self._stream), torch.no_grad():
+            for _ in range(3):
+                for due in (False, True):
+                    self.advance(self._scratch, due)
+            self._stream.synchronize()
+            self._graphs = {due: _Captured(self, self._state, due) for due in (False, True)}
+            self._warm = _Captured(self, self._scratch, True)
+        packed = self._warm.out
+        self._host_out = torch.zeros(packed.shape, pin_memory=True)
+        self.reset()
+
+    @torch.no_grad()
+    def advance(self, state: MotionState, due: bool) -> Tensor:
+        """One step that leaves ``state``'s tensors holding what comes next; returns all outputs in one
+        row."""
+        out, after = self._model.step(self._device_in, state, due=due)
+        state.restore(after)
+        return _pack(out)
+
+    def step(self, rows: F32) -> StepResult:
+        """See :class:`realtime.step.StepBackend`."""
+        gate, emit = 0.0, False
+        with torch.cuda.stream(self._stream):
+            for row in torch.from_numpy(checked_rows(rows).copy()):
+                self._host_in[0] = row
+                self._device_in.copy_(self._host_in, non_blocking=True)
+                self._phase += 1
+                due = self._phase == self._stride
+                self._phase = 0 if due else self._phase
+                captured = self._graphs[due]
+                captured.graph.replay()
+                self._host_out.copy_(captured.out, non_blocking=True)
+                self._stream.synchronize()
+                gate = float(self._host_out[0])
+                emit = self._commitment.decide(gate)
+        _, scalars, params, hazards = self._host_out.split((1, 7, 40, 50))
+        return _result(params.view(8, 5), hazards.view(2, 25), scalars, gate, emit)
+
+    def reset(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+        with torch.cuda.stream(self._stream):
+            self._state.reset()
+            self._stream.synchronize()
+        self._commitment.waited = 0
+        self._phase = 0
+
+    def prewarm(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+        with torch.cuda.stream(self._stream):
+            self._warm.graph.replay()
+            self._stream.synchronize()
+
+    def state(self) -> list[F32]:
+        """Copies of everything that the next step depends on."""
+        counts = np.array([self._phase, self._commitment.waited], np.float32)
+        return [*(np.array(t.cpu().numpy(), dtype=np.float32) for t in self._state.tensors()), counts]
+
+    def close(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+        self._graphs.clear()
+
+
+def _pack(out: MotionOutput) -> Tensor:
+    parts = (out.gate, out.scalars, out.params, torch.sigmoid(out.events))
+    return torch.cat([part[0, 0].reshape(-1) for part in parts])

@@ -1,0 +1,213 @@
+"""Checkpoints come back bit for bit, ship their weights once, and refuse whatever is not theirs in one
+line."""
+
+import hashlib
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import CheckpointError
+from pyanticip.models import load_checkpoint, save_checkpoint
+from pyanticip.models.config import EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES, SCALAR_NAMES
+from pyanticip.models.manifest import external_data, read_manifest
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "copy")
+
+
+def edit(folder, change):
+    file = folder / "model.json"
+    data = json.loads(file.read_text())
+    change(data)
+    file.write_text(json.dumps(data))
+
+
+def rehash(folder, name):
+    digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    edit(folder, lambda d: d["sha256"].update({name: digest}))
+
+
+def test_round_trip_is_bit_identical(build, saved):
+    model, loaded = build(torch.float32), load_checkpoint(saved)
+    assert not loaded.training
+    assert loaded.cfg == model.cfg
+    for (name, a), (other, b) in zip(model.state_dict().items(), loaded.state_dict().items(), strict=True):
+        assert name == other
+        assert torch.equal(a, b)
+    x = torch.randn(1, 20, 231)
+    with torch.no_grad():
+        assert torch.equal(model(x).params, loaded(x).params)
+
+
+def test_manifest_describes_the_model(build, saved):
+    manifest = read_manifest(saved)
+    assert manifest.parameters == sum(p.numel() for p in build().parameters())
+    assert manifest.training == {"command": "none", "steps": 0}
+    data = json.loads((saved / "model.json").read_text())
+    assert data["features_version"] == 1
+    assert len(data["features"]) == 231
+
+
+def test_weights_ship_once(saved):
+    """The graphs carry nothing large and refer to the safetensors file alone."""
+    weights = (saved / "model.safetensors").stat().st_size
+    for name in ("step.onnx", "slow.onnx"):
+        data = (saved / name).read_bytes()
+        references = list(external_data(data))
+        assert len(references) > 10
+        assert {r["location"] for r in references} == {"model.safetensors"}
+        assert all(int(r["offset"]) + int(r["length"]) <= weights for r in references)
+        assert len(data) < 90_000
+        assert b".py" not in data
+
+
+def test_names_agree_with_the_rest_of_the_program():
+    from pyanticip import _core, controls
+
+    assert tuple(controls.PARAMETERS) == PARAMETER_NAMES
+    assert tuple(controls.EVENTS) == EVENT_NAMES
+    assert tuple(controls.HORIZONS_MS) == HORIZONS_MS
+    scalars = [n for n in _core.FEATURE_NAMES if n.startswith("scalar.")]
+    assert [n.removeprefix("scalar.") for n in scalars] == list(SCALAR_NAMES)
+    assert list(_core.FEATURE_NAMES).index(scalars[0]) == 220
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors", "step.onnx", "slow.onnx"])
+def test_missing_file(copied, name):
+    (copied / name).unlink()
+    with pytest.raises(CheckpointError, match=rf"cannot read {name}: No such file"):
+        everything(copied)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "step.onnx", "slow.onnx"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
+def test_damaged_file(copied, name, damage):
+    file = copied / name
+    data = bytearray(file.read_bytes())
+    if damage == "flipped":
+        data[len(data) // 2] ^= 1
+    file.write_bytes({"truncated": data[:-7], "flipped": data, "empty": b""}[damage])
+    with pytest.raises(CheckpointError, match=rf"{name} is damaged") as caught:
+        everything(copied)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [0, 7, 40, -4])
+def test_truncated_safetensors_with_a_matching_hash(copied, size):
+    file = copied / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:size])
+    rehash(copied, "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model.safetensors cannot be read"):
+        load_checkpoint(copied)
+
+
+def test_pickle_is_never_unpickled(copied):
+    class Bomb:
+        def __reduce__(self):
+            return pytest.fail, ("unpickled",)
+
+    (copied / "model.safetensors").write_bytes(pickle.dumps(Bomb()))
+    rehash(copied, "model.safetensors")
+    with pytest.raises(CheckpointError):
+        load_checkpoint(copied)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.update(version=2), "version 2 is newer"),
+        (lambda d: d.update(version="1"), "whole number"),
+        (lambda d: d.update(features_version=2), "features version 2"),
+        (lambda d: d["features"].reverse(), "features do not match"),
+        (lambda d: d.update(horizons_ms=[0]), "horizons_ms do not match"),
+        (lambda d: d.update(format="other"), "does not describe"),
+        (lambda d: d["config"].update(heads=3), "heads"),
+        (lambda d: d["config"].update(headz=4), "did you mean 'heads'"),
+        (lambda d: d["config"].update(d_model="16"), "d_model"),
+        (lambda d: d.update(config=[]), "garbles"),
+        (lambda d: d.pop("training"), "training"),
+        (lambda d: d.update(sha256={}), "sha256"),
+        (lambda d: d["config"].update(ff=32), "does not fit its configuration"),
+        (lambda d: d["config"].update(fast_layers=3), "does not fit its configuration"),
+    ],
+)
+def test_mismatched_description(copied, change, words):
+    edit(copied, change)
+    with pytest.raises(CheckpointError, match=words) as caught:
+        load_checkpoint(copied)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "[" * 100_000])
+def test_malformed_description(copied, text):
+    (copied / "model.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"model.json"):
+        load_checkpoint(copied)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("location", "../model.safetensors", "only model.safetensors is allowed"),
+        ("location", "/etc/passwd", "only model.safetensors is allowed"),
+        ("offset", "999999999", "points outside"),
+        ("offset", "-8", "points outside"),
+        ("length", "x", "malformed reference"),
+    ],
+)
+def test_graph_that_points_elsewhere_is_refused_before_it_is_loaded(copied, key, value, words):
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(str(copied / "step.onnx"), load_external_data=False)
+    tensor = next(t for t in graph.graph.initializer if t.external_data)
+    for entry in tensor.external_data:
+        if entry.key == key:
+            entry.value = value
+    (copied / "step.onnx").write_bytes(graph.SerializeToString())
+    rehash(copied, "step.onnx")
+    with pytest.raises(CheckpointError, match=words):
+        everything(copied)
+
+
+def test_references_hidden_in_attributes_are_found():
+    onnx = pytest.importorskip("onnx")
+    tensor = onnx.TensorProto(name="t", data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="../secret")
+    constant = onnx.helper.make_node("Constant", [], ["c"], value=tensor)
+    body = onnx.helper.make_graph([constant], "body", [], [])
+    outer = onnx.helper.make_node("If", ["x"], ["y"], then_branch=body, else_branch=body)
+    model = onnx.helper.make_model(onnx.helper.make_graph([outer], "g", [], []))
+    assert [r["location"] for r in external_data(model.SerializeToString())] == ["../secret"] * 2
+
+
+def test_refuses_to_save_weights_that_are_not_finite(build, tmp_path):
+    model = build(torch.float32)
+    with torch.no_grad():
+        model.front.weight[0, 0] = float("nan")
+    with pytest.raises(CheckpointError, match=r"front.weight is not finite"):
+        save_checkpoint(tmp_path / "bad", model)
+    assert not list(tmp_path.iterdir())
+
+
+def test_reading_a_manifest_needs_no_torch(saved):
+    code = (
+        "import sys; from pyanticip.models.manifest import read_manifest; "
+        "read_manifest(sys.argv[1]).graph('step.onnx'); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(saved)], check=True)
+
+
+def everything(folder):
+    """Open a checkpoint in every way there is."""
+    manifest = read_manifest(folder)
+    load_checkpoint(folder)
+    for name in ("step.onnx", "slow.onnx"):
+        manifest.graph(name)
+    assert np.isfinite(manifest.parameters)

@@ -1,0 +1,145 @@
+"""The live backends: equal outputs, state left alone by prewarming, clear refusals, no torch on the live
+path."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
+from pyanticip.models import load_checkpoint
+from realtime import step
+from realtime.step import Commitment, open_backend
+
+FIELDS = ("params", "hazards", "scalars", "gate")
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+KINDS = ["onnx", "torch", pytest.param("cuda-graph", marks=needs_cuda)]
+
+
+def assert_close(a, b, tolerance):
+    for name in FIELDS:
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["onnx", pytest.param("cuda-graph", marks=needs_cuda)])
+def test_backends_equal_torch_over_long_streams_with_wrap_around_and_resets(saved, kind):
+    rng = np.random.default_rng(0)
+    one, two = open_backend(kind, saved), open_backend("torch", saved)
+    for i in range(300):
+        if i in (37, 38, 190):
+            one.reset()
+            two.reset()
+        rows = rng.standard_normal((rng.integers(1, 6), 231)).astype(np.float32)
+        a, b = one.step(rows), two.step(rows)
+        assert_close(a, b, 1e-5)
+        assert a.emit == b.emit
+
+
+def test_onnx_equals_the_whole_sequence(saved):
+    x = np.random.default_rng(1).standard_normal((80, 231)).astype(np.float32)
+    backend = open_backend("onnx", saved)
+    with torch.no_grad():
+        out = load_checkpoint(saved)(torch.from_numpy(x)[None])
+    for t in range(80):
+        got = backend.step(x[t : t + 1])
+        np.testing.assert_allclose(got.params, out.params[0, t].numpy(), atol=1e-5)
+        np.testing.assert_allclose(got.hazards, torch.sigmoid(out.events[0, t]).numpy(), atol=1e-5)
+        np.testing.assert_allclose(got.scalars, out.scalars[0, t].numpy(), atol=1e-5)
+        assert abs(got.gate - out.gate[0, t].item()) < 1e-5
+    assert got.params.shape == (8, 5)
+    assert got.hazards.shape == (2, 25)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prewarming_leaves_the_state_bit_identical(saved, kind):
+    rng = np.random.default_rng(2)
+    warm, cold = open_backend(kind, saved), open_backend(kind, saved)
+    for _ in range(40):
+        before = warm.state()
+        warm.prewarm()
+        assert all(np.array_equal(a, b) for a, b in zip(before, warm.state(), strict=True))
+        rows = rng.standard_normal((1, 231)).astype(np.float32)
+        a, b = warm.step(rows), cold.step(rows)
+        assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in FIELDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_rows_equal_one_by_one_and_reset_starts_afresh(saved, kind):
+    rows = np.random.default_rng(3).standard_normal((30, 231)).astype(np.float32)
+    backend = open_backend(kind, saved)
+    together = backend.step(rows)
+    backend.reset()
+    for row in rows:
+        single = backend.step(row[None])
+    assert all(np.array_equal(getattr(together, n), getattr(single, n)) for n in FIELDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_the_receivers_own(saved, kind):
+    rows = np.random.default_rng(4).standard_normal((2, 231)).astype(np.float32)
+    backend = open_backend(kind, saved)
+    first = backend.step(rows[:1])
+    kept = first.params.copy()
+    backend.step(rows[1:])
+    backend.prewarm()
+    assert np.array_equal(first.params, kept)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "rows", [np.zeros(231), np.zeros((1, 230)), np.zeros((0, 231)), np.full((1, 231), np.nan)]
+)
+def test_bad_rows_are_refused_and_change_nothing(saved, kind, rows):
+    backend = open_backend(kind, saved)
+    before = backend.state()
+    with pytest.raises(ShapeError, match="feature rows must be"):
+        backend.step(rows)
+    assert all(np.array_equal(a, b) for a, b in zip(before, backend.state(), strict=True))
+
+
+def test_unknown_backend_and_missing_checkpoint(saved, tmp_path):
+    with pytest.raises(OptionError, match="auto, onnx, torch, cuda-graph"):
+        open_backend("gpu", saved)
+    for kind in ("onnx", "torch", "auto"):
+        with pytest.raises(CheckpointError, match=r"cannot read model.json: No such file"):
+            open_backend(kind, tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA works here")
+def test_cuda_graph_without_cuda(saved):
+    with pytest.raises(DeviceError, match="CUDA does not work here"):
+        open_backend("cuda-graph", saved)
+
+
+def test_auto_is_onnx_without_a_cuda_driver(saved, monkeypatch):
+    monkeypatch.setattr(step, "cuda_present", lambda: False)
+    assert open_backend("auto", saved).name == "onnx"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA works here")
+def test_auto_falls_back_where_the_driver_is_there_but_torch_cannot_use_it(saved, monkeypatch):
+    monkeypatch.setattr(step, "cuda_present", lambda: True)
+    assert open_backend("auto", saved).name == "onnx"
+
+
+def test_live_path_on_onnx_never_imports_torch(saved):
+    code = (
+        "import sys, numpy as np; from realtime.step import open_backend; "
+        "b = open_backend('onnx', sys.argv[1]); b.prewarm(); b.step(np.zeros((1, 231), np.float32)); "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(saved)], check=True)
+
+
+def test_commitment_rule_equals_the_models(saved):
+    from pyanticip.models.gates import CommitmentGate
+
+    gate, mine = CommitmentGate(4), Commitment(0.8, 5)
+    state = gate.initial_state(1)
+    for g in np.random.default_rng(5).uniform(0.3, 0.9, 200):
+        emit, state = gate.decide(torch.tensor([g]), state)
+        assert bool(emit[0]) == mine.decide(float(g))
+        assert int(state.steps[0]) == mine.waited
