@@ -7,11 +7,13 @@ use fundsp::oscillator::Sine;
 use crate::control::FRAME;
 
 /// Bells that can sound at once.
-const POOL: usize = 14;
+const POOL: usize = 12;
 /// Rise of a bell, seconds.
 const ATTACK: f32 = 0.003;
-/// Envelope below which a bell has ended (-60 dB); it is subtracted, so the end is no step.
-const END: f32 = 0.001;
+/// Envelope below which a bell has ended (-50 dB); it is subtracted, so the end is no step.
+const END: f32 = 0.003;
+/// Modulation index below which a bell is a sine.
+const PURE: f32 = 0.002;
 
 /// What a bell is struck with.
 #[derive(Clone, Copy)]
@@ -117,22 +119,21 @@ impl Bells {
                 ..
             } = bell.stroke;
             let modulator = frequency * ratio;
-            let mut buffer = self.input.buffer_mut();
-            buffer.channel_f32_mut(0).fill(modulator);
-            bell.modulator
-                .process(FRAME, &self.input.buffer_ref(), &mut self.output.buffer_mut());
-            // The modulation fades with the cube of the envelope: bright at the stroke, a sine in the end.
-            let mut envelope = bell.envelope;
-            let swing = self.output.buffer_mut().channel_f32_mut(0);
-            for (f, m) in self
-                .input
-                .buffer_mut()
-                .channel_f32_mut(0)
-                .iter_mut()
-                .zip(swing.iter())
-            {
-                *f = frequency + modulator * index * envelope * envelope * envelope * *m;
-                envelope *= bell.fall;
+            let depth = |envelope: f32| index * envelope * envelope * envelope;
+            if depth(bell.envelope) > PURE {
+                self.input.buffer_mut().channel_f32_mut(0).fill(modulator);
+                bell.modulator
+                    .process(FRAME, &self.input.buffer_ref(), &mut self.output.buffer_mut());
+                // The modulation fades with the cube of the envelope: bright at the stroke, a sine in the end.
+                let mut envelope = bell.envelope;
+                let swing = self.output.buffer_mut().channel_f32_mut(0);
+                let bent = self.input.buffer_mut().channel_f32_mut(0);
+                for (f, m) in bent.iter_mut().zip(swing.iter()) {
+                    *f = frequency + modulator * depth(envelope) * *m;
+                    envelope *= bell.fall;
+                }
+            } else {
+                self.input.buffer_mut().channel_f32_mut(0).fill(frequency);
             }
             bell.carrier
                 .process(FRAME, &self.input.buffer_ref(), &mut self.output.buffer_mut());

@@ -2,7 +2,7 @@
 //!
 //! [`Voice`] is a small pad instrument on fundsp's oscillators and filters: six detuned saws glide through a
 //! scale, are roughened, filtered and pulsed; bells are strewn over them at a rate of their own; an onset strikes,
-//! a phrase changes the chord and swells; a sixteen-line feedback delay network is the room; a look-ahead limiter
+//! a phrase changes the chord and swells; an eight-line feedback delay network is the room; a look-ahead limiter
 //! keeps every sample at or below [`CEILING`] (-1 dBFS).
 //!
 //! Conventions: parameters are linear 0..1 in the order of [`PARAMETERS`], events in the order of [`EVENTS`];

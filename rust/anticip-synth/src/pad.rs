@@ -13,9 +13,9 @@ const VOICES: usize = 3;
 /// Detuning of the two saws of a voice: 5 cents either way, a beat about every second.
 const DETUNE: [f32; 2] = [0.997_116, 1.002_892];
 /// Level of each voice: the root is the strongest.
-const LEVELS: [f32; VOICES] = [0.16, 0.115, 0.085];
+const LEVELS: [f32; VOICES] = [0.18, 0.14, 0.11];
 /// Level of the sine an octave below the root.
-const SUB: f32 = 0.20;
+const SUB: f32 = 0.09;
 /// Beating of full roughness, Hz: in the range where the ear hears it as harshness (Plomp & Levelt 1965).
 const BEATING: f32 = 47.0;
 /// Modulator of the frequency modulation over the root: inharmonic.
@@ -135,7 +135,7 @@ impl Pad {
             }
             // Drive raises the level of the quiet; divided out so that roughness is not loudness.
             let drive = 1.0 + 7.0 * rough;
-            let level = 1.0 / (0.3 * drive + 0.7);
+            let level = 1.0 / (0.22 * drive + 0.78);
             let beat = 1.0 - 0.45 * rough * (1.0 + beating[i]);
             if i % FILTER_STEP == 0 {
                 cutoff = (lowest.at(i) * controls.octaves.at(i).exp2()).min(self.highest);

@@ -1,4 +1,4 @@
-//! Reverberation: a sixteen-line feedback delay network (Jot & Chaigne 1991) with diffused input.
+//! Reverberation: an eight-line feedback delay network (Jot & Chaigne 1991) with diffused input.
 //!
 //! Built from fundsp's delays, nested all-passes, one-pole low-passes and its Hadamard matrix. fundsp's own reverbs are
 //! not used as they are: their feedback node writes the processor's floating-point mode for the whole thread (which
@@ -8,17 +8,14 @@ use fundsp::audionode::{AudioNode, FrameUnop};
 use fundsp::delay::{AllNest, Delay};
 use fundsp::feedback::FrameHadamard;
 use fundsp::filter::Lowpole;
-use fundsp::numeric_array::typenum::{U1, U16};
+use fundsp::numeric_array::typenum::{U1, U8};
 use fundsp::{DEFAULT_SR, Frame};
 
 use crate::control::{FRAME, Line};
 
-const LINES: usize = 16;
-/// Mutually prime lengths at 44.1 kHz: 23 to 68 ms.
-const LENGTHS: [f64; LINES] = [
-    1013.0, 1117.0, 1213.0, 1307.0, 1423.0, 1511.0, 1619.0, 1733.0, 1847.0, 1951.0, 2069.0, 2203.0, 2339.0,
-    2503.0, 2699.0, 2999.0,
-];
+const LINES: usize = 8;
+/// Mutually prime lengths at 44.1 kHz: 25 to 66 ms.
+const LENGTHS: [f64; LINES] = [1117.0, 1277.0, 1453.0, 1663.0, 1901.0, 2179.0, 2503.0, 2903.0];
 const DIFFUSION: [[f64; 3]; 2] = [[142.0, 379.0, 277.0], [107.0, 419.0, 331.0]];
 /// Loss of highs on every turn, Hz.
 const DAMPING: f32 = 5_200.0;
@@ -35,7 +32,7 @@ pub(crate) struct Room {
     diffusers: [[Diffuser; 3]; 2],
     lines: [Delay; LINES],
     damping: [Lowpole<f32, U1>; LINES],
-    feedback: Frame<f32, U16>,
+    feedback: Frame<f32, U8>,
     gains: [f32; LINES],
 }
 
@@ -95,7 +92,7 @@ impl Room {
         for i in 0..LINES {
             steps[i] = (targets[i] - self.gains[i]) / FRAME as f32;
         }
-        let matrix = FrameHadamard::<U16>::new();
+        let matrix = FrameHadamard::<U8>::new();
         for (x, y) in input.iter().zip(output.iter_mut()) {
             let mut feed = [0.0; 2];
             for (channel, diffusers) in self.diffusers.iter_mut().enumerate() {
@@ -103,7 +100,7 @@ impl Room {
                     .iter_mut()
                     .fold(x[channel] + BIAS, |v, node| node.filter_mono(v));
             }
-            let mut turned = Frame::<f32, U16>::default();
+            let mut turned = Frame::<f32, U8>::default();
             let mut sums = [0.0; 2];
             for i in 0..LINES {
                 let delayed = self.lines[i].filter_mono(feed[i & 1] + self.feedback[i]);
@@ -114,7 +111,7 @@ impl Room {
                 sums[i & 1] += if i & 2 == 0 { damped } else { -damped };
             }
             self.feedback = matrix.frame(&turned);
-            *y = sums.map(|s| s * 0.25);
+            *y = sums.map(|s| s * 0.33);
         }
         self.gains = targets;
     }

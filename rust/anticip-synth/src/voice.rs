@@ -367,7 +367,7 @@ impl Voice {
             ratio: 2.0 + 0.37 * roughness,
             index: 0.3 + 2.4 * brightness + roughness,
             amplitude: 0.2 * loud,
-            decay: 0.26 - 0.16 * density,
+            decay: 0.26 - 0.18 * density,
             weights: [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2),
         });
     }
@@ -398,7 +398,8 @@ impl Voice {
         };
         self.pad.render(&controls, &mut self.dry);
         for (i, x) in self.dry.iter_mut().enumerate() {
-            let rhythm = 1.0 - pulse.at(i) * (1.0 - 1.25 * beat.at(i));
+            // Strokes rise above the steady level by as much as keeps the pulsed pad about as loud.
+            let rhythm = 1.0 - pulse.at(i) * (1.0 - 1.9 * beat.at(i));
             let level = rhythm * (1.0 + 0.5 * boost.at(i) + 0.6 * swell.at(i));
             // Here, where the pad never stops, the blockers cannot run into denormal numbers.
             for (v, node) in x.iter_mut().zip(&mut self.blockers) {
@@ -426,7 +427,7 @@ impl Voice {
         let right = pan.map(|p| core::f32::consts::SQRT_2 * angle(p).sin());
         for (i, x) in self.dry.iter_mut().enumerate() {
             let loud = loudness.at(i);
-            let level = loud * loud;
+            let level = 1.25 * loud * loud;
             let middle = 0.5 * (x[0] + x[1]);
             let side = 0.5 * (x[0] - x[1]);
             *x = [

@@ -1,0 +1,423 @@
+"""The built-in voice as a process of its own: OSC in, sound out.
+
+``python -P -m realtime.synth --port N``. It listens on the very addresses that every other receiver gets
+(``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``), so nothing that sends knows that
+it is built in. A thread receives and stamps; the audio callback alone touches the voice. Without PortAudio
+or without a device it says so, and goes on without sound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip._core import Voice
+from pyanticip.errors import DeviceError, MotionError, OptionError
+from realtime.voice_input import Command, VoiceInput
+from realtime.wav import WavWriter
+
+__all__ = ["Performer", "Synth", "main", "open_output", "synth"]
+
+SAMPLE_RATE = 48_000
+_HOLD, _FADE, _RETURN, _END = 1.0, 2.0, 0.3, 0.4
+_BLOCK = 480
+
+Say = Callable[[str], None]
+
+
+class Performer:
+    """The voice and what waits for it. :meth:`push` from one thread, :meth:`render` from one other.
+
+    ``latency`` is how much later than rendered a sample is heard, seconds: events that lie ahead are begun
+    so much earlier. After 1 s without a message the sound is held no longer and fades within 2 s.
+    """
+
+    def __init__(self, sample_rate: float = SAMPLE_RATE, *, gain: float = 1.0) -> None:
+        if not 0.0 <= gain <= 1.0:
+            raise OptionError(f"gain: expected 0 to 1, got {gain:g}")
+        self.voice = Voice(sample_rate)
+        self.samples = 0
+        self._gain = gain
+        self._inbox: deque[tuple[float, list[Command]]] = deque(maxlen=1024)
+        self._heard = -1.0
+        self._sounding = False
+        self._ending = False
+        self.voice.fade(0.0, 0.0)
+        self.voice.render(2 * _BLOCK)
+        self.late_events = 0
+
+    def push(self, commands: list[Command], arrival: float) -> None:
+        """Commands that arrived at ``arrival`` (monotonic seconds)."""
+        self._inbox.append((arrival, commands))
+
+    def end(self) -> None:
+        """Fade out for good."""
+        self._ending = True
+
+    def render(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
+        """The next block, rendered at ``now`` (monotonic seconds), shape (samples, 2)."""
+        while self._inbox:
+            arrival, commands = self._inbox.popleft()
+            self._heard = arrival
+            for command in commands:
+                self._obey(command, arrival, now, latency)
+        self.samples += samples
+        self._presence(now)
+        return self.voice.render(samples)
+
+    def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:
+        kind, index, value, ahead = command
+        if kind == "set":
+            self.voice.set(index, value)
+            return
+        wait = arrival + ahead - now - latency - self.voice.latency / self.voice.sample_rate
+        if wait < 0.0:
+            self.late_events += 1
+        # A full queue (64 strokes ahead of time) drops the stroke.
+        with contextlib.suppress(OptionError):
+            self.voice.event(index, value, max(wait, 0.0))
+
+    def _presence(self, now: float) -> None:
+        present = self._heard >= 0.0 and now - self._heard < _HOLD and not self._ending
+        if present and not self._sounding:
+            self.voice.fade(self._gain, _RETURN)
+            self._sounding = True
+        elif not present and self._sounding:
+            self.voice.fade(0.0, _END * 0.75 if self._ending else _FADE)
+            self._sounding = False
+
+
+class Output(Protocol):
+    """Something that calls the performer for samples."""
+
+    name: str
+    underruns: int
+
+    def alive(self) -> bool:
+        """Whether it still plays."""
+        ...
+
+    def close(self) -> None:
+        """Stop."""
+        ...
+
+
+class _Device:
+    """An audio device, by PortAudio's callback."""
+
+    def __init__(self, sounddevice: Any, device: str | int | None, performer: Performer, tap: _Tap) -> None:
+        self.underruns = 0
+        self._performer, self._tap = performer, tap
+        self._stream = sounddevice.OutputStream(
+            samplerate=SAMPLE_RATE,
+            channels=2,
+            dtype="float32",
+            device=device,
+            latency="low",
+            callback=self._callback,
+        )
+        self._stream.start()
+        self.name = str(sounddevice.query_devices(self._stream.device)["name"])
+
+    def _callback(self, out: npt.NDArray[np.float32], samples: int, times: Any, status: Any) -> None:
+        if status:
+            self.underruns += 1
+        latency = times.outputBufferDacTime - times.currentTime
+        block = self._performer.render(samples, time.monotonic(), latency if 0.0 <= latency < 1.0 else 0.0)
+        out[:] = block
+        self._tap.put(block)
+
+    def alive(self) -> bool:
+        return bool(self._stream.active)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._stream.stop()
+        with contextlib.suppress(Exception):
+            self._stream.close()
+
+
+class _Silent:
+    """No device: the sound is made all the same, at its own pace, for the ``--wav`` file."""
+
+    name = "no device"
+
+    def __init__(self, performer: Performer, tap: _Tap) -> None:
+        self.underruns = 0
+        self._performer, self._tap = performer, tap
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        done = 0
+        while not self._stop.is_set():
+            wait = begun + done / SAMPLE_RATE - time.monotonic()
+            if wait > 0:
+                self._stop.wait(wait)
+            self._tap.put(self._performer.render(_BLOCK, time.monotonic()))
+            done += _BLOCK
+
+    def alive(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(2.0)
+
+
+class _Tap:
+    """Takes what is played to a file, off the audio thread."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = WavWriter(path, SAMPLE_RATE) if path is not None else None
+        self._blocks: deque[npt.NDArray[np.float32]] = deque()
+
+    @property
+    def wanted(self) -> bool:
+        return self._file is not None
+
+    def put(self, block: npt.NDArray[np.float32]) -> None:
+        if self._file is not None:
+            self._blocks.append(block)
+
+    def flush(self) -> None:
+        while self._file is not None and self._blocks:
+            self._file.write(self._blocks.popleft())
+
+    def close(self) -> None:
+        if self._file is not None:
+            self.flush()
+            self._file.close()
+            self._file = None
+
+
+def open_output(performer: Performer, device: str | int | None, tap: _Tap, say: Say) -> Output | None:
+    """The audio device; where there is none, says why in one line and returns None."""
+    try:
+        import sounddevice
+    except (ImportError, OSError) as error:
+        say(f"no sound: {_first_line(error)}; install PortAudio (Debian: libportaudio2) to hear the voice")
+        return None
+    try:
+        return _Device(sounddevice, device, performer, tap)
+    except (sounddevice.PortAudioError, ValueError, OSError) as error:
+        which = "the default audio device" if device is None else f"audio device {device!r}"
+        say(f"no sound: {which} cannot be used ({_first_line(error)}); going on without")
+        return None
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+class Synth:
+    """The process's parts: a socket and its thread, the performer, the output, an optional file."""
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        host: str = "127.0.0.1",
+        device: str | int | None = None,
+        gain: float = 1.0,
+        wav: Path | None = None,
+        say: Say = lambda line: None,
+    ) -> None:
+        self.performer = Performer(gain=gain)
+        self.input = VoiceInput()
+        self._say, self._device_name = say, device
+        self._socket = _listen(host, port)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        try:
+            self._tap = _Tap(wav)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._stop = threading.Event()
+        self.underruns = 0
+        self._output = open_output(self.performer, device, self._tap, say)
+        self.device = self._output.name if self._output else None
+        if self._output is None and self._tap.wanted:
+            self._output = _Silent(self.performer, self._tap)
+        self._thread = threading.Thread(target=self._receive, daemon=True)
+        self._thread.start()
+
+    def _receive(self) -> None:
+        while not self._stop.is_set():
+            try:
+                datagram = self._socket.recv(65_536)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                continue
+            except OSError:
+                return
+            arrival = time.monotonic()
+            commands = self.input.decode(datagram)
+            # A status alone, sent while nothing plays, is a sign of life as well.
+            self.performer.push(commands, arrival)
+
+    def poll(self) -> None:
+        """Now and then, from the main thread: write what was played, look after the device."""
+        self._tap.flush()
+        if self._output is not None and not self._output.alive():
+            self.underruns += self._output.underruns
+            self._output.close()
+            self._say(f"audio device {self._output.name!r} stopped; opening the default one")
+            self._output = open_output(self.performer, None, self._tap, self._say)
+            if self._output is None and self._tap.wanted:
+                self._output = _Silent(self.performer, self._tap)
+
+    def close(self) -> dict[str, Any]:
+        """Fade out, stop, finish the file; what happened, in numbers."""
+        if self._output is not None:
+            self.performer.end()
+            time.sleep(_END + 0.1)
+            self._output.close()
+            self.underruns += self._output.underruns
+        self._stop.set()
+        self._thread.join(1.0)
+        self._socket.close()
+        self._tap.close()
+        return {
+            **self.input.counts,
+            "late_events": self.performer.late_events,
+            "seconds": round(self.performer.samples / SAMPLE_RATE, 3),
+            "underruns": self.underruns,
+            "device": self.device,
+        }
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    except (socket.gaierror, UnicodeError, OverflowError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise DeviceError(f"synth: cannot resolve host {host!r} ({reason})") from None
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.settimeout(0.2)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        reason = (error.strerror or str(error)).lower()
+        raise DeviceError(f"synth: cannot listen at {host}:{port} ({reason})") from None
+    return sock
+
+
+def synth(
+    port: int,
+    *,
+    host: str = "127.0.0.1",
+    device: str | int | None = None,
+    gain: float = 1.0,
+    wav: Path | None = None,
+    seconds: float | None = None,
+    child: bool = False,
+    say: Say = lambda line: None,
+) -> dict[str, Any]:
+    """Play what comes to ``port`` until Ctrl-C, SIGTERM, ``seconds``, or (``child``) the parent's end."""
+    ended = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    voice = Synth(port, host=host, device=device, gain=gain, wav=wav, say=say)
+    if not child:
+        where = f"{voice.address[0]}:{voice.address[1]}"
+        say(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
+    parent = os.getppid()
+    begun = time.monotonic()
+    try:
+        while not ended.wait(0.1):
+            voice.poll()
+            if seconds is not None and time.monotonic() - begun >= seconds:
+                break
+            if child and (os.getppid() != parent or _input_ended()):
+                break
+    finally:
+        report = voice.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return report
+
+
+def _is_pipe() -> bool:
+    """Whether standard input is a pipe or a socket, as a parent that wants to be watched gives us."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _input_ended() -> bool:
+    """Whether the other end of standard input is gone."""
+    try:
+        ready, _, _ = select.select([0], [], [], 0)
+        return bool(ready) and not os.read(0, 4096)
+    except (OSError, ValueError):
+        return True
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m realtime.synth``."""
+    parser = argparse.ArgumentParser(
+        prog="realtime.synth",
+        description="Play the built-in voice from OSC. Ends with its standard input, if that is a pipe.",
+        epilog="example: python -P -m realtime.synth --port 57140 --wav take.wav",
+    )
+    parser.add_argument("--port", type=int, required=True, help="UDP port to listen at")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: loopback)")
+    parser.add_argument("--device", help="number or name of the audio device")
+    parser.add_argument("--gain", type=float, default=1.0, help="0..1")
+    parser.add_argument("--wav", type=Path, help="also write what is played to this file")
+    parser.add_argument("--seconds", type=float, help="end after so long")
+    given = parser.parse_args(arguments)
+    if not 0 <= given.port <= 65_535:
+        parser.error(f"port: expected 0 to 65535, got {given.port}")
+    device = int(given.device) if given.device and given.device.isdecimal() else given.device
+
+    def say(line: str) -> None:
+        print(f"synth: {line}", file=sys.stderr, flush=True)
+
+    child = _is_pipe()
+    try:
+        report = synth(
+            given.port,
+            host=given.host,
+            device=device,
+            gain=given.gain,
+            wav=given.wav,
+            seconds=given.seconds,
+            child=child,
+            say=say,
+        )
+    except MotionError as error:
+        say(str(error))
+        return 2 if isinstance(error, OptionError) else 1
+    if not child:
+        print(", ".join(f"{name} {value}" for name, value in report.items()), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

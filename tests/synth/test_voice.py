@@ -1,0 +1,300 @@
+"""The built-in voice: every parameter is heard, nothing clicks, the ceiling holds, blocks do not matter."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyanticip._core import VOICE_CEILING, Voice
+from pyanticip.controls import EVENTS, PARAMETERS
+from pyanticip.errors import OptionError, ShapeError
+
+RATE = 48_000
+BASE = {
+    "pitch": 0.4,
+    "loudness": 0.7,
+    "brightness": 0.5,
+    "roughness": 0.1,
+    "density": 0.0,
+    "space": 0.2,
+    "pan": 0.5,
+    "pulse": 0.0,
+}
+Sound = npt.NDArray[np.float32]
+
+
+def vector(**changed: float) -> npt.NDArray[np.float32]:
+    return np.array([(BASE | changed)[name] for name in PARAMETERS], dtype=np.float32)
+
+
+def sound(seconds: float = 4.0, **changed: float) -> Sound:
+    voice = Voice(RATE)
+    voice.params(vector(**changed))
+    voice.render(RATE // 2)
+    return voice.render(int(seconds * RATE))
+
+
+def level(x: Sound) -> float:
+    return float(10 * np.log10(np.mean(np.square(x, dtype=np.float64)) + 1e-20))
+
+
+def spectrum(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    mono = x.mean(axis=1, dtype=np.float64) * np.hanning(len(x))
+    return np.fft.rfftfreq(len(x), 1 / RATE), np.abs(np.fft.rfft(mono)) ** 2
+
+
+def fundamental(x: Sound) -> float:
+    """Hz of the strongest partial: the root of the pad."""
+    f, p = spectrum(x)
+    return float(f[p.argmax()])
+
+
+def centroid(x: Sound) -> float:
+    """Hz, weighted by magnitude."""
+    f, p = spectrum(x)
+    return float((f * np.sqrt(p)).sum() / np.sqrt(p).sum())
+
+
+def envelope(x: Sound, hop: int = 64) -> npt.NDArray[np.float64]:
+    blocks = x[: len(x) // hop * hop].astype(np.float64).reshape(-1, hop * 2)
+    return np.sqrt(np.mean(blocks**2, axis=1))
+
+
+def modulation(x: Sound, low: float, high: float) -> float:
+    """Depth of the envelope's strongest modulation between two frequencies, relative to its mean."""
+    e = envelope(x)
+    s = np.abs(np.fft.rfft((e - e.mean()) * np.hanning(len(e)))) * 4 / len(e)
+    f = np.fft.rfftfreq(len(e), 64 / RATE)
+    return float(s[(f >= low) & (f <= high)].max() / e.mean())
+
+
+def onsets(x: Sound) -> float:
+    """Onsets a second: rises of the energy above 1.2 kHz by more than half within 10 ms."""
+    f = np.fft.rfftfreq(480, 1 / RATE)
+    frames = x.mean(axis=1, dtype=np.float64)[: len(x) // 480 * 480].reshape(-1, 480) * np.hanning(480)
+    high = np.log(np.sum(np.abs(np.fft.rfft(frames, axis=1))[:, f > 1200], axis=1) + 1e-3)
+    rise = np.diff(high)
+    peaks = (rise[1:-1] > 0.4) & (rise[1:-1] >= rise[:-2]) & (rise[1:-1] > rise[2:])
+    return float(np.sum(peaks)) / (len(x) / RATE)
+
+
+def sides(x: Sound) -> float:
+    """Level of the right channel over the left, dB."""
+    return level(x[:, 1:]) - level(x[:, :1])
+
+
+def decay(space: float) -> float:
+    """Seconds from the end of the dry sound until the tail has fallen by 30 dB."""
+    voice = Voice(RATE)
+    voice.params(vector(space=space))
+    voice.render(3 * RATE)
+    before = level(voice.render(RATE // 2))
+    voice.params(vector(space=space, loudness=0.0))
+    blocks = [level(voice.render(480)) for _ in range(800)]
+    return next(i for i, db in enumerate(blocks) if db < before - 30) / 100
+
+
+STEPS = (0.0, 0.35, 0.7, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "feature", "least"),
+    [
+        ("pitch", lambda x: 12 * np.log2(fundamental(x)), 5.0),
+        ("loudness", level, 3.0),
+        ("brightness", lambda x: 12 * np.log2(centroid(x)), 2.0),
+        ("roughness", lambda x: modulation(x, 40, 55), 0.1),
+        ("density", onsets, 0.5),
+        ("pan", sides, 5.0),
+        ("pulse", lambda x: modulation(x, 3, 5), 0.15),
+    ],
+)
+def test_each_parameter_alone_moves_its_own_feature(
+    name: str, feature: Callable[[Sound], float], least: float
+) -> None:
+    measured = [feature(sound(8.0, **{name: value})) for value in STEPS]
+    assert np.all(np.diff(measured) > least), f"{name}: {measured}"
+
+
+def test_space_lengthens_the_decay() -> None:
+    measured = [decay(space) for space in STEPS]
+    assert np.all(np.diff(measured) > 0.05), measured
+    assert measured[-1] > 4 * measured[0]
+
+
+def test_pan_is_symmetric_and_of_equal_power() -> None:
+    levels = [level(sound(4.0, pan=p, space=0.0)) for p in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    assert np.ptp(levels) < 1.2, levels
+    left, right = sides(sound(4.0, pan=0.0, space=0.0)), sides(sound(4.0, pan=1.0, space=0.0))
+    assert left < -60
+    assert right > 60
+
+
+def test_roughness_does_not_move_pitch_nor_much_the_level() -> None:
+    quiet, rough = sound(4.0, roughness=0.0), sound(4.0, roughness=0.6)
+    assert fundamental(rough) == pytest.approx(fundamental(quiet), rel=0.02)
+    assert abs(level(rough) - level(quiet)) < 6
+
+
+@pytest.mark.parametrize("event", range(len(EVENTS)))
+def test_events_are_heard_and_pass(event: int) -> None:
+    voice, plain = Voice(RATE), Voice(RATE)
+    for v in (voice, plain):
+        v.params(vector())
+        v.render(RATE)
+    voice.event(event, 1.0)
+    struck, before = voice.render(RATE), plain.render(RATE)
+    assert level(struck[: RATE // 4]) - level(before[: RATE // 4]) > (
+        2.5 if EVENTS[event] == "onset" else 1.0
+    )
+    late = voice.render(12 * RATE)[-RATE:]
+    assert abs(level(late) - level(before)) < 2
+
+
+def test_a_stronger_onset_is_louder() -> None:
+    levels = []
+    for strength in (0.0, 0.3, 0.6, 1.0):
+        voice = Voice(RATE)
+        voice.params(vector())
+        voice.render(RATE)
+        voice.event(0, strength)
+        levels.append(level(voice.render(RATE // 5)))
+    assert np.all(np.diff(levels) > 0.3), levels
+
+
+def test_a_phrase_changes_the_chord() -> None:
+    voice = Voice(RATE)
+    voice.params(vector(space=0.0))
+    voice.render(RATE)
+    shapes = []
+    for strike in (False, False, True):
+        if strike:
+            voice.event(1, 1.0)
+            voice.render(8 * RATE)
+        _, power = spectrum(voice.render(4 * RATE))
+        shape = np.log(np.convolve(power, np.ones(9), "same")[: 4 * 1500] + 1e-2)
+        shapes.append((shape - shape.mean()) / np.linalg.norm(shape - shape.mean()))
+    same, changed = shapes[0] @ shapes[1], shapes[1] @ shapes[2]
+    assert same > 0.95
+    assert changed < 0.8, (same, changed)
+
+
+def burst(x: Sound) -> npt.NDArray[np.float64]:
+    """Energy of the second difference (which lifts highs by 12 dB an octave) in windows of 2.7 ms."""
+    d = np.diff(x.astype(np.float64), n=2, axis=0)
+    d = d[: len(d) // 128 * 128]
+    return np.sum(d.reshape(-1, 256) ** 2, axis=1)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("others", [0.15, 0.6])
+def test_no_parameter_jump_clicks(name: str, others: float) -> None:
+    """Around every jump the high-band energy stays near what the steady states themselves have at most."""
+    rng = np.random.default_rng(5)
+    rest = {n: others for n in PARAMETERS if n not in ("loudness", "density")} | {"loudness": 0.8}
+    if name in ("pulse", "density"):
+        rest["space"] = 0.3
+    steady = 0.0
+    for value in (0.0, 1.0):
+        steady = max(steady, burst(sound(6.0, **(rest | {name: value}))).max())
+    voice = Voice(RATE)
+    jumped = 0.0
+    value = 0.0
+    voice.params(vector(**(rest | {name: value})))
+    voice.render(RATE)
+    for _ in range(40):
+        value = 1.0 - value
+        voice.params(vector(**(rest | {name: value})))
+        jumped = max(jumped, burst(voice.render(int(rng.integers(2000, 9000)))).max())
+    assert jumped <= 1.5 * steady, f"{10 * np.log10(jumped / steady):.1f} dB above the steady sound"
+
+
+def test_the_click_detector_hears_a_click() -> None:
+    x = sound(2.0, loudness=0.8, brightness=0.15)
+    cut = x.copy()
+    cut[RATE + int(np.abs(x[RATE : RATE + 1000, 0]).argmax()) :] = 0.0
+    assert burst(cut).max() > 20 * burst(x).max()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.floats(width=32), min_size=8, max_size=8), st.integers(0, 3), st.integers(0, 4000)
+        ),
+        max_size=12,
+    )
+)
+def test_any_sequence_stays_within_the_ceiling(
+    acts: list[tuple[list[float], int, int]],
+) -> None:
+    voice = Voice(RATE)
+    voice.params(np.ones(8, dtype=np.float32))
+    for values, event, samples in acts:
+        voice.params(np.array(values, dtype=np.float32))
+        if event < 2:
+            voice.event(event, 1.0)
+        x = voice.render(samples)
+        assert x.shape == (samples, 2)
+        assert np.all(np.abs(x) <= VOICE_CEILING)
+
+
+@pytest.mark.parametrize("block", [1, 64, 960, 777])
+def test_stream_equals_batch(block: int) -> None:
+    def play(step: int) -> Sound:
+        voice = Voice(RATE, seed=3)
+        parts = []
+        for i in range(4):
+            voice.params(vector(pitch=0.2 * i, density=0.8, pan=0.3 * i, loudness=0.9))
+            voice.event(i % 2, 0.8, 0.013)
+            left = 4801
+            while left:
+                parts.append(voice.render(min(step, left)))
+                left -= len(parts[-1])
+        return np.concatenate(parts)
+
+    assert np.array_equal(play(block), play(1 << 20))
+
+
+def test_seeds_differ_and_repeat() -> None:
+    def play(seed: int) -> Sound:
+        voice = Voice(RATE, seed=seed)
+        voice.params(vector(density=1.0))
+        return voice.render(RATE)
+
+    assert np.array_equal(play(1), play(1))
+    assert not np.array_equal(play(1), play(2))
+
+
+def test_wrong_calls_are_one_clear_line() -> None:
+    with pytest.raises(OptionError, match=r"sample rate: expected 8000 to 192000 Hz, got 3$"):
+        Voice(3.0)
+    voice = Voice()
+    with pytest.raises(OptionError, match="parameter index: expected 0 to 7, got 8"):
+        voice.set(8, 0.0)
+    with pytest.raises(OptionError, match="event index"):
+        voice.event(2, 1.0)
+    with pytest.raises(OptionError, match="seconds: expected 0 to 60, got -1"):
+        voice.event(0, 1.0, -1.0)
+    with pytest.raises(ShapeError, match="expected 8 values, got 7"):
+        voice.params(np.zeros(7, dtype=np.float32))
+    with pytest.raises(OptionError, match="samples"):
+        voice.render(10**12)
+    for _ in range(64):
+        voice.event(0, 1.0, 1.0)
+    with pytest.raises(OptionError, match="64 events are waiting"):
+        voice.event(0, 1.0, 1.0)
+
+
+def test_properties() -> None:
+    voice = Voice(44_100.0)
+    assert voice.sample_rate == 44_100.0
+    assert voice.latency == 87
+    voice.set(0, float("nan"))
+    voice.render(100)
+    assert (voice.position, voice.ignored) == (100, 1)
+    voice.reset()
+    assert (voice.position, voice.ignored) == (0, 0)
