@@ -195,3 +195,116 @@ def resample(
     quats: npt.ArrayLike, root: npt.ArrayLike, rate_in: float, rate_out: float
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """A clip (T, J, 4), (T, 3) from `rate_in` to `rate_out` Hz; both begin with the same frame."""
+
+# --- datagrams and recordings ---
+
+MOCOPI_BONES: list[str]
+"""Names of mocopi's 27 bones, by id."""
+MOCOPI_PARENTS: list[int]
+"""Parents of mocopi's 27 bones, -1 for the root."""
+VMC_BONES: list[str]
+"""Names of the 55 humanoid bones, by id: the order of Unity's HumanBodyBones."""
+VMC_PARENTS: list[int]
+"""Parents of the 55 humanoid bones, -1 for the hips."""
+
+def decode_mocopi(datagram: bytes, /) -> dict[str, Any]:
+    """Decodes one mocopi datagram.
+
+    A frame: `kind` "frame", `seq`, `time` (seconds or None), `stream_time`, `unix_time`, `root` ((3,) m or
+    None), `ids` (n,), `quats` (n, 4) wxyz local, `positions` (n, 3) m, `fresh` (n,) bool, `unusable` (int).
+    A skeleton: `kind` "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (None).
+    Both: `version`, `address`, `port`. Raises `WireError`.
+    """
+
+def decode_vmc(datagram: bytes, /) -> list[dict[str, Any]]:
+    """Decodes one VMC datagram on its own: its whole frames, as `VmcAssembler.feed`."""
+
+def decode_native(datagram: bytes, /) -> dict[str, Any]:
+    """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
+
+class VmcAssembler:
+    """Makes frames of VMC datagrams: a bundle is a frame; unbundled, one ends at a repeated bone or at /T."""
+
+    def __new__(cls) -> VmcAssembler: ...
+    def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
+        """Takes one datagram in, returns the frames it completes (as `decode_mocopi`'s). Raises `WireError`.
+
+        Bones that a frame lacks keep their last pose, `fresh` False; bones never seen are not listed.
+        """
+
+    def reset(self) -> None:
+        """Forgets the held pose and the frame being assembled."""
+
+    @property
+    def dropped(self) -> int:
+        """Messages dropped since the start: too few or wrongly typed arguments, or an unknown bone."""
+
+def encode_mocopi_skeleton(
+    parents: Sequence[int],
+    offsets: npt.ArrayLike,
+    rest: npt.ArrayLike | None = None,
+    *,
+    address: int = 0,
+    port: int = 12351,
+) -> bytes:
+    """A mocopi skeleton datagram: parents (J,), offsets (J, 3) m, rest rotations (J, 4) wxyz or identity."""
+
+def encode_mocopi_frame(
+    seq: int,
+    quats: npt.ArrayLike,
+    positions: npt.ArrayLike,
+    *,
+    stream_time: float = 0.0,
+    unix_time: float | None = None,
+    ids: Sequence[int] | None = None,
+    address: int = 0,
+    port: int = 12351,
+) -> bytes:
+    """A mocopi frame datagram: quats (J, 4) wxyz local, positions (J, 3) m local.
+
+    `stream_time` in seconds since the stream began; without `unix_time` as older apps send it. `ids` default
+    to 0..J-1.
+    """
+
+def encode_vmc_frame(
+    quats: npt.ArrayLike,
+    positions: npt.ArrayLike,
+    *,
+    time: float = 0.0,
+    ids: Sequence[int] | None = None,
+) -> bytes:
+    """A VMC bundle: OK, T, root at the origin, bones; `ids` index VMC_BONES, by default all 55."""
+
+def encode_native_skeleton(
+    names: Sequence[str],
+    parents: Sequence[int],
+    offsets: npt.ArrayLike,
+    rest: npt.ArrayLike | None = None,
+    *,
+    rate: float | None = None,
+) -> bytes:
+    """A msgpack skeleton datagram: names (J,), parents (J,), offsets (J, 3) m, rest (J, 4), rate in Hz."""
+
+def encode_native_frame(
+    seq: int, time: float, quats: npt.ArrayLike, root: npt.ArrayLike | None = None
+) -> bytes:
+    """A msgpack frame datagram: time in seconds, quats (J, 4) wxyz local, root (3,) m."""
+
+def crc32c(data: bytes, /) -> int:
+    """CRC-32C (Castagnoli) of `data`."""
+
+def recording_header() -> bytes:
+    """The 12 bytes a recording begins with."""
+
+def recording_check(data: bytes, /) -> tuple[int, int]:
+    """The (major, minor) version of the recording that begins with `data`; raises `FormatError`."""
+
+def recording_frame(payload: bytes, /) -> bytes:
+    """One record with this payload: length, checksum, payload; raises `FormatError` above 16 MiB."""
+
+def recording_next(data: bytes | bytearray, at: int, /) -> tuple[str, int, int]:
+    """What stands at offset `at`.
+
+    ("record", start, end of the payload), ("more", at, end as far as known) where `data` ends inside the
+    record, ("corrupt", at, end) where the checksum does not hold, ("lost", at, length): no such length
+    """

@@ -1,0 +1,123 @@
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::{error, table};
+use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
+use anticip_wire::native::{self, NativeKind, NativePacket};
+use anticip_wire::{PoseUpdate, SkeletonUpdate, vmc};
+
+fn pose<'py>(py: Python<'py>, pose: &PoseUpdate) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("kind", "frame")?;
+    dict.set_item("seq", pose.seq)?;
+    dict.set_item("time", pose.time)?;
+    dict.set_item("root", pose.root.map(|root| PyArray1::from_slice(py, &root)))?;
+    let joints = &pose.joints;
+    dict.set_item(
+        "ids",
+        PyArray1::from_vec(py, joints.iter().map(|joint| i64::from(joint.id)).collect()),
+    )?;
+    dict.set_item("quats", table(py, joints.iter().map(|joint| joint.rotation))?)?;
+    dict.set_item("positions", table(py, joints.iter().map(|joint| joint.position))?)?;
+    dict.set_item(
+        "fresh",
+        PyArray1::from_vec(py, joints.iter().map(|joint| joint.fresh).collect()),
+    )?;
+    dict.set_item("unusable", pose.unusable)?;
+    Ok(dict)
+}
+
+fn skeleton<'py>(py: Python<'py>, skeleton: &SkeletonUpdate) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("kind", "skeleton")?;
+    dict.set_item("names", &skeleton.names)?;
+    dict.set_item("parents", &skeleton.parents)?;
+    dict.set_item("offsets", table(py, skeleton.offsets.iter().copied())?)?;
+    dict.set_item("rest", table(py, skeleton.rest.iter().copied())?)?;
+    dict.set_item("rate", skeleton.rate)?;
+    Ok(dict)
+}
+
+/// Decodes one mocopi datagram.
+#[pyfunction]
+#[pyo3(signature = (datagram, /))]
+fn decode_mocopi<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Bound<'py, PyDict>> {
+    let mut packet = MocopiPacket::default();
+    let dict = match mocopi::decode(datagram, &mut packet).map_err(error)? {
+        MocopiKind::Skeleton => skeleton(py, &packet.skeleton)?,
+        MocopiKind::Frame => {
+            let dict = pose(py, &packet.pose)?;
+            dict.set_item("stream_time", mocopi::stream_seconds(packet.time_bits))?;
+            dict.set_item("unix_time", packet.unix_time)?;
+            dict
+        }
+    };
+    dict.set_item("version", packet.sender.version)?;
+    dict.set_item("address", packet.sender.address)?;
+    dict.set_item("port", packet.sender.port)?;
+    Ok(dict)
+}
+
+/// Decodes one of our own datagrams.
+#[pyfunction]
+#[pyo3(signature = (datagram, /))]
+fn decode_native<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Bound<'py, PyDict>> {
+    let mut packet = NativePacket::default();
+    match native::decode(datagram, &mut packet).map_err(error)? {
+        NativeKind::Skeleton => skeleton(py, &packet.skeleton),
+        NativeKind::Frame => pose(py, &packet.pose),
+    }
+}
+
+/// Makes frames of VMC datagrams.
+#[pyclass(name = "VmcAssembler", module = "pyanticip._core")]
+struct VmcAssembler(vmc::VmcAssembler);
+
+#[pymethods]
+impl VmcAssembler {
+    #[new]
+    fn new() -> Self {
+        Self(vmc::VmcAssembler::new())
+    }
+
+    /// Takes one datagram in and returns the frames it completes.
+    #[pyo3(signature = (datagram, /))]
+    fn feed<'py>(&mut self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.0
+            .feed(datagram)
+            .map_err(error)?
+            .iter()
+            .map(|update| pose(py, update))
+            .collect()
+    }
+
+    /// Forgets the held pose and the frame being assembled.
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    /// Messages dropped since the start.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+}
+
+/// Decodes one VMC datagram on its own.
+#[pyfunction]
+#[pyo3(signature = (datagram, /))]
+fn decode_vmc<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    VmcAssembler::new().feed(py, datagram)
+}
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("MOCOPI_BONES", mocopi::BONE_NAMES.to_vec())?;
+    m.add("MOCOPI_PARENTS", mocopi::BONE_PARENTS.to_vec())?;
+    m.add("VMC_BONES", vmc::BONE_NAMES.to_vec())?;
+    m.add("VMC_PARENTS", vmc::BONE_PARENTS.to_vec())?;
+    m.add_class::<VmcAssembler>()?;
+    m.add_function(wrap_pyfunction!(decode_mocopi, m)?)?;
+    m.add_function(wrap_pyfunction!(decode_vmc, m)?)?;
+    m.add_function(wrap_pyfunction!(decode_native, m)?)
+}

@@ -1,0 +1,178 @@
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::{error, rows, triple};
+use crate::errors::{Kind, raise};
+use anticip_wire::mocopi::{self, Sender};
+use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, native, vmc};
+
+const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
+
+/// A skeleton of these lists; the encoders check that they fit.
+fn skeleton(
+    names: Vec<String>,
+    parents: Vec<i32>,
+    offsets: &Bound<'_, PyAny>,
+    rest: Option<&Bound<'_, PyAny>>,
+    rate: Option<f64>,
+) -> PyResult<SkeletonUpdate> {
+    let offsets = rows::<3>(offsets, "offsets")?;
+    let rest = match rest {
+        Some(rest) => rows::<4>(rest, "rest")?,
+        None => vec![IDENTITY; parents.len()],
+    };
+    Ok(SkeletonUpdate {
+        names,
+        parents,
+        offsets,
+        rest,
+        rate,
+    })
+}
+
+/// A pose of these lists.
+fn pose(
+    quats: &Bound<'_, PyAny>,
+    positions: &Bound<'_, PyAny>,
+    ids: Option<Vec<u16>>,
+) -> PyResult<PoseUpdate> {
+    let quats = rows::<4>(quats, "quats")?;
+    let positions = rows::<3>(positions, "positions")?;
+    let ids = ids.unwrap_or_else(|| (0..quats.len().min(MAX_JOINTS + 1) as u16).collect());
+    if positions.len() != quats.len() || ids.len() != quats.len() {
+        let (q, p, i) = (quats.len(), positions.len(), ids.len());
+        let message = format!(
+            "expected as many positions and ids as quats, at most {MAX_JOINTS}: got {q} quats, {p} positions, {i} ids"
+        );
+        return Err(raise(Kind::Shape, &message));
+    }
+    let joints = ids.into_iter().zip(quats).zip(positions);
+    let joints = joints
+        .map(|((id, rotation), position)| Joint {
+            id,
+            rotation,
+            position,
+            fresh: true,
+        })
+        .collect();
+    Ok(PoseUpdate {
+        joints,
+        ..PoseUpdate::default()
+    })
+}
+
+/// A mocopi skeleton datagram.
+#[pyfunction]
+#[pyo3(signature = (parents, offsets, rest = None, *, address = 0, port = 12351))]
+fn encode_mocopi_skeleton<'py>(
+    py: Python<'py>,
+    parents: Vec<i32>,
+    offsets: &Bound<'py, PyAny>,
+    rest: Option<&Bound<'py, PyAny>>,
+    address: u64,
+    port: u16,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let skeleton = skeleton(Vec::new(), parents, offsets, rest, None)?;
+    let mut out = Vec::new();
+    mocopi::encode_skeleton(
+        &Sender {
+            version: 1,
+            address,
+            port,
+        },
+        &skeleton,
+        &mut out,
+    )
+    .map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+/// A mocopi frame datagram.
+#[pyfunction]
+#[pyo3(signature = (seq, quats, positions, *, stream_time = 0.0, unix_time = None, ids = None, address = 0, port = 12351))]
+#[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+fn encode_mocopi_frame<'py>(
+    py: Python<'py>,
+    seq: u32,
+    quats: &Bound<'py, PyAny>,
+    positions: &Bound<'py, PyAny>,
+    stream_time: f32,
+    unix_time: Option<f64>,
+    ids: Option<Vec<u16>>,
+    address: u64,
+    port: u16,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let pose = PoseUpdate {
+        seq: Some(seq),
+        ..pose(quats, positions, ids)?
+    };
+    let sender = Sender {
+        version: 1,
+        address,
+        port,
+    };
+    let mut out = Vec::new();
+    mocopi::encode_frame(&sender, &pose, stream_time.to_bits(), unix_time, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+/// A VMC bundle.
+#[pyfunction]
+#[pyo3(signature = (quats, positions, *, time = 0.0, ids = None))]
+fn encode_vmc_frame<'py>(
+    py: Python<'py>,
+    quats: &Bound<'py, PyAny>,
+    positions: &Bound<'py, PyAny>,
+    time: f64,
+    ids: Option<Vec<u16>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let pose = PoseUpdate {
+        time: Some(time),
+        ..pose(quats, positions, ids)?
+    };
+    let mut out = Vec::new();
+    vmc::encode_frame(&pose, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+/// A skeleton datagram of our own.
+#[pyfunction]
+#[pyo3(signature = (names, parents, offsets, rest = None, *, rate = None))]
+fn encode_native_skeleton<'py>(
+    py: Python<'py>,
+    names: Vec<String>,
+    parents: Vec<i32>,
+    offsets: &Bound<'py, PyAny>,
+    rest: Option<&Bound<'py, PyAny>>,
+    rate: Option<f64>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let skeleton = skeleton(names, parents, offsets, rest, rate)?;
+    let mut out = Vec::new();
+    native::encode_skeleton(&skeleton, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+/// A frame datagram of our own.
+#[pyfunction]
+#[pyo3(signature = (seq, time, quats, root = None))]
+fn encode_native_frame<'py>(
+    py: Python<'py>,
+    seq: u32,
+    time: f64,
+    quats: &Bound<'py, PyAny>,
+    root: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let quats = rows::<4>(quats, "quats")?;
+    let root = root.map(|root| triple(root, "root")).transpose()?;
+    let mut out = Vec::new();
+    native::encode_frame(seq, time, &quats, root, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(encode_mocopi_skeleton, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_mocopi_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_vmc_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_native_skeleton, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_native_frame, m)?)
+}

@@ -1,0 +1,58 @@
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::{Kind, raise};
+use anticip_wire::recording::{self, Next};
+
+fn error(error: anticip_wire::WireError) -> PyErr {
+    raise(Kind::Format, &error.to_string())
+}
+
+/// CRC-32C of `data`.
+#[pyfunction]
+#[pyo3(signature = (data, /))]
+fn crc32c(data: &[u8]) -> u32 {
+    anticip_wire::crc32c(data)
+}
+
+/// The bytes a recording begins with.
+#[pyfunction]
+fn recording_header(py: Python<'_>) -> Bound<'_, PyBytes> {
+    PyBytes::new(py, &recording::header())
+}
+
+/// The (major, minor) version of the recording that begins with `data`.
+#[pyfunction]
+#[pyo3(signature = (data, /))]
+fn recording_check(data: &[u8]) -> PyResult<(u16, u16)> {
+    recording::check_header(data).map_err(error)
+}
+
+/// One record with this payload.
+#[pyfunction]
+#[pyo3(signature = (payload, /))]
+fn recording_frame<'py>(py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let mut out = Vec::with_capacity(payload.len() + recording::RECORD_HEADER);
+    recording::push(payload, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+/// What stands at `at` in `data`.
+#[pyfunction]
+#[pyo3(signature = (data, at, /))]
+fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, usize) {
+    match recording::next(data, at) {
+        Next::Record { start, end } => ("record", start, end),
+        Next::More { needed } => ("more", at, at.saturating_add(needed)),
+        Next::Corrupt { end } => ("corrupt", at, end),
+        Next::Lost { length } => ("lost", at, length as usize),
+    }
+}
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(crc32c, m)?)?;
+    m.add_function(wrap_pyfunction!(recording_header, m)?)?;
+    m.add_function(wrap_pyfunction!(recording_check, m)?)?;
+    m.add_function(wrap_pyfunction!(recording_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(recording_next, m)?)
+}
