@@ -302,7 +302,7 @@ def recording_check(data: bytes, /) -> tuple[int, int]:
 def recording_frame(payload: bytes, /) -> bytes:
     """One record with this payload: length, checksum, payload; raises `FormatError` above 16 MiB."""
 
-def recording_next(data: bytes | bytearray, at: int, /) -> tuple[str, int, int]:
+def recording_next(data: bytes, at: int, /) -> tuple[str, int, int]:
     """What stands at offset `at`.
 
     ("record", start, end of the payload), ("more", at, end as far as known) where `data` ends inside the
