@@ -110,8 +110,9 @@ class _Pathway:
     def __init__(
         self, path: Path, layers: int, past: int, heads: int, width: int, stride: int, feed: dict[str, F32]
     ) -> None:
-        import onnxruntime as ort
+        import onnxruntime
 
+        ort: Any = onnxruntime
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1

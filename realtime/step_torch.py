@@ -15,8 +15,12 @@ __all__ = ["CudaGraphBackend", "TorchBackend"]
 
 
 def _result(params: Tensor, hazards: Tensor, scalars: Tensor, gate: float, emit: bool) -> StepResult:
-    arrays = (np.array(t.numpy(), dtype=np.float32) for t in (params, hazards, scalars))
-    return StepResult(*arrays, gate, emit)
+    return StepResult(_own(params), _own(hazards), _own(scalars), gate, emit)
+
+
+def _own(tensor: Tensor) -> F32:
+    """A copy that outlives the tensor's memory."""
+    return np.array(tensor.cpu().numpy(), dtype=np.float32)
 
 
 class TorchBackend:
@@ -59,7 +63,7 @@ class TorchBackend:
     def state(self) -> list[F32]:
         """Copies of everything that the next step depends on."""
         waited = np.array([self._commitment.waited], np.float32)
-        return [*(np.array(t.numpy(), dtype=np.float32) for t in self._state.tensors()), waited]
+        return [*map(_own, self._state.tensors()), waited]
 
     def close(self) -> None:
         """See :class:`realtime.step.StepBackend`."""
@@ -100,7 +104,7 @@ class CudaGraphBackend:
         self._device_in = torch.zeros(1, features, device="cuda")
         self._state = self._model.initial_state(1)
         self._scratch = self._model.initial_state(1)
-        self._stream = torch.cuda.Stream()
+        self._stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._stream), torch.no_grad():
             for _ in range(3):
                 for due in (False, True):
@@ -136,7 +140,7 @@ class CudaGraphBackend:
                 self._stream.synchronize()
                 gate = float(self._host_out[0])
                 emit = self._commitment.decide(gate)
-        _, scalars, params, hazards = self._host_out.split((1, 7, 40, 50))
+        _, scalars, params, hazards = torch.split(self._host_out, [1, 7, 40, 50])
         return _result(params.view(8, 5), hazards.view(2, 25), scalars, gate, emit)
 
     def reset(self) -> None:
@@ -156,7 +160,7 @@ class CudaGraphBackend:
     def state(self) -> list[F32]:
         """Copies of everything that the next step depends on."""
         counts = np.array([self._phase, self._commitment.waited], np.float32)
-        return [*(np.array(t.cpu().numpy(), dtype=np.float32) for t in self._state.tensors()), counts]
+        return [*map(_own, self._state.tensors()), counts]
 
     def close(self) -> None:
         """See :class:`realtime.step.StepBackend`."""

@@ -68,7 +68,8 @@ class _Graph(nn.Module):
         amplitude = bias(features[:, slice(*SCALAR_COLUMNS)])
         rate = -F.softplus(bias.raw_alpha) * bias.dist_scale
         kernel = torch.exp(distance * rate[:, None, None] + bias.beta[:, None, None])
-        return amplitude.view(1, bias.heads, 1, 1) * kernel + mask
+        additive: Tensor = amplitude.view(1, bias.heads, 1, 1) * kernel + mask
+        return additive
 
 
 class StepGraph(_Graph):
@@ -164,6 +165,7 @@ def _export(
 ) -> None:
     import onnxruntime
 
+    runtime: Any = onnxruntime
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -182,9 +184,9 @@ def _export(
         message.doc_string = ""
         del message.metadata_props[:]
     path.write_bytes(proto.SerializeToString())
-    options = onnxruntime.SessionOptions()
+    options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     flat = [t for a in arguments for t in (a if isinstance(a, list) else [a])]
     known = {i.name for i in session.get_inputs()}
     feed = {n: t.numpy() for n, t in zip(inputs, flat, strict=True) if n in known}

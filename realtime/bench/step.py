@@ -1,0 +1,171 @@
+"""``pyanticip bench step``: what one model step takes at the live pace, cold and prewarmed, per backend.
+
+At 50 Hz caches and clocks go cold between two frames, so a hot loop says little: every step here comes 20 ms
+after the one before. ``warm`` runs the backend's dummy step 3 ms ahead, as the live pipeline does; ``cold``
+does not. Backends and modes take turns in one run, so that what disturbs the machine disturbs them alike.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from pyanticip.errors import DeviceError, OptionError
+from pyanticip.models.config import FEATURES
+from pyanticip.models.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
+from realtime import tuning
+from realtime.bench.machine import machine, percentiles
+from realtime.step import BACKENDS, StepBackend, cuda_present, open_backend
+
+__all__ = ["run", "table"]
+
+RATE = 50.0
+PREWARM_SECONDS = 0.003
+#: Steps in a turn, of which the first are left out: the turn before had other weights in the caches.
+TURN, SETTLING = 60, 10
+MODES = ("cold", "warm")
+
+
+def run(
+    seconds: float = 20.0, backends: Sequence[str] | None = None, checkpoint: str | Path | None = None
+) -> dict[str, Any]:
+    """Measure; the object that ``--json`` prints.
+
+    :param seconds: how long to measure, all backends and modes together.
+    :param backends: names; by default every one that works here.
+    :param checkpoint: its folder; by default the one that comes with the package, or, where there is none, a
+        random one of the same size (``random`` says so).
+    :returns: ``steps_us`` by backend and mode: ``fast`` (frames without the slow pathway), ``slow`` (frames
+        that run it too) and ``all``, each with p50, p90, p99 in microseconds and the number of steps.
+    """
+    if not 1.0 <= seconds <= 3600.0:
+        raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
+    names = list(backends) if backends else ["onnx", "torch", *(["cuda-graph"] if cuda_present() else [])]
+    for name in names:
+        if name not in BACKENDS or name == "auto":
+            raise OptionError(f"backend must be one of {', '.join(BACKENDS[1:])}, got {name!r}")
+    tuning.one_thread_each()
+    if checkpoint is None and not (SHIPPED / MANIFEST).is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            return _measure(seconds, names, read_manifest(_random_checkpoint(Path(folder))), True)
+    return _measure(seconds, names, read_manifest(checkpoint), False)
+
+
+def table(result: dict[str, Any]) -> Table:
+    """The result as a table for people."""
+    model = result["checkpoint"] + (" (random weights)" if result["random"] else "")
+    shown = Table(title=f"model step at 50 Hz, microseconds: {model}, {result['parameters']:,} parameters")
+    for column in ("backend", "mode", "frames", "p50", "p90", "p99", "steps"):
+        shown.add_column(column, justify="left" if column in ("backend", "mode", "frames") else "right")
+    for backend, modes in result["steps_us"].items():
+        for mode, kinds in modes.items():
+            for kind, values in kinds.items():
+                cells = [f"{values[p]:.0f}" if p in values else "-" for p in ("p50", "p90", "p99")]
+                shown.add_row(backend, mode, kind, *cells, str(values["steps"]))
+    return shown
+
+
+def _random_checkpoint(folder: Path) -> Path:
+    import torch
+
+    from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+
+    torch.manual_seed(0)
+    model = MotionTransformer(ModelConfig())
+    with torch.no_grad():
+        # Away from the start, where zero biases would drop out of the graph.
+        for parameter in model.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return save_checkpoint(folder / "random", model)
+
+
+def _measure(seconds: float, names: Sequence[str], manifest: Manifest, random: bool) -> dict[str, Any]:
+    opened: dict[str, StepBackend] = {}
+    skipped: dict[str, str] = {}
+    for name in names:
+        try:
+            opened[name] = open_backend(name, manifest.folder)
+        except DeviceError as error:
+            skipped[name] = str(error)
+    stride = manifest.config.slow_stride
+    turns = max(1, round(seconds * RATE / TURN / max(1, len(opened) * len(MODES))))
+    took: dict[tuple[str, str], list[tuple[bool, float]]] = {}
+    rows = _performance(TURN + stride)
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(turns):
+            for name, backend in opened.items():
+                for mode in MODES:
+                    took.setdefault((name, mode), []).extend(_turn(backend, rows, stride, mode == "warm"))
+    finally:
+        if was_enabled:
+            gc.enable()
+        for backend in opened.values():
+            backend.close()
+    steps = {
+        name: {mode: _summary(took[name, mode]) for mode in MODES if (name, mode) in took} for name in opened
+    }
+    return {
+        "steps_us": steps,
+        "skipped": skipped,
+        "seconds": seconds,
+        "rate": RATE,
+        "prewarm_ms": PREWARM_SECONDS * 1e3,
+        "threads": 1,
+        "checkpoint": manifest.name,
+        "random": random,
+        "parameters": manifest.parameters,
+        **machine(),
+    }
+
+
+def _turn(backend: StepBackend, rows: Any, stride: int, warm: bool) -> list[tuple[bool, float]]:
+    """A turn of paced steps from a fresh state: whether each ran the slow pathway, and its seconds."""
+    backend.reset()
+    # Full rings: what is timed is the steady state.
+    backend.step(np.tile(rows[:stride], (8, 1)))
+    took = []
+    due = time.perf_counter()
+    for i in range(TURN):
+        row = rows[i : i + 1]
+        due += 1.0 / RATE
+        if warm:
+            time.sleep(max(0.0, due - PREWARM_SECONDS - time.perf_counter()))
+            backend.prewarm()
+        time.sleep(max(0.0, due - time.perf_counter()))
+        start = time.perf_counter()
+        backend.step(row)
+        took.append(((i + 1) % stride == 0, time.perf_counter() - start))
+    return took[SETTLING:]
+
+
+def _summary(took: Sequence[tuple[bool, float]]) -> dict[str, dict[str, float]]:
+    kinds = {
+        "fast": [s for slow, s in took if not slow],
+        "slow": [s for slow, s in took if slow],
+        "all": [s for _, s in took],
+    }
+    return {
+        kind: {**percentiles(values, (50, 90, 99), 1e6), "steps": len(values)}
+        for kind, values in kinds.items()
+    }
+
+
+def _performance(length: int) -> Any:
+    """Smooth made-up feature rows (length, 231) float32: what they say does not matter, that they vary
+    does."""
+    t = np.arange(length)[:, None] / RATE
+    rng = np.random.default_rng(0)
+    frequency, phase = rng.uniform(0.2, 2.0, FEATURES), rng.uniform(0, 2 * np.pi, FEATURES)
+    rows = np.sin(2 * np.pi * frequency * t + phase)
+    rows[:, 220:227] = 0.5 + 0.4 * rows[:, 220:227]
+    return rows.astype(np.float32)
