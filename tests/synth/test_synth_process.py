@@ -1,0 +1,431 @@
+"""The voice's process: what it hears, that it stays alive, that it ends when it should."""
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import DeviceError, OptionError
+from realtime import synth as synth_module
+from realtime.frame import ControlFrame
+from realtime.sinks.osc import OscSink, message
+from realtime.synth import SAMPLE_RATE, Performer, Synth
+from realtime.voice_input import VoiceInput
+from realtime.wav import WavWriter
+
+PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
+# The child must find the packages that are tested, wherever they lie.
+HOME = {"PYTHONPATH": str(Path(synth_module.__file__).resolve().parents[1])}
+COMMAND = [sys.executable, "-P", "-m", "realtime.synth", "--port"]
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def bundle(*messages: bytes) -> bytes:
+    body = b"".join(struct.pack(">I", len(m)) + m for m in messages)
+    return b"#bundle\0" + struct.pack(">Q", 1) + body
+
+
+def read_wav(path: Path) -> npt.NDArray[np.float64]:
+    with wave.open(str(path)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (2, 3, SAMPLE_RATE)
+        raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
+    whole = np.zeros((len(raw), 4), np.uint8)
+    whole[:, 1:] = raw
+    return (whole.view("<i4")[:, 0] / 2**31).reshape(-1, 2)
+
+
+def perform(sink: OscSink, seconds: float, *, onset_every: int = 25) -> None:
+    begun = time.monotonic()
+    for n in range(int(seconds * 50)):
+        events = [("onset", 0.9, 0.05)] if n % onset_every == 0 else []
+        sink.send(ControlFrame(n, n / 50, [0.0] * 7, PARAMS, events))
+        time.sleep(max(begun + (n + 1) / 50 - time.monotonic(), 0.0))
+
+
+# -- decoding ---------------------------------------------------------------------------------------
+
+
+def test_the_addresses_we_send_are_the_ones_it_hears() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(2)
+        sink = OscSink("127.0.0.1", receiver.getsockname()[1])
+        sink.send(ControlFrame(3, 0.06, [0.5] * 7, PARAMS, [("onset", 0.7, 0.1), ("phrase", 1.0, 0.0)]))
+        datagram = receiver.recv(65536)
+        sink.close()
+    heard = VoiceInput()
+    commands = heard.decode(datagram)
+    single = {c[1]: c[2] for c in commands[:8]}
+    assert [single[i] for i in range(8)] == pytest.approx(PARAMS)
+    assert [c[2] for c in commands[8:16]] == pytest.approx(PARAMS)
+    assert [(c[0], c[1]) for c in commands[16:]] == [("event", 0), ("event", 1)]
+    assert commands[16][2:] == pytest.approx((0.7, 0.1))
+    assert heard.counts == {"datagrams": 1, "messages": 11, "events": 2, "other": 2, "malformed": 0}
+
+
+def test_numbers_of_other_types_and_more_arguments_are_taken() -> None:
+    heard = VoiceInput()
+    assert heard.decode(message("/anticip/param/pan", [1, "more"], "is")) == [("set", 6, 1.0, 0.0)]
+    assert heard.decode(message("/anticip/param/pan", [0.25], "d")) == [("set", 6, 0.25, 0.0)]
+    assert heard.decode(message("/anticip/param/pan", [7.0], "f")) == [("set", 6, 1.0, 0.0)]
+    assert heard.decode(bundle(bundle(message("/anticip/param/pitch", [0.5])))) == [("set", 0, 0.5, 0.0)]
+
+
+@pytest.mark.parametrize(
+    "datagram",
+    [
+        b"",
+        b"\0",
+        b"no slash\0\0\0\0",
+        b"/anticip/param/pitch",
+        message("/anticip/param/pitch", ["x"], "s"),
+        message("/anticip/param/pitch", [float("nan")]),
+        message("/anticip/params", [0.5] * 7),
+        message("/anticip/event/onset", [1.0]),
+        message("/anticip/event/onset", [1.0, float("inf")]),
+        message("/anticip/param/pitch", [0.5])[:-2],
+        bundle(message("/anticip/param/pitch", [0.5]))[:-4],
+        b"#bundle\0" + bytes(8) + b"\xff\xff\xff\xff",
+    ],
+)
+def test_what_is_malformed_is_counted_and_left_out(datagram: bytes) -> None:
+    heard = VoiceInput()
+    assert heard.decode(datagram) == []
+    assert heard.counts["malformed"] == 1
+
+
+def test_a_bad_message_does_not_spoil_the_bundle() -> None:
+    heard = VoiceInput()
+    bad, good = message("/anticip/param/pitch", ["x"], "s"), message("/anticip/param/space", [0.5])
+    assert heard.decode(bundle(bad, good)) == [("set", 5, 0.5, 0.0)]
+
+
+def test_nested_bundles_end() -> None:
+    datagram = message("/anticip/param/pitch", [0.5])
+    for _ in range(50):
+        datagram = bundle(datagram)
+    heard = VoiceInput()
+    assert heard.decode(datagram) == []
+    assert heard.counts["malformed"] == 1
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_any_bytes_are_survived(data: bytes, tagged: bool) -> None:
+    heard = VoiceInput()
+    for command in heard.decode(
+        (b"#bundle\0" + bytes(8) if tagged else b"/anticip/params\0,ffffffff\0\0\0") + data
+    ):
+        assert 0.0 <= command[2] <= 1.0
+
+
+# -- the performer ----------------------------------------------------------------------------------
+
+
+def test_it_holds_a_second_then_fades_in_two_and_comes_back() -> None:
+    performer = Performer()
+    commands = [("set", i, v, 0.0) for i, v in enumerate(PARAMS)]
+    now = 100.0
+    for _ in range(100):
+        performer.push(commands, now)
+        performer.render(960, now)
+        now += 0.02
+    levels = []
+    for _ in range(200):
+        levels.append(float(np.abs(performer.render(960, now)).max()))
+        now += 0.02
+    assert min(levels[:48]) > 0.02
+    assert max(levels[155:]) == 0.0
+    assert 0.0 < levels[140] < 0.5 * max(levels[:50])
+    performer.push(commands, now)
+    assert np.abs(performer.render(9600, now)).max() > 0.02
+
+
+def test_events_wait_for_their_time_less_the_latency() -> None:
+    def first(ahead: float, latency: float, arrival: float) -> int:
+        blocks = []
+        for strike in (True, False):
+            performer = Performer()
+            calm = [("set", 4, 0.0, 0.0), ("set", 1, 0.8, 0.0), ("set", 3, 0.0, 0.0)]
+            performer.push(calm, 9.0)
+            performer.render(48_000, 9.0)
+            performer.push([("event", 0, 1.0, ahead)] if strike else [], arrival)
+            blocks.append(performer.render(24_000, 10.0, latency))
+        return int(np.argmax(np.any(blocks[0] != blocks[1], axis=1)))
+
+    assert first(0.2, 0.0, 10.0) == pytest.approx(0.2 * 48_000, abs=110)
+    assert first(0.2, 0.05, 10.0) == pytest.approx(0.15 * 48_000, abs=110)
+    assert first(0.2, 0.0, 9.99) == pytest.approx(0.19 * 48_000, abs=110)
+    assert first(0.0, 0.1, 10.0) < 200
+
+
+def test_gain_out_of_range_is_refused() -> None:
+    with pytest.raises(OptionError, match="gain: expected 0 to 1, got 2"):
+        Performer(gain=2.0)
+
+
+# -- the process ------------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_is_one_clear_line() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(DeviceError, match=rf"synth: cannot listen at 127\.0\.0\.1:{port} \(address"):
+            Synth(port)
+
+
+def test_an_unknown_host_is_one_clear_line() -> None:
+    with pytest.raises(DeviceError, match="cannot resolve host"):
+        Synth(0, host="no.such.host.invalid")
+
+
+@pytest.fixture
+def without_sounddevice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", None)
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = tmp_path / "take.wav"
+    voice = Synth(0, wav=path, say=said.append)
+    assert len(said) == 1
+    assert said[0].startswith("no sound: ")
+    assert "PortAudio" in said[0]
+    sink = OscSink(*voice.address)
+    perform(sink, 1.0)
+    voice.poll()
+    report = voice.close()
+    sink.close()
+    assert report["datagrams"] == 50
+    assert report["events"] == 2
+    assert report["malformed"] == 0
+    assert report["device"] is None
+    sound = read_wav(path)
+    assert len(sound) == pytest.approx(1.5 * SAMPLE_RATE, rel=0.35)
+    assert 0.05 < np.abs(sound).max() <= 0.892
+    assert np.abs(sound[-100:]).max() < 1e-3, "it fades out at the end"
+    assert [p.name for p in tmp_path.iterdir()] == ["take.wav"]
+
+
+def test_no_device_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sounddevice", exc_type=OSError)
+    said: list[str] = []
+    voice = Synth(0, device="no such device", say=said.append)
+    assert said == [s for s in said if s.startswith("no sound: audio device 'no such device' cannot be used")]
+    assert len(said) == 1
+    voice.performer.push([], 0.0)
+    assert voice.close()["device"] is None
+
+
+class Child:
+    def __init__(self, *options: str, env: dict[str, str] | None = None, pipe: bool = True) -> None:
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            [*COMMAND, str(self.port), *options],
+            stdin=subprocess.PIPE if pipe else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **HOME, **(env or {})},
+        )
+        self.sink = OscSink("127.0.0.1", self.port)
+
+    def wait_until_it_hears(self) -> None:
+        for _ in range(200):
+            before = self.sink.counters()["refused"]
+            self.sink.send(ControlFrame(0, 0.0, [0.0] * 7, PARAMS))
+            time.sleep(0.05)
+            self.sink.send(ControlFrame(0, 0.0, [0.0] * 7, PARAMS))
+            if self.sink.counters()["refused"] == before:
+                return
+        raise AssertionError(self.process.communicate(timeout=5))
+
+    def leave(self) -> tuple[str, str]:
+        """Close its standard input, as a dying parent does; what it says then."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+        return self.process.communicate(timeout=5)
+
+    def close(self) -> None:
+        self.sink.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def children() -> Iterator[list[Child]]:
+    made: list[Child] = []
+    yield made
+    for child in made:
+        child.close()
+
+
+@pytest.mark.slow
+def test_it_ends_with_its_parent(children: list[Child]) -> None:
+    child = Child("--device", "none of these")
+    children.append(child)
+    child.wait_until_it_hears()
+    assert child.process.poll() is None
+    child.leave()
+    assert child.process.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_a_report(children: list[Child], number: signal.Signals) -> None:
+    child = Child("--device", "none of these", pipe=False)
+    children.append(child)
+    child.wait_until_it_hears()
+    child.process.send_signal(number)
+    out, err = child.process.communicate(timeout=5)
+    assert child.process.returncode == 0
+    assert "datagrams " in out
+    assert err.count("\n") == 2
+
+
+@pytest.mark.slow
+def test_bad_usage() -> None:
+    for options, words in (
+        (["70000"], "port: expected 0 to 65535"),
+        (["0", "--gain", "3"], "gain: expected 0 to 1"),
+    ):
+        done = subprocess.run(
+            [*COMMAND, *options],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **HOME},
+        )
+        assert done.returncode == 2
+        assert words in done.stderr
+
+
+# -- a real (virtual) device -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def null_sink(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A PulseAudio server of our own with one null sink; the environment that reaches it."""
+    if not (shutil.which("pulseaudio") and shutil.which("parecord")):
+        pytest.skip("pulseaudio is not installed")
+    if os.name != "posix" or not Path("/usr/share/alsa/alsa.conf.d/pulse.conf").exists():
+        pytest.skip("ALSA does not reach PulseAudio here (Debian: libasound2-plugins)")
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    config = tmp_path / "asound.conf"
+    config.write_text("pcm.!default { type pulse }\nctl.!default { type pulse }\n")
+    env = {
+        "XDG_RUNTIME_DIR": str(runtime),
+        "PULSE_SERVER": f"unix:{runtime}/pulse/native",
+        "HOME": str(tmp_path),
+        "ALSA_CONFIG_PATH": f"/usr/share/alsa/alsa.conf:{config}",
+    }
+    server = subprocess.Popen(
+        ["pulseaudio", "-n", "--daemonize=no", "--exit-idle-time=-1", "-L", "module-native-protocol-unix",
+         "-L", "module-null-sink sink_name=null rate=48000"],
+        env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(100):
+            ready = subprocess.run(["pactl", "info"], env={**os.environ, **env}, capture_output=True)
+            if ready.returncode == 0:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.skip("pulseaudio does not start here")
+        yield env
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.mark.slow
+def test_what_it_plays_comes_out_of_the_device(
+    null_sink: dict[str, str], tmp_path: Path, children: list[Child]
+) -> None:
+    own, captured = tmp_path / "own.wav", tmp_path / "captured.raw"
+    child = Child("--wav", str(own), env=null_sink)
+    children.append(child)
+    child.wait_until_it_hears()
+    with captured.open("wb") as file:
+        recorder = subprocess.Popen(
+            ["parecord", "-d", "null.monitor", "--raw", "--format=s16le", "--rate=48000", "--channels=2"],
+            env={**os.environ, **null_sink}, stdout=file, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            perform(child.sink, 3.0)
+        finally:
+            recorder.terminate()
+            recorder.wait(5)
+    _, err = child.leave()
+    if "no sound" in err:
+        pytest.skip(f"PortAudio finds no device here: {err.strip()}")
+    assert child.process.returncode == 0
+    heard = np.frombuffer(captured.read_bytes(), "<i2").reshape(-1, 2) / 32768.0
+    assert len(heard) > 2 * SAMPLE_RATE
+    assert np.abs(heard[SAMPLE_RATE:]).max() > 0.05
+    made = read_wav(own)
+    # The captured second lies somewhere in what was made, sample by sample but for 16-bit rounding.
+    needle = heard[SAMPLE_RATE : SAMPLE_RATE + 8192, 0]
+    size = 1 << int(np.ceil(np.log2(len(made) + 8192)))
+    match = np.fft.irfft(np.fft.rfft(made[:, 0], size) * np.conj(np.fft.rfft(needle, size)))
+    at = int(match[: len(made) - 8192].argmax())
+    correlation = np.corrcoef(made[at : at + 8192, 0], needle)[0, 1]
+    assert correlation > 0.999
+
+
+# -- files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [16, 24])
+def test_wav_files_are_exact_and_never_half(tmp_path: Path, bits: int) -> None:
+    path = tmp_path / "a.wav"
+    rng = np.random.default_rng(1)
+    block = rng.uniform(-1, 1, (1000, 2)).astype(np.float32)
+    with WavWriter(path, 48_000, bits=bits) as file:
+        file.write(block)
+        assert not path.exists()
+    with wave.open(str(path)) as file_:
+        assert file_.getnframes() == 1000
+        raw = np.frombuffer(file_.readframes(1000), np.uint8).reshape(-1, bits // 8)
+    whole = np.zeros((2000, 4), np.uint8)
+    whole[:, 4 - bits // 8 :] = raw
+    back = whole.view("<i4")[:, 0].reshape(-1, 2) / 2**31
+    assert np.abs(back - block).max() < 2.0 ** (2 - bits)
+    half = WavWriter(tmp_path / "b.wav", 48_000)
+    half.write(block)
+    half.abandon()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.wav"]
+
+
+def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match=r"a\.wav: cannot write into .*no such file"):
+        WavWriter(tmp_path / "none" / "a.wav", 48_000)
+
+
+def test_the_voice_and_the_controls_name_the_same_parameters() -> None:
+    assert len(PARAMETERS) == 8
+    assert synth_module.SAMPLE_RATE == 48_000
