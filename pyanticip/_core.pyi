@@ -196,6 +196,97 @@ def resample(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """A clip (T, J, 4), (T, 3) from `rate_in` to `rate_out` Hz; both begin with the same frame."""
 
+# --- features v1 ---
+
+FEATURES_VERSION: int
+"""Version of the layout of a feature row."""
+FEATURE_NAMES: tuple[str, ...]
+"""Names of the 231 features of a 50 Hz frame, in order."""
+
+def motion_features(
+    quats: npt.ArrayLike, root: npt.ArrayLike, mask: npt.ArrayLike, *, window: int = 256
+) -> npt.NDArray[np.float32]:
+    """Features (T, 231) of canonical frames at 50 Hz: rotations (T, 22, 4), hips (T, 3) m, mask (22,).
+
+    `window` is that of the seven scalars. The live front end runs the same code frame by frame.
+    """
+
+# --- the live front end ---
+
+@final
+class FrontOutput:
+    """The frames of the 50 Hz grid that one datagram completed; the newest of them in full."""
+
+    @property
+    def features(self) -> npt.NDArray[np.float32]:
+        """Feature rows (n, 231) in time order; n > 1 after a gap or from a source slower than the grid."""
+
+    @property
+    def reset(self) -> bool:
+        """True when the first row begins the stream anew: reset the model's state before stepping."""
+
+    @property
+    def seq(self) -> int:
+        """Grid index of the newest row since the stream's first frame."""
+
+    @property
+    def t_source_ns(self) -> int:
+        """Source time of the newest row, nanoseconds of the source's clock."""
+
+    @property
+    def t_local_ns(self) -> int:
+        """The same on the local monotonic clock: the least (arrival - source) of ten seconds is added."""
+
+    @property
+    def scalars(self) -> npt.NDArray[np.float64]:
+        """The seven scalars of the newest row, (7,)."""
+
+    @property
+    def quats(self) -> npt.NDArray[np.float32]:
+        """Canonical local rotations of the newest row, (22, 4) w, x, y, z."""
+
+    @property
+    def root(self) -> npt.NDArray[np.float32]:
+        """Position of the hips in the newest row, (3,) metres."""
+
+    @property
+    def filled(self) -> int:
+        """How many of the rows fill a gap."""
+
+    @property
+    def valid(self) -> bool:
+        """False while more than a tenth of the scalars' window was not measured."""
+
+    @property
+    def stages_ns(self) -> tuple[int, int, int]:
+        """Nanoseconds spent on decoding, on retargeting and resampling, on scalars and features."""
+
+class LiveFront:
+    """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
+
+    `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of features v1; `window` is that of
+    the seven scalars. Nothing in a datagram can raise: what is wrong with it is counted. What comes out depends
+    on the source's own numbers and times, not on arrival.
+    """
+
+    def __new__(cls, source: str, *, rate: float = 50.0, window: int = 256) -> LiveFront: ...
+    def feed(self, datagram: bytes, t_arrival_ns: int) -> FrontOutput | None:
+        """Takes one datagram that arrived at `t_arrival_ns`; `None`: no new frame on the grid."""
+
+    def counters(self) -> dict[str, int]:
+        """packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien, resets."""
+
+    def reset(self) -> None:
+        """Forgets the stream and the skeleton; the counters go on."""
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which canonical joints the source has, as far as known, (22,)."""
+
+    @property
+    def skeleton(self) -> list[str] | None:
+        """The source's joint names; `None` before they are known."""
+
 # --- datagrams and recordings ---
 
 MOCOPI_BONES: list[str]

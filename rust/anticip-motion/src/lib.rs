@@ -7,16 +7,24 @@
 pub mod canonical;
 mod error;
 mod expand;
+pub mod features;
+mod live;
 mod mapping;
 mod names;
 mod resample;
 mod rest;
 mod retarget;
+mod sequence;
 mod skeleton;
 pub mod standard;
+mod timemap;
 
 pub use error::MotionError;
 pub use expand::Distributor;
-pub use resample::{MAX_GAP, Pose, Pushed, Resampler, resample};
+pub use features::{
+    CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, FeatureExtractor, feature_names, motion_features,
+};
+pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, Source, Stages};
+pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
 pub use retarget::{Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;

@@ -52,6 +52,17 @@ impl Pose {
     }
 }
 
+/// A frame of the grid as it leaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GridFrame {
+    /// Its index.
+    pub index: u64,
+    /// How far it lies from the frame before (0) to the frame just pushed (1).
+    pub fraction: f64,
+    /// True when it begins the stream, or begins it anew: nothing before it counts.
+    pub start: bool,
+}
+
 /// What became of a pushed frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
@@ -69,11 +80,8 @@ pub enum Pushed {
     },
     /// Its time is that of the newest frame: ignored.
     Doubled,
-    /// Its time is before the newest frame's: ignored. `grid_passed` tells whether a grid frame left since.
-    Backwards {
-        /// True when the grid frame it could have served has left already.
-        grid_passed: bool,
-    },
+    /// Its time is before the newest frame's: ignored.
+    Backwards,
 }
 
 /// Puts a stream of timed poses on a uniform grid that begins with the first frame.
@@ -144,14 +152,33 @@ impl Resampler {
         self.base = 0;
     }
 
+    /// Time of the newest frame, seconds.
+    #[must_use]
+    pub fn newest_time(&self) -> Option<f64> {
+        self.running.then(|| self.start + self.newest / self.rate)
+    }
+
+    /// True when the grid frame that a frame at `seconds` could have served has left.
+    #[must_use]
+    pub fn passed(&self, seconds: f64) -> bool {
+        self.running && (seconds - self.start) * self.rate <= self.emitted as f64 - 1.0
+    }
+
+    /// Replaces the newest frame: more of it has come. Grid frames that have left stay as they were.
+    pub fn amend(&mut self, pose: &Pose) {
+        if self.running && pose.rotations.len() == self.joints() {
+            self.current.copy_from(pose);
+        }
+    }
+
     /// Source time of a grid frame, seconds. Meaningful for frames since the last start.
     #[must_use]
     pub fn time_of(&self, index: u64) -> f64 {
         self.start + (index as f64 - self.base as f64) / self.rate
     }
 
-    /// Takes the frame at time `seconds`; `each` receives every grid frame it completes: its index, and the fraction of
-    /// the way from the frame before to this one, with the pose there written to `scratch`.
+    /// Takes the frame at time `seconds`; `each` receives every grid frame it completes, with the pose there (which
+    /// lies in `scratch`).
     ///
     /// # Errors
     /// A time that is not finite, or a pose with another number of joints.
@@ -160,7 +187,7 @@ impl Resampler {
         seconds: f64,
         pose: &Pose,
         scratch: &mut Pose,
-        mut each: impl FnMut(u64, f64, &Pose),
+        mut each: impl FnMut(GridFrame, &Pose),
     ) -> Result<Pushed, MotionError> {
         if !seconds.is_finite() {
             return Err(MotionError::Option {
@@ -190,8 +217,7 @@ impl Resampler {
             return Ok(Pushed::Doubled);
         }
         if at < self.newest {
-            let grid_passed = at <= self.emitted as f64 - 1.0;
-            return Ok(Pushed::Backwards { grid_passed });
+            return Ok(Pushed::Backwards);
         }
         let due = at.floor();
         let last = self.emitted as f64 - 1.0;
@@ -213,7 +239,12 @@ impl Resampler {
         while (self.emitted as f64) <= at {
             let u = (self.emitted as f64 - from) / (at - from);
             scratch.blend(&self.previous, &self.current, u);
-            each(self.base + self.emitted, u, scratch);
+            let grid = GridFrame {
+                index: self.base + self.emitted,
+                fraction: u,
+                start: false,
+            };
+            each(grid, scratch);
             self.emitted += 1;
             count += 1;
         }
@@ -225,7 +256,7 @@ impl Resampler {
         seconds: f64,
         pose: &Pose,
         scratch: &mut Pose,
-        mut each: impl FnMut(u64, f64, &Pose),
+        mut each: impl FnMut(GridFrame, &Pose),
     ) -> Pushed {
         self.running = true;
         self.start = seconds;
@@ -233,7 +264,12 @@ impl Resampler {
         self.emitted = 1;
         self.current.copy_from(pose);
         scratch.copy_from(pose);
-        each(self.base, 1.0, scratch);
+        let grid = GridFrame {
+            index: self.base,
+            fraction: 1.0,
+            start: true,
+        };
+        each(grid, scratch);
         Pushed::Start { index: self.base }
     }
 }
@@ -249,7 +285,7 @@ pub fn resample(frames: &[Pose], rate_in: f64, rate_out: f64) -> Result<Vec<Pose
     let mut scratch = Pose::identity(joints);
     let mut out = Vec::with_capacity((frames.len() as f64 * rate_out / rate_in) as usize + 1);
     for (i, frame) in frames.iter().enumerate() {
-        resampler.push(i as f64 / rate_in, frame, &mut scratch, |_, _, pose| {
+        resampler.push(i as f64 / rate_in, frame, &mut scratch, |_, pose| {
             out.push(pose.clone());
         })?;
     }

@@ -131,6 +131,22 @@ impl Retargeter {
         &self.names
     }
 
+    /// True when `other` maps every pose as this one does, offsets between root and hips aside.
+    #[must_use]
+    pub fn same_map(&self, other: &Self) -> bool {
+        let close = |a: Quat, b: Quat| a.angle_to(b) < 1e-6;
+        let links = self.links.iter().zip(&other.links).all(|pair| match pair {
+            (Some(a), Some(b)) => a.slot == b.slot && close(a.fix, b.fix),
+            (None, None) => true,
+            _ => false,
+        });
+        let walked = |r: &Self| r.walk.iter().map(|s| (s.joint, s.parent)).collect::<Vec<_>>();
+        links
+            && self.joints == other.joints
+            && close(self.world, other.world)
+            && walked(self) == walked(other)
+    }
+
     pub(crate) fn link(&self, joint: usize) -> Option<Link> {
         self.links[joint]
     }

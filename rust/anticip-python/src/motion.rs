@@ -2,6 +2,8 @@
 
 mod body;
 mod convert;
+mod features;
+mod live;
 mod resample;
 
 use anticip_motion::MotionError;
@@ -12,6 +14,8 @@ use crate::errors::{Kind, raise};
 /// Adds this module's classes and functions to `pyanticip._core`.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     body::register(m)?;
+    features::register(m)?;
+    live::register(m)?;
     resample::register(m)
 }
 

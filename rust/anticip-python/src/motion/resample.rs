@@ -81,13 +81,11 @@ impl PyResampler {
         let mut out = Collected::default();
         let pushed = self
             .inner
-            .push(t_seconds, &self.pose, &mut self.scratch, |_, _, pose| {
-                out.take(pose)
-            })
+            .push(t_seconds, &self.pose, &mut self.scratch, |_, pose| out.take(pose))
             .map_err(|e| motion_error(&e))?;
         match pushed {
             Pushed::Start { .. } => self.resets += 1,
-            Pushed::Doubled | Pushed::Backwards { .. } => self.ignored += 1,
+            Pushed::Doubled | Pushed::Backwards => self.ignored += 1,
             Pushed::Frames { .. } => {}
         }
         out.arrays(py, joints)
@@ -135,7 +133,7 @@ fn resample<'py>(
             let local: &[Quat] = &poses[i * joints..(i + 1) * joints];
             pose.rotations.copy_from_slice(local);
             pose.root = *root;
-            resampler.push(i as f64 / rate_in, &pose, &mut scratch, |_, _, p| out.take(p))?;
+            resampler.push(i as f64 / rate_in, &pose, &mut scratch, |_, p| out.take(p))?;
         }
         Ok(out)
     });

@@ -1,0 +1,92 @@
+//! What the front end gives, and what it counts.
+
+use crate::features::{CanonicalPose, FEATURE_COUNT};
+
+/// Time spent on one datagram, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// Bytes to a pose.
+    pub decode: i64,
+    /// Retargeting and resampling.
+    pub resample: i64,
+    /// Scalars and features.
+    pub scalars: i64,
+}
+
+/// The grid frames one datagram completed, the newest of them in full.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FrontOutput {
+    /// One row of features a grid frame, in time order; more than one where a gap was filled or the source is slower
+    /// than the grid.
+    pub rows: Vec<[f32; FEATURE_COUNT]>,
+    /// True when the first row begins the stream anew: whatever follows the features starts from a fresh state.
+    pub reset: bool,
+    /// Grid index of the newest row, counted from the first frame of the stream.
+    pub seq: u64,
+    /// Source time of the newest row, nanoseconds of the source's clock.
+    pub t_source_ns: i64,
+    /// The same instant on the local monotonic clock: source time plus the least (arrival - source) of ten seconds.
+    pub t_local_ns: i64,
+    /// The seven scalars of the newest row.
+    pub scalars: [f64; 7],
+    /// Canonical local rotations of the newest row, w, x, y, z.
+    pub pose: CanonicalPose,
+    /// Position of the hips in the newest row, metres.
+    pub root: [f32; 3],
+    /// How many of the rows fill a gap.
+    pub filled: u32,
+    /// False while more than a tenth of the scalar window's joint-frames were not measured.
+    pub valid: bool,
+    /// Time spent.
+    pub stages: Stages,
+}
+
+/// What was counted since a front end was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams taken.
+    pub packets: u64,
+    /// Frames accepted from them.
+    pub frames: u64,
+    /// Grid frames given.
+    pub emitted: u64,
+    /// Grid frames among them that filled a gap.
+    pub filled: u64,
+    /// Frames whose number never came.
+    pub lost: u64,
+    /// Frames dropped because the grid had passed them.
+    pub late: u64,
+    /// Frames that had come before.
+    pub doubled: u64,
+    /// Frames that came after a newer one.
+    pub reordered: u64,
+    /// Datagrams cut short.
+    pub truncated: u64,
+    /// Datagrams of the right protocol that make no sense.
+    pub malformed: u64,
+    /// Datagrams of another protocol.
+    pub alien: u64,
+    /// How often the stream began anew, its first beginning included.
+    pub resets: u64,
+}
+
+impl Counters {
+    /// Every counter with its name.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); 12] {
+        [
+            ("packets", self.packets),
+            ("frames", self.frames),
+            ("emitted", self.emitted),
+            ("filled", self.filled),
+            ("lost", self.lost),
+            ("late", self.late),
+            ("doubled", self.doubled),
+            ("reordered", self.reordered),
+            ("truncated", self.truncated),
+            ("malformed", self.malformed),
+            ("alien", self.alien),
+            ("resets", self.resets),
+        ]
+    }
+}

@@ -1,0 +1,118 @@
+//! The live front end.
+
+use anticip_motion::{FrontConfig, FrontOutput, LiveFront, Source, canonical::JOINT_COUNT};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::motion_error;
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyLiveFront>()?;
+    m.add_class::<PyFrontOutput>()
+}
+
+/// The grid frames that one datagram completed.
+#[pyclass(name = "FrontOutput", module = "pyanticip._core", frozen, get_all)]
+pub(super) struct PyFrontOutput {
+    /// Feature rows (n, 231) in time order.
+    features: Py<PyArray2<f32>>,
+    /// True when the first row begins the stream anew.
+    reset: bool,
+    /// Grid index of the newest row.
+    seq: u64,
+    /// Source time of the newest row, ns.
+    t_source_ns: i64,
+    /// The same on the local monotonic clock, ns.
+    t_local_ns: i64,
+    /// The seven scalars of the newest row, (7,).
+    scalars: Py<PyArray1<f64>>,
+    /// Canonical rotations of the newest row, (22, 4).
+    quats: Py<PyArray2<f32>>,
+    /// Position of the hips in the newest row, (3,) metres.
+    root: Py<PyArray1<f32>>,
+    /// How many rows fill a gap.
+    filled: u32,
+    /// False while too much of the scalars' window was not measured.
+    valid: bool,
+    /// Time spent decoding, resampling and on scalars, ns.
+    stages_ns: (i64, i64, i64),
+}
+
+impl PyFrontOutput {
+    fn new(py: Python<'_>, out: &FrontOutput) -> PyResult<Self> {
+        let features = out.rows.as_flattened();
+        let width = features.len() / out.rows.len().max(1);
+        let features = PyArray1::from_slice(py, features).reshape([out.rows.len(), width])?;
+        let quats = PyArray1::from_slice(py, out.pose.as_flattened()).reshape([JOINT_COUNT, 4])?;
+        Ok(Self {
+            features: features.unbind(),
+            reset: out.reset,
+            seq: out.seq,
+            t_source_ns: out.t_source_ns,
+            t_local_ns: out.t_local_ns,
+            scalars: PyArray1::from_slice(py, &out.scalars).unbind(),
+            quats: quats.unbind(),
+            root: PyArray1::from_slice(py, &out.root).unbind(),
+            filled: out.filled,
+            valid: out.valid,
+            stages_ns: (out.stages.decode, out.stages.resample, out.stages.scalars),
+        })
+    }
+}
+
+/// Bytes in, feature rows out.
+#[pyclass(name = "LiveFront", module = "pyanticip._core")]
+pub(super) struct PyLiveFront {
+    inner: LiveFront,
+}
+
+#[pymethods]
+impl PyLiveFront {
+    #[new]
+    #[pyo3(signature = (source, *, rate = 50.0, window = 256))]
+    fn new(source: &str, rate: f64, window: usize) -> PyResult<Self> {
+        let front = Source::from_name(source).and_then(|s| LiveFront::new(s, FrontConfig { rate, window }));
+        let inner = front.map_err(|e| motion_error(&e))?;
+        Ok(Self { inner })
+    }
+
+    /// Takes one datagram; `None` where it completes no frame of the grid.
+    fn feed(
+        &mut self,
+        py: Python<'_>,
+        datagram: &[u8],
+        t_arrival_ns: i64,
+    ) -> PyResult<Option<PyFrontOutput>> {
+        self.inner
+            .feed(datagram, t_arrival_ns)
+            .map(|out| PyFrontOutput::new(py, out))
+            .transpose()
+    }
+
+    /// Everything counted since the start, by name.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, count) in self.inner.counters().named() {
+            dict.set_item(name, count)?;
+        }
+        Ok(dict)
+    }
+
+    /// Forgets the stream and the skeleton; the counters go on.
+    fn reset(&mut self) {
+        self.inner.reset();
+    }
+
+    /// Which canonical joints the source has, (22,) bool.
+    #[getter]
+    fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+        PyArray1::from_slice(py, self.inner.mask())
+    }
+
+    /// The source's joint names, or `None` before they are known.
+    #[getter]
+    fn skeleton(&self) -> Option<Vec<String>> {
+        self.inner.skeleton().map(<[String]>::to_vec)
+    }
+}
