@@ -265,8 +265,8 @@ class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 
     `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of features v1; `window` is that of
-    the seven scalars. Nothing in a datagram can raise: what is wrong with it is counted. What comes out depends
-    on the source's own numbers and times, not on arrival.
+    the seven scalars. Nothing in a datagram can raise: what is wrong with it is counted. What comes out
+    depends on the source's own numbers and times, not on arrival.
     """
 
     def __new__(cls, source: str, *, rate: float = 50.0, window: int = 256) -> LiveFront: ...
@@ -274,7 +274,11 @@ class LiveFront:
         """Takes one datagram that arrived at `t_arrival_ns`; `None`: no new frame on the grid."""
 
     def counters(self) -> dict[str, int]:
-        """packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien, resets."""
+        """Counts since the start.
+
+        Keys: packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien,
+        resets.
+        """
 
     def reset(self) -> None:
         """Forgets the stream and the skeleton; the counters go on."""
