@@ -1,0 +1,497 @@
+//! The same motion on different skeletons is the same canonical motion, and every way back returns.
+
+use anticip_geometry::Quat;
+use anticip_motion::canonical::{self, JOINT_COUNT, JOINTS};
+use anticip_motion::{Distributor, MotionError, Retargeter, Skeleton, standard, t_pose_deviation};
+use proptest::prelude::*;
+
+const DEGREES: f64 = std::f64::consts::PI / 180.0;
+
+/// A skeleton from (name, parent, offset).
+fn skeleton(bones: &[(&str, i32, [f64; 3])]) -> Skeleton {
+    Skeleton {
+        names: bones.iter().map(|b| b.0.to_owned()).collect(),
+        parents: bones.iter().map(|b| b.1).collect(),
+        offsets: bones.iter().map(|b| b.2).collect(),
+        rest_local: None,
+    }
+}
+
+/// A Mixamo-like body whose zero pose has the arms `down` degrees below the horizontal and the legs `apart`.
+fn mixamo(down: f64, apart: f64) -> Skeleton {
+    let (s, c) = (down * DEGREES).sin_cos();
+    let arm = |x: f64, l: f64| [x * l * c, -l * s, 0.0];
+    let (t, u) = (apart * DEGREES).sin_cos();
+    let leg = |x: f64| [x * 0.4 * t, -0.4 * u, 0.0];
+    skeleton(&[
+        ("mixamorig:Hips", -1, [0.0; 3]),
+        ("mixamorig:Spine", 0, [0.0, 0.1, 0.0]),
+        ("mixamorig:Spine1", 1, [0.0, 0.1, 0.0]),
+        ("mixamorig:Spine2", 2, [0.0, 0.1, 0.0]),
+        ("mixamorig:Neck", 3, [0.0, 0.15, 0.0]),
+        ("mixamorig:Head", 4, [0.0, 0.1, 0.0]),
+        ("mixamorig:HeadTop_End", 5, [0.0, 0.2, 0.0]),
+        ("mixamorig:LeftShoulder", 3, [0.05, 0.1, 0.0]),
+        ("mixamorig:LeftArm", 7, [0.12, 0.0, 0.0]),
+        ("mixamorig:LeftForeArm", 8, arm(1.0, 0.27)),
+        ("mixamorig:LeftHand", 9, arm(1.0, 0.25)),
+        ("mixamorig:LeftHandThumb1", 10, [0.02, 0.0, 0.03]),
+        ("mixamorig:LeftHandMiddle1", 10, arm(1.0, 0.09)),
+        ("mixamorig:RightShoulder", 3, [-0.05, 0.1, 0.0]),
+        ("mixamorig:RightArm", 13, [-0.12, 0.0, 0.0]),
+        ("mixamorig:RightForeArm", 14, arm(-1.0, 0.27)),
+        ("mixamorig:RightHand", 15, arm(-1.0, 0.25)),
+        ("mixamorig:LeftUpLeg", 0, [0.09, -0.05, 0.0]),
+        ("mixamorig:LeftLeg", 17, leg(1.0)),
+        ("mixamorig:LeftFoot", 18, leg(1.0)),
+        ("mixamorig:LeftToeBase", 19, [0.0, -0.07, 0.13]),
+        ("mixamorig:RightUpLeg", 0, [-0.09, -0.05, 0.0]),
+        ("mixamorig:RightLeg", 21, leg(-1.0)),
+        ("mixamorig:RightFoot", 22, leg(-1.0)),
+        ("mixamorig:RightToeBase", 23, [0.0, -0.07, 0.13]),
+    ])
+}
+
+/// The same body turned: every offset and the world rotated by `turn`.
+fn turned(mut skeleton: Skeleton, turn: Quat) -> Skeleton {
+    for offset in &mut skeleton.offsets {
+        *offset = turn.rotate(*offset);
+    }
+    skeleton
+}
+
+/// Named joints on the canonical layout, for families whose torso has other counts.
+fn family(names: [&str; 19]) -> Skeleton {
+    let [
+        hips,
+        chest,
+        neck,
+        head,
+        lc,
+        la,
+        le,
+        lw,
+        rc,
+        ra,
+        re,
+        rw,
+        lh,
+        lk,
+        lf,
+        rh,
+        rk,
+        rf,
+        lt,
+    ] = names;
+    skeleton(&[
+        (hips, -1, [0.0; 3]),
+        (chest, 0, [0.0, 0.3, 0.0]),
+        (neck, 1, [0.0, 0.2, 0.0]),
+        (head, 2, [0.0, 0.1, 0.0]),
+        (lc, 1, [0.05, 0.15, 0.0]),
+        (la, 4, [0.1, 0.0, 0.0]),
+        (le, 5, [0.3, 0.0, 0.0]),
+        (lw, 6, [0.25, 0.0, 0.0]),
+        (rc, 1, [-0.05, 0.15, 0.0]),
+        (ra, 8, [-0.1, 0.0, 0.0]),
+        (re, 9, [-0.3, 0.0, 0.0]),
+        (rw, 10, [-0.25, 0.0, 0.0]),
+        (lh, 0, [0.1, 0.0, 0.0]),
+        (lk, 12, [0.0, -0.4, 0.0]),
+        (lf, 13, [0.0, -0.4, 0.0]),
+        (rh, 0, [-0.1, 0.0, 0.0]),
+        (rk, 15, [0.0, -0.4, 0.0]),
+        (rf, 16, [0.0, -0.4, 0.0]),
+        (lt, 14, [0.0, -0.05, 0.12]),
+    ])
+}
+
+fn unit() -> impl Strategy<Value = Quat> {
+    prop::array::uniform4(-1.0..1.0f64).prop_filter_map("no direction", |a| {
+        let q = Quat::from_array(a);
+        (q.norm() > 0.1).then(|| q.normalize())
+    })
+}
+
+fn pose() -> impl Strategy<Value = [Quat; JOINT_COUNT]> {
+    prop::collection::vec(unit(), JOINT_COUNT).prop_map(|v| std::array::from_fn(|j| v[j]))
+}
+
+/// Largest angle between two canonical poses.
+fn apart(a: &[Quat; JOINT_COUNT], b: &[Quat; JOINT_COUNT]) -> f64 {
+    a.iter().zip(b).map(|(p, q)| p.angle_to(*q)).fold(0.0, f64::max)
+}
+
+fn there_and_back(
+    body: &Skeleton,
+    canonical: &[Quat; JOINT_COUNT],
+    hips: [f64; 3],
+) -> ([Quat; JOINT_COUNT], [f64; 3]) {
+    let distributor = Distributor::compile(body).expect("maps");
+    let mut retargeter = Retargeter::compile(body).expect("maps");
+    let mut local = vec![Quat::IDENTITY; distributor.joints()];
+    let root = distributor.apply(canonical, hips, &mut local);
+    let mut out = [Quat::IDENTITY; JOINT_COUNT];
+    let back = retargeter.apply(&local, root, &mut out);
+    (out, back)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Canonical -> source -> canonical is the identity, on every body with all 22 joints, whatever its zero pose.
+    #[test]
+    fn every_way_back_returns(canonical in pose(), hips in prop::array::uniform3(-3.0..3.0f64)) {
+        let bodies = [
+            standard::mocopi(),
+            standard::vmc(),
+            standard::canonical(),
+            mixamo(0.0, 0.0),
+            mixamo(45.0, 10.0),
+            mixamo(90.0, 20.0),
+            turned(mixamo(45.0, 10.0), Quat::from_axis_angle([1.0, 0.0, 0.0], 90.0 * DEGREES)),
+            turned(mixamo(30.0, 0.0), Quat::from_axis_angle([0.0, 1.0, 0.0], 77.0 * DEGREES)),
+        ];
+        for body in &bodies {
+            let (out, back) = there_and_back(body, &canonical, hips);
+            prop_assert!(apart(&out, &canonical) < 1e-6, "{}", body.names[0]);
+            for i in 0..3 {
+                prop_assert!((back[i] - hips[i]).abs() < 1e-9);
+            }
+        }
+    }
+
+    /// Scales and signs of a source do not matter: q and -q are one rotation.
+    #[test]
+    fn signs_do_not_matter(canonical in pose(), flips in any::<u64>()) {
+        let body = standard::mocopi();
+        let distributor = Distributor::compile(&body).expect("maps");
+        let mut retargeter = Retargeter::compile(&body).expect("maps");
+        let mut local = vec![Quat::IDENTITY; 27];
+        distributor.apply(&canonical, [0.0; 3], &mut local);
+        let mut plain = [Quat::IDENTITY; JOINT_COUNT];
+        retargeter.apply(&local, [0.0; 3], &mut plain);
+        for (j, q) in local.iter_mut().enumerate() {
+            if flips >> j & 1 == 1 {
+                *q = -*q;
+            }
+        }
+        let mut flipped = [Quat::IDENTITY; JOINT_COUNT];
+        retargeter.apply(&local, [0.0; 3], &mut flipped);
+        prop_assert_eq!(plain, flipped);
+    }
+}
+
+/// A body that moves the same bones the same way in the world gives the same canonical frames, whatever its zero pose.
+#[test]
+fn an_a_pose_zero_pose_gives_what_a_t_pose_gives() {
+    // Both arms forward, from a T-pose body and from one whose zero pose has the arms 45 degrees down.
+    let mut results = Vec::new();
+    for down in [0.0, 45.0, 80.0] {
+        let body = mixamo(down, 0.0);
+        let mut retargeter = Retargeter::compile(&body).expect("maps");
+        let mut local = vec![Quat::IDENTITY; body.names.len()];
+        for (name, x) in [("mixamorig:LeftArm", 1.0), ("mixamorig:RightArm", -1.0)] {
+            let arm = body.names.iter().position(|n| n == name).expect("there");
+            // Up to the T-pose about the forward axis, then forward about the vertical.
+            let lift = Quat::from_axis_angle([0.0, 0.0, 1.0], x * down * DEGREES);
+            let swing = Quat::from_axis_angle([0.0, 1.0, 0.0], -x * 90.0 * DEGREES);
+            local[arm] = swing * lift;
+        }
+        let mut out = [Quat::IDENTITY; JOINT_COUNT];
+        retargeter.apply(&local, [0.0; 3], &mut out);
+        results.push(out);
+    }
+    for other in &results[1..] {
+        assert!(apart(&results[0], other) < 1e-9);
+    }
+    let expected = Quat::from_axis_angle([0.0, 1.0, 0.0], -90.0 * DEGREES);
+    assert!(results[0][7].angle_to(expected) < 1e-9);
+}
+
+#[test]
+fn standing_in_t_pose_is_the_identity_whatever_the_convention() {
+    for turn in [
+        Quat::IDENTITY,
+        Quat::from_axis_angle([1.0, 0.0, 0.0], 90.0 * DEGREES),
+        Quat::from_axis_angle([0.0, 1.0, 0.0], 180.0 * DEGREES),
+        Quat::from_axis_angle([1.0, 1.0, 1.0], 120.0 * DEGREES),
+        Quat::from_axis_angle([0.0, 1.0, 0.0], 50.0 * DEGREES),
+    ] {
+        let body = turned(mixamo(0.0, 0.0), turn);
+        let mut retargeter = Retargeter::compile(&body).expect("maps");
+        let local = vec![Quat::IDENTITY; body.names.len()];
+        let mut out = [Quat::IDENTITY; JOINT_COUNT];
+        let up = turn.rotate([0.0, 1.0, 0.0]);
+        let hips = retargeter.apply(&local, up, &mut out);
+        assert!(apart(&out, &[Quat::IDENTITY; JOINT_COUNT]) < 1e-9, "{turn:?}");
+        // A metre up in the source's world is a metre up in ours.
+        assert!((hips[1] - 1.0).abs() < 1e-9, "{hips:?}");
+    }
+}
+
+#[test]
+fn bent_limbs_of_a_rest_pose_show_their_hinges() {
+    // Arms hanging with the elbows bent forward by 60 degrees, palms in.
+    let mut body = mixamo(90.0, 0.0);
+    for (name, x) in [("mixamorig:LeftHand", 1.0), ("mixamorig:RightHand", -1.0)] {
+        let hand = body.names.iter().position(|n| n == name).expect("there");
+        let (s, c) = (60.0 * DEGREES).sin_cos();
+        body.offsets[hand] = [0.0, -0.25 * c, 0.25 * s];
+        let _ = x;
+    }
+    let mut retargeter = Retargeter::compile(&body).expect("maps");
+    let local = vec![Quat::IDENTITY; body.names.len()];
+    let mut out = [Quat::IDENTITY; JOINT_COUNT];
+    retargeter.apply(&local, [0.0; 3], &mut out);
+    // The zero pose, seen from the canonical body: the elbow alone is bent, about the vertical of the T-pose.
+    let elbow = Quat::from_axis_angle([0.0, 1.0, 0.0], -60.0 * DEGREES);
+    assert!(out[8].angle_to(elbow) < 1e-9, "{:?}", out[8]);
+    assert!(out[12].angle_to(elbow.conj()) < 1e-9, "{:?}", out[12]);
+}
+
+#[test]
+fn the_families_map_as_they_should() {
+    let sources = |body: &Skeleton| -> Vec<Vec<String>> {
+        let r = Retargeter::compile(body).expect("maps");
+        let name = |&j: &usize| r.names()[j].clone();
+        r.sources().iter().map(|c| c.iter().map(name).collect()).collect()
+    };
+    let mocopi = sources(&standard::mocopi());
+    assert_eq!(mocopi[1], ["torso_1", "torso_2"]);
+    assert_eq!(mocopi[2], ["torso_3", "torso_4", "torso_5"]);
+    assert_eq!(mocopi[3], ["torso_6", "torso_7"]);
+    assert_eq!(mocopi[4], ["neck_1", "neck_2"]);
+    for body in [
+        family([
+            "Hips",
+            "Chest",
+            "Neck",
+            "Head",
+            "LeftCollar",
+            "LeftShoulder",
+            "LeftElbow",
+            "LeftWrist",
+            "RightCollar",
+            "RightShoulder",
+            "RightElbow",
+            "RightWrist",
+            "LeftHip",
+            "LeftKnee",
+            "LeftAnkle",
+            "RightHip",
+            "RightKnee",
+            "RightAnkle",
+            "LeftToe",
+        ]),
+        family([
+            "hip", "abdomen", "neck", "head", "lCollar", "lShldr", "lForeArm", "lHand", "rCollar", "rShldr",
+            "rForeArm", "rHand", "lThigh", "lShin", "lFoot", "rThigh", "rShin", "rFoot", "lToe",
+        ]),
+        family([
+            "pelvis",
+            "spine1",
+            "neck",
+            "head",
+            "left_collar",
+            "left_shoulder",
+            "left_elbow",
+            "left_wrist",
+            "right_collar",
+            "right_shoulder",
+            "right_elbow",
+            "right_wrist",
+            "left_hip",
+            "left_knee",
+            "left_ankle",
+            "right_hip",
+            "right_knee",
+            "right_ankle",
+            "left_foot",
+        ]),
+        family([
+            "root",
+            "lowerback",
+            "upperneck",
+            "head",
+            "lclavicle",
+            "lhumerus",
+            "lradius",
+            "lhand",
+            "rclavicle",
+            "rhumerus",
+            "rradius",
+            "rhand",
+            "lfemur",
+            "ltibia",
+            "lfoot",
+            "rfemur",
+            "rtibia",
+            "rfoot",
+            "ltoes",
+        ]),
+        family([
+            "Bip01 Pelvis",
+            "Bip01 Spine",
+            "Bip01 Neck",
+            "Bip01 Head",
+            "Bip01 L Clavicle",
+            "Bip01 L UpperArm",
+            "Bip01 L Forearm",
+            "Bip01 L Hand",
+            "Bip01 R Clavicle",
+            "Bip01 R UpperArm",
+            "Bip01 R Forearm",
+            "Bip01 R Hand",
+            "Bip01 L Thigh",
+            "Bip01 L Calf",
+            "Bip01 L Foot",
+            "Bip01 R Thigh",
+            "Bip01 R Calf",
+            "Bip01 R Foot",
+            "Bip01 L Toe0",
+        ]),
+    ] {
+        let mapped = sources(&body);
+        let names = &body.names;
+        assert_eq!(mapped[0], [names[0].clone()]);
+        assert_eq!(mapped[1], [names[1].clone()]);
+        assert!(mapped[2].is_empty() && mapped[3].is_empty());
+        for (j, source) in [
+            (4, 2),
+            (5, 3),
+            (6, 4),
+            (7, 5),
+            (8, 6),
+            (9, 7),
+            (14, 12),
+            (16, 14),
+            (17, 18),
+            (20, 17),
+        ] {
+            assert_eq!(mapped[j], [names[source].clone()], "{}", JOINTS[j]);
+        }
+    }
+}
+
+#[test]
+fn joints_between_are_composed_and_absent_ones_are_masked() {
+    let body = family([
+        "Hips",
+        "Chest",
+        "Neck",
+        "Head",
+        "LeftCollar",
+        "LeftShoulder",
+        "LeftElbow",
+        "LeftWrist",
+        "RightCollar",
+        "RightShoulder",
+        "RightElbow",
+        "RightWrist",
+        "LeftHip",
+        "LeftKnee",
+        "LeftAnkle",
+        "RightHip",
+        "RightKnee",
+        "RightAnkle",
+        "LeftToe",
+    ]);
+    let mut retargeter = Retargeter::compile(&body).expect("maps");
+    let absent: Vec<&str> = (0..22)
+        .filter(|&j| !retargeter.mask()[j])
+        .map(|j| JOINTS[j])
+        .collect();
+    assert_eq!(absent, ["chest", "upper_chest", "right_toes"]);
+    // A collapsed chain: mocopi's torsos each bent by 5 degrees add up.
+    let mocopi = standard::mocopi();
+    let mut torso = Retargeter::compile(&mocopi).expect("maps");
+    let mut local = vec![Quat::IDENTITY; 27];
+    for q in &mut local[1..=7] {
+        *q = Quat::from_axis_angle([1.0, 0.0, 0.0], 5.0 * DEGREES);
+    }
+    let mut out = [Quat::IDENTITY; JOINT_COUNT];
+    torso.apply(&local, [0.0; 3], &mut out);
+    for (j, degrees) in [(1, 10.0), (2, 15.0), (3, 10.0)] {
+        let expected = Quat::from_axis_angle([1.0, 0.0, 0.0], degrees * DEGREES);
+        assert!(out[j].angle_to(expected) < 1e-12);
+    }
+    let local = vec![Quat::from_axis_angle([0.0, 1.0, 0.0], 0.3); body.names.len()];
+    retargeter.apply(&local, [0.0; 3], &mut out);
+    assert_eq!(out[2], Quat::IDENTITY);
+}
+
+#[test]
+fn what_is_no_body_is_refused_with_what_was_missing() {
+    let chair = skeleton(&[("seat", -1, [0.0; 3]), ("LeftLeg", 0, [0.1, -0.4, 0.0])]);
+    let error = Retargeter::compile(&chair).expect_err("no body").to_string();
+    assert!(
+        error.contains("left_upper_arm") && error.contains("seat"),
+        "{error}"
+    );
+
+    let mut crossed = standard::canonical();
+    let (hand, hips) = (9, 0);
+    crossed.parents[hand] = hips;
+    assert!(matches!(
+        Retargeter::compile(&crossed),
+        Err(MotionError::Hierarchy { .. })
+    ));
+
+    let mut cyclic = standard::canonical();
+    cyclic.parents[0] = 5;
+    assert!(matches!(
+        Retargeter::compile(&cyclic),
+        Err(MotionError::Skeleton(_))
+    ));
+
+    let mut short = standard::canonical();
+    short.offsets.pop();
+    assert!(matches!(
+        Retargeter::compile(&short),
+        Err(MotionError::Shape { .. })
+    ));
+
+    let mut broken = standard::canonical();
+    broken.offsets[3] = [f64::NAN; 3];
+    assert!(matches!(
+        Retargeter::compile(&broken),
+        Err(MotionError::Skeleton(_))
+    ));
+}
+
+#[test]
+fn a_skeleton_without_offsets_is_taken_as_a_t_pose() {
+    let mut body = standard::canonical();
+    body.offsets = vec![[0.0; 3]; JOINT_COUNT];
+    let mut retargeter = Retargeter::compile(&body).expect("maps");
+    let local = [Quat::from_axis_angle([0.0, 0.0, 1.0], 0.2); JOINT_COUNT];
+    let mut out = [Quat::IDENTITY; JOINT_COUNT];
+    retargeter.apply(&local, [0.0; 3], &mut out);
+    assert!(apart(&out, &local) < 1e-12);
+}
+
+#[test]
+fn t_poses_are_told_from_other_poses() {
+    for (down, t_pose) in [(0.0, true), (20.0, true), (45.0, false), (90.0, false)] {
+        let deviation = t_pose_deviation(&mixamo(down, 0.0)).expect("maps");
+        assert!((deviation - down * DEGREES).abs() < 0.05, "{deviation}");
+        assert_eq!(deviation < anticip_motion::T_POSE_TOLERANCE, t_pose);
+    }
+    // Order of joints in the arrays does not matter.
+    let body = standard::canonical();
+    let n = body.names.len();
+    let reversed = Skeleton {
+        names: body.names.iter().rev().cloned().collect(),
+        parents: body
+            .parents
+            .iter()
+            .rev()
+            .map(|&p| if p < 0 { -1 } else { n as i32 - 1 - p })
+            .collect(),
+        offsets: body.offsets.iter().rev().copied().collect(),
+        rest_local: None,
+    };
+    assert_eq!(canonical::JOINTS[0], reversed.names[n - 1]);
+    assert!(t_pose_deviation(&reversed).expect("maps") < 1e-9);
+}
