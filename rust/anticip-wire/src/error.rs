@@ -7,9 +7,9 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
     /// The bytes belong to another protocol, or to a part of this one that carries no motion.
-    #[error("not a {expected} datagram")]
+    #[error("not a {expected}")]
     Alien {
-        /// The protocol that was expected.
+        /// What was expected.
         expected: &'static str,
     },
     /// A declared length reaches beyond the end of the datagram.

@@ -18,7 +18,7 @@ use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_p
 /// The newest version of these datagrams.
 pub const VERSION: u32 = 1;
 
-const EXPECTED: &str = "msgpack";
+const EXPECTED: &str = "msgpack datagram";
 
 /// Which of the two a datagram is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,7 +60,7 @@ pub const BONE_PARENTS: [i32; BONES] = [
 ];
 
 const FORMAT: &[u8] = b"sony motion format";
-const EXPECTED: &str = "mocopi";
+const EXPECTED: &str = "mocopi datagram";
 
 /// Which of the two a datagram is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

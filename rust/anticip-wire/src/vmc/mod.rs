@@ -162,7 +162,7 @@ impl VmcAssembler {
                     needed: datagram.len() + 1,
                     left: datagram.len(),
                 },
-                _ => WireError::Alien { expected: "VMC" },
+                _ => WireError::Alien { expected: "VMC datagram" },
             });
         }
         osc::check(datagram)?;

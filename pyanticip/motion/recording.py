@@ -1,0 +1,430 @@
+"""Recordings of shows: the ``.anticip`` file, written as it happens and read as a stream.
+
+A file is the magic ``ANTICIP\\0``, u16 major and u16 minor version, then records: u32 length, u32 CRC-32C
+(little-endian), and a msgpack array ``[type, t_ns, ...]``. ``t_ns`` is nanoseconds of the monotonic clock.
+The types:
+
+==== ======== =====================================================================================
+0    header   map: skeleton, rig, model, versions, ``unix_ns`` (the wall clock at ``t_ns``, once)
+1    raw      source name, the datagram as it came
+2    frame    seq, t_source_ns, quats (binary float32, J x 4 w x y z), root (binary float32, 3, metres)
+3    output   seq, parameters (binary float32), scalars (binary float32), events [[name, strength, seconds]]
+4    note     text
+==== ======== =====================================================================================
+
+Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a
+record (its writer was killed) is read up to there, with a warning; a record whose checksum does not hold is
+left out, with a warning.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip import _core
+from pyanticip.errors import FormatError, OptionError
+
+__all__ = [
+    "Frame",
+    "Note",
+    "Output",
+    "Raw",
+    "Record",
+    "Recording",
+    "RecordingWriter",
+    "is_recording",
+    "pack_frame",
+    "pack_header",
+    "pack_note",
+    "pack_output",
+    "pack_raw",
+    "read_recording",
+]
+
+MAGIC = _core.recording_header()[:8]
+HEADER, RAW, FRAME, OUTPUT, NOTE = range(5)
+
+# msgpack has no types.
+_packb: Callable[..., bytes] = msgpack.packb
+_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
+
+_CHUNK = 1 << 20
+_HEADER_BYTES = 12
+_MOST_WARNINGS = 100
+
+
+class Raw(NamedTuple):
+    """A datagram as it came."""
+
+    t_ns: int
+    source: str
+    data: bytes
+
+
+class Frame(NamedTuple):
+    """A pose on the 50 Hz grid: quats (J, 4) float32 w x y z local, root (3,) float32 metres."""
+
+    t_ns: int
+    seq: int
+    t_source_ns: int
+    quats: npt.NDArray[np.float32]
+    root: npt.NDArray[np.float32]
+
+
+class Output(NamedTuple):
+    """What was sent: parameters (8,) and scalars (7,) float32, events (name, strength, seconds ahead)."""
+
+    t_ns: int
+    seq: int
+    params: npt.NDArray[np.float32]
+    scalars: npt.NDArray[np.float32]
+    events: list[tuple[str, float, float]]
+
+
+class Note(NamedTuple):
+    """A remark."""
+
+    t_ns: int
+    text: str
+
+
+Record = Raw | Frame | Output | Note
+
+
+# -- writing -------------------------------------------------------------------------------------------
+
+
+def _pack(*fields: object) -> bytes:
+    return _core.recording_frame(_packb(fields, use_bin_type=True))
+
+
+def _floats(values: npt.ArrayLike) -> bytes:
+    return np.asarray(values, "<f4").tobytes()
+
+
+def pack_header(t_ns: int, header: Mapping[str, Any]) -> bytes:
+    """The record that a recording begins with; what msgpack does not know is written as text."""
+    payload = _packb((HEADER, t_ns, dict(header)), use_bin_type=True, default=str)
+    return _core.recording_frame(payload)
+
+
+def pack_raw(t_ns: int, source: str, data: bytes) -> bytes:
+    """The record of a datagram."""
+    return _pack(RAW, t_ns, source, data)
+
+
+def pack_frame(t_ns: int, seq: int, t_source_ns: int, quats: npt.ArrayLike, root: npt.ArrayLike) -> bytes:
+    """The record of a pose: quats (J, 4), root (3,)."""
+    return _pack(FRAME, t_ns, seq, t_source_ns, _floats(quats), _floats(root))
+
+
+def pack_output(
+    t_ns: int,
+    seq: int,
+    params: npt.ArrayLike,
+    scalars: npt.ArrayLike,
+    events: Iterable[Sequence[Any]] = (),
+) -> bytes:
+    """The record of what was sent: params (P,), scalars (S,), events (name, strength, seconds ahead)."""
+    sent = [(str(name), float(strength), float(ahead)) for name, strength, ahead in events]
+    return _pack(OUTPUT, t_ns, seq, _floats(params), _floats(scalars), sent)
+
+
+def pack_note(t_ns: int, text: str) -> bytes:
+    """The record of a remark."""
+    return _pack(NOTE, t_ns, text)
+
+
+def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The time now and ``header`` with what every recording says: versions, wall clock."""
+    versions = {"pyanticip": _core.__version__, "features": getattr(_core, "FEATURES_VERSION", None)}
+    versions.update(header.get("versions") or {})
+    return time.monotonic_ns(), {**header, "versions": versions, "unix_ns": time.time_ns()}
+
+
+def create(path: Path) -> IO[bytes]:
+    """A new unbuffered file; what is there already is never overwritten.
+
+    Raises
+    ------
+    OptionError
+        It exists, or cannot be made.
+    """
+    try:
+        return path.open("xb", buffering=0)
+    except FileExistsError:
+        raise OptionError(f"{path}: exists already; a recording is never overwritten") from None
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+class RecordingWriter:
+    """Writes a recording in this process; every record reaches the operating system at once.
+
+    ``header`` should hold what it takes to understand the show later: "skeleton", "rig", "model", "source".
+    The versions and the wall clock are added.
+
+    Raises
+    ------
+    OptionError
+        The file exists already or cannot be made.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: Mapping[str, Any] | None = None) -> None:
+        self.path = Path(path)
+        t_ns, whole = complete_header(header or {})
+        self._file = create(self.path)
+        self._file.write(_core.recording_header() + pack_header(t_ns, whole))
+
+    def raw(self, t_ns: int, source: str, data: bytes) -> None:
+        """A datagram as it came from ``source`` (the name of its protocol)."""
+        self.write(pack_raw(t_ns, source, data))
+
+    def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: npt.ArrayLike, root: npt.ArrayLike) -> None:
+        """A pose: quats (J, 4), root (3,)."""
+        self.write(pack_frame(t_ns, seq, t_source_ns, quats, root))
+
+    def output(
+        self,
+        t_ns: int,
+        seq: int,
+        params: npt.ArrayLike,
+        scalars: npt.ArrayLike,
+        events: Iterable[Sequence[Any]] = (),
+    ) -> None:
+        """What was sent."""
+        self.write(pack_output(t_ns, seq, params, scalars, events))
+
+    def note(self, t_ns: int, text: str) -> None:
+        """A remark."""
+        self.write(pack_note(t_ns, text))
+
+    def write(self, records: bytes) -> None:
+        """Append whole records, packed before."""
+        view = memoryview(records)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def close(self) -> None:
+        """Finish; everything is on the disk after this."""
+        if not self._file.closed:
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def is_recording(data: bytes) -> bool:
+    """Whether a file that begins with ``data`` is a recording."""
+    return data[: len(MAGIC)] == MAGIC
+
+
+@dataclass(frozen=True)
+class _Payload:
+    offset: int
+    type: int
+    t_ns: int
+    rest: list[Any]
+
+
+class Recording:
+    """A recording, read as a stream: each iteration reads the file anew and holds a few MB at most.
+
+    Attributes
+    ----------
+    path
+        The file.
+    version
+        (major, minor) of the format.
+    header
+        The header's map; empty where it was torn or is missing.
+    start_ns
+        The header's time, of which the others are later ones; None where it is missing.
+    warnings
+        What could not be read, one line each with the offset; complete after an iteration.
+    skipped
+        Records of unknown types in the last iteration.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, strict: bool = False) -> None:
+        self.path = Path(path)
+        self.warnings: list[str] = []
+        self.skipped = 0
+        self._strict = strict
+        self.header: dict[str, Any] = {}
+        self.start_ns: int | None = None
+        try:
+            with self.path.open("rb") as file:
+                self.version = _core.recording_check(file.read(_HEADER_BYTES))
+        except OSError as error:
+            raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None
+        except FormatError as error:
+            raise FormatError(f"{self.path}: {error}") from None
+        first = next(self._payloads(), None)
+        if first is not None and first.type == HEADER and first.rest and isinstance(first.rest[0], dict):
+            self.header = first.rest[0]
+            self.start_ns = first.t_ns
+        else:
+            self._warn(_HEADER_BYTES, "the header record is missing")
+
+    def __iter__(self) -> Iterator[Record]:
+        """Every record but the header, in the order written."""
+        self.warnings = [line for line in self.warnings if "header record" in line]
+        self.skipped = 0
+        for payload in self._payloads():
+            if payload.type == HEADER:
+                continue
+            try:
+                record = _record(payload)
+            except (TypeError, ValueError, IndexError) as error:
+                self._warn(payload.offset, f"a record of type {payload.type} makes no sense: {error}")
+                continue
+            if record is None:
+                self.skipped += 1
+            else:
+                yield record
+
+    def datagrams(self) -> Iterator[tuple[int, str, bytes]]:
+        """(t_ns, source, datagram) as they came: what a replay starts from."""
+        for record in self:
+            if isinstance(record, Raw):
+                yield record.t_ns, record.source, record.data
+
+    def frames(self) -> Iterator[Frame]:
+        """The poses on the 50 Hz grid."""
+        return (record for record in self if isinstance(record, Frame))
+
+    def _warn(self, offset: int, reason: str) -> None:
+        line = f"{self.path}: byte {offset}: {reason}"
+        if self._strict:
+            raise FormatError(line)
+        if len(self.warnings) < _MOST_WARNINGS:
+            self.warnings.append(line)
+
+    def _payloads(self) -> Iterator[_Payload]:
+        try:
+            with self.path.open("rb") as file:
+                yield from self._walk(file)
+        except OSError as error:
+            raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None
+
+    def _walk(self, file: IO[bytes]) -> Iterator[_Payload]:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(_HEADER_BYTES)
+        base, at, buffer = _HEADER_BYTES, 0, b""
+        while True:
+            found, start, end = _core.recording_next(buffer, at)
+            if found == "more":
+                # The length may be a lie: what is read is bounded by the longest record.
+                chunk = file.read(max(_CHUNK, end - len(buffer)))
+                if chunk:
+                    buffer, base, at = buffer[at:] + chunk, base + at, 0
+                    continue
+                left = len(buffer) - at
+                if left:
+                    self._warn(base + at, f"the file ends inside a record; its last {left} bytes are cut")
+                return
+            if found == "lost":
+                left = max(size - base - at, len(buffer) - at)
+                self._warn(base + at, f"no record has a length of {end}; the last {left} bytes are cut")
+                return
+            offset = base + at
+            if found == "corrupt":
+                last = base + end >= size
+                what = "the torn last record is cut" if last else "a record is left out"
+                self._warn(offset, f"the checksum does not hold; {what} ({end - at} bytes)")
+            else:
+                payload = self._payload(offset, buffer[start:end])
+                if payload is not None:
+                    yield payload
+            at = end
+
+    def _payload(self, offset: int, data: bytes) -> _Payload | None:
+        try:
+            fields = _unpackb(data, raw=False, strict_map_key=False)
+            kind, t_ns, *rest = fields
+            if isinstance(fields, list) and _is_int(kind) and _is_int(t_ns) and abs(t_ns) < 1 << 63:
+                return _Payload(offset, kind, t_ns, rest)
+        except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException):
+            pass
+        self._warn(offset, "a record that is no msgpack array [type, t_ns, ...] is left out")
+        return None
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _as_floats(value: object, columns: int | None = None) -> npt.NDArray[np.float32]:
+    if not isinstance(value, bytes):
+        raise TypeError("expected binary floats")
+    values = np.frombuffer(value, "<f4").astype(np.float32)
+    return values if columns is None else values.reshape(-1, columns)
+
+
+def _seq(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError("expected an integer")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected text")
+    return value
+
+
+def _record(payload: _Payload) -> Record | None:
+    t_ns, rest = payload.t_ns, payload.rest
+    if payload.type == RAW:
+        if not isinstance(rest[1], bytes):
+            raise TypeError("expected a datagram")
+        return Raw(t_ns, _text(rest[0]), rest[1])
+    if payload.type == FRAME:
+        root = _as_floats(rest[3])
+        if root.shape != (3,):
+            raise ValueError("expected three floats for the root")
+        return Frame(t_ns, _seq(rest[0]), _seq(rest[1]), _as_floats(rest[2], 4), root)
+    if payload.type == OUTPUT:
+        events = [(_text(name), float(strength), float(ahead)) for name, strength, ahead in rest[3]]
+        return Output(t_ns, _seq(rest[0]), _as_floats(rest[1]), _as_floats(rest[2]), events)
+    if payload.type == NOTE:
+        return Note(t_ns, _text(rest[0]))
+    return None
+
+
+def read_recording(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
+    """Open a recording; its records come when it is iterated.
+
+    Parameters
+    ----------
+    path
+        The file.
+    strict
+        Raise at the first thing that cannot be read instead of noting it in ``warnings``.
+
+    Raises
+    ------
+    FormatError
+        No recording, or one of a newer major version; with ``strict`` anything that cannot be read.
+    """
+    return Recording(path, strict=strict)

@@ -1,0 +1,278 @@
+"""What a recording holds, and its motion and sound parameters as plain files: ``info`` and ``export``.
+
+:func:`recording_info` and :func:`export_recording` are what the commands of these names call.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyanticip import _core
+from pyanticip.controls import EVENTS, PARAMETERS
+from pyanticip.errors import OptionError
+from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.recording import Frame, Note, Output, Raw, Recording, read_recording
+
+__all__ = ["export_recording", "recording_info"]
+
+_MOST_LISTED = 100
+_RATE = 50.0
+
+
+class _Source:
+    def __init__(self) -> None:
+        self.datagrams = 0
+        self.bytes = 0
+        self.first_ns = 0
+        self.last_ns = 0
+
+    def add(self, raw: Raw) -> None:
+        if not self.datagrams:
+            self.first_ns = raw.t_ns
+        self.datagrams += 1
+        self.bytes += len(raw.data)
+        self.last_ns = raw.t_ns
+
+    def summary(self) -> dict[str, Any]:
+        seconds = (self.last_ns - self.first_ns) / 1e9
+        rate = (self.datagrams - 1) / seconds if seconds > 0 else None
+        return {"datagrams": self.datagrams, "bytes": self.bytes, "seconds": seconds, "rate": rate}
+
+
+class _Survey:
+    """Counts a recording record by record."""
+
+    def __init__(self, start_ns: int | None) -> None:
+        self.start_ns = start_ns
+        self.last_ns = start_ns
+        self.counts = {"datagrams": 0, "frames": 0, "outputs": 0, "events": 0, "notes": 0}
+        self.sources: dict[str, _Source] = {}
+        self.gaps: list[dict[str, Any]] = []
+        self.gap_count = 0
+        self.missing = 0
+        self.notes: list[dict[str, Any]] = []
+        self._seq: int | None = None
+
+    def add(self, record: Raw | Frame | Output | Note) -> None:
+        if self.start_ns is None:
+            self.start_ns = record.t_ns
+        self.last_ns = record.t_ns if self.last_ns is None else max(self.last_ns, record.t_ns)
+        seconds = (record.t_ns - self.start_ns) / 1e9
+        if isinstance(record, Raw):
+            self.counts["datagrams"] += 1
+            self.sources.setdefault(record.source, _Source()).add(record)
+        elif isinstance(record, Frame):
+            self.counts["frames"] += 1
+            self._grid(record.seq, seconds)
+        elif isinstance(record, Output):
+            self.counts["outputs"] += 1
+            self.counts["events"] += len(record.events)
+        else:
+            self.counts["notes"] += 1
+            if len(self.notes) < _MOST_LISTED:
+                self.notes.append({"seconds": seconds, "text": record.text})
+
+    def _grid(self, seq: int, seconds: float) -> None:
+        if self._seq is not None and seq != self._seq + 1:
+            missing = seq - self._seq - 1
+            self.gap_count += 1
+            self.missing += max(missing, 0)
+            if len(self.gaps) < _MOST_LISTED:
+                self.gaps.append({"seconds": seconds, "seq": seq, "missing": missing})
+        self._seq = seq
+
+    def summary(self, recording: Recording) -> dict[str, Any]:
+        begun = recording.header.get("unix_ns")
+        date = None
+        if isinstance(begun, int) and 0 <= begun < 1 << 62:
+            date = datetime.fromtimestamp(begun / 1e9, UTC).isoformat(timespec="seconds")
+        duration = 0.0
+        if self.start_ns is not None and self.last_ns is not None:
+            duration = (self.last_ns - self.start_ns) / 1e9
+        return {
+            "file": str(recording.path),
+            "bytes": recording.path.stat().st_size,
+            "version": ".".join(map(str, recording.version)),
+            "recorded": date,
+            "duration_s": duration,
+            **self.counts,
+            "sources": {name: source.summary() for name, source in self.sources.items()},
+            "gaps": self.gaps,
+            "gap_count": self.gap_count,
+            "missing_frames": self.missing,
+            "notes_text": self.notes,
+            "skipped_records": recording.skipped,
+            "header": _plain(recording.header),
+            "warnings": list(recording.warnings),
+        }
+
+
+def _plain(value: Any) -> Any:
+    """``value`` as JSON can hold it."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What is in a recording, in one pass over it.
+
+    Returns
+    -------
+    dict
+        Ready for JSON: file, bytes, version, recorded (ISO time or None), duration_s, datagrams, frames,
+        outputs, events, notes (counts); sources: {name: {datagrams, bytes, seconds, rate}}; gaps: the first
+        100 places where the frame number does not go up by one ({seconds, seq, missing}), gap_count,
+        missing_frames; notes_text: the first 100 ({seconds, text}); skipped_records (unknown types), header,
+        warnings.
+
+    Raises
+    ------
+    FormatError
+        No recording, or one of a newer major version.
+    """
+    recording = read_recording(path)
+    survey = _Survey(recording.start_ns)
+    for record in recording:
+        survey.add(record)
+    return survey.summary(recording)
+
+
+class _Motion:
+    """The poses of a recording, those whose joints are as many as the first one's."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.odd = 0
+
+    def add(self, frame: Frame) -> None:
+        if self.frames and frame.quats.shape != self.frames[0].quats.shape:
+            self.odd += 1
+        else:
+            self.frames.append(frame)
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Readable as a clip where there is one: quats, root, rate, names, parents, offsets."""
+        frames = self.frames
+        joints = frames[0].quats.shape[0] if frames else len(_core.CANONICAL_JOINTS)
+        arrays: dict[str, np.ndarray[Any, Any]] = {
+            "quats": np.array([frame.quats for frame in frames], np.float32).reshape(-1, joints, 4),
+            "root": np.array([frame.root for frame in frames], np.float32).reshape(-1, 3),
+            "rate": np.array(_RATE),
+            "seq": np.array([frame.seq for frame in frames], np.int64),
+            "t_ns": np.array([frame.t_ns for frame in frames], np.int64),
+            "t_source_ns": np.array([frame.t_source_ns for frame in frames], np.int64),
+        }
+        if joints == len(_core.CANONICAL_JOINTS):
+            arrays["names"] = np.array(_core.CANONICAL_JOINTS)
+            arrays["parents"] = np.asarray(_core.CANONICAL_PARENTS, np.int32)
+            arrays["offsets"] = np.asarray(_core.CANONICAL_OFFSETS, np.float32)
+        return arrays
+
+
+def _names(known: Sequence[str], prefix: str, count: int) -> list[str]:
+    return list(known) if len(known) == count else [f"{prefix}_{i}" for i in range(count)]
+
+
+def _folder(out: Path, names: Sequence[str]) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise OptionError(f"{out}: cannot be written to: {error.strerror}") from None
+    for name in names:
+        if (out / name).exists():
+            raise OptionError(f"{out / name}: exists already; an export never overwrites")
+
+
+def _table(path: Path, outputs: Sequence[Output], start_ns: int) -> None:
+    """One line per output: seconds, frame number, scalars, parameters, events."""
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    scalars = max((len(output.scalars) for output in outputs), default=len(_core.SCALARS))
+    params = max((len(output.params) for output in outputs), default=len(PARAMETERS))
+    heads = [
+        "seconds",
+        "seq",
+        *_names(_core.SCALARS, "scalar", scalars),
+        *_names(PARAMETERS, "param", params),
+    ]
+    heads += [f"{name}{suffix}" for name in EVENTS for suffix in ("", "_ahead_s")]
+    writer.writerow([*heads, "other_events"])
+
+    def cells(values: Sequence[float], count: int) -> list[str]:
+        return [f"{value:.7g}" for value in values] + [""] * (count - len(values))
+
+    for output in outputs:
+        events = {name: (strength, ahead) for name, strength, ahead in output.events}
+        row = [f"{(output.t_ns - start_ns) / 1e9:.6f}", str(output.seq)]
+        row += cells(output.scalars.tolist(), scalars) + cells(output.params.tolist(), params)
+        for name in EVENTS:
+            row += cells(events.pop(name, ()), 2)
+        row.append(
+            ";".join(f"{name}={strength:.7g}@{ahead:.7g}" for name, (strength, ahead) in events.items())
+        )
+        writer.writerow(row)
+    write_atomic(path, buffer.getvalue().encode())
+
+
+def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Any]:
+    """Write a recording's poses, outputs and header as plain files into the folder ``out``.
+
+    ``frames.npz`` (quats (T, J, 4) float32 w x y z local, root (T, 3) m, rate, seq, t_ns, t_source_ns, and
+    for the canonical body names, parents, offsets: ``load_motion`` reads it), ``outputs.csv`` (one line per
+    output) and ``header.json`` (what :func:`recording_info` returns). Each file is whole or not there; the
+    header comes last.
+
+    Returns
+    -------
+    dict
+        What :func:`recording_info` returns, and ``files``: the paths written.
+
+    Raises
+    ------
+    FormatError
+        No recording, or one of a newer major version.
+    OptionError
+        The folder cannot be written to, or one of the files is there already.
+    """
+    recording = read_recording(path)
+    folder = Path(out)
+    names = ("frames.npz", "outputs.csv", "header.json")
+    _folder(folder, names)
+    survey, motion, outputs = _Survey(recording.start_ns), _Motion(), []
+    for record in recording:
+        survey.add(record)
+        if isinstance(record, Frame):
+            motion.add(record)
+        elif isinstance(record, Output):
+            outputs.append(record)
+    info = survey.summary(recording)
+    if motion.odd:
+        info["warnings"].append(f"{recording.path}: {motion.odd} frames of another body are left out")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **motion.arrays())  # type: ignore[arg-type]
+    write_atomic(folder / names[0], buffer.getvalue())
+    _table(folder / names[1], outputs, survey.start_ns or 0)
+    text = json.dumps(info, indent=2, ensure_ascii=False)
+    write_atomic(folder / names[2], text.encode() + b"\n")
+    return {**info, "files": [str(folder / name) for name in names]}

@@ -1,0 +1,297 @@
+"""The recording file: there and back, torn at every byte, corrupt, of the future."""
+
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyanticip import _core
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.recording import (
+    Frame,
+    Note,
+    Output,
+    Raw,
+    RecordingWriter,
+    is_recording,
+    pack_header,
+    pack_note,
+    pack_raw,
+    read_recording,
+)
+
+QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (22, 1))
+
+
+def write_show(path: Path) -> None:
+    with RecordingWriter(path, {"rig": {"lead_ms": 100}, "skeleton": ["hips"]}) as tape:
+        for i in range(5):
+            tape.raw(1_000 + i, "mocopi", bytes(range(i)))
+            tape.frame(2_000 + i, i, 3_000 + i, QUATS, [0, 1, i])
+            tape.output(4_000 + i, i, [i / 8] * 8, [0.5] * 7, [("onset", 0.5, 0.04)] if i == 2 else [])
+        tape.note(9_000, "the end — fin")
+
+
+def comparable(record: Any) -> tuple[Any, ...]:
+    def plain(field: Any) -> Any:
+        if isinstance(field, np.ndarray):
+            return field.tobytes()
+        return tuple(field) if isinstance(field, list) else field
+
+    return (type(record), *map(plain, record))
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Path:
+    path = tmp_path / "show.anticip"
+    write_show(path)
+    return path
+
+
+def test_what_is_written_is_read(show: Path) -> None:
+    recording = read_recording(show, strict=True)
+    assert recording.version == (1, 0)
+    assert recording.header["rig"] == {"lead_ms": 100}
+    assert recording.header["versions"]["pyanticip"] == _core.__version__
+    assert recording.header["unix_ns"] > 1_600_000_000 * 10**9
+    records = list(recording)
+    assert len(records) == 16
+    assert records[0] == Raw(1_000, "mocopi", b"")
+    frame = records[4]
+    assert isinstance(frame, Frame)
+    assert (frame.t_ns, frame.seq, frame.t_source_ns) == (2_001, 1, 3_001)
+    np.testing.assert_array_equal(frame.quats, QUATS)
+    np.testing.assert_array_equal(frame.root, [0, 1, 1])
+    output = records[8]
+    assert isinstance(output, Output)
+    assert output.events == [("onset", 0.5, 0.04)]
+    assert output.params.tolist() == [0.25] * 8
+    assert records[-1] == Note(9_000, "the end — fin")
+    # Each iteration reads anew.
+    assert [comparable(r) for r in recording] == [comparable(r) for r in records]
+    assert list(recording.datagrams()) == [(1_000 + i, "mocopi", bytes(range(i))) for i in range(5)]
+    assert [frame.seq for frame in recording.frames()] == list(range(5))
+    assert recording.warnings == []
+
+
+def test_a_file_torn_at_any_byte_keeps_what_was_whole(show: Path, tmp_path: Path) -> None:
+    data = show.read_bytes()
+    whole = [comparable(record) for record in read_recording(show)]
+    torn = tmp_path / "torn.anticip"
+    kept_before = 0
+    for end in range(len(data)):
+        torn.write_bytes(data[:end])
+        if end < 12:
+            with pytest.raises(FormatError, match=r"torn\.anticip"):
+                read_recording(torn)
+            continue
+        recording = read_recording(torn)
+        kept = [comparable(record) for record in recording]
+        assert kept == whole[: len(kept)]
+        assert len(kept) >= kept_before
+        kept_before = len(kept)
+        clean = end in record_ends(data)
+        assert (recording.warnings == []) == clean, end
+    assert kept_before == len(whole) - 1
+
+
+def record_ends(data: bytes) -> set[int]:
+    ends, at = set(), 12
+    while at < len(data):
+        found, _, at = _core.recording_next(data, at)
+        assert found == "record"
+        ends.add(at)
+    return ends
+
+
+def test_a_corrupt_record_is_left_out_with_its_offset(show: Path) -> None:
+    data = bytearray(show.read_bytes())
+    offset = sorted(record_ends(bytes(data)))[3]
+    data[offset + 8 + 5] ^= 0x10
+    show.write_bytes(data)
+    recording = read_recording(show)
+    assert len(list(recording)) == 15
+    assert len(recording.warnings) == 1
+    assert f"byte {offset}: the checksum does not hold; a record is left out" in recording.warnings[0]
+    with pytest.raises(FormatError, match=f"byte {offset}"):
+        list(read_recording(show, strict=True))
+
+
+@pytest.mark.parametrize("length", [0, (1 << 24) + 1, 0xFFFFFFFF])
+def test_a_length_that_no_record_has_ends_the_reading(show: Path, length: int) -> None:
+    data = bytearray(show.read_bytes())
+    offset = sorted(record_ends(bytes(data)))[3]
+    data[offset : offset + 4] = length.to_bytes(4, "little")
+    show.write_bytes(data)
+    recording = read_recording(show)
+    assert len(list(recording)) == 3
+    assert f"byte {offset}: no record has a length of {length}" in recording.warnings[0]
+    assert f"last {len(data) - offset} bytes" in recording.warnings[0]
+
+
+def test_a_length_beyond_the_end_is_a_torn_tail(show: Path) -> None:
+    data = bytearray(show.read_bytes())
+    offset = sorted(record_ends(bytes(data)))[3]
+    data[offset : offset + 4] = (1 << 24).to_bytes(4, "little")
+    show.write_bytes(data)
+    recording = read_recording(show)
+    assert len(list(recording)) == 3
+    assert f"byte {offset}: the file ends inside a record" in recording.warnings[0]
+
+
+def test_what_the_future_adds_is_skipped(show: Path) -> None:
+    with show.open("ab") as file:
+        file.write(_core.recording_frame(msgpack.packb([77, 5, {"who": "knows"}])))
+        file.write(_core.recording_frame(msgpack.packb([4, 6, "a note", "with more"])))
+    recording = read_recording(show, strict=True)
+    records = list(recording)
+    assert records[-1] == Note(6, "a note")
+    assert recording.skipped == 1
+    data = bytearray(show.read_bytes())
+    data[10] = 9
+    show.write_bytes(data)
+    assert read_recording(show).version == (1, 9)
+    data[8] = 2
+    show.write_bytes(data)
+    with pytest.raises(FormatError, match="recording version 2 is newer than 1"):
+        read_recording(show)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\xc1",
+        b"\x93\x01",
+        b"\x05",
+        b"\x80",
+        msgpack.packb([]),
+        msgpack.packb(["4", 1, "text"]),
+        msgpack.packb([True, 1, "text"]),
+        msgpack.packb([4, 1.5, "text"]),
+        msgpack.packb([4, 1 << 63, "text"]),
+        msgpack.packb([4, 1]),
+        msgpack.packb([4, 1, b"binary"]),
+        msgpack.packb([1, 1, "mocopi", "text"]),
+        msgpack.packb([1, 1, 2, b"data"]),
+        msgpack.packb([2, 1, 0, 0, bytes(15), bytes(12)]),
+        msgpack.packb([2, 1, 0, 0, bytes(16), bytes(8)]),
+        msgpack.packb([2, 1, None, 0, bytes(16), bytes(12)]),
+        msgpack.packb([3, 1, 0, bytes(4), bytes(4), 7]),
+        msgpack.packb([3, 1, 0, bytes(4), bytes(4), [["onset", 1]]]),
+        msgpack.packb([3, 1, 0, bytes(4), bytes(4), [["onset", None, 0]]]),
+        b"\x91" * 2000,
+        b"\xdd\xff\xff\xff\xff",
+        b"\x81\x80\x01",
+    ],
+)
+def test_whole_records_that_make_no_sense_are_left_out(show: Path, payload: bytes) -> None:
+    size = show.stat().st_size
+    with show.open("ab") as file:
+        file.write(_core.recording_frame(payload) + pack_note(10, "after"))
+    recording = read_recording(show)
+    records = list(recording)
+    assert len(records) == 17
+    assert records[-1] == Note(10, "after")
+    assert len(recording.warnings) == 1
+    assert f"byte {size}: a record" in recording.warnings[0]
+    assert "\n" not in recording.warnings[0]
+
+
+def test_a_recording_without_its_header_is_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "headless.anticip"
+    path.write_bytes(_core.recording_header() + pack_raw(5, "vmc", b"data"))
+    recording = read_recording(path)
+    assert (recording.header, recording.start_ns) == ({}, None)
+    assert list(recording) == [Raw(5, "vmc", b"data")]
+    assert "header record is missing" in recording.warnings[0]
+
+
+def test_a_flood_of_damage_is_summed_up(tmp_path: Path) -> None:
+    path = tmp_path / "flood.anticip"
+    bad = bytearray(pack_note(1, "x"))
+    bad[-1] ^= 1
+    path.write_bytes(_core.recording_header() + pack_header(0, {}) + bytes(bad) * 5000 + pack_note(2, "end"))
+    recording = read_recording(path)
+    assert list(recording) == [Note(2, "end")]
+    assert len(recording.warnings) == 100
+
+
+def test_long_recordings_are_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "long.anticip"
+    with RecordingWriter(path) as tape:
+        for i in range(60):
+            tape.raw(i, "mocopi", bytes([i]) * 65_000)
+        tape.note(99, "x" * 3_000_000)
+    recording = read_recording(path, strict=True)
+    records = list(recording)
+    assert [record.t_ns for record in records] == [*range(60), 99]
+    assert all(
+        record.data == bytes([i]) * 65_000
+        for i, record in enumerate(recording.datagrams())
+        for record in [records[i]]
+    )
+
+
+def test_strangers_and_missing_files_get_one_line(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.anticip"
+    with pytest.raises(FormatError, match=r"missing.anticip: cannot be read: No such file"):
+        read_recording(missing)
+    other = tmp_path / "walk.bvh"
+    other.write_bytes(b"HIERARCHY\nROOT Hips\n")
+    with pytest.raises(FormatError, match=r"walk.bvh: not a pyanticip recording"):
+        read_recording(other)
+    assert not is_recording(other.read_bytes())
+    with pytest.raises(FormatError):
+        read_recording(tmp_path)
+
+
+def test_nothing_is_overwritten(show: Path, tmp_path: Path) -> None:
+    before = show.read_bytes()
+    with pytest.raises(OptionError, match="exists already"):
+        RecordingWriter(show)
+    assert show.read_bytes() == before
+    with pytest.raises(OptionError, match="cannot be written"):
+        RecordingWriter(tmp_path / "no" / "such" / "folder.anticip")
+
+
+@settings(deadline=None)
+@given(tail=st.binary(max_size=400))
+def test_any_tail_is_survived(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
+    path = tmp_path_factory.mktemp("tail") / "show.anticip"
+    write_show(path)
+    with path.open("ab") as file:
+        file.write(tail)
+    recording = read_recording(path)
+    assert len(list(recording)) >= 16
+    assert bool(recording.warnings) == bool(tail)
+
+
+@settings(deadline=None)
+@given(changes=st.lists(st.tuples(st.integers(12, 4000), st.integers(0, 255)), min_size=1, max_size=6))
+def test_any_damage_is_survived(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("damage") / "show.anticip"
+    write_show(path)
+    whole = {comparable(record) for record in read_recording(path)}
+    data = bytearray(path.read_bytes())
+    for at, value in changes:
+        data[at % (len(data) - 12) + 12] = value
+    path.write_bytes(data)
+    # What is delivered was written: damage is never taken for a record.
+    assert {comparable(record) for record in read_recording(path)} <= whole
+
+
+@settings(deadline=None)
+@given(t_ns=st.integers(-(2**62), 2**62), source=st.text(max_size=20), data=st.binary(max_size=300))
+def test_any_datagram_goes_through(
+    tmp_path_factory: pytest.TempPathFactory, t_ns: int, source: str, data: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("raw") / "show.anticip"
+    with RecordingWriter(path) as tape:
+        tape.raw(t_ns, source, data)
+    assert list(read_recording(path, strict=True).datagrams()) == [(t_ns, source, data)]

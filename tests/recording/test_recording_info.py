@@ -1,0 +1,115 @@
+"""What `info` tells about a recording and what `export` makes of it."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pyanticip as pa
+from pyanticip import _core
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.recording import RecordingWriter
+from realtime.recording_info import export_recording, recording_info
+
+QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (22, 1))
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Path:
+    path = tmp_path / "show.anticip"
+    with RecordingWriter(path, {"rig": {"lead_ms": 100, "odd": float("nan")}}) as tape:
+        start = tape_start(path)
+        for i in [0, 1, 2, 5, 6]:
+            t_ns = start + i * 20_000_000
+            tape.raw(t_ns, "mocopi", bytes(100))
+            tape.frame(t_ns, i, i * 20_000_000, QUATS, [0, 1, i])
+            tape.output(
+                t_ns, i, np.linspace(0, 1, 8), np.full(7, 0.25), [("phrase", 0.5, 0.04)] if i == 5 else []
+            )
+        tape.note(start + 1_000_000_000, "look")
+    return path
+
+
+def tape_start(path: Path) -> int:
+    from pyanticip.motion.recording import read_recording
+
+    start = read_recording(path).start_ns
+    assert start is not None
+    return start
+
+
+def test_info_counts_what_is_there(show: Path) -> None:
+    info = recording_info(show)
+    assert json.loads(json.dumps(info)) == info
+    assert info["duration_s"] == pytest.approx(1.0)
+    counts = {key: info[key] for key in ("datagrams", "frames", "outputs", "events", "notes")}
+    assert counts == {"datagrams": 5, "frames": 5, "outputs": 5, "events": 1, "notes": 1}
+    mocopi = info["sources"]["mocopi"]
+    assert (mocopi["datagrams"], mocopi["bytes"]) == (5, 500)
+    assert mocopi["rate"] == pytest.approx(4 / 0.12)
+    assert info["gaps"] == [{"seconds": pytest.approx(0.1), "seq": 5, "missing": 2}]
+    assert (info["gap_count"], info["missing_frames"]) == (1, 2)
+    assert info["notes_text"] == [{"seconds": pytest.approx(1.0), "text": "look"}]
+    assert info["header"]["rig"] == {"lead_ms": 100, "odd": "nan"}
+    assert info["recorded"].endswith("+00:00")
+    assert info["warnings"] == []
+
+
+def test_info_tells_of_a_torn_tail(show: Path) -> None:
+    show.write_bytes(show.read_bytes()[:-3])
+    info = recording_info(show)
+    assert info["notes"] == 0
+    assert len(info["warnings"]) == 1
+
+
+def test_export_writes_plain_files(show: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    done = export_recording(show, out)
+    assert sorted(path.name for path in out.iterdir()) == ["frames.npz", "header.json", "outputs.csv"]
+    assert [Path(name).name for name in done["files"]] == ["frames.npz", "outputs.csv", "header.json"]
+    with np.load(out / "frames.npz") as arrays:
+        assert arrays["quats"].shape == (5, 22, 4)
+        np.testing.assert_array_equal(arrays["root"][:, 2], [0, 1, 2, 5, 6])
+        np.testing.assert_array_equal(arrays["seq"], [0, 1, 2, 5, 6])
+    with (out / "outputs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 5
+    assert list(rows[0])[2 : 2 + 15] == [*_core.SCALARS, *PARAMETERS]
+    assert float(rows[3]["pulse"]) == 1.0
+    assert (rows[3]["phrase"], rows[3]["phrase_ahead_s"], rows[2]["phrase"]) == ("0.5", "0.04", "")
+    assert float(rows[4]["seconds"]) == pytest.approx(0.12)
+    header = json.loads((out / "header.json").read_text())
+    assert header == {key: value for key, value in done.items() if key != "files"}
+
+
+def test_exported_frames_load_as_a_clip(show: Path, tmp_path: Path) -> None:
+    export_recording(show, tmp_path / "out")
+    clip = pa.load_motion(tmp_path / "out" / "frames.npz")
+    assert clip.quats.shape == (5, 22, 4)
+    assert clip.rate == 50.0
+
+
+def test_export_overwrites_nothing_and_leaves_nothing_half_done(show: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_recording(show, out)
+    with pytest.raises(OptionError, match="exists already"):
+        export_recording(show, out)
+    with pytest.raises(OptionError, match="cannot be written to"):
+        export_recording(show, show / "below")
+    with pytest.raises(FormatError):
+        export_recording(out / "header.json", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_empty_show_exports_too(tmp_path: Path) -> None:
+    path = tmp_path / "empty.anticip"
+    with RecordingWriter(path):
+        pass
+    assert recording_info(path)["duration_s"] == 0.0
+    done = export_recording(path, tmp_path / "out")
+    assert done["frames"] == 0
+    with np.load(tmp_path / "out" / "frames.npz") as arrays:
+        assert arrays["quats"].shape == (0, 22, 4)

@@ -1,0 +1,174 @@
+"""The datagram codecs as Python sees them; msgpack and python-osc are the independent ends."""
+
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip import _core
+from pyanticip.errors import MotionError, OptionError, ShapeError, WireError
+
+QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (55, 1))
+PLACES = np.arange(165, dtype=np.float32).reshape(55, 3) / 100
+
+
+def test_real_mocopi_packets_are_written_byte_for_byte(data_dir: Path) -> None:
+    folder = data_dir / "live" / "mocopi"
+    frame = (folder / "sample_fram.bin").read_bytes()
+    read = _core.decode_mocopi(frame)
+    assert (read["kind"], read["seq"], read["port"], read["version"]) == ("frame", 1, 12351, 1)
+    sender = {"address": read["address"], "port": read["port"]}
+    again = _core.encode_mocopi_frame(
+        read["seq"],
+        read["quats"],
+        read["positions"],
+        stream_time=read["stream_time"],
+        unix_time=read["unix_time"],
+        **sender,
+    )
+    assert again == frame
+    skeleton = (folder / "sample_skdf.bin").read_bytes()
+    read = _core.decode_mocopi(skeleton)
+    assert read["names"] == _core.MOCOPI_BONES
+    assert read["parents"] == _core.MOCOPI_PARENTS
+    assert _core.encode_mocopi_skeleton(read["parents"], read["offsets"], read["rest"], **sender) == skeleton
+
+
+def test_a_mocopi_frame_comes_back() -> None:
+    data = _core.encode_mocopi_frame(9, QUATS[:27], PLACES[:27], stream_time=0.5, ids=range(27))
+    read = _core.decode_mocopi(data)
+    np.testing.assert_array_equal(read["quats"], QUATS[:27])
+    np.testing.assert_array_equal(read["positions"], PLACES[:27])
+    np.testing.assert_array_equal(read["root"], PLACES[0])
+    assert (read["time"], read["unix_time"], read["unusable"]) == (0.5, None, 0)
+    assert read["fresh"].all()
+
+
+def osc(address: str, *arguments: Any) -> Any:
+    builder = OscMessageBuilder(address)
+    for argument in arguments:
+        builder.add_arg(argument)
+    return builder.build()
+
+
+def bundle(*messages: Any) -> bytes:
+    builder = OscBundleBuilder(IMMEDIATELY)
+    for message in messages:
+        builder.add_content(message)
+    return builder.build().dgram
+
+
+def test_vmc_as_python_osc_builds_it() -> None:
+    messages = [osc("/VMC/Ext/OK", 1), osc("/VMC/Ext/T", 2.5)]
+    messages.append(osc("/VMC/Ext/Root/Pos", "root", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
+    for name, (w, x, y, z), (px, py, pz) in zip(
+        _core.VMC_BONES, QUATS.tolist(), PLACES.tolist(), strict=True
+    ):
+        messages.append(osc("/VMC/Ext/Bone/Pos", name, px, py, -pz, x, y, -z, -w))
+    theirs = bundle(*messages)
+    assert _core.encode_vmc_frame(QUATS, PLACES, time=2.5) == theirs
+    (read,) = _core.decode_vmc(theirs)
+    np.testing.assert_array_equal(read["quats"], QUATS)
+    np.testing.assert_array_equal(read["positions"], PLACES)
+    assert read["time"] == 2.5
+
+
+def test_an_assembler_holds_what_is_missing() -> None:
+    assembler = _core.VmcAssembler()
+    assembler.feed(_core.encode_vmc_frame(QUATS, PLACES))
+    (part,) = assembler.feed(bundle(osc("/VMC/Ext/Bone/Pos", "Head", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)))
+    assert part["ids"].tolist() == list(range(55))
+    assert part["fresh"].sum() == 1
+    assembler.feed(bundle(osc("/VMC/Ext/T", "late")))
+    assert assembler.dropped == 1
+    assembler.reset()
+    assert assembler.feed(bundle(osc("/VMC/Ext/T", 1.0))) == []
+
+
+def test_our_own_datagrams_are_plain_msgpack() -> None:
+    data = _core.encode_native_frame(7, 1.25, QUATS[:22], [0, 1, 2])
+    plain = msgpack.unpackb(data)
+    assert plain == {
+        "v": 1,
+        "type": "frame",
+        "seq": 7,
+        "t": 1.25,
+        "quats": QUATS[:22].astype("<f4").tobytes(),
+        "root": np.array([0, 1, 2], "<f4").tobytes(),
+    }
+    # And what msgpack packs, in any order, with more in it, is read.
+    other = msgpack.packb({"more": [{}], **dict(reversed(plain.items()))})
+    read = _core.decode_native(other)
+    np.testing.assert_array_equal(read["quats"], QUATS[:22])
+    np.testing.assert_array_equal(read["root"], [0, 1, 2])
+    names, parents = ["hips", "spine"], [-1, 0]
+    body = _core.encode_native_skeleton(names, parents, PLACES[:2], rate=60.0)
+    assert msgpack.unpackb(body)["names"] == names
+    read = _core.decode_native(body)
+    assert (read["kind"], read["parents"], read["rate"]) == ("skeleton", parents, 60.0)
+    np.testing.assert_array_equal(read["rest"], [[1, 0, 0, 0]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (ShapeError, lambda: _core.encode_vmc_frame(QUATS[:, :3], PLACES)),
+        (ShapeError, lambda: _core.encode_vmc_frame("quats", PLACES)),
+        (ShapeError, lambda: _core.encode_vmc_frame(QUATS, PLACES[:5])),
+        (ShapeError, lambda: _core.encode_native_frame(0, 0.0, QUATS, [1, 2])),
+        (OptionError, lambda: _core.encode_native_frame(0, float("inf"), QUATS)),
+        (OptionError, lambda: _core.encode_native_frame(0, 0.0, np.zeros((0, 4)))),
+        (OptionError, lambda: _core.encode_vmc_frame(QUATS, PLACES, ids=range(1, 56))),
+        (OptionError, lambda: _core.encode_mocopi_skeleton([1, 0], PLACES[:2])),
+        (WireError, lambda: _core.decode_mocopi(b"")),
+        (WireError, lambda: _core.decode_native(b"\x93\x01\x02\x03")),
+        (WireError, lambda: _core.decode_native(msgpack.packb({"v": 2, "type": "frame"}))),
+        (WireError, lambda: _core.decode_vmc(b"#bundle\0short")),
+    ],
+)
+def test_bad_values_get_one_clear_line(error: type[MotionError], call: Any) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) > 10
+
+
+@settings(deadline=None)
+@given(data=st.binary(max_size=2000))
+def test_arbitrary_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
+    seeds = (
+        b"",
+        _core.encode_vmc_frame(QUATS, PLACES)[:100],
+        _core.encode_mocopi_frame(1, QUATS[:2], PLACES[:2])[:60],
+    )
+    for decode in (_core.decode_mocopi, _core.decode_native, _core.decode_vmc):
+        for seed in seeds:
+            try:
+                decode(seed + data)
+            except WireError as error:
+                assert str(error)  # noqa: PT017
+
+
+def test_crc32c_is_castagnolis() -> None:
+    assert _core.crc32c(b"123456789") == 0xE3069283
+
+
+@pytest.mark.benchmark(group="decode")
+@pytest.mark.parametrize("kind", ["mocopi", "vmc", "native"])
+def test_decoding_speed(benchmark: Any, kind: str) -> None:
+    assembler = _core.VmcAssembler()
+    call, data = {
+        "mocopi": (
+            _core.decode_mocopi,
+            _core.encode_mocopi_frame(1, QUATS[:27], PLACES[:27], unix_time=1.7e9),
+        ),
+        "vmc": (assembler.feed, _core.encode_vmc_frame(QUATS, PLACES, time=1.0)),
+        "native": (_core.decode_native, _core.encode_native_frame(1, 1.0, QUATS[:22], [0, 1, 2])),
+    }[kind]
+    benchmark(call, data)
