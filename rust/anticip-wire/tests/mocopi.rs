@@ -109,7 +109,12 @@ fn every_cut_of_a_datagram_is_an_error() {
         for end in 0..seed.len() {
             let error = decode(&seed[..end], &mut packet).unwrap_err();
             if end < 8 {
-                assert_eq!(error, WireError::Alien { expected: "mocopi datagram" });
+                assert_eq!(
+                    error,
+                    WireError::Alien {
+                        expected: "mocopi datagram"
+                    }
+                );
             } else {
                 assert!(matches!(error, WireError::Truncated { .. }), "{end}: {error}");
             }
@@ -160,7 +165,9 @@ fn fields_of_newer_and_older_apps_are_survived() {
 fn a_datagram_with_nothing_in_it_for_us_is_alien() {
     let frame = stand_in_frame();
     let mut packet = MocopiPacket::default();
-    let alien = Err(WireError::Alien { expected: "mocopi datagram" });
+    let alien = Err(WireError::Alien {
+        expected: "mocopi datagram",
+    });
     assert_eq!(decode(b"", &mut packet), alien);
     assert_eq!(decode(b"/VMC/Ext/T\0\0,f\0\0\x3f\x80\0\0", &mut packet), alien);
     let mut other = frame[..43 + 26 + 8].to_vec();

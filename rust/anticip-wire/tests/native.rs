@@ -37,7 +37,9 @@ fn every_cut_is_an_error() {
     for seed in seeds() {
         assert_eq!(
             decode(&[], &mut packet),
-            Err(WireError::Alien { expected: "msgpack datagram" })
+            Err(WireError::Alien {
+                expected: "msgpack datagram"
+            })
         );
         for end in 1..seed.len() {
             assert!(
@@ -114,7 +116,9 @@ fn newer_versions_strangers_and_nonsense_are_told_apart() {
             known: VERSION
         }
     );
-    let alien = WireError::Alien { expected: "msgpack datagram" };
+    let alien = WireError::Alien {
+        expected: "msgpack datagram",
+    };
     assert_eq!(give(b"\x81\xa4type\xa5frame"), alien);
     assert_eq!(give(b"\x82\xa1v\x01\xa4type\xa5other"), alien);
     assert_eq!(give(b"\x93\x01\x02\x03"), alien);

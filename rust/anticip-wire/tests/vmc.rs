@@ -309,7 +309,12 @@ fn cuts_are_refused_whole() {
     for end in 0..whole.len() {
         let result = assembler.feed(&whole[..end]);
         match end {
-            0 => assert_eq!(result, Err(WireError::Alien { expected: "VMC datagram" })),
+            0 => assert_eq!(
+                result,
+                Err(WireError::Alien {
+                    expected: "VMC datagram"
+                })
+            ),
             _ if ends.contains(&end) => assert!(result.is_ok()),
             _ if end < 8 => assert!(matches!(result, Err(WireError::Alien { .. }))),
             _ => assert!(matches!(result, Err(WireError::Truncated { .. })), "{end}"),
@@ -325,7 +330,9 @@ fn cuts_are_refused_whole() {
     }
     assert_eq!(
         assembler.feed(b"\x23\0\0\0head"),
-        Err(WireError::Alien { expected: "VMC datagram" })
+        Err(WireError::Alien {
+            expected: "VMC datagram"
+        })
     );
 }
 

@@ -162,7 +162,9 @@ impl VmcAssembler {
                     needed: datagram.len() + 1,
                     left: datagram.len(),
                 },
-                _ => WireError::Alien { expected: "VMC datagram" },
+                _ => WireError::Alien {
+                    expected: "VMC datagram",
+                },
             });
         }
         osc::check(datagram)?;
