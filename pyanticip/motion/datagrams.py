@@ -1,0 +1,143 @@
+"""A clip as the datagrams a suit would send: what ``send``, ``replay`` and the benches stream."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.units import check_rate
+
+Protocol = Literal["mocopi", "vmc", "msgpack"]
+PROTOCOLS: tuple[str, ...] = get_args(Protocol)
+
+MOCOPI_RATE = 50.0
+"""A mocopi sends 50 frames a second, always."""
+
+VMC_RATE = 60.0
+"""The protocol leaves the rate open; most senders follow a 60 Hz display."""
+
+SKELETON_SECONDS = 2.5
+"""The skeleton is sent at the start and again after this long, as a mocopi does every few seconds."""
+
+_NS = 1_000_000_000
+# (seconds since the start, sequence number, frame of the clip) -> datagram
+_Encode = Callable[[float, int, int], bytes]
+# frames, frames a second, skeleton datagram, encoder of frames
+_Source = tuple[int, float, bytes | None, _Encode]
+
+
+def datagrams(
+    clip: Clip,
+    protocol: str,
+    *,
+    rate: float | None = None,
+    loop: bool = False,
+    unix_time: float | None = None,
+) -> Iterator[tuple[int, bytes]]:
+    """Yield ``(t_ns, datagram)``: when to send, in nanoseconds since the start, and what.
+
+    Parameters
+    ----------
+    clip
+        Any clip. For "mocopi" and "vmc" it is put on the canonical body, resampled and spread over the 27
+        or 55 bones of the protocol. For "msgpack" it goes out as it is, on its own skeleton, and the
+        receiver does all that.
+    protocol
+        "mocopi", "vmc" or "msgpack" (this project's own).
+    rate
+        Frames a second. mocopi: 50 and nothing else; vmc: 60 if not given; msgpack: the clip's.
+    loop
+        Begin again at the end, for ever; sequence numbers and times go on.
+    unix_time
+        mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; left out if None.
+
+    Raises
+    ------
+    OptionError
+        An unknown protocol, or a rate it does not have.
+    SkeletonError
+        A clip that cannot be put on the canonical body.
+    """
+    if protocol not in PROTOCOLS:
+        raise OptionError(f"protocol is one of {', '.join(PROTOCOLS)}, given {protocol!r}")
+    if protocol == "mocopi":
+        if rate is not None and rate != MOCOPI_RATE:
+            raise OptionError(f"a mocopi sends {MOCOPI_RATE:g} frames a second, given a rate of {rate:g}")
+        source = _mocopi(clip, unix_time)
+    elif protocol == "vmc":
+        source = _vmc(clip, VMC_RATE if rate is None else check_rate(rate))
+    else:
+        source = _native(clip if rate is None else clip.resample(rate))
+    return _stream(*source, loop)
+
+
+def _stream(
+    frames: int, rate: float, skeleton: bytes | None, encode: _Encode, loop: bool
+) -> Iterator[tuple[int, bytes]]:
+    next_skeleton = 0.0
+    for sequence in itertools.count() if loop else range(frames):
+        seconds = sequence / rate
+        t_ns = round(sequence * _NS / rate)
+        if skeleton is not None and seconds >= next_skeleton:
+            yield t_ns, skeleton
+            next_skeleton += SKELETON_SECONDS
+        # mocopi's frame number has 32 bits; they wrap after 2.7 years.
+        yield t_ns, encode(seconds, sequence & 0xFFFFFFFF, sequence % frames)
+
+
+def _mocopi(clip: Clip, unix_time: float | None) -> _Source:
+    body = clip.retarget("humanoid").resample(MOCOPI_RATE)
+    quats, root = _core.expand("mocopi", body.quats, body.root)
+    _, parents, offsets = _core.standard_skeleton("mocopi")
+    places = np.tile(np.asarray(offsets, np.float32), (len(body), 1, 1))
+    places[:, 0] = root
+    skeleton = _core.encode_mocopi_skeleton([int(parent) for parent in parents], places[0])
+
+    def encode(seconds: float, sequence: int, frame: int) -> bytes:
+        return _core.encode_mocopi_frame(
+            sequence,
+            quats[frame],
+            places[frame],
+            stream_time=seconds,
+            unix_time=None if unix_time is None else unix_time + seconds,
+        )
+
+    return len(body), MOCOPI_RATE, skeleton, encode
+
+
+def _vmc(clip: Clip, rate: float) -> _Source:
+    body = clip.retarget("humanoid").resample(rate)
+    quats, root = _core.expand("vmc", body.quats, body.root)
+    names, _, offsets = _core.standard_skeleton("vmc")
+    ids = [_core.VMC_BONES.index(name) for name in names]
+    places = np.tile(np.asarray(offsets, np.float32), (len(body), 1, 1))
+    places[:, 0] = root
+
+    def encode(seconds: float, sequence: int, frame: int) -> bytes:
+        return _core.encode_vmc_frame(quats[frame], places[frame], time=seconds, ids=ids)
+
+    return len(body), rate, None, encode
+
+
+def _native(clip: Clip) -> _Source:
+    body = clip.skeleton
+    skeleton = _core.encode_native_skeleton(
+        list(body.names), body.parents.tolist(), body.offsets, body.rest, rate=clip.rate
+    )
+
+    def encode(seconds: float, sequence: int, frame: int) -> bytes:
+        return _core.encode_native_frame(sequence, seconds, clip.quats[frame], clip.root[frame])
+
+    return len(clip), clip.rate, skeleton, encode
+
+
+def at_speed(clip: Clip, speed: float) -> Clip:
+    """The same motion ``speed`` times as fast: the frames stay, the rate changes."""
+    if not 0.01 <= speed <= 100.0:
+        raise OptionError(f"speed must be 0.01 to 100, given {speed:g}")
+    return clip if speed == 1.0 else replace(clip, rate=check_rate(clip.rate * speed))

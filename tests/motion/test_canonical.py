@@ -1,0 +1,86 @@
+"""Clips on the canonical body: retargeting, resampling, mirroring, features."""
+
+import numpy as np
+import pytest
+from body_files import walking_clip
+from motion_files import write_bvh
+
+import pyanticip as pa
+from pyanticip.errors import SkeletonError
+from pyanticip.motion.canonical import canonical_skeleton, mirror_order
+from pyanticip.motion.rotations import angle_between
+
+
+def test_the_canonical_body_has_22_joints():
+    skeleton = canonical_skeleton()
+    assert len(skeleton) == 22
+    assert skeleton.names[0] == "hips"
+    assert 0.9 < skeleton.reach() < 1.3
+
+
+def test_resampling_keeps_the_length_and_the_path():
+    clip = walking_clip(2.0)
+    fifty = clip.resample(50.0)
+    assert fifty.rate == 50.0
+    assert len(fifty) == 100
+    # 120 Hz frame 12 k is 50 Hz frame 5 k.
+    assert np.degrees(angle_between(fifty.quats[::5], clip.quats[::12])).max() < 1e-3
+    np.testing.assert_allclose(fifty.root[::5], clip.root[::12], atol=1e-6)
+    assert clip.resample(120.0) is clip
+
+
+def test_an_unknown_skeleton_is_refused(tmp_path):
+    clip = pa.load_motion(write_bvh(tmp_path))
+    with pytest.raises(SkeletonError) as caught:
+        clip.retarget("humanoid")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(SkeletonError, match="canonical"):
+        clip.mirror()
+
+
+def test_mirroring_reflects_every_position():
+    clip = walking_clip(0.5)
+    mirrored = clip.mirror()
+    assert angle_between(clip.quats, mirrored.quats).max() > 0.1
+    reflected = clip.positions()[:, mirror_order()] * np.array([-1.0, 1.0, 1.0], np.float32)
+    np.testing.assert_allclose(mirrored.positions(), reflected, atol=1e-5)
+    np.testing.assert_array_equal(mirrored.mirror().quats, clip.quats)
+    np.testing.assert_array_equal(mirrored.mirror().root, clip.root)
+
+
+def test_a_reading_that_lacks_joints_says_so_in_the_mask(data_dir):
+    clip = pa.load_motion(data_dir / "cmu" / "05_02.bvh")
+    body = clip.retarget("humanoid")
+    assert body.quats.shape == (len(clip), 22, 4)
+    assert body.skeleton.names == canonical_skeleton().names
+    assert body.mask.shape == (22,)
+    missing = ~body.mask
+    assert np.array_equal(body.quats[:, missing], np.tile([1, 0, 0, 0], (len(clip), int(missing.sum()), 1)))
+    assert body.mask.sum() >= 18
+    assert (body.rate, body.name) == (clip.rate, clip.name)
+
+
+def test_the_t_pose_of_a_file_becomes_the_canonical_one(data_dir):
+    clip = pa.load_motion(data_dir / "cmu" / "05_02.bvh", keep_tpose=True)
+    pose = clip[0:1].retarget("humanoid").quats[0]
+    assert np.degrees(angle_between(pose, np.array([1.0, 0.0, 0.0, 0.0]))).max() < 1.0
+
+
+@pytest.mark.parametrize("name", ["05_01", "05_02", "05_06"])
+def test_both_readings_of_a_clip_give_nearly_the_same_canonical_motion(data_dir, name):
+    amc = pa.load_motion(data_dir / "cmu" / f"{name}.amc").retarget("humanoid")
+    bvh = pa.load_motion(data_dir / "cmu" / f"{name}.bvh").retarget("humanoid")
+    apart = np.degrees(angle_between(amc.global_rotations(), bvh.global_rotations()))
+    # The T-pose of the BVH and the rest of the ASF differ by how the maker posed hands and feet.
+    limbs = [index for index, joint in enumerate(amc.skeleton.names) if "arm" in joint or "leg" in joint]
+    assert apart[:, limbs].max() < 15.0
+    np.testing.assert_allclose(amc.root, bvh.root, atol=1e-3)
+
+
+def test_mirroring_a_real_clip_swaps_the_sides(data_dir):
+    body = pa.load_motion(data_dir / "cmu" / "05_02.bvh").retarget("humanoid").resample(50.0)
+    left, right = body.skeleton.index("left_hand"), body.skeleton.index("right_hand")
+    mirrored = body.mirror()
+    np.testing.assert_allclose(
+        mirrored.positions()[:, left], body.positions()[:, right] * [-1, 1, 1], atol=1e-5
+    )

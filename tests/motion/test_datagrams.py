@@ -1,0 +1,116 @@
+"""A clip as datagrams, read back by the decoders and by the live front-end."""
+
+import itertools
+
+import numpy as np
+import pytest
+from body_files import walking_clip
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
+from pyanticip.motion.datagrams import at_speed, datagrams
+from pyanticip.motion.rotations import angle_between
+
+
+def received(protocol, stream):
+    """Canonical rotations (T, 22, 4) and root (T, 3) of what a decoder finds in datagrams."""
+    quats, roots, names, parents, offsets = [], [], None, None, None
+    if protocol == "vmc":
+        names, parents = _core.VMC_BONES, _core.VMC_PARENTS
+    for _, datagram in stream:
+        if protocol == "vmc":
+            (told,) = _core.decode_vmc(datagram)
+            order = np.argsort(told["ids"])
+            told = {**told, "quats": told["quats"][order], "positions": told["positions"][order]}
+            offsets = told["positions"]
+        else:
+            decode = _core.decode_mocopi if protocol == "mocopi" else _core.decode_native
+            told = decode(datagram)
+            if told["kind"] == "skeleton":
+                names = told["names"] or _core.MOCOPI_BONES
+                parents, offsets = told["parents"], told["offsets"]
+                continue
+        assert told["unusable"] == 0
+        assert len(told["quats"]) == len(names)
+        quats.append(told["quats"])
+        roots.append(told["positions"][0])
+    return _core.Retargeter(list(names), parents, offsets).apply(np.array(quats), np.array(roots))
+
+
+@pytest.mark.parametrize(("protocol", "rate"), [("mocopi", 50.0), ("vmc", 60.0), ("msgpack", 120.0)])
+def test_what_is_sent_is_the_same_motion(protocol, rate):
+    clip = walking_clip(2.0)
+    expected = clip.resample(rate)
+    quats, roots = received(protocol, datagrams(clip, protocol))
+    assert quats.shape == expected.quats.shape
+    assert np.degrees(angle_between(quats, expected.quats)).max() < 0.01
+    np.testing.assert_allclose(roots, expected.root, atol=1e-5)
+
+
+@pytest.mark.parametrize(("protocol", "rate"), [("mocopi", 50.0), ("vmc", 60.0), ("msgpack", 120.0)])
+def test_times_are_those_of_the_protocol(protocol, rate):
+    times = sorted({t_ns for t_ns, _ in datagrams(walking_clip(1.0), protocol)})
+    assert len(times) == round(rate)
+    np.testing.assert_allclose(np.diff(times), 1e9 / rate, atol=1.0)
+
+
+def test_the_skeleton_comes_first_and_again():
+    stream = list(datagrams(walking_clip(6.0), "mocopi"))
+    skeletons = [(t_ns, datagram) for t_ns, datagram in stream if b"skdf" in datagram]
+    assert [t_ns for t_ns, _ in skeletons] == [0, 2_500_000_000, 5_000_000_000]
+    assert stream[0] == skeletons[0]
+    assert len({datagram for _, datagram in skeletons}) == 1
+    assert len(stream) == 303
+
+
+def test_mocopi_datagrams_are_laid_out_as_the_real_ones(data_dir):
+    real = {
+        kind: (data_dir / "live" / "mocopi" / f"sample_{kind}.bin").read_bytes() for kind in ("skdf", "fram")
+    }
+    ours = [datagram for _, datagram in datagrams(walking_clip(0.1), "mocopi", unix_time=1.7e9)][:2]
+    for kind, datagram in zip(("skdf", "fram"), ours, strict=True):
+        assert len(datagram) == len(real[kind])
+        assert skeleton_of_fields(datagram) == skeleton_of_fields(real[kind])
+
+
+def skeleton_of_fields(data):
+    """Every field's name, place and length: all of a datagram but the values."""
+    leaves = {"ftyp", "vrsn", "ipad", "rcvp", "bnid", "pbid", "tran", "fnum", "time", "uttm"}
+    found, at = [], 0
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "little")
+        name = data[at + 4 : at + 8].decode()
+        found.append((at, name, length))
+        at += 8 + (length if name in leaves else 0)
+    return found
+
+
+def test_a_loop_goes_on_with_numbers_and_times():
+    clip = walking_clip(0.5)
+    stream = list(itertools.islice(datagrams(clip, "mocopi", loop=True), 80))
+    frames = [(t_ns, datagram) for t_ns, datagram in stream if b"fram" in datagram]
+    assert [t_ns for t_ns, _ in frames] == [index * 20_000_000 for index in range(len(frames))]
+    numbers = [datagram[datagram.index(b"fnum") + 4 :][:4] for _, datagram in frames]
+    assert [int.from_bytes(number, "little") for number in numbers] == list(range(len(frames)))
+    bones = [datagram[datagram.index(b"btrs") :] for _, datagram in frames]
+    assert bones[0] == bones[25]
+    assert bones[0] != bones[24]
+
+
+def test_a_faster_performer_takes_less_time():
+    clip = walking_clip(1.0)
+    assert at_speed(clip, 1.0) is clip
+    assert at_speed(clip, 2.0).duration == pytest.approx(0.5)
+    assert len([0 for _, d in datagrams(at_speed(clip, 2.0), "mocopi") if b"fram" in d]) == 25
+    with pytest.raises(OptionError, match="speed must be"):
+        at_speed(clip, 0.0)
+
+
+def test_wrong_protocols_and_rates_are_refused():
+    clip = walking_clip(0.1)
+    with pytest.raises(OptionError, match="protocol is one of mocopi, vmc, msgpack"):
+        datagrams(clip, "kinect")
+    with pytest.raises(OptionError, match="a mocopi sends 50"):
+        datagrams(clip, "mocopi", rate=60.0)
+    with pytest.raises(OptionError, match="rate must be"):
+        datagrams(clip, "vmc", rate=-1.0)

@@ -1,0 +1,110 @@
+"""`send`: a stand-in suit over real sockets."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from body_files import write_walk
+
+from pyanticip import _core
+from pyanticip.errors import DeviceError, FormatError, OptionError
+from realtime.send import send
+
+
+@pytest.fixture
+def receiver():
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", 0))
+    sock.settimeout(2.0)
+    yield sock
+    sock.close()
+
+
+def collect(sock, into):
+    while True:
+        try:
+            into.append((time.monotonic(), sock.recv(65536)))
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize(("protocol", "frames"), [("mocopi", 50), ("vmc", 60), ("msgpack", 120)])
+def test_every_frame_arrives_in_its_time(tmp_path, receiver, protocol, frames):
+    port = receiver.getsockname()[1]
+    got = []
+    thread = threading.Thread(target=collect, args=(receiver, got), daemon=True)
+    thread.start()
+    told = send(write_walk(tmp_path, seconds=1.0), protocol, "127.0.0.1", port, seconds=1.0)
+    time.sleep(0.1)
+    receiver.close()
+    assert told["frames"] == frames
+    assert told["datagrams"] == len(got) == frames + (0 if protocol == "vmc" else 1)
+    assert told["bytes"] == sum(len(datagram) for _, datagram in got)
+    assert told["refused"] == 0
+    assert not told["interrupted"]
+    assert 0.8 < told["seconds"] < 3.0
+
+
+def test_a_loop_goes_on_with_its_numbers(tmp_path, receiver):
+    port = receiver.getsockname()[1]
+    got = []
+    threading.Thread(target=collect, args=(receiver, got), daemon=True).start()
+    told = send(write_walk(tmp_path, seconds=0.2), "mocopi", "127.0.0.1", port, loop=True, seconds=0.6)
+    time.sleep(0.1)
+    receiver.close()
+    assert told["frames"] == 30
+    frames = [told for told in (_core.decode_mocopi(d) for _, d in got) if told["kind"] == "frame"]
+    assert [told["seq"] for told in frames] == list(range(30))
+    assert np.diff([told["unix_time"] for told in frames]) == pytest.approx(0.02, abs=1e-5)
+
+
+def test_nobody_listening_is_counted_not_raised(tmp_path, receiver):
+    port = receiver.getsockname()[1]
+    receiver.close()
+    told = send(write_walk(tmp_path, seconds=0.3), "mocopi", "127.0.0.1", port)
+    assert told["frames"] == 15
+    assert told["refused"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "reason"),
+    [
+        ({"host": "no.such.host.invalid"}, DeviceError, "cannot resolve host 'no.such.host.invalid'"),
+        ({"host": ""}, DeviceError, "host"),
+        ({"port": 0}, OptionError, "port must be 1 to 65535, given 0"),
+        ({"protocol": "kinect"}, OptionError, "protocol is one of mocopi, vmc, msgpack, given 'kinect'"),
+        ({"rate": 100.0}, OptionError, "a mocopi sends 50 frames a second"),
+        ({"speed": 0.0}, OptionError, "speed must be"),
+        ({"seconds": 0.0}, OptionError, "seconds must be"),
+        ({"path": "none.bvh"}, FormatError, "none.bvh: no such file"),
+    ],
+)
+def test_bad_options_are_one_clear_line(tmp_path, change, error, reason):
+    good = {"path": write_walk(tmp_path), "protocol": "mocopi", "host": "127.0.0.1", "port": 9}
+    with pytest.raises(error, match=reason) as caught:
+        send(**(good | change))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_cleanly(tmp_path, receiver):
+    path = write_walk(tmp_path)
+    port = receiver.getsockname()[1]
+    call = f"send({str(path)!r}, 'mocopi', '127.0.0.1', {port}, loop=True)"
+    code = f"import json; from realtime.send import send; print(json.dumps({call}))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    receiver.settimeout(30.0)
+    for _ in range(10):
+        receiver.recv(65536)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err.decode()
+    told = json.loads(out)
+    assert told["interrupted"]
+    assert told["frames"] >= 9
