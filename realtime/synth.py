@@ -36,6 +36,8 @@ __all__ = ["Performer", "Synth", "main", "open_output", "synth"]
 SAMPLE_RATE = 48_000
 _HOLD, _FADE, _RETURN, _END = 1.0, 2.0, 0.3, 0.4
 _BLOCK = 480
+# So many gaps in the sound within so many seconds, and the device's buffer is doubled, up to the longest.
+_STALLS, _WATCH, _LONGEST_LATENCY = 5, 5.0, 0.1
 
 Say = Callable[[str], None]
 
@@ -107,6 +109,7 @@ class Output(Protocol):
 
     name: str
     underruns: int
+    latency: float
 
     def alive(self) -> bool:
         """Whether it still plays."""
@@ -120,7 +123,14 @@ class Output(Protocol):
 class _Device:
     """An audio device, by PortAudio's callback."""
 
-    def __init__(self, sounddevice: Any, device: str | int | None, performer: Performer, tap: _Tap) -> None:
+    def __init__(
+        self,
+        sounddevice: Any,
+        device: str | int | None,
+        latency: float | str,
+        performer: Performer,
+        tap: _Tap,
+    ) -> None:
         self.underruns = 0
         self._performer, self._tap = performer, tap
         self._stream = sounddevice.OutputStream(
@@ -128,11 +138,12 @@ class _Device:
             channels=2,
             dtype="float32",
             device=device,
-            latency="low",
+            latency=latency,
             callback=self._callback,
         )
         self._stream.start()
         self.name = str(sounddevice.query_devices(self._stream.device)["name"])
+        self.latency = float(self._stream.latency)
 
     def _callback(self, out: npt.NDArray[np.float32], samples: int, times: Any, status: Any) -> None:
         if status:
@@ -156,6 +167,7 @@ class _Silent:
     """No device: the sound is made all the same, at its own pace, for the ``--wav`` file."""
 
     name = "no device"
+    latency = 0.0
 
     def __init__(self, performer: Performer, tap: _Tap) -> None:
         self.underruns = 0
@@ -208,7 +220,9 @@ class _Tap:
             self._file = None
 
 
-def open_output(performer: Performer, device: str | int | None, tap: _Tap, say: Say) -> Output | None:
+def open_output(
+    performer: Performer, device: str | int | None, tap: _Tap, say: Say, latency: float | str = "low"
+) -> Output | None:
     """The audio device; where there is none, says why in one line and returns None."""
     try:
         import sounddevice
@@ -216,7 +230,7 @@ def open_output(performer: Performer, device: str | int | None, tap: _Tap, say: 
         say(f"no sound: {_first_line(error)}; install PortAudio (Debian: libportaudio2) to hear the voice")
         return None
     try:
-        return _Device(sounddevice, device, performer, tap)
+        return _Device(sounddevice, device, latency, performer, tap)
     except (sounddevice.PortAudioError, ValueError, OSError) as error:
         which = "the default audio device" if device is None else f"audio device {device!r}"
         say(f"no sound: {which} cannot be used ({_first_line(error)}); going on without")
@@ -253,6 +267,7 @@ class Synth:
             raise
         self._stop = threading.Event()
         self.underruns = 0
+        self._stalls, self._watched = 0, time.monotonic()
         self._output = open_output(self.performer, device, self._tap, say)
         self.device = self._output.name if self._output else None
         if self._output is None and self._tap.wanted:
@@ -278,13 +293,29 @@ class Synth:
     def poll(self) -> None:
         """Now and then, from the main thread: write what was played, look after the device."""
         self._tap.flush()
-        if self._output is not None and not self._output.alive():
-            self.underruns += self._output.underruns
-            self._output.close()
+        if self._output is None:
+            return
+        if not self._output.alive():
             self._say(f"audio device {self._output.name!r} stopped; opening the default one")
-            self._output = open_output(self.performer, None, self._tap, self._say)
-            if self._output is None and self._tap.wanted:
-                self._output = _Silent(self.performer, self._tap)
+            self._reopen(None, "low")
+            return
+        now = time.monotonic()
+        if now - self._watched >= _WATCH:
+            stalls = self._output.underruns - self._stalls
+            self._watched, self._stalls = now, self._output.underruns
+            if stalls >= _STALLS and self._output.latency < _LONGEST_LATENCY:
+                latency = max(2.0 * self._output.latency, 0.02)
+                self._say(f"{stalls} gaps in {_WATCH:g} s: buffering {1000 * latency:.0f} ms from now on")
+                self._reopen(self._device_name, latency)
+
+    def _reopen(self, device: str | int | None, latency: float | str) -> None:
+        assert self._output is not None
+        self.underruns += self._output.underruns
+        self._output.close()
+        self._stalls = 0
+        self._output = open_output(self.performer, device, self._tap, self._say, latency)
+        if self._output is None and self._tap.wanted:
+            self._output = _Silent(self.performer, self._tap)
 
     def close(self) -> dict[str, Any]:
         """Fade out, stop, finish the file; what happened, in numbers."""

@@ -372,11 +372,12 @@ def test_what_it_plays_comes_out_of_the_device(
     child.wait_until_it_hears()
     with captured.open("wb") as file:
         recorder = subprocess.Popen(
-            ["parecord", "-d", "null.monitor", "--raw", "--format=s16le", "--rate=48000", "--channels=2"],
+            ["parecord", "-d", "null.monitor", "--raw", "--latency-msec=20", "--format=s16le", "--rate=48000",
+             "--channels=2"],
             env={**os.environ, **null_sink}, stdout=file, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            perform(child.sink, 3.0)
+            perform(child.sink, 4.0)
         finally:
             recorder.terminate()
             recorder.wait(5)
@@ -385,16 +386,22 @@ def test_what_it_plays_comes_out_of_the_device(
         pytest.skip(f"PortAudio finds no device here: {err.strip()}")
     assert child.process.returncode == 0
     heard = np.frombuffer(captured.read_bytes(), "<i2").reshape(-1, 2) / 32768.0
-    assert len(heard) > 2 * SAMPLE_RATE
-    assert np.abs(heard[SAMPLE_RATE:]).max() > 0.05
-    made = read_wav(own)
-    # The captured second lies somewhere in what was made, sample by sample but for 16-bit rounding.
-    needle = heard[SAMPLE_RATE : SAMPLE_RATE + 8192, 0]
-    size = 1 << int(np.ceil(np.log2(len(made) + 8192)))
-    match = np.fft.irfft(np.fft.rfft(made[:, 0], size) * np.conj(np.fft.rfft(needle, size)))
-    at = int(match[: len(made) - 8192].argmax())
-    correlation = np.corrcoef(made[at : at + 8192, 0], needle)[0, 1]
-    assert correlation > 0.999
+    made = read_wav(own)[:, 0]
+    # Pieces of what was captured are found in what was made, sample for sample but for 16-bit rounding.
+    # A busy machine may stall the device now and then: the pieces across such a gap match nowhere.
+    size, length = 1 << int(np.ceil(np.log2(len(made) + 2048))), 2048
+    spectrum = np.fft.rfft(made, size)
+    energy = np.sqrt(np.convolve(made**2, np.ones(length), "valid")) + 1e-6
+    found = []
+    for start in range(0, len(heard) - length, length):
+        piece = heard[start : start + length, 0]
+        if piece.std() < 1e-3:
+            continue
+        match = np.fft.irfft(spectrum * np.conj(np.fft.rfft(piece, size)))[: len(energy)] / energy
+        at = int(match.argmax())
+        found.append(float(np.corrcoef(made[at : at + length], piece)[0, 1]))
+    assert len(found) >= 8
+    assert np.median(found) > 0.999
 
 
 # -- files ------------------------------------------------------------------------------------------
