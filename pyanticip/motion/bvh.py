@@ -81,7 +81,10 @@ def read_bvh(
     quats, root, skeleton = _convert(joints, rows, length_unit, warnings)
     first_frame = 0
     if tpose.is_t_pose(skeleton, quats[0]):
-        skeleton = skeleton.with_rest(quats[0])
+        # The offsets are the exact rest pose wherever they make a T-pose themselves; frame 0 is posed by
+        # hand or by a solver, often with drooping arms.
+        if not tpose.is_t_pose(skeleton, skeleton.rest):
+            skeleton = skeleton.with_rest(quats[0])
         lead = tpose.lead_in(quats)
         if lead:
             what = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
