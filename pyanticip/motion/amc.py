@@ -1,5 +1,6 @@
 """Acclaim AMC files: motion on the skeleton of an ASF file."""
 
+import io
 import re
 from pathlib import Path
 
@@ -106,15 +107,21 @@ def _read_regular(
     if first is None:
         return None
     second = _FRAME.search(data, first.end())
-    names = _NAME.findall(data, first.end(), second.start() if second else len(data))
+    end = second.start() if second else len(data)
+    names = _NAME.findall(data, first.end(), min(end, first.end() + text.MAX_LINE_BYTES))
     if not names or len(set(names)) != len(names) or not channels.keys() >= set(names):
         return None
     counts = np.array([1] + [1 + channels[name] for name in names])
     width = int(counts.sum()) - len(names)
     blocks: list[NDArray[np.float64]] = []
     while start < len(data):
-        cut = _FRAME.search(data, start + text.BLOCK_BYTES) if len(data) - start > text.BLOCK_BYTES else None
-        end = cut.start() if cut else len(data)
+        end = len(data)
+        if end - start > text.BLOCK_BYTES + text.MAX_LINE_BYTES:
+            middle = start + text.BLOCK_BYTES
+            cut = _FRAME.search(data, middle, middle + text.MAX_LINE_BYTES)
+            if cut is None:
+                return None
+            end = cut.start()
         block = data[start:end]
         found = _NAME.findall(block)
         frames, rest = divmod(len(found), len(names))
@@ -131,8 +138,7 @@ def _read_regular(
         if values.size != frames * width or not (np.abs(values) <= text.MAX_NUMBER).all():
             return None
         blocks.append(values.reshape(frames, width))
-        if sum(map(len, blocks)) * width > text.MAX_VALUES:
-            raise text.fail(path, None, f"has more than {text.MAX_VALUES} numbers")
+        text.check_size(path, None, sum(map(len, blocks)), width)
         start = end
     firsts = 1 + np.cumsum(counts[1:] - 1) - (counts[1:] - 1)
     columns = {name.decode(): int(first) for name, first in zip(names, firsts, strict=True)}
@@ -152,21 +158,20 @@ def _read_lines(
     rows: list[NDArray[np.float64]] = []
     seen: list[set[str]] = []
     line = data.count(b"\n", 0, start)
-    for content in data[start:].split(b"\n"):
+    for content in io.BytesIO(data[start:]):
         line += 1
         words = content.split()
         if not words or words[0].startswith((b"#", b":")):
             continue
         name = words[0].decode("utf-8", "replace")
         if len(words) == 1 and name.isdecimal():
-            if (len(rows) + 1) * width > text.MAX_VALUES:
-                raise text.fail(path, line, f"has more than {text.MAX_VALUES} numbers")
+            text.check_size(path, line, len(rows) + 1, width)
             rows.append(rows[-1].copy() if rows else np.zeros(width))
             rows[-1][0] = min(float(name), 1e15)
             seen.append(set())
             continue
         if not rows:
-            raise text.fail(path, line, f"expected a frame number, given {text.show(content)}")
+            raise text.fail(path, line, f"expected a frame number, given {text.show(content.strip())}")
         if name not in columns:
             raise text.fail(path, line, f"a bone {text.show(name)} that the skeleton does not have")
         if name in seen[-1]:

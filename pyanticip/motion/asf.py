@@ -13,6 +13,7 @@ from pyanticip.motion.rotations import from_euler
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
 
 _AXES = {"x": 0, "y": 1, "z": 2}
+MAX_ASF_BYTES = 4 * 1024 * 1024
 CHANNELS = ("tx", "ty", "tz", "rx", "ry", "rz", "l")
 
 Line = tuple[int, list[str]]
@@ -102,6 +103,8 @@ class _Draft:
 def read_asf(path: Path, data: bytes | None = None) -> AcclaimSkeleton:
     """Read an ASF file (or its bytes); one-line :class:`FormatError` when it is broken."""
     data = text.text_lines(path, text.read_bytes(path) if data is None else data)
+    if len(data) > MAX_ASF_BYTES:
+        raise text.fail(path, None, f"is larger than {MAX_ASF_BYTES >> 20} MB, the most a skeleton may have")
     sections = _sections(path, data)
     degrees, length = _units(path, sections.get("units", []))
     turn = np.pi / 180.0 if degrees else 1.0

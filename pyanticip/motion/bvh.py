@@ -15,13 +15,11 @@ from pyanticip.motion.rotations import from_euler, multiply, rotate
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
 
 _MOTION = re.compile(rb"^[ \t]*MOTION[ \t]*$", re.MULTILINE | re.IGNORECASE)
-_TIMING = re.compile(
-    rb"\s*Frames[ \t]*:?[ \t]*([^\s:]*)[^\n]*\n\s*Frame[ \t]*Time[ \t]*:?[ \t]*([^\s:]*)[^\n]*(?:\n|\Z)",
-    re.IGNORECASE,
-)
 _BRACES = re.compile(r"([{}])")
 _AXES = {"x": 0, "y": 1, "z": 2}
 MAX_CHANNELS = 6
+MAX_HEADER_BYTES = 4 * 1024 * 1024
+"""1024 joints, indented 1000 deep, fit in less."""
 
 
 @dataclass
@@ -58,25 +56,24 @@ def read_bvh(
         One line with file, line and reason.
     """
     data = text.text_lines(path, data)
-    motion = _MOTION.search(data)
+    motion = _MOTION.search(data, 0, MAX_HEADER_BYTES)
+    if motion is None and len(data) > MAX_HEADER_BYTES:
+        raise text.fail(path, None, f"has no MOTION in its first {MAX_HEADER_BYTES >> 20} MB")
     joints, columns = _read_hierarchy(path, data[: motion.start()] if motion else data)
     if motion is None:
         raise text.fail(path, data.count(b"\n") + 1, "ends without a MOTION part (truncated?)")
-    timing = _TIMING.match(data, motion.end())
-    line = data.count(b"\n", 0, motion.end()) + 1
-    if timing is None:
-        raise text.fail(path, line, "expected 'Frames: N' and 'Frame Time: SECONDS' after MOTION")
+    declared, frame_time, start = _read_timing(path, data, motion.end())
+    count_line, time_line = declared[0], frame_time[0]
     if rate is None:
         try:
-            rate = units.rate_from_frame_time(timing[2].decode("utf-8", "replace"))
+            rate = units.rate_from_frame_time(frame_time[1])
         except FormatError as error:
-            raise text.fail(path, data.count(b"\n", 0, timing.start(2)) + 1, str(error)) from None
+            raise text.fail(path, time_line, str(error)) from None
     else:
         rate = units.check_rate(rate)
     warnings: list[str] = []
-    first = data.count(b"\n", 0, timing.end()) + 1
-    rows = text.number_rows(path, data, timing.end(), first, columns)
-    _check_count(path, data, timing, len(rows), warnings)
+    rows = text.number_rows(path, data, start, time_line + 1, columns)
+    _check_count(path, count_line, declared[1], len(rows), warnings)
 
     quats, root, skeleton = _convert(joints, rows, length_unit, warnings)
     first_frame = 0
@@ -97,13 +94,33 @@ def read_bvh(
     )
 
 
-def _check_count(path: Path, data: bytes, timing: re.Match[bytes], found: int, warnings: list[str]) -> None:
+def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], tuple[int, str], int]:
+    """(line, value) of ``Frames:`` and of ``Frame Time:`` after MOTION, and where the numbers start."""
+    line = data.count(b"\n", 0, start) + 1
+    values: list[tuple[int, str]] = []
+    for key in ("frames", "frametime"):
+        content = b""
+        while not content.strip():
+            end = data.find(b"\n", start)
+            end = len(data) if end < 0 else end
+            content = data[start : min(end, start + 1000)]
+            if start >= len(data):
+                break
+            start, line = end + 1, line + 1
+        name, _, value = content.decode("utf-8", "replace").partition(":")
+        if "".join(name.split()).lower() != key:
+            expected = "Frames: N" if key == "frames" else "Frame Time: SECONDS"
+            raise text.fail(path, line - 1, f"expected {expected!r} after MOTION, given {text.show(content)}")
+        values.append((line - 1, value.strip()))
+    return values[0], values[1], start
+
+
+def _check_count(path: Path, line: int, written: str, found: int, warnings: list[str]) -> None:
     """Compare the declared number of frames with what is there: off by one is common and kept."""
-    line = data.count(b"\n", 0, timing.start(1)) + 1
     try:
-        declared = int(timing[1])
+        declared = int(written)
     except ValueError:
-        raise text.fail(path, line, f"expected a number of frames, given {text.show(timing[1])}") from None
+        raise text.fail(path, line, f"expected a number of frames, given {text.show(written)}") from None
     if found == 0:
         raise text.fail(path, line, f"has no frame, {declared} declared (truncated?)")
     if found < declared - 1:

@@ -14,7 +14,7 @@ from pyanticip.motion import smpl, text, units
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import multiply, normalized, rotate
-from pyanticip.motion.skeleton import Skeleton
+from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 
 FORMAT = "pyanticip-clip"
 VERSION = 1
@@ -177,6 +177,8 @@ def _ours(path: Path, arrays: _Archive, rate: float | None) -> Clip:
     if names.dtype.kind != "U":
         raise text.fail(path, None, f"names must be text, given {names.dtype}")
     joints = len(names)
+    if joints > MAX_JOINTS:
+        raise text.fail(path, None, f"has {joints} joints, the most is {MAX_JOINTS}")
     parents = _numbers(arrays, "parents", (joints,))
     tips: dict[int, tuple[float, float, float]] = {}
     if "tips" in arrays.names:

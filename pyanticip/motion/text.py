@@ -10,8 +10,14 @@ from pyanticip.errors import FormatError
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Larger files are refused: 256 MB is about 50 minutes of a CMU performer at 120 Hz."""
 
-MAX_VALUES = 64_000_000
-"""More numbers than this in one file are refused (512 MB as float64)."""
+MAX_VALUES = 32_000_000
+"""More numbers than this in one file are refused (256 MB as float64)."""
+
+MAX_FRAMES = 1_000_000
+"""More frames than this are refused: over two hours at 120 Hz."""
+
+MAX_LINE_BYTES = 1024 * 1024
+"""1024 joints of six channels fit in less."""
 
 MAX_NUMBER = 1e9
 """No position or angle of a performer has more digits: larger numbers are refused as damage."""
@@ -68,6 +74,14 @@ def parse_numbers(block: bytes) -> NDArray[np.float64]:
     return np.array(block.decode("utf-8", "replace").split(), np.float64)
 
 
+def check_size(path: Path, line: int | None, frames: int, columns: int) -> None:
+    """Refuse what is too large to be one performance."""
+    if frames > MAX_FRAMES:
+        raise fail(path, line, f"has more than {MAX_FRAMES} frames")
+    if frames * columns > MAX_VALUES:
+        raise fail(path, line, f"has more than {MAX_VALUES} numbers")
+
+
 def number(path: Path, line: int, word: bytes) -> float:
     """One number of a file, finite and within ``MAX_NUMBER``."""
     try:
@@ -94,13 +108,15 @@ def number_rows(path: Path, data: bytes, start: int, line: int, columns: int) ->
     while start < len(data):
         end = len(data)
         if end - start > BLOCK_BYTES:
-            cut = data.find(b"\n", start + BLOCK_BYTES)
+            cut = data.find(b"\n", start + BLOCK_BYTES, start + BLOCK_BYTES + MAX_LINE_BYTES)
+            if cut < 0 and end - start > BLOCK_BYTES + MAX_LINE_BYTES:
+                line += data.count(b"\n", start, start + BLOCK_BYTES)
+                raise fail(path, line, f"a line of more than {MAX_LINE_BYTES >> 20} MB")
             end = cut + 1 if cut >= 0 else end
         block = data[start:end]
         rows = _rows(path, block, line, columns)
-        total += rows.size
-        if total > MAX_VALUES:
-            raise fail(path, line, f"has more than {MAX_VALUES} numbers")
+        total += len(rows)
+        check_size(path, line, total, columns)
         blocks.append(rows)
         line += block.count(b"\n")
         start = end

@@ -293,6 +293,7 @@ def test_too_many_joints_or_bytes_are_refused(tmp_path, monkeypatch):
 def test_blocks_join_without_a_seam(tmp_path, monkeypatch):
     whole = pa.load_motion(write_bvh(tmp_path))
     monkeypatch.setattr("pyanticip.motion.text.BLOCK_BYTES", 100)
+    monkeypatch.setattr("pyanticip.motion.text.MAX_LINE_BYTES", 200)
     np.testing.assert_array_equal(pa.load_motion(tmp_path / "clip.bvh").quats, whole.quats)
     lines = bvh_text().split("\n")
     lines[FIRST + 4] = "1 2 3"
