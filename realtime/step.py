@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
-from pyanticip.models.config import FEATURES
+from pyanticip.models.config import (
+    EVENT_BINS,
+    EVENT_NAMES,
+    FEATURES,
+    HORIZONS_MS,
+    PARAMETER_NAMES,
+    SCALAR_COLUMNS,
+)
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest, read_manifest
 
 __all__ = ["BACKENDS", "Commitment", "OnnxBackend", "StepBackend", "StepResult", "open_backend", "paced_p50"]
@@ -25,6 +32,9 @@ BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
 """What :func:`open_backend` understands."""
 
 CALIBRATION_STEPS = 200
+
+PARAMS = (len(PARAMETER_NAMES), len(HORIZONS_MS))
+HAZARDS = (len(EVENT_NAMES), EVENT_BINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,7 @@ class _Pathway:
     """
 
     def __init__(
-        self, path: Path, layers: int, past: int, heads: int, width: int, stride: int, feed: dict[str, F32]
+        self, path: Path, layers: int, past: int, heads: int, width: int, feed: dict[str, F32]
     ) -> None:
         import onnxruntime
 
@@ -129,14 +139,9 @@ class _Pathway:
         self.count = 0
         self.keys = [np.zeros((1, heads, past, width // heads), np.float32) for _ in range(layers)]
         self.values = [np.zeros_like(k) for k in self.keys]
-        self._distance = np.zeros(past + 1, np.float32)
+        self._slot = np.zeros(1, np.int64)
         self._mask = np.zeros(past + 1, np.float32)
-        # Row r: how far back each slot lies when slot r is next to be written; the last entry is the step.
-        slots = np.arange(past)
-        ages = (slots[:, None] - slots[None, :] - 1) % past + 1 if past else np.zeros((1, 0), np.int64)
-        self._ages = np.concatenate((ages, np.zeros((len(ages), 1), np.int64)), 1)
-        self._distances = (self._ages * stride).astype(np.float32)
-        inputs = {**feed, "distance": self._distance, "mask": self._mask}
+        inputs: dict[str, npt.NDArray[Any]] = {**feed, "slot": self._slot, "mask": self._mask}
         inputs |= {f"keys_{i}": k for i, k in enumerate(self.keys)}
         inputs |= {f"values_{i}": v for i, v in enumerate(self.values)}
         self._io = self._session.io_binding()
@@ -147,7 +152,7 @@ class _Pathway:
                 raise CheckpointError(
                     f"{path}: input {known.name} {known.shape} does not fit the configuration"
                 )
-            self._io.bind_input(known.name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+            self._io.bind_input(known.name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         self._inputs = inputs
         self.out: dict[str, F32] = {}
         for known in self._session.get_outputs():
@@ -170,11 +175,11 @@ class _Pathway:
         self._aim()
 
     def _aim(self) -> None:
-        """Say how far back each slot lies for the next step, and which slots are still empty."""
-        slot = self.count % self._past if self._past else 0
-        np.copyto(self._distance, self._distances[slot])
-        if self.count <= self._past:
-            np.copyto(self._mask, np.where(self._ages[slot] <= self.count, 0.0, -np.inf))
+        """Say which slot is next and, until the ring is full, which ones are still empty."""
+        if self._past:
+            self._slot[0] = self.count % self._past
+            if self.count <= self._past:
+                self._mask[: self._past] = np.where(np.arange(self._past) < self.count, 0.0, -np.inf)
 
     def run(self) -> None:
         """Compute; nothing but the outputs changes."""
@@ -183,7 +188,7 @@ class _Pathway:
     def advance(self) -> None:
         """Store what :meth:`run` computed."""
         if self._past:
-            slot = self.count % self._past
+            slot = self._slot[0]
             for ring, row in self._store:
                 ring[:, slot] = row
         self.count += 1
@@ -207,14 +212,14 @@ class OnnxBackend:
         self._taps = np.zeros((cfg.taps - 1, cfg.d_model), np.float32)
         self._held = np.zeros((1, cfg.d_model), np.float32)
         self._pool = np.zeros((1, cfg.d_model), np.float32)
-        shared = {"features": self._features, "taps": self._taps}
+        given = self._features[:, slice(*SCALAR_COLUMNS)]
+        shared = {"features": self._features, "taps": self._taps, "given": given}
         size = cfg.heads, cfg.d_model
         self._fast = _Pathway(
             manifest.graph(STEP_GRAPH),
             cfg.fast_layers,
             cfg.fast_past,
             *size,
-            1,
             {**shared, "held": self._held},
         )
         self._slow = _Pathway(
@@ -222,7 +227,6 @@ class OnnxBackend:
             cfg.slow_layers,
             cfg.slow_past,
             *size,
-            cfg.slow_stride,
             {**shared, "pool": self._pool},
         )
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
@@ -252,8 +256,8 @@ class OnnxBackend:
                 self._taps[-1:] = out["raw"]
             emit = self._commitment.decide(float(out["gate"][0, 0]))
         return StepResult(
-            out["params"][0].copy(),
-            out["hazards"][0].copy(),
+            out["params"].reshape(PARAMS).copy(),
+            out["hazards"].reshape(HAZARDS).copy(),
             out["scalars"][0].copy(),
             float(out["gate"][0, 0]),
             emit,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import CheckpointError
-from pyanticip.models.config import FEATURES, SCALAR_COLUMNS
+from pyanticip.models.config import FEATURES
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import CLIP, MotionTransformer
 from pyanticip.models.trunk import Block
@@ -47,11 +47,26 @@ def _attend(block: Block, x: Tensor, bias: Tensor, keys: Tensor, values: Tensor)
 
 
 class _Graph(nn.Module):
-    """What both graphs share: batch 1, activations (1, D)."""
+    """What both graphs share: batch 1, activations (1, D).
 
-    def __init__(self, model: MotionTransformer) -> None:
+    :param past: slots of the rings.
+    :param stride: steps from one slot to the next.
+    """
+
+    kernel: Tensor
+
+    def __init__(self, model: MotionTransformer, past: int, stride: int) -> None:
         super().__init__()
         self.model = model
+        bias = model.trunk.bias
+        if bias is not None and past:
+            # Row r: the bias kernel over the ring's slots when slot r is next to be written, then over the
+            # step itself. A table, because a look-up is one node where the formula is five.
+            slots = torch.arange(past)
+            ages = (slots[:, None] - slots[None, :] - 1) % past + 1
+            ages = torch.cat((ages, torch.zeros(past, 1, dtype=ages.dtype)), 1)
+            table = bias.kernel(past, stride).detach()[:, ages]  # (H, P, P + 1)
+            self.register_buffer("kernel", table.transpose(0, 1)[:, :, None].contiguous())
 
     def front(self, features: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
         """Raw and filtered embedding (1, D) of a frame (1, F), after the taps (T - 1, D)."""
@@ -60,15 +75,12 @@ class _Graph(nn.Module):
         raw = model.front(normal)
         return raw, (torch.cat((taps, raw), 0) * model.filters).sum(0, keepdim=True)
 
-    def bias(self, features: Tensor, distance: Tensor, mask: Tensor) -> Tensor:
-        """The additive bias, broadcastable to (1, H, 1, P + 1), from slot distances in steps and a mask."""
+    def bias(self, scalars: Tensor, slot: Tensor, mask: Tensor) -> Tensor:
+        """The additive bias, broadcastable to (1, H, 1, P + 1), for scalars (1, 7), slot (1,) and a mask."""
         bias = self.model.trunk.bias
-        if bias is None:
-            return mask + 0.0 * distance
-        amplitude = bias(features[:, slice(*SCALAR_COLUMNS)])
-        rate = -F.softplus(bias.raw_alpha) * bias.dist_scale
-        kernel = torch.exp(distance * rate[:, None, None] + bias.beta[:, None, None])
-        additive: Tensor = amplitude.view(1, bias.heads, 1, 1) * kernel + mask
+        if bias is None or mask.shape[0] == 1:
+            return mask
+        additive: Tensor = bias(scalars).view(1, bias.heads, 1, 1) * self.kernel[slot] + mask
         return additive
 
 
@@ -80,21 +92,22 @@ class StepGraph(_Graph):
         features: Tensor,
         taps: Tensor,
         held: Tensor,
-        distance: Tensor,
+        scalars: Tensor,
+        slot: Tensor,
         mask: Tensor,
         keys: list[Tensor],
         values: list[Tensor],
     ) -> tuple[Tensor, ...]:
-        """Returns params, hazards, scalars, gate, raw and filtered embedding, and each block's qkv."""
+        """Returns params (1, 40), hazards (1, 50), scalars, gate, raw and filtered embedding, each qkv."""
         trunk, model = self.model.trunk, self.model
         raw, x = self.front(features, taps)
-        fast, new = _attend_all(trunk.fast, x, self.bias(features, distance, mask), keys, values)
-        mixed, _ = trunk.pathway(features[:, slice(*SCALAR_COLUMNS)], x, fast, held)
-        scalars = trunk.refined_head(mixed)
+        fast, new = _attend_all(trunk.fast, x, self.bias(scalars, slot, mask), keys, values)
+        mixed, _ = trunk.pathway(scalars, x, fast, held)
+        refined = trunk.refined_head(mixed)
         hidden = trunk.norm(mixed)
-        gate = trunk.commitment(hidden, scalars[:, :1])
-        params, events = model.control(hidden, gate)
-        return (params, torch.sigmoid(events), scalars, gate, raw, x, *new)
+        gate = trunk.commitment(hidden, refined[:, :1])
+        params, logits = model.control.flat(hidden, gate)
+        return (params, torch.sigmoid(logits), refined, gate, raw, x, *new)
 
 
 class SlowGraph(_Graph):
@@ -105,7 +118,8 @@ class SlowGraph(_Graph):
         features: Tensor,
         taps: Tensor,
         pool: Tensor,
-        distance: Tensor,
+        scalars: Tensor,
+        slot: Tensor,
         mask: Tensor,
         keys: list[Tensor],
         values: list[Tensor],
@@ -113,7 +127,7 @@ class SlowGraph(_Graph):
         """Returns the slow pathway's new result (1, D) and each block's qkv."""
         _, x = self.front(features, taps)
         mean = (pool + x) / self.model.cfg.slow_stride
-        out, new = _attend_all(self.model.trunk.slow, mean, self.bias(features, distance, mask), keys, values)
+        out, new = _attend_all(self.model.trunk.slow, mean, self.bias(scalars, slot, mask), keys, values)
         return (out, *new)
 
 
@@ -145,17 +159,29 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
         keys, values = ([noise(1, cfg.heads, past, head) for _ in range(layers)] for _ in range(2))
         return keys, values
 
-    def steps(past: int, stride: int) -> Tensor:
-        return torch.arange(past, -1, -1, dtype=torch.float32) * stride
-
     features, taps, row = noise(1, FEATURES), noise(cfg.taps - 1, cfg.d_model), noise(1, cfg.d_model)
-    for name, graph, second, past, stride, layers, outputs in (
-        (STEP_GRAPH, StepGraph(model), "held", cfg.fast_past, 1, cfg.fast_layers, STEP_OUTPUTS),
-        (SLOW_GRAPH, SlowGraph(model), "pool", cfg.slow_past, cfg.slow_stride, cfg.slow_layers, SLOW_OUTPUTS),
+    for name, graph, second, past, layers, outputs in (
+        (
+            STEP_GRAPH,
+            StepGraph(model, cfg.fast_past, 1),
+            "held",
+            cfg.fast_past,
+            cfg.fast_layers,
+            STEP_OUTPUTS,
+        ),
+        (
+            SLOW_GRAPH,
+            SlowGraph(model, cfg.slow_past, cfg.slow_stride),
+            "pool",
+            cfg.slow_past,
+            cfg.slow_layers,
+            SLOW_OUTPUTS,
+        ),
     ):
-        arguments = (features, taps, row, steps(past, stride), torch.zeros(past + 1), *rings(layers, past))
+        slot = torch.zeros(1, dtype=torch.int64)
+        arguments = (features, taps, row, noise(1, 7), slot, torch.zeros(past + 1), *rings(layers, past))
         numbers = range(layers)
-        inputs = ["features", "taps", second, "distance", "mask"]
+        inputs = ["features", "taps", second, "given", "slot", "mask"]
         inputs += [f"keys_{i}" for i in numbers] + [f"values_{i}" for i in numbers]
         _export(graph.eval(), arguments, inputs, [*outputs, *(f"qkv_{i}" for i in numbers)], folder / name)
 
@@ -175,7 +201,9 @@ def _export(
         wanted = graph(*arguments)
     assert program is not None
     proto = program.model_proto
-    _point_into(proto, path.with_name(WEIGHTS))
+    _fold_residuals(proto.graph)
+    kernel = getattr(graph, "kernel", torch.zeros(0))
+    _point_into(proto, path.with_name(WEIGHTS), kernel.nbytes)
     # Names of source files and the exporter's notes have no business in a shipped file.
     for message in (proto, proto.graph, *proto.graph.node, *proto.graph.initializer):
         message.doc_string = ""
@@ -196,8 +224,38 @@ def _export(
             raise CheckpointError(f"{path.name}: output {name} differs from torch by {error:.2g}")
 
 
-def _point_into(proto: Any, weights: Path) -> None:
-    """Replace every large constant of a graph by a reference to the same bytes of the safetensors file."""
+def _fold_residuals(graph: Any) -> None:
+    """Turn ``Add(x, Gemm(a, W))`` into ``Gemm(a, W, x)``: projection and residual in one node."""
+    uses: dict[str, int] = {}
+    for node in graph.node:
+        for name in node.input:
+            uses[name] = uses.get(name, 0) + 1
+    outputs = {o.name for o in graph.output}
+    known = {i.name for i in (*graph.initializer, *graph.input)}
+    open_products: dict[str, tuple[Any, set[str]]] = {}
+    gone = []
+    for node in graph.node:
+        if node.op_type == "Gemm" and len(node.input) == 2 and uses.get(node.output[0]) == 1:
+            open_products[node.output[0]] = (node, set(known))
+        if node.op_type == "Add":
+            for product, other in (node.input, reversed(node.input)):
+                found = open_products.get(product)
+                # The other addend must be there before the product is computed, and have its shape.
+                if found and product not in outputs and other in found[1]:
+                    found[0].input.append(other)
+                    found[0].output[0] = node.output[0]
+                    gone.append(node)
+                    break
+        known.update(node.output)
+    for node in gone:
+        graph.node.remove(node)
+
+
+def _point_into(proto: Any, weights: Path, table: int) -> None:
+    """Replace every large constant of a graph by a reference to the same bytes of the safetensors file.
+
+    One constant of ``table`` bytes, the bias kernel, is computed from weights and stays.
+    """
     data = weights.read_bytes()
     (header,) = struct.unpack("<Q", data[:8])
     places: dict[bytes, tuple[int, int]] = {}
@@ -209,7 +267,7 @@ def _point_into(proto: Any, weights: Path) -> None:
         raw = tensor.raw_data
         place = places.get(raw) if len(raw) >= SMALLEST_REFERENCE else None
         if place is None:
-            if len(raw) > INLINE_LIMIT:
+            if len(raw) > INLINE_LIMIT and len(raw) != table:
                 raise CheckpointError(f"constant {tensor.name} ({len(raw)} bytes) is not in {weights.name}")
             continue
         tensor.ClearField("raw_data")

@@ -56,8 +56,12 @@ class ControlHead(nn.Module):
 
     def forward(self, hidden: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
         """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D) and gate (..., 1)."""
+        params, logits = self.flat(hidden, gate)
+        rows = hidden.shape[:-1]
+        return params.view(*rows, *self.params), logits.view(*rows, *self.events)
+
+    def flat(self, hidden: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
+        """The same as (..., 40) and (..., 50)."""
         out = self.last(F.gelu(self.first(hidden)))
         params, evidence = out.split((math.prod(self.params), math.prod(self.events)), -1)
-        logits = self.base + gate * evidence
-        rows = hidden.shape[:-1]
-        return torch.sigmoid(params).view(*rows, *self.params), logits.view(*rows, *self.events)
+        return torch.sigmoid(params), self.base + gate * evidence

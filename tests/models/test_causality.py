@@ -59,8 +59,8 @@ def test_no_leak_on_independent_noise(tiny_config):
         bce = torch.nn.functional.binary_cross_entropy_with_logits
         return bce(out.events[..., 0, 0], now), bce(out.events[..., 0, 1], ahead)
 
-    for _ in range(120):
-        now, ahead = losses(16)
+    for _ in range(90):
+        now, ahead = losses(12)
         optimiser.zero_grad()
         (now + ahead).backward()
         optimiser.step()
