@@ -7,16 +7,93 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyanticip import cli_tools
-from pyanticip.cli_tools import Group
+from pyanticip.cli_tools import Group, HostPort, SourceType
 from pyanticip.errors import MotionError
 
+if TYPE_CHECKING:
+    from realtime.rig import Rig
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
+
+RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="Rig file (TOML).")
+SOURCE = click.option(
+    "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
+)
+SECONDS = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so long.")
+
+
+def _sinks(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of every command that plays."""
+    for option in reversed(
+        [
+            click.option(
+                "--osc", type=HostPort(), multiple=True, metavar="HOST:PORT", help="OSC receiver; repeatable."
+            ),
+            click.option("--synth/--no-synth", default=None, help="Play the built-in voice."),
+            click.option("--record", type=click.Path(path_type=Path), help="Record to a new .anticip file."),
+            click.option("--backend", type=click.Choice(BACKENDS), help="What steps the model."),
+            click.option("--model/--no-model", default=None, help="Without: the seven scalars play alone."),
+            click.option("--lead-ms", type=click.FloatRange(0, 400), help="How far ahead to play, 0..400."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _rig(
+    rig_file: Path | None,
+    *,
+    source: dict[str, Any] | None = None,
+    osc: tuple[tuple[str, int], ...] = (),
+    synth: bool | None = None,
+    record: Path | None = None,
+    backend: str | None = None,
+    model: bool | None = None,
+    lead_ms: float | None = None,
+) -> Rig:
+    """The rig file with what was given on the command line on top."""
+    from realtime.rig import load_rig
+
+    over: dict[str, Any] = {"model": {}}
+    if source:
+        over["source"] = source
+    if osc:
+        over["osc"] = [{"host": host, "port": port} for host, port in osc]
+    if synth is not None:
+        over["synth"] = {"enabled": synth}
+    if record is not None:
+        over["record"] = str(record)
+    if backend is not None:
+        over["model"]["backend"] = backend
+    if model is not None:
+        over["model"]["enabled"] = model
+    if lead_ms is not None:
+        over["lead_ms"] = lead_ms
+    return load_rig(rig_file, over)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _report(summary: dict[str, Any], as_json: bool) -> None:
+    """What a show did, when it is over."""
+    if as_json:
+        _print_json(summary)
+        return
+    counts = summary["counters"]
+    click.echo(f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost")
+    for name, found in summary["sinks"].items():
+        trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)
+        click.echo(f"{name}: {found['sent']} bundles{trouble}")
 
 
 def main() -> None:
@@ -48,6 +125,91 @@ def cli() -> None:
     Example: pyanticip live --source mocopi --osc 127.0.0.1:9000
     """
     _ours()
+
+
+@cli.command()
+@RIG
+@SOURCE
+@_sinks
+@SECONDS
+@JSON
+def live(
+    rig_file: Path | None, source: dict[str, Any] | None, seconds: float | None, as_json: bool, **sinks: Any
+) -> None:
+    """Play live: motion comes in over UDP, control goes out over OSC.
+
+    Ctrl-C fades out, closes the recording and ends.
+
+    \b
+    Example: pyanticip live --source mocopi://0.0.0.0:12351 --osc 127.0.0.1:57120 --lead-ms 100
+    """
+    from realtime.live import live as play
+
+    _report(play(_rig(rig_file, source=source, **sinks), seconds=seconds, say=_say), as_json)
+
+
+@cli.command()
+@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@RIG
+@SOURCE
+@SECONDS
+@JSON
+def record(
+    out: Path, rig_file: Path | None, source: dict[str, Any] | None, seconds: float | None, as_json: bool
+) -> None:
+    """Record what a suit sends, and play nothing. Ctrl-C closes the file.
+
+    \b
+    Example: pyanticip record take1.anticip --source mocopi --seconds 60
+    """
+    from realtime.live import live as play
+
+    found = _rig(rig_file, source=source, record=out, model=False, synth=False)
+    _report(play(found.model_copy(update={"osc": ()}), seconds=seconds, say=_say), as_json)
+
+
+@cli.group(cls=Group)
+def bench() -> None:
+    """Measure what this machine does.
+
+    \b
+    Example: pyanticip bench latency --seconds 60 --json
+    """
+
+
+@bench.command("latency")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="How long to measure.")
+@click.option("--file", type=click.Path(path_type=Path), help="A motion file to send; else synthetic motion.")
+@click.option("--backend", type=click.Choice(BACKENDS), default="auto", help="What steps the model.")
+@click.option("--model/--no-model", default=True, help="Without: the seven scalars play alone.")
+@click.option("--prewarm/--no-prewarm", default=True, help="Without: every step runs cold.")
+@JSON
+def bench_latency(
+    seconds: float, file: Path | None, backend: str, model: bool, prewarm: bool, as_json: bool
+) -> None:
+    """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.
+
+    \b
+    Example: pyanticip bench latency --seconds 60 --json
+    """
+    from realtime.bench.latency import run
+
+    result = run(seconds, file=file, backend=backend, model=model, prewarm=prewarm)
+    if as_json:
+        _print_json(result)
+        return
+    ms, echo = result["latency_ms"], result["echo_ms"]
+    click.echo(
+        f"latency  p50 {ms['p50']:.3f}  p90 {ms['p90']:.3f}  p99 {ms['p99']:.3f}  max {ms['max']:.3f} ms"
+    )
+    click.echo(f"bare echo p50 {echo['p50']:.3f}  p99 {echo['p99']:.3f}  max {echo['max']:.3f} ms")
+    click.echo(
+        f"{result['frames']} frames, {result['missed']} missed, {result['dropped']} dropped,"
+        f" {result['late']} later than 20 ms (echo: {result['echo_late']})"
+    )
+    for name, stage in result["stages_us"].items():
+        click.echo(f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us")
+    click.echo(f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores")
 
 
 @cli.group(cls=Group)
