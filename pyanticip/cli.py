@@ -168,6 +168,36 @@ def record(
     _report(play(found.model_copy(update={"osc": ()}), seconds=seconds, say=_say), as_json)
 
 
+@cli.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=57140, help="UDP port to listen at.")
+@click.option("--host", default="127.0.0.1", help="Address to listen at.")
+@click.option("--device", help="Number or name of the audio device.")
+@click.option("--gain", type=click.FloatRange(0, 1), default=1.0, help="Master gain, 0..1.")
+@click.option("--wav", type=click.Path(path_type=Path), help="Also write what is played to this file.")
+@SECONDS
+@JSON
+def synth(
+    port: int,
+    host: str,
+    device: str | None,
+    gain: float,
+    wav: Path | None,
+    seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Play the built-in voice from OSC, as a synth of its own. Ctrl-C ends it.
+
+    \b
+    Example: pyanticip synth --port 57140
+    """
+    from realtime.synth import synth as play
+
+    chosen = int(device) if device and device.isdecimal() else device
+    found = play(port, host=host, device=chosen, gain=gain, wav=wav, seconds=seconds, say=_say)
+    if as_json:
+        _print_json(found)
+
+
 @cli.group(cls=Group)
 def bench() -> None:
     """Measure what this machine does.
@@ -210,6 +240,24 @@ def bench_latency(
     for name, stage in result["stages_us"].items():
         click.echo(f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us")
     click.echo(f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores")
+
+
+@bench.command("step")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="How long, all in all.")
+@click.option(
+    "--backend", "backends", type=click.Choice(BACKENDS[1:]), multiple=True, help="Only this one; repeatable."
+)
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Another checkpoint than the built-in.")
+@JSON
+def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | None, as_json: bool) -> None:
+    """One model step at the live pace, cold and prewarmed, on each backend.
+
+    \b
+    Example: pyanticip bench step --seconds 20 --backend onnx --json
+    """
+    from realtime.bench.step import run, table
+
+    _show(run(seconds, backends, checkpoint), as_json, table)
 
 
 @cli.group(cls=Group)
@@ -258,6 +306,16 @@ def rig_check(file: Path, as_json: bool) -> None:
     click.echo(f"  listens for {found.source.kind} at {host}:{port}")
     for target in found.osc:
         click.echo(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
+
+
+def _show(result: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], Any]) -> None:
+    """A bench's result as JSON or as a table for people."""
+    if as_json:
+        _print_json(result)
+        return
+    from rich.console import Console
+
+    Console().print(table(result))
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 __all__ = ["SynthProcess", "free_port"]
 
-# What the voice's process returns when there is nothing to play on: starting it again cannot help.
-NO_DEVICE = 3
+# What the voice's process returns for settings that make no sense: starting it again cannot help.
+_BAD_SETTINGS = 2
 _LONGEST_PAUSE = 30.0
 
 
@@ -69,9 +69,9 @@ class SynthProcess:
                 self._pause = 1.0
             return
         self._release()
-        if code == NO_DEVICE:
+        if code == _BAD_SETTINGS:
             self.given_up = True
-            self._say("no audio device: going on without the built-in voice")
+            self._say("going on without the built-in voice")
             return
         self._say(f"the built-in voice ended (code {code}); starting it again in {self._pause:g} s")
         self._again = now + self._pause

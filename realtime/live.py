@@ -136,6 +136,13 @@ def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
     def start(path: Path) -> Any:
         from realtime.recorder import Recorder
 
-        return Recorder.start(path, {"rig": rig.model_dump(mode="json"), "source": pipeline.kind})
+        manifest = getattr(pipeline.backend, "manifest", None)
+        header = {
+            "rig": rig.model_dump(mode="json"),
+            "source": pipeline.kind,
+            "skeleton": pipeline.skeleton(),
+            "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
+        }
+        return Recorder.start(path, header)
 
     return start

@@ -232,7 +232,9 @@ class Pipeline:
                 backend.reset()
                 self._stale = False
             step = backend.step(out.features)
-            if not math.isfinite(float(step.params.sum()) + float(step.hazards.sum()) + step.gate):
+            # Sums of lists, not of arrays: cold, they cost a fraction.
+            numbers = (*step.params.tolist(), *step.hazards.tolist())
+            if not math.isfinite(sum(map(sum, numbers)) + step.gate):
                 raise FloatingPointError("the model's output is not finite")
         except Exception as error:
             # Whatever goes wrong in the model must not stop the sound; it is told in the status.
@@ -321,6 +323,11 @@ class Pipeline:
     def counters(self) -> dict[str, int]:
         """Everything counted by the front and by the pipeline itself."""
         return {**self._front.counters(), **self.counts}
+
+    def skeleton(self) -> list[str] | None:
+        """Joint names of the source, once it has told them."""
+        names = getattr(self._front, "skeleton", None)
+        return None if names is None else list(names)
 
     def prewarm(self) -> None:
         """A dummy step on a scratch state shortly before the next datagram is due."""

@@ -8,6 +8,7 @@ each datagram, shows in the same run what this machine's scheduler alone costs.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import struct
 import subprocess
@@ -132,14 +133,30 @@ def _max(values: Values) -> float:
 def _model(backend: Any) -> dict[str, Any]:
     """What steps: device, name, number of parameters."""
     if backend is None:
-        return {"device": "cpu", "model": None, "parameters": 0}
-    return {"device": backend.name, "model": "motion", "parameters": 0}
+        return {"device": "cpu", "backend": None, "model": None, "parameters": 0}
+    manifest = getattr(backend, "manifest", None)
+    return {
+        "device": "gpu" if backend.name == "cuda-graph" else "cpu",
+        "backend": backend.name,
+        "model": manifest.name if manifest else backend.name,
+        "parameters": manifest.parameters if manifest else 0,
+    }
 
 
 def _datagrams(file: Path | None, frames: int) -> tuple[bytes, list[bytes]]:
-    from realtime.bench.performer import mocopi_datagrams
+    """The skeleton datagram and so many frame datagrams: of a motion file, looped, or made up."""
+    if file is None:
+        from realtime.bench.performer import mocopi_datagrams
 
-    return mocopi_datagrams(frames, RATE)
+        return mocopi_datagrams(frames, RATE)
+    from pyanticip.motion.datagrams import datagrams
+
+    from pyanticip.motion.load import load_motion
+
+    stream = (data for _, data in datagrams(load_motion(file), "mocopi", loop=True))
+    skeleton = next(stream)
+    found = (data for data in stream if data != skeleton)
+    return skeleton, list(itertools.islice(found, frames))
 
 
 def _peer(role: str) -> subprocess.Popen[bytes]:
