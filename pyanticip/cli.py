@@ -149,6 +149,34 @@ def live(
 
 
 @cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--speed", default="1", metavar="X|max", help="Times the recorded pace; max: as fast as it goes."
+)
+@RIG
+@_sinks
+@SECONDS
+@JSON
+def replay(
+    file: Path, speed: str, rig_file: Path | None, seconds: float | None, as_json: bool, **sinks: Any
+) -> None:
+    """Play a motion file or a recording through the very same pipeline as `live`.
+
+    BVH, AMC with its ASF, npz, or an .anticip recording, which starts from its raw datagrams.
+
+    \b
+    Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
+    """
+    from realtime.live import open_show
+    from realtime.live import replay as play
+
+    factor = cli_tools.speed_factor(speed)
+    found = _rig(rig_file, **sinks)
+    kind, datagrams = open_show(file)
+    _report(play(datagrams, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
+
+
+@cli.command()
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 @RIG
 @SOURCE

@@ -143,3 +143,16 @@ class SourceType(click.ParamType):  # type: ignore[type-arg]
             except ValueError as error:
                 self.fail(str(error), param, ctx)
         return found
+
+
+def speed_factor(text: str) -> float | None:
+    """A factor on the recorded pace; None for `max`."""
+    if text == "max":
+        return None
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0.01 <= factor <= 1000.0:
+        raise OptionError(f"--speed: expected 0.01 to 1000 or max, got {text!r}")
+    return factor

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import FormatError, OptionError
 from realtime import tuning
 from realtime.child import SynthProcess, free_port
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.pipeline import Pipeline, assemble
-from realtime.rig import OscRig, Rig
+from realtime.rig import PORTS, OscRig, Rig
 from realtime.show import Show
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 
-__all__ = ["live", "replay"]
+__all__ = ["live", "open_show", "replay"]
 
 Say = Callable[[str], None]
 
@@ -71,6 +71,31 @@ def replay(
     clock = ScaledClock(speed)
     source = ReplaySource(datagrams, clock)
     return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0)
+
+
+def open_show(path: Path) -> tuple[str, Iterable[tuple[int, bytes]]]:
+    """The wire format and the (time in ns, datagram) pairs of a motion file or a recording.
+
+    A recording gives the datagrams of its first source as they came; any other file is sent on its own
+    skeleton at its own rate. Raises FormatError, OSError.
+    """
+    with path.open("rb") as file:
+        begins = file.read(16)
+    from pyanticip.motion.recording import is_recording, read_recording
+
+    if not is_recording(begins):
+        from pyanticip.motion.datagrams import datagrams
+
+        from pyanticip.motion.load import load_motion
+
+        return "msgpack", datagrams(load_motion(path), "msgpack")
+    taken = read_recording(path)
+    kind = next((source for _, source, _ in taken.datagrams()), None)
+    if kind is None:
+        raise FormatError(f"{path}: holds no datagrams to replay")
+    if kind not in PORTS:
+        raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(PORTS)}")
+    return kind, ((t_ns, data) for t_ns, source, data in taken.datagrams() if source == kind)
 
 
 def _run(
