@@ -27,6 +27,9 @@ RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="R
 SOURCE = click.option(
     "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
 )
+CHECKPOINT = click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="Another model than the built-in one (a folder)."
+)
 SECONDS = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so long.")
 
 
@@ -40,6 +43,7 @@ def _sinks(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--synth/--no-synth", default=None, help="Play the built-in voice."),
             click.option("--record", type=click.Path(path_type=Path), help="Record to a new .anticip file."),
             click.option("--backend", type=click.Choice(BACKENDS), help="What steps the model."),
+            CHECKPOINT,
             click.option("--model/--no-model", default=None, help="Without: the seven scalars play alone."),
             click.option("--lead-ms", type=click.FloatRange(0, 400), help="How far ahead to play, 0..400."),
         ]
@@ -56,6 +60,7 @@ def _rig(
     synth: bool | None = None,
     record: Path | None = None,
     backend: str | None = None,
+    checkpoint: Path | None = None,
     model: bool | None = None,
     lead_ms: float | None = None,
 ) -> Rig:
@@ -73,6 +78,8 @@ def _rig(
         over["record"] = str(record)
     if backend is not None:
         over["model"]["backend"] = backend
+    if checkpoint is not None:
+        over["model"]["checkpoint"] = str(checkpoint)
     if model is not None:
         over["model"]["enabled"] = model
     if lead_ms is not None:
@@ -239,11 +246,18 @@ def bench() -> None:
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="How long to measure.")
 @click.option("--file", type=click.Path(path_type=Path), help="A motion file to send; else synthetic motion.")
 @click.option("--backend", type=click.Choice(BACKENDS), default="auto", help="What steps the model.")
+@CHECKPOINT
 @click.option("--model/--no-model", default=True, help="Without: the seven scalars play alone.")
 @click.option("--prewarm/--no-prewarm", default=True, help="Without: every step runs cold.")
 @JSON
 def bench_latency(
-    seconds: float, file: Path | None, backend: str, model: bool, prewarm: bool, as_json: bool
+    seconds: float,
+    file: Path | None,
+    backend: str,
+    checkpoint: Path | None,
+    model: bool,
+    prewarm: bool,
+    as_json: bool,
 ) -> None:
     """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.
 
@@ -252,7 +266,7 @@ def bench_latency(
     """
     from realtime.bench.latency import run
 
-    result = run(seconds, file=file, backend=backend, model=model, prewarm=prewarm)
+    result = run(seconds, file=file, backend=backend, checkpoint=checkpoint, model=model, prewarm=prewarm)
     if as_json:
         _print_json(result)
         return
@@ -275,7 +289,7 @@ def bench_latency(
 @click.option(
     "--backend", "backends", type=click.Choice(BACKENDS[1:]), multiple=True, help="Only this one; repeatable."
 )
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Another checkpoint than the built-in.")
+@CHECKPOINT
 @JSON
 def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | None, as_json: bool) -> None:
     """One model step at the live pace, cold and prewarmed, on each backend.

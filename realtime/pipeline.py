@@ -111,8 +111,8 @@ class Tape(Protocol):
         ...
 
 
-#: Called after each live frame: datagram's arrival, return of the last send (both monotonic), frame
-#: number, nanoseconds per stage in the order of :data:`STAGES`.
+#: Called after each live frame: datagram's arrival, return of the last send (both monotonic), the front's
+#: frame number, nanoseconds per stage in the order of :data:`STAGES`.
 Observer = Callable[[int, int, int, tuple[int, ...]], None]
 
 
@@ -186,7 +186,7 @@ class Pipeline:
             # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
             done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
             stages = (*out.stages_ns, stepped - begun, mapped - stepped, sent - mapped)
-            self.observer(t_arrival_ns, done, self._seq, stages)
+            self.observer(t_arrival_ns, done, out.seq, stages)
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, self.kind, datagram)
             self.tape.frame(now, self._seq, out.t_source_ns, out.quats, out.root)

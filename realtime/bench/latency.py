@@ -39,7 +39,7 @@ def run(
     *,
     file: Path | None = None,
     backend: str = "auto",
-    checkpoint: str | None = None,
+    checkpoint: str | Path | None = None,
     model: bool = True,
     prewarm: bool = True,
 ) -> dict[str, Any]:
@@ -64,7 +64,11 @@ def run(
                 "source": {"kind": "mocopi", "port": free_port()},
                 "osc": [{"port": receiver_port}],
                 "control": {"port": free_port()},
-                "model": {"backend": backend, "checkpoint": checkpoint, "enabled": model},
+                "model": {
+                    "backend": backend,
+                    "checkpoint": str(checkpoint) if checkpoint else None,
+                    "enabled": model,
+                },
             },
         )
         source = UdpSource("mocopi", *rig.source.listen)
