@@ -249,6 +249,7 @@ def bench() -> None:
 @CHECKPOINT
 @click.option("--model/--no-model", default=True, help="Without: the seven scalars play alone.")
 @click.option("--prewarm/--no-prewarm", default=True, help="Without: every step runs cold.")
+@click.option("--priority/--no-priority", default=True, help="Without: scheduled as any program.")
 @JSON
 def bench_latency(
     seconds: float,
@@ -257,6 +258,7 @@ def bench_latency(
     checkpoint: Path | None,
     model: bool,
     prewarm: bool,
+    priority: bool,
     as_json: bool,
 ) -> None:
     """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.

@@ -85,7 +85,6 @@ def open_show(path: Path) -> tuple[str, Iterable[tuple[int, bytes]]]:
 
     if not is_recording(begins):
         from pyanticip.motion.datagrams import datagrams
-
         from pyanticip.motion.load import load_motion
 
         return "msgpack", datagrams(load_motion(path), "msgpack")
@@ -140,6 +139,8 @@ def _run(
     if pipeline.backend is not None:
         say(f"model steps on {pipeline.backend.name}")
     tuning.settle()
+    if rig.realtime_priority:
+        tuning.raise_priority()
     return asyncio.run(show.run(seconds))
 
 

@@ -193,6 +193,7 @@ class Rig(Table):
     control: ControlRig = ControlRig()
     synth: SynthRig = SynthRig()
     record: str | None = None
+    realtime_priority: bool = True
 
     @model_validator(mode="after")
     def _known_names(self) -> Rig:
@@ -292,6 +293,7 @@ _TEMPLATE = """\
 # A rig for pyanticip. Every key may be left out; what stands here is what is built in.
 lead_ms = 0               # how far ahead the parameters speak, 0 to 400
 gain = 1.0                # on loudness
+realtime_priority = true  # run before ordinary programs where the system allows it
 
 [source]
 kind = "mocopi"           # mocopi, vmc or msgpack

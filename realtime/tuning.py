@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-__all__ = ["Collector", "one_thread_each", "settle"]
+__all__ = ["Collector", "one_thread_each", "raise_priority", "settle"]
 
 # A thread that wants the interpreter waits at most so long for it (Python's default is 5 ms: a quarter
 # of a frame).
@@ -25,6 +25,21 @@ def one_thread_each() -> None:
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+
+
+def raise_priority() -> str:
+    """Run this thread before ordinary ones where the system lets us, and say what came of it.
+
+    Linux grants it to root and to those with an rtprio limit (the audio group of a studio machine). The
+    lowest real-time priority is enough: the thread works for about a millisecond of twenty, and children
+    do not inherit it.
+    """
+    try:
+        policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(0, policy, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+    except (AttributeError, OSError):
+        return "ordinary"
+    return "SCHED_RR"
 
 
 def settle() -> None:

@@ -42,6 +42,7 @@ def run(
     checkpoint: str | Path | None = None,
     model: bool = True,
     prewarm: bool = True,
+    priority: bool = True,
 ) -> dict[str, Any]:
     """Measure for ``seconds`` after the warm-up; the object that ``--json`` prints."""
     if not 1.0 <= seconds <= 3600.0:
@@ -55,7 +56,7 @@ def run(
 
     frames = round((seconds + WARM_UP_SECONDS) * RATE)
     skeleton, datagrams = _datagrams(file, frames)
-    suit, echo = _peer("suit"), _peer("echo")
+    suit, echo = _peer("suit"), _peer("echo", *([] if priority else ["ordinary"]))
     try:
         receiver_port, echo_port = _port(suit), _port(echo)
         rig = load_rig(
@@ -88,6 +89,8 @@ def run(
             [skeleton, *datagrams],
         )
         tuning.settle()
+        # The echo does the same, so that both are judged alike.
+        scheduling = tuning.raise_priority() if priority else "ordinary"
         asyncio.run(show.run(frames / RATE + 1.2))
         told, echoed = _answer(suit), _answer(echo)
     finally:
@@ -125,6 +128,7 @@ def run(
         "seconds": seconds,
         "source": str(file) if file else "mocopi, synthetic motion",
         "threads": 1,
+        "scheduling": scheduling,
         **machine(),
     }  # fmt: skip
     return result
@@ -154,7 +158,6 @@ def _datagrams(file: Path | None, frames: int) -> tuple[bytes, list[bytes]]:
 
         return mocopi_datagrams(frames, RATE)
     from pyanticip.motion.datagrams import datagrams
-
     from pyanticip.motion.load import load_motion
 
     stream = (data for _, data in datagrams(load_motion(file), "mocopi", loop=True))
@@ -163,9 +166,9 @@ def _datagrams(file: Path | None, frames: int) -> tuple[bytes, list[bytes]]:
     return skeleton, list(itertools.islice(found, frames))
 
 
-def _peer(role: str) -> subprocess.Popen[bytes]:
+def _peer(*role: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "realtime.bench.peer", role],
+        [sys.executable, "-P", "-m", "realtime.bench.peer", *role],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
