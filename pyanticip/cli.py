@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip import cli_tools
-from pyanticip.cli_tools import Group, HostPort, SourceType
+from pyanticip.cli_tools import SOURCES, Group, HostPort, SourceType
 from pyanticip.errors import MotionError
 
 if TYPE_CHECKING:
@@ -201,6 +201,85 @@ def record(
 
     found = _rig(rig_file, source=source, record=out, model=False, synth=False)
     _report(play(found.model_copy(update={"osc": ()}), seconds=seconds, say=_say), as_json)
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--as", "protocol", type=click.Choice(SOURCES), required=True, help="What the suit speaks.")
+@click.option("--to", type=HostPort(), required=True, metavar="HOST:PORT", help="Who listens.")
+@click.option("--loop", is_flag=True, help="Begin again at the end.")
+@click.option("--speed", type=click.FloatRange(0.01, 100), default=1.0, help="Times as fast.")
+@SECONDS
+@JSON
+def send(
+    file: Path,
+    protocol: str,
+    to: tuple[str, int],
+    loop: bool,
+    speed: float,
+    seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Stand in for a suit: stream a motion file over the real protocol, at its real pace.
+
+    \b
+    Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --loop
+    """
+    from realtime.send import send as stream
+
+    quiet = as_json or not sys.stderr.isatty()
+    done = stream(file, protocol, *to, loop=loop, speed=speed, seconds=seconds, progress=not quiet)
+    if as_json:
+        _print_json(done)
+        return
+    refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
+    click.echo(f"{done['frames']} frames in {done['seconds']:.1f} s to {to[0]}:{to[1]}{refused}")
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@JSON
+def info(file: Path, as_json: bool) -> None:
+    """What a recording holds.
+
+    \b
+    Example: pyanticip info take1.anticip
+    """
+    from realtime.recording_info import recording_info
+
+    found = recording_info(file)
+    if as_json:
+        _print_json(found)
+        return
+    when = found["recorded"] or "at no known time"
+    click.echo(f"{found['file']}: {found['duration_s']:.1f} s, recorded {when}")
+    for name, source in found["sources"].items():
+        rate = f", {source['rate']:.1f} a second" if source["rate"] else ""
+        click.echo(f"  {source['datagrams']} datagrams of {name}{rate}")
+    click.echo(f"  {found['frames']} frames, {found['missing_frames']} missing; {found['outputs']} outputs")
+    click.echo(f"  {found['events']} events, {found['notes']} notes")
+    for line in found["warnings"]:
+        click.echo(f"  warning: {line}")
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the files.")
+@JSON
+def export(file: Path, out: Path, as_json: bool) -> None:
+    """Write a recording's motion, controls and header as npz, CSV and JSON.
+
+    \b
+    Example: pyanticip export take1.anticip --out take1
+    """
+    from realtime.recording_info import export_recording
+
+    found = export_recording(file, out)
+    if as_json:
+        _print_json(found)
+        return
+    for name in found["files"]:
+        click.echo(f"wrote {name}")
 
 
 @cli.command()

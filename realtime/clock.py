@@ -36,7 +36,7 @@ class MonotonicClock:
 
 
 class ScaledClock:
-    """A show that runs ``speed`` times as fast as the wall clock; starts at 0."""
+    """A show that runs ``speed`` times as fast as the wall clock, beginning at the monotonic clock's time."""
 
     def __init__(self, speed: float) -> None:
         if not 0.01 <= speed <= 1000:
@@ -46,7 +46,7 @@ class ScaledClock:
 
     def now_ns(self) -> int:
         """Show time so far."""
-        return int((time.monotonic_ns() - self._start) * self.speed)
+        return self._start + int((time.monotonic_ns() - self._start) * self.speed)
 
 
 class OfflineClock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def replay(
     if rig.record is not None:
         _new_file(Path(rig.record))
     if speed is None:
-        offline = OfflineClock()
+        offline = OfflineClock(begun := time.monotonic_ns())
         pipeline = assemble(rig, offline, kind=kind)
         try:
             if rig.record is not None:
@@ -65,7 +66,11 @@ def replay(
             if rig.record is not None:
                 tape.close()
             sinks = {sink.name: sink.counters() for sink in pipeline.sinks}
-            return {"seconds": offline.now_ns() / 1e9, "counters": pipeline.counters(), "sinks": sinks}
+            return {
+                "seconds": (offline.now_ns() - begun) / 1e9,
+                "counters": pipeline.counters(),
+                "sinks": sinks,
+            }
         finally:
             pipeline.close()
     clock = ScaledClock(speed)

@@ -41,17 +41,50 @@ STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 class FrontFrame(Protocol):
     """What the Rust front-end gives when a datagram completes a frame of the 50 Hz grid."""
 
-    features: F32
-    reset: bool
-    seq: int
-    t_source_ns: int
-    t_local_ns: int
-    scalars: npt.NDArray[np.float64]
-    quats: F32
-    root: F32
-    filled: int
-    valid: bool
-    stages_ns: tuple[int, int, int]
+    @property
+    def features(self) -> F32:
+        """Rows (n, 231), oldest first; more than one after a gap."""
+        ...
+
+    @property
+    def reset(self) -> bool:
+        """Whether the first row begins the stream anew."""
+        ...
+
+    @property
+    def seq(self) -> int:
+        """Grid index of the newest row since the stream began."""
+        ...
+
+    @property
+    def t_source_ns(self) -> int:
+        """The source's time of the newest row."""
+        ...
+
+    @property
+    def scalars(self) -> npt.NDArray[np.float64]:
+        """The seven scalars of the newest row."""
+        ...
+
+    @property
+    def quats(self) -> F32:
+        """Canonical local rotations (22, 4)."""
+        ...
+
+    @property
+    def root(self) -> F32:
+        """Position of the hips (3,)."""
+        ...
+
+    @property
+    def valid(self) -> bool:
+        """False while too much of the window is missing."""
+        ...
+
+    @property
+    def stages_ns(self) -> tuple[int, int, int]:
+        """Cost of decoding, of resampling, of scalars and features."""
+        ...
 
 
 class Front(Protocol):
