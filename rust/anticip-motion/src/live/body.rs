@@ -163,6 +163,11 @@ impl Body {
     pub(super) fn canonical(&mut self, out: &mut Pose) -> u32 {
         out.root = self.retargeter.apply(&self.local, self.root, &mut self.scratch);
         out.rotations.copy_from_slice(&self.scratch);
+        for (q, present) in out.rotations.iter_mut().zip(self.mask) {
+            if !present {
+                *q = Quat::IDENTITY;
+            }
+        }
         let sources = self.retargeter.sources();
         let stale = |j: &usize| sources[*j].iter().any(|&s| self.age[s] >= self.patience);
         (0..JOINT_COUNT)

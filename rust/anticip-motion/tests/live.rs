@@ -1,0 +1,493 @@
+//! The live front end: datagrams in, rows out, whatever the network does.
+
+use anticip_geometry::Quat;
+use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, motion_features, standard};
+use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, mocopi, native, vmc};
+use proptest::prelude::*;
+
+const MS: i64 = 1_000_000;
+const WINDOW: usize = 32;
+
+/// A dance on the canonical body.
+fn canonical(t: f64) -> ([Quat; JOINT_COUNT], [f64; 3]) {
+    let mut pose = [Quat::IDENTITY; JOINT_COUNT];
+    for (j, q) in pose.iter_mut().enumerate() {
+        let phase = t * (1.0 + 0.1 * j as f64);
+        *q = Quat::from_axis_angle([0.3, 0.5, 0.1 * j as f64], 0.6 * phase.sin());
+    }
+    (pose, [0.2 * t.sin(), 0.95, 0.1 * t])
+}
+
+fn update(body: &Distributor, t: f64) -> PoseUpdate {
+    let (pose, hips) = canonical(t);
+    let mut local = vec![Quat::IDENTITY; body.joints()];
+    let root = body.apply(&pose, hips, &mut local).map(|v| v as f32);
+    let joints = local.iter().enumerate().map(|(id, q)| Joint {
+        id: id as u16,
+        rotation: q.to_array().map(|v| v as f32),
+        position: if id == 0 { root } else { [0.0; 3] },
+        fresh: true,
+    });
+    PoseUpdate {
+        root: Some(root),
+        joints: joints.collect(),
+        ..PoseUpdate::default()
+    }
+}
+
+/// Makes datagrams of one protocol.
+struct Sender {
+    source: Source,
+    body: Distributor,
+}
+
+impl Sender {
+    fn new(source: Source) -> Self {
+        let skeleton = match source {
+            Source::Mocopi => standard::mocopi(),
+            Source::Vmc => standard::vmc(),
+            Source::Msgpack => standard::canonical(),
+        };
+        let body = Distributor::compile(&skeleton).expect("maps");
+        Self { source, body }
+    }
+
+    /// Frame `number` of a source that has run for `t` seconds.
+    fn frame(&self, number: u32, t: f64) -> Vec<u8> {
+        let mut pose = update(&self.body, t);
+        let mut out = Vec::new();
+        match self.source {
+            Source::Mocopi => {
+                pose.seq = Some(number);
+                let sender = mocopi::Sender::default();
+                mocopi::encode_frame(&sender, &pose, 0, Some(1.7e9 + t), &mut out).expect("encodes");
+            }
+            Source::Vmc => {
+                pose.time = Some(t);
+                vmc::encode_frame(&pose, &mut out).expect("encodes");
+            }
+            Source::Msgpack => {
+                let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
+                native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
+            }
+        }
+        out
+    }
+
+    /// Frames of a stream of `rate` a second.
+    fn stream(&self, frames: u32, rate: f64) -> Vec<Vec<u8>> {
+        (0..frames).map(|i| self.frame(i, f64::from(i) / rate)).collect()
+    }
+}
+
+fn front(source: Source) -> LiveFront {
+    let config = FrontConfig {
+        window: WINDOW,
+        ..FrontConfig::default()
+    };
+    LiveFront::new(source, config).expect("options")
+}
+
+fn feed_all(front: &mut LiveFront, datagrams: &[Vec<u8>]) -> Vec<FrontOutput> {
+    let mut out = Vec::new();
+    for (i, datagram) in datagrams.iter().enumerate() {
+        out.extend(front.feed(datagram, i as i64 * 20 * MS).cloned());
+    }
+    out
+}
+
+fn rows(outputs: &[FrontOutput]) -> Vec<[u32; 231]> {
+    outputs
+        .iter()
+        .flat_map(|o| &o.rows)
+        .map(|r| r.map(f32::to_bits))
+        .collect()
+}
+
+#[test]
+fn every_protocol_gives_the_canonical_motion_frame_by_frame() {
+    for source in [Source::Mocopi, Source::Vmc, Source::Msgpack] {
+        let mut front = front(source);
+        let outputs = feed_all(&mut front, &Sender::new(source).stream(100, 50.0));
+        assert_eq!(outputs.len(), 100, "{source:?}");
+        for (i, out) in outputs.iter().enumerate() {
+            assert_eq!((out.rows.len(), out.seq, out.reset), (1, i as u64, i == 0));
+            let (pose, hips) = canonical(i as f64 / 50.0);
+            for (q, expected) in out.pose.iter().zip(pose) {
+                let q = Quat::from_array(q.map(f64::from)).normalize();
+                assert!(q.angle_to(expected) < 1e-5);
+            }
+            assert!((f64::from(out.root[2]) - hips[2]).abs() < 1e-5);
+            assert!(out.valid);
+        }
+        let c = front.counters();
+        assert_eq!((c.packets, c.frames, c.emitted, c.resets), (100, 100, 100, 1));
+        assert_eq!(
+            c.lost + c.late + c.doubled + c.reordered + c.malformed + c.alien + c.truncated + c.filled,
+            0
+        );
+    }
+}
+
+#[test]
+fn what_leaves_is_what_the_batch_makes_of_it() {
+    let mut front = front(Source::Mocopi);
+    let outputs = feed_all(&mut front, &Sender::new(Source::Mocopi).stream(120, 50.0));
+    let poses: Vec<_> = outputs.iter().map(|o| o.pose).collect();
+    let roots: Vec<_> = outputs.iter().map(|o| o.root).collect();
+    let batch = motion_features(&poses, &roots, front.mask(), WINDOW).expect("fits");
+    let batch: Vec<_> = batch.iter().map(|r| r.map(f32::to_bits)).collect();
+    assert_eq!(rows(&outputs), batch);
+}
+
+#[test]
+fn arrival_does_not_matter() {
+    for source in [Source::Mocopi, Source::Vmc, Source::Msgpack] {
+        let datagrams = Sender::new(source).stream(60, 33.0);
+        let (mut calm, mut rough) = (front(source), front(source));
+        let mut late = 0;
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for (i, datagram) in datagrams.iter().enumerate() {
+            a.extend(calm.feed(datagram, i as i64 * 30 * MS).cloned());
+            late += (i as i64 * 7919 % 83) * MS;
+            b.extend(rough.feed(datagram, 77 + late).cloned());
+        }
+        assert_eq!(rows(&a), rows(&b), "{source:?}");
+        let times = |o: &[FrontOutput]| o.iter().map(|o| (o.seq, o.t_source_ns)).collect::<Vec<_>>();
+        assert_eq!(times(&a), times(&b));
+    }
+}
+
+#[test]
+fn a_slower_source_is_put_on_the_grid() {
+    let mut front = front(Source::Vmc);
+    let outputs = feed_all(&mut front, &Sender::new(Source::Vmc).stream(91, 30.0));
+    let count: usize = outputs.iter().map(|o| o.rows.len()).sum();
+    assert_eq!(count, 151);
+    for out in &outputs {
+        let t = out.t_source_ns as f64 * 1e-9;
+        assert!((t * 50.0 - t.mul_add(50.0, 0.0).round()).abs() < 1e-2);
+        let (_, hips) = canonical(t);
+        assert!((f64::from(out.root[0]) - hips[0]).abs() < 1e-3);
+    }
+    assert_eq!(front.counters().filled, 0);
+}
+
+#[test]
+fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
+    for (missing, filled, resets) in [(1, 1, 1), (25, 25, 1), (26, 0, 2)] {
+        let mut front = front(Source::Mocopi);
+        let all = Sender::new(Source::Mocopi).stream(120, 50.0);
+        let kept: Vec<_> = all[..50].iter().chain(&all[50 + missing..]).cloned().collect();
+        let outputs = feed_all(&mut front, &kept);
+        let back = &outputs[50];
+        assert_eq!(back.rows.len() as u64, filled + 1);
+        assert_eq!(back.seq, 50 + missing as u64);
+        assert_eq!(back.reset, resets == 2);
+        assert_eq!(u64::from(back.filled), filled);
+        let c = front.counters();
+        assert_eq!((c.lost, c.filled, c.resets), (missing as u64, filled, resets));
+        // Nothing is delayed: every packet gave its own frame.
+        assert_eq!(outputs.len(), kept.len());
+    }
+}
+
+#[test]
+fn doubled_late_and_reordered_packets_are_counted_and_dropped() {
+    let mut front = front(Source::Mocopi);
+    let all = Sender::new(Source::Mocopi).stream(20, 50.0);
+    let order = [0, 1, 1, 2, 4, 3, 3, 5, 0, 6];
+    let kept: Vec<_> = order.iter().map(|&i: &usize| all[i].clone()).collect();
+    let outputs = feed_all(&mut front, &kept);
+    let seqs: Vec<_> = outputs.iter().map(|o| o.seq).collect();
+    assert_eq!(seqs, [0, 1, 2, 4, 5, 6]);
+    let c = front.counters();
+    assert_eq!(
+        (c.doubled, c.late, c.reordered, c.lost, c.filled),
+        (3, 1, 1, 0, 1)
+    );
+}
+
+#[test]
+fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
+    let sender = Sender::new(Source::Mocopi);
+    let mut front = front(Source::Mocopi);
+    let good = sender.frame(0, 0.0);
+    assert!(front.feed(&good, 0).is_some());
+    assert!(front.feed(&good[..good.len() / 2], 1).is_none());
+    assert!(front.feed(b"hello", 2).is_none());
+    assert!(front.feed(b"", 3).is_none());
+    assert!(front.feed(&Sender::new(Source::Vmc).frame(0, 0.0), 4).is_none());
+    let mut pose = update(&sender.body, 0.0);
+    pose.seq = Some(1);
+    pose.joints[26].id = 200;
+    let mut strange = Vec::new();
+    mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, None, &mut strange).expect("encodes");
+    assert!(front.feed(&strange, 5).is_none());
+    let c = *front.counters();
+    assert!(c.truncated >= 1 && c.alien >= 1 && c.malformed >= 1);
+    assert_eq!(c.truncated + c.alien + c.malformed, 5);
+    assert_eq!(front.feed(&sender.frame(1, 0.02), 6).map(|o| o.seq), Some(1));
+}
+
+#[test]
+fn frame_numbers_wrap_and_a_sender_may_start_over() {
+    let sender = Sender::new(Source::Mocopi);
+    let mut front = front(Source::Mocopi);
+    for i in 0..10u32 {
+        let out = front.feed(
+            &sender.frame((u32::MAX - 4).wrapping_add(i), f64::from(i) * 0.02),
+            0,
+        );
+        assert_eq!(out.map(|o| (o.seq, o.reset)), Some((u64::from(i), i == 0)));
+    }
+    // Frame 0 again, five seconds later.
+    let out = front.feed(&sender.frame(0, 5.0), 0).map(|o| (o.seq, o.reset));
+    assert_eq!(out, Some((10, true)));
+    assert_eq!(front.counters().resets, 2);
+    assert_eq!(front.counters().lost, 0);
+}
+
+fn told(skeleton: &anticip_motion::Skeleton, rate: Option<f64>) -> SkeletonUpdate {
+    SkeletonUpdate {
+        names: skeleton.names.clone(),
+        parents: skeleton.parents.clone(),
+        offsets: skeleton.offsets.iter().map(|o| o.map(|v| v as f32)).collect(),
+        rest: vec![[1.0, 0.0, 0.0, 0.0]; skeleton.len()],
+        rate,
+    }
+}
+
+#[test]
+fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
+    let sender = Sender::new(Source::Mocopi);
+    let mut front = front(Source::Mocopi);
+    let datagrams = sender.stream(20, 50.0);
+    feed_all(&mut front, &datagrams[..10]);
+    let mut own = told(&standard::mocopi(), None);
+    for offset in &mut own.offsets {
+        *offset = offset.map(|v| v * 1.1);
+    }
+    let mut skdf = Vec::new();
+    mocopi::encode_skeleton(&mocopi::Sender::default(), &own, &mut skdf).expect("encodes");
+    assert!(front.feed(&skdf, 0).is_none());
+    let out = front.feed(&datagrams[10], 0).expect("a frame");
+    assert!(!out.reset && out.seq == 10);
+    // The same bones, all turned: poses mean something else now.
+    own.rest[0] = [0.0, 1.0, 0.0, 0.0];
+    skdf.clear();
+    mocopi::encode_skeleton(&mocopi::Sender::default(), &own, &mut skdf).expect("encodes");
+    assert!(front.feed(&skdf, 0).is_none());
+    assert!(front.feed(&datagrams[11], 0).expect("a frame").reset);
+    assert!(!front.feed(&datagrams[12], 0).expect("a frame").reset);
+    assert_eq!(front.counters().malformed, 0);
+}
+
+#[test]
+fn msgpack_takes_any_mapped_skeleton_and_counts_on_its_numbers_at_50_hz() {
+    let body = Distributor::compile(&standard::mocopi()).expect("maps");
+    let mut front = front(Source::Msgpack);
+    let frame = |number: u32, t: f64| {
+        let pose = update(&body, f64::from(number) / 50.0);
+        let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
+        let mut out = Vec::new();
+        native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
+        out
+    };
+    // 27 joints before any skeleton: whose?
+    assert!(front.feed(&frame(0, 0.0), 0).is_none());
+    assert_eq!(front.counters().malformed, 1);
+    assert_eq!(front.skeleton(), None);
+    let mut skeleton = Vec::new();
+    native::encode_skeleton(&told(&standard::mocopi(), Some(50.0)), &mut skeleton).expect("encodes");
+    assert!(front.feed(&skeleton, 0).is_none());
+    assert_eq!(front.skeleton().map(<[String]>::len), Some(27));
+    for i in 0..40 {
+        // A jittery clock does not delay a 50 Hz source.
+        let t = f64::from(i) * 0.02 + if i % 2 == 0 { 0.0 } else { -0.004 };
+        let out = front.feed(&frame(i, t), 0).expect("a frame");
+        assert_eq!((out.seq, out.rows.len()), (u64::from(i), 1));
+    }
+    let chair = SkeletonUpdate {
+        names: vec!["seat".into()],
+        parents: vec![-1],
+        offsets: vec![[0.0; 3]],
+        rest: vec![[1.0, 0.0, 0.0, 0.0]],
+        rate: None,
+    };
+    skeleton.clear();
+    native::encode_skeleton(&chair, &mut skeleton).expect("encodes");
+    assert!(front.feed(&skeleton, 0).is_none());
+    assert_eq!(front.counters().malformed, 2);
+    assert!(front.feed(&frame(40, 0.8), 0).is_some());
+}
+
+#[test]
+fn a_vmc_model_without_some_bones_has_them_masked() {
+    let body = Distributor::compile(&standard::vmc()).expect("maps");
+    let upper_chest = 54;
+    let mut front = front(Source::Vmc);
+    for i in 0..10 {
+        let mut pose = update(&body, f64::from(i) * 0.02);
+        pose.time = Some(f64::from(i) * 0.02);
+        pose.joints.retain(|j| j.id != upper_chest);
+        let mut out = Vec::new();
+        vmc::encode_frame(&pose, &mut out).expect("encodes");
+        let out = front.feed(&out, 0).expect("a frame");
+        assert_eq!(out.reset, i == 0);
+        assert!(out.valid);
+        assert_eq!(out.pose[3], [1.0, 0.0, 0.0, 0.0]);
+    }
+    let absent: Vec<usize> = (0..JOINT_COUNT).filter(|&j| !front.mask()[j]).collect();
+    assert_eq!(absent, [3]);
+}
+
+#[test]
+fn a_vmc_pose_in_two_bundles_is_one_pose() {
+    let body = Distributor::compile(&standard::vmc()).expect("maps");
+    let mut front = front(Source::Vmc);
+    let mut last = 0;
+    for i in 0..100 {
+        let mut pose = update(&body, f64::from(i) * 0.02);
+        pose.time = Some(f64::from(i) * 0.02);
+        let rest = pose.joints.split_off(27);
+        for joints in [pose.joints.clone(), rest] {
+            pose.joints = joints;
+            let mut datagram = Vec::new();
+            vmc::encode_frame(&pose, &mut datagram).expect("encodes");
+            if let Some(out) = front.feed(&datagram, 0) {
+                last = out.seq;
+                assert!(i < 2 || (out.valid && !out.reset), "{i}");
+            }
+        }
+    }
+    assert_eq!(last, 99);
+    assert!(front.mask().iter().all(|&m| m));
+    assert_eq!(front.counters().doubled, 0);
+}
+
+#[test]
+fn a_source_whose_clock_stands_still_is_taken_by_arrival() {
+    let sender = Sender::new(Source::Vmc);
+    let mut front = front(Source::Vmc);
+    let mut emitted = 0;
+    for i in 0..200 {
+        let body = update(&sender.body, f64::from(i) * 0.02);
+        let mut datagram = Vec::new();
+        let pose = PoseUpdate {
+            time: Some(3.0),
+            ..body
+        };
+        vmc::encode_frame(&pose, &mut datagram).expect("encodes");
+        emitted += usize::from(front.feed(&datagram, i64::from(i) * 20 * MS).is_some());
+    }
+    assert!(emitted > 150, "{emitted}");
+    // And one that has none at all from the start.
+    let mut front = LiveFront::new(Source::Vmc, FrontConfig::default()).expect("options");
+    let mut emitted = 0;
+    for i in 0..50 {
+        let mut datagram = Vec::new();
+        vmc::encode_bones(&update(&sender.body, 0.02 * f64::from(i)), &mut datagram).expect("encodes");
+        emitted += usize::from(front.feed(&datagram, i64::from(i) * 20 * MS).is_some());
+    }
+    assert_eq!(emitted, 50);
+}
+
+#[test]
+fn local_time_is_the_least_delay() {
+    let sender = Sender::new(Source::Mocopi);
+    let mut front = front(Source::Mocopi);
+    let base = 1_000 * MS;
+    for i in 0..100u32 {
+        let delay = if i == 30 {
+            MS
+        } else {
+            3 * MS + i64::from(i % 7) * MS
+        };
+        let arrival = base + i64::from(i) * 20 * MS + delay;
+        let out = front
+            .feed(&sender.frame(i, f64::from(i) * 0.02), arrival)
+            .expect("a frame");
+        assert!(out.t_local_ns <= arrival + 1000);
+        if i > 30 {
+            let expected = base + i64::from(i) * 20 * MS + MS;
+            assert!(
+                (out.t_local_ns - expected).abs() < 2000,
+                "{}",
+                out.t_local_ns - expected
+            );
+        }
+    }
+}
+
+#[test]
+fn two_suits_on_one_port_do_no_harm() {
+    let sender = Sender::new(Source::Mocopi);
+    let mut front = front(Source::Mocopi);
+    for i in 0..200u32 {
+        front.feed(&sender.frame(i, f64::from(i) * 0.02), 0);
+        if let Some(out) = front.feed(&sender.frame(50_000 + i, f64::from(i) * 0.02), 0) {
+            assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
+        }
+    }
+    assert_eq!(front.counters().packets, 400);
+}
+
+#[test]
+fn options_are_checked_and_reset_forgets() {
+    assert!(Source::from_name("kinect").is_err());
+    let config = |rate, window| FrontConfig { rate, window };
+    assert!(LiveFront::new(Source::Vmc, config(60.0, 256)).is_err());
+    assert!(LiveFront::new(Source::Mocopi, config(50.0, 1)).is_err());
+    let mut front = front(Source::Mocopi);
+    let datagrams = Sender::new(Source::Mocopi).stream(50, 50.0);
+    let first = rows(&feed_all(&mut front, &datagrams));
+    front.reset();
+    let again = feed_all(&mut front, &datagrams);
+    assert_eq!(again[0].seq, 0);
+    assert_eq!(rows(&again), first);
+    assert_eq!(front.counters().packets, 100);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Packets cut, doubled, swapped, bent and mixed with noise: no panic, and nothing but numbers.
+    #[test]
+    fn nothing_in_a_datagram_can_harm(
+        kind in 0..3usize,
+        faults in prop::collection::vec((0..8u8, any::<u32>(), any::<u8>(), -60..60i32), 1..80),
+        noise in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let source = [Source::Mocopi, Source::Vmc, Source::Msgpack][kind];
+        let sender = Sender::new(source);
+        let mut front = front(source);
+        let mut number = 0u32;
+        for (fault, at, byte, jump) in faults {
+            number = number.wrapping_add(1);
+            let mut datagram = sender.frame(number, f64::from(number) * 0.02);
+            let place = at as usize % datagram.len();
+            match fault {
+                0 => datagram.truncate(place),
+                1 => datagram[place] ^= byte | 1,
+                2 => datagram = noise.clone(),
+                3 => number = number.wrapping_add_signed(jump),
+                4 => datagram[place..].fill(byte),
+                5 => datagram.extend_from_slice(&noise),
+                6 => number = at,
+                _ => {}
+            }
+            for _ in 0..1 + fault % 2 {
+                if let Some(out) = front.feed(&datagram, i64::from(at) * MS) {
+                    prop_assert!(out.rows.len() <= 1000);
+                    prop_assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
+                    prop_assert!(out.scalars.iter().all(|v| v.is_finite()));
+                    prop_assert!(out.root.iter().chain(out.pose.iter().flatten()).all(|v| v.is_finite()));
+                }
+            }
+        }
+        let c = front.counters();
+        prop_assert!(c.emitted >= c.filled);
+    }
+}
