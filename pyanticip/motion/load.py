@@ -9,6 +9,7 @@ from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.units import check_rate
 
+RECORDING_MAGIC = b"ANTICIP\0"
 _KINDS = "BVH, AMC (with its ASF), npz (ours, AMASS or SMPL), or an .anticip recording"
 _ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
 _AMC_START = re.compile(
@@ -57,6 +58,11 @@ def load_motion(
     file = Path(path)
     if rate is not None:
         rate = _check_rate(rate)
+    if text.read_start(file, len(RECORDING_MAGIC)) == RECORDING_MAGIC:
+        from pyanticip.motion.recorded import read_recorded
+
+        # A show may last for hours: recordings are read as a stream, whatever their size.
+        return read_recorded(file, rate=rate)
     return parse_motion(
         file, text.read_bytes(file), rate=rate, skeleton=skeleton, units=units, keep_tpose=keep_tpose
     )

@@ -38,11 +38,11 @@ def show(text: str | bytes, limit: int = 40) -> str:
     return repr(text if len(text) <= limit else text[:limit] + "...")
 
 
-def read_bytes(path: Path) -> bytes:
-    """The file's bytes; :class:`FormatError` when it is missing, empty, unreadable or too large."""
+def read_start(path: Path, size: int) -> bytes:
+    """The file's first ``size`` bytes; :class:`FormatError` when it is missing or unreadable."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+            return file.read(size)
     except FileNotFoundError:
         raise fail(path, None, "no such file") from None
     except IsADirectoryError:
@@ -50,6 +50,11 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise fail(path, None, f"cannot be read: {reason}") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's bytes; :class:`FormatError` when it is missing, empty, unreadable or too large."""
+    data = read_start(path, MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise fail(path, None, f"is larger than {MAX_FILE_BYTES >> 20} MB, the most a motion file may have")
     if not data.strip():

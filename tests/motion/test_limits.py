@@ -29,9 +29,7 @@ def test_a_count_without_end(tmp_path, count):
 
 
 def test_a_frame_without_end(tmp_path):
-    refused(
-        write_bvh(tmp_path, bvh_text() + "1 " * (3 * MB)), r":3\d: (a line of more than 1 MB|expected 18)"
-    )
+    refused(write_bvh(tmp_path, bvh_text() + "1 " * (3 * MB)), r":44: a line of more than 1 MB")
     refused(write_amc(tmp_path, AMC + "lfemur" + " 1" * (3 * MB)), r"amc:\d+: ")
     refused(write_amc(tmp_path, "1\n" + "lfemur 1 2 3\n" * 500_000), "'lfemur' comes twice")
 
