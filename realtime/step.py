@@ -6,6 +6,7 @@ Backends share one protocol and agree to 1e-4: ``onnx`` (ONNX Runtime on one CPU
 
 import ctypes
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,7 +119,14 @@ class _Pathway:
     """
 
     def __init__(
-        self, path: Path, layers: int, past: int, heads: int, width: int, feed: dict[str, F32]
+        self,
+        path: Path,
+        layers: int,
+        past: int,
+        heads: int,
+        width: int,
+        feed: dict[str, F32],
+        outputs: Sequence[str],
     ) -> None:
         import onnxruntime
 
@@ -156,9 +164,14 @@ class _Pathway:
         self._inputs = inputs
         self.out: dict[str, F32] = {}
         for known in self._session.get_outputs():
+            if not all(isinstance(size, int) for size in known.shape):
+                raise CheckpointError(f"{path}: output {known.name} has no fixed shape")
             array = np.zeros(known.shape, np.float32)
             self.out[known.name] = array
             self._io.bind_output(known.name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+        for name in (*outputs, *(f"qkv_{i}" for i in range(layers))):
+            if name not in self.out:
+                raise CheckpointError(f"{path}: output {name} is missing")
         # (ring, new row) pairs: views, so that storing a step is one small copy each.
         self._store = [
             (ring[i][0], self.out[f"qkv_{i}"][part, :, 0])
@@ -221,6 +234,7 @@ class OnnxBackend:
             cfg.fast_past,
             *size,
             {**shared, "held": self._held},
+            ("params", "hazards", "scalars", "gate", "raw", "embedded"),
         )
         self._slow = _Pathway(
             manifest.graph(SLOW_GRAPH),
@@ -228,6 +242,7 @@ class OnnxBackend:
             cfg.slow_past,
             *size,
             {**shared, "pool": self._pool},
+            ("slow",),
         )
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
         self._phase = 0

@@ -155,3 +155,19 @@ def test_state_keeps_its_memory_when_stepping(build):
         _, state = model.step(frames(2, 1, seed=i)[:, 0], state)
     assert [ring.k.data_ptr() for ring in (*state.trunk.fast, *state.trunk.slow)] == rings
     assert dataclasses.is_dataclass(state)
+
+
+@torch.no_grad()
+def test_state_updated_in_place_with_known_pools_is_the_same(build):
+    """What a recorded graph does: the caller says when a pool closes, and the state's own memory is kept."""
+    model = build(slow_stride=3)
+    x = frames(1, 30)
+    plain, fixed = model.initial_state(1), model.initial_state(1)
+    places = [t.data_ptr() for t in fixed.tensors()]
+    for i in range(30):
+        a, plain = model.step(x[:, i], plain)
+        b, after = model.step(x[:, i], fixed, due=i % 3 == 2)
+        fixed.restore(after)
+        assert torch.equal(a.params, b.params)
+        assert torch.equal(a.events, b.events)
+    assert [t.data_ptr() for t in fixed.tensors()] == places
