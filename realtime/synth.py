@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from pyanticip._core import Voice
 from pyanticip.errors import DeviceError, MotionError, OptionError
+from realtime.audio import quiet_stderr
 from realtime.voice_input import Command, VoiceInput
 from realtime.wav import WavWriter
 
@@ -225,12 +226,14 @@ def open_output(
 ) -> Output | None:
     """The audio device; where there is none, says why in one line and returns None."""
     try:
-        import sounddevice
+        with quiet_stderr():
+            import sounddevice
     except (ImportError, OSError) as error:
         say(f"no sound: {_first_line(error)}; install PortAudio (Debian: libportaudio2) to hear the voice")
         return None
     try:
-        return _Device(sounddevice, device, latency, performer, tap)
+        with quiet_stderr():
+            return _Device(sounddevice, device, latency, performer, tap)
     except (sounddevice.PortAudioError, ValueError, OSError) as error:
         which = "the default audio device" if device is None else f"audio device {device!r}"
         say(f"no sound: {which} cannot be used ({_first_line(error)}); going on without")

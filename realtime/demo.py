@@ -1,0 +1,229 @@
+"""The bundled performance through the real pipeline: OSC out, sound where there is a device, bars to watch.
+
+The performance is a BVH made by ``examples/make_performance.py``. Its frames are encoded as datagrams and fed
+to the pipeline at their pace, so everything but the suit and its socket is the live path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pyanticip import SCALARS
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import CheckpointError, OptionError
+from realtime import tuning
+from realtime.audio import probe
+from realtime.child import SynthProcess, free_port
+from realtime.clock import ScaledClock
+from realtime.frame import ControlFrame
+from realtime.pipeline import Backend, Pipeline, assemble
+from realtime.rig import Rig
+from realtime.show import Show
+from realtime.sinks.osc import OscSink
+from realtime.sources.replay import ReplaySource
+
+__all__ = ["PERFORMANCE", "Bars", "demo"]
+
+PERFORMANCE = Path(__file__).parent / "data" / "performance.bvh"
+_OSC = ("127.0.0.1", 9000)
+_WAV = Path("demo.wav")
+_WIDTH = 28
+_PER_SECOND = 12
+
+
+class Bars:
+    """A sink that remembers the newest frame; drawn as bars as often as the terminal wants it."""
+
+    name = "bars"
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._frame = ControlFrame(-1, 0.0, [0.0] * 7, [0.0] * 8)
+        self._events: list[tuple[float, str]] = []
+        self.events = 0
+
+    def send(self, frame: ControlFrame) -> None:
+        """Remember a frame."""
+        if frame.seq < 0:
+            return
+        self._frame = frame
+        self.events += len(frame.events)
+        for name, strength, _ in frame.events:
+            self._events = [*self._events[-3:], (frame.seconds, f"{name} {strength:.2f}")]
+
+    def counters(self) -> dict[str, int]:
+        """As every sink: nothing is ever dropped here."""
+        return {"sent": self._frame.seq + 1, "dropped": 0, "refused": 0, "failed": 0}
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def __rich__(self) -> RenderableType:
+        frame = self._frame
+        grid = Table.grid(padding=(0, 1))
+        for _ in range(3):
+            grid.add_column()
+        for name, value, low, high in zip(
+            SCALARS, frame.scalars, (0, 0, -2, 0, 0, 0, 0), (1, 1, 2, 1, 1, 1, 1), strict=True
+        ):
+            grid.add_row(name.replace("_", " "), bar((value - low) / (high - low), "cyan"), f"{value:5.2f}")
+        grid.add_row("", "", "")
+        for name, value in zip(PARAMETERS, frame.params, strict=True):
+            grid.add_row(f"[bold]{name}", bar(value, "magenta"), f"{value:5.2f}")
+        recent = "   ".join(f"{what} at {t:.1f} s" for t, what in self._events[-3:])
+        head = Text(f"{self._title}   {frame.seconds:5.1f} s", style="bold")
+        return Group(head, Text(), grid, Text(recent, style="yellow"))
+
+
+def bar(value: float, colour: str) -> Text:
+    """A bar of eighths of a character, for a value in 0..1."""
+    eighths = round(min(max(value, 0.0), 1.0) * _WIDTH * 8) if np.isfinite(value) else 0
+    full, part = divmod(eighths, 8)
+    drawn = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
+    return Text(drawn.ljust(_WIDTH), style=colour)
+
+
+def demo(
+    *,
+    seconds: float | None = None,
+    out: Path | None = None,
+    osc: tuple[str, int] | None = None,
+    audio: bool = True,
+    view: bool | None = None,
+) -> dict[str, Any]:
+    """Play the bundled performance, tell what was done and what to try next.
+
+    ``seconds`` of it at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
+    (127.0.0.1:9000); without ``audio`` nothing is heard. Where no audio device works, the sound is written
+    to demo.wav. ``view`` draws bars (None: on a terminal). Returns what happened, in numbers.
+    """
+    from realtime.live import open_show
+
+    if seconds is not None and not seconds > 0:
+        raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
+    tuning.one_thread_each()
+    host, port = osc or _OSC
+    rig = Rig.model_validate({"osc": [{"host": host, "port": port}], "control": {"enabled": False}})
+    console = Console(stderr=True, highlight=False)
+    devices = probe() if audio else None
+    heard = devices is not None and devices.usable
+    wav = out if out is not None else (_WAV if audio and not heard else None)
+    kind, datagrams = open_show(PERFORMANCE)
+    pairs = list(datagrams)
+    backend, trouble = _model(rig)
+    if trouble:
+        console.print(f"the model cannot be loaded, the seven scalars play instead: {trouble}")
+        rig = rig.model_copy(update={"model": rig.model.model_copy(update={"enabled": False})})
+    clock = ScaledClock(1.0)
+    pipeline = assemble(rig, clock, kind=kind, backend=backend)
+    synth = None
+    if heard:
+        voice_port = free_port()
+        synth = SynthProcess(voice_port, None, lambda line: console.print(line))
+        pipeline.sinks.append(OscSink("127.0.0.1", voice_port))
+    console.print(
+        f"a bundled dance of {pairs[-1][0] / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
+    )
+    if heard and devices is not None:
+        console.print(f"the built-in voice plays on {devices.default}")
+    elif devices is not None:
+        console.print(f"no sound here ({devices.error or 'no audio device'}): it will be written to {wav}")
+    bars = Bars("pyanticip demo")
+    pipeline.sinks.append(bars)
+    result = _play(rig, pipeline, ReplaySource(pairs, clock), synth, seconds, bars, view, console)
+    result |= {"events": bars.events, "audio": devices.default if devices and heard else None}
+    if wav is not None:
+        from realtime.render import render
+
+        rendered = render(PERFORMANCE, wav, rig=rig, seconds=seconds)
+        result["wav"] = {k: rendered[k] for k in ("out", "sound_seconds", "times_real_time")}
+    _tell(result, host, port, console)
+    return result
+
+
+def _model(rig: Rig) -> tuple[Backend | None, str]:
+    """The model's backend, or why there is none."""
+    from realtime.step import open_backend
+
+    try:
+        return open_backend(rig.model.backend, rig.model.checkpoint), ""
+    except CheckpointError as error:
+        return None, str(error)
+
+
+def _play(
+    rig: Rig,
+    pipeline: Pipeline,
+    source: ReplaySource,
+    synth: SynthProcess | None,
+    seconds: float | None,
+    bars: Bars,
+    view: bool | None,
+    console: Console,
+) -> dict[str, Any]:
+    latencies: list[int] = []
+
+    def observe(arrival: int, done: int, seq: int, stages: tuple[int, ...]) -> None:
+        latencies.append(sum(stages))
+
+    pipeline.observer = observe
+    show = Show(rig, pipeline, source, synth=synth, say=lambda line: console.print(line))
+    source.ended = show.end
+    drawn = sys.stderr.isatty() if view is None else view
+    with contextlib.ExitStack() as stack:
+        if drawn:
+            live = Live(bars, console=console, refresh_per_second=_PER_SECOND, transient=True)
+            stack.enter_context(live)
+        tuning.settle()
+        stack.callback(_unsettle)
+        report = asyncio.run(show.run(seconds))
+    own = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))
+    milliseconds = np.array(latencies[25:] or latencies or [0]) / 1e6
+    return {
+        "seconds": report["seconds"],
+        "frames": report["counters"]["frames"],
+        "bundles": own["sent"],
+        "refused": own["refused"],
+        "model": pipeline.backend.name if pipeline.backend is not None else "none",
+        "latency_ms": {
+            name: round(float(np.percentile(milliseconds, q)), 3) for name, q in (("p50", 50), ("p99", 99))
+        },
+        "interrupted": show.interrupted,
+    }
+
+
+def _unsettle() -> None:
+    """The show is over: the collector may work again."""
+    import gc
+
+    gc.enable()
+    gc.unfreeze()
+
+
+def _tell(result: dict[str, Any], host: str, port: int, console: Console) -> None:
+    ms = result["latency_ms"]
+    nobody = " (nobody listened there)" if result["refused"] > result["bundles"] // 4 else ""
+    console.print(
+        f"{result['frames']} frames in {result['seconds']:.1f} s, {result['bundles']} OSC bundles to"
+        f" {host}:{port}{nobody}, {result['events']} events, model: {result['model']}"
+    )
+    console.print(f"from datagram to OSC: p50 {ms['p50']:.2f} ms, p99 {ms['p99']:.2f} ms")
+    if "wav" in result:
+        wav = result["wav"]
+        console.print(f"wrote {wav['out']}: {wav['sound_seconds']:.0f} s of sound")
+    console.print(
+        "next:  pyanticip doctor              what works on this machine\n"
+        "       pyanticip live --synth        plug in a mocopi (UDP 12351), or: --source vmc\n"
+        "       pyanticip replay FILE.bvh     your own motion file\n"
+        "       pyanticip render FILE.bvh --out FILE.wav"
+    )

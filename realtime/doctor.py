@@ -1,0 +1,265 @@
+"""What works on this machine: each thing looked at gives one line, and a remedy where something is amiss."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyanticip.errors import MotionError
+
+__all__ = ["doctor", "lines"]
+
+#: What listens by default, and what for.
+_PORTS = (
+    (12351, "mocopi in"),
+    (39539, "VMC in"),
+    (12352, "our own datagrams in"),
+    (9010, "OSC control in"),
+    (57140, "built-in voice in"),
+)
+_PACKAGES = ("numpy", "onnxruntime", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")
+
+Check = dict[str, Any]
+
+
+def _check(name: str, status: str, found: str, remedy: str = "", **more: Any) -> Check:
+    """One line: status is ``ok``, ``warn`` (something will not work) or ``broken`` (nothing will)."""
+    return {"name": name, "status": status, "found": found, "remedy": remedy, **more}
+
+
+def _versions() -> Check:
+    found, missing = {}, []
+    for package in ("pyanticip", *_PACKAGES):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(package)
+    text = ", ".join(f"{name} {version}" for name, version in found.items())
+    python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    needed = [name for name in missing if name not in ("pyanticip", "torch")]
+    if needed:
+        return _check(
+            "versions", "broken", f"{python}; missing: {', '.join(needed)}", "pip install pyanticip"
+        )
+    if "torch" in missing:
+        text += "; torch is missing (only training and the torch backends need it)"
+    return _check("versions", "ok", f"{python}; {text}", versions=found)
+
+
+def _core() -> Check:
+    from pyanticip import _core
+
+    version = _core.__version__
+    return _check("core", "ok", f"{version}, {Path(_core.__file__ or '').name}")
+
+
+def _packages() -> Check:
+    from importlib.util import find_spec
+
+    home = Path(__file__).resolve().parents[1]
+    for name in ("pyanticip", "realtime", "training"):
+        spec = find_spec(name)
+        where = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
+        if where != home:
+            return _check(
+                "packages",
+                "broken",
+                f"{name} is found in {where}, expected in {home}",
+                f"another project is called {name!r}: pip uninstall {name}, then install pyanticip again",
+            )
+    return _check("packages", "ok", f"pyanticip, realtime and training are ours ({home})")
+
+
+def _machine() -> Check:
+    with contextlib.suppress(AttributeError, OSError):
+        cores = len(os.sched_getaffinity(0))
+        load = os.getloadavg()[0]
+        text = f"{cores} cores usable, load {load:.1f}"
+        if cores < 2:
+            return _check("processor", "warn", text, "two cores keep the voice and the model apart")
+        if load > 1.5 * cores:
+            return _check("processor", "warn", text, "other programs are busy: end them before a show")
+        return _check("processor", "ok", text)
+    return _check("processor", "ok", f"{os.cpu_count()} cores")
+
+
+def _timer() -> Check:
+    late = []
+    for _ in range(100):
+        begun = time.monotonic()
+        time.sleep(0.002)
+        late.append(1000 * (time.monotonic() - begun - 0.002))
+    late.sort()
+    text = f"sleeps end {statistics.median(late):.2f} ms late (99th percentile {late[98]:.1f} ms)"
+    resolution = time.get_clock_info("monotonic").resolution
+    text += f", clock resolution {1e9 * resolution:.0f} ns"
+    if late[98] > 10.0:
+        return _check("timer", "warn", text, "a busy or virtual machine: expect late frames now and then")
+    return _check("timer", "ok", text)
+
+
+def _audio() -> Check:
+    from realtime.audio import probe
+
+    audio = probe()
+    if audio.portaudio is None:
+        remedy = "install PortAudio (Debian: apt-get install libportaudio2; macOS: it comes with sounddevice)"
+        return _check("audio", "warn", audio.error or "PortAudio is missing", remedy, outputs=[])
+    version = audio.portaudio.split(",")[0]
+    if not audio.usable:
+        reason = f"{version}; no output that works ({audio.error or 'none found'})"
+        return _check(
+            "audio", "warn", reason, "plug in or start one; without, `render` still writes WAV files"
+        )
+    text = f"{version}; {audio.default}, {len(audio.outputs)} outputs"
+    return _check("audio", "ok", text, outputs=list(audio.outputs))
+
+
+def _gpu() -> Check:
+    from realtime.step import cuda_present
+
+    if cuda_present():
+        return _check("gpu", "ok", "CUDA answers: `--backend auto` tries it against the processor")
+    return _check("gpu", "ok", "no CUDA: the model runs on the processor, which is enough")
+
+
+def _free(port: int) -> str:
+    """Why the UDP port cannot be taken, or nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
+    return ""
+
+
+def _ports() -> Check:
+    taken = [f"{port} ({what}): {why}" for port, what in _PORTS if (why := _free(port))]
+    # Nobody has to listen where we send to; it is good to know whether somebody does.
+    somebody = "somebody" if _free(9000) else "nobody"
+    if taken:
+        remedy = "end the program that has it, or choose another: --source mocopi://:PORT, rig file"
+        return _check("ports", "warn", f"in use: {'; '.join(taken)}", remedy)
+    ports = ", ".join(str(port) for port, _ in _PORTS)
+    return _check(
+        "ports", "ok", f"UDP {ports} are free; {somebody} listens at 9000, where OSC goes by default"
+    )
+
+
+def _model() -> Check:
+    from realtime.step import open_backend
+
+    try:
+        backend = open_backend("onnx", None)
+    except MotionError as error:
+        remedy = "reinstall pyanticip; without the model the seven scalars play alone"
+        return _check("model", "warn", str(error), remedy)
+    try:
+        from pyanticip.models.config import FEATURES
+
+        row = np.zeros((1, FEATURES), np.float32)
+        for _ in range(20):
+            backend.step(row)
+        took = []
+        for _ in range(40):
+            time.sleep(0.01)
+            backend.prewarm()
+            begun = time.perf_counter()
+            backend.step(row)
+            took.append(1000 * (time.perf_counter() - begun))
+        median, worst = statistics.median(took), max(took)
+    finally:
+        backend.close()
+    text = f"{backend.name}, a step takes {median:.2f} ms (slowest of {len(took)}: {worst:.1f} ms)"
+    if median > 10.0:
+        return _check(
+            "model", "warn", text, "a frame is 20 ms: on this machine the scalars will often stand in"
+        )
+    return _check("model", "ok", text, step_ms=round(median, 3))
+
+
+def _front() -> Check:
+    """The bundled performance's first second through the Rust front-end."""
+    from pyanticip._core import LiveFront
+    from realtime.demo import PERFORMANCE
+    from realtime.live import open_show
+
+    kind, pairs = open_show(PERFORMANCE)
+    front = LiveFront(kind)
+    frames = 0
+    begun = time.perf_counter()
+    for t_ns, datagram in pairs:
+        if t_ns > 2_000_000_000:
+            break
+        frames += front.feed(datagram, t_ns) is not None
+    micros = 1e6 * (time.perf_counter() - begun) / max(frames, 1)
+    if frames < 95:
+        return _check("front-end", "broken", f"{frames} frames of 100 came out", "reinstall pyanticip")
+    return _check("front-end", "ok", f"{frames} frames of the bundled performance, {micros:.0f} us each")
+
+
+def _voice() -> Check:
+    from pyanticip._core import Voice
+
+    voice = Voice(48_000.0)
+    voice.params(np.array([0.5, 0.9, 0.7, 0.4, 0.8, 0.6, 0.5, 0.4], np.float32))
+    begun = time.perf_counter()
+    sound = voice.render(48_000)
+    times = 1.0 / (time.perf_counter() - begun)
+    if not 0.01 < float(np.abs(sound).max()) < 0.9:
+        return _check("voice", "broken", "the built-in voice is silent or too loud", "reinstall pyanticip")
+    return _check("voice", "ok", f"renders {times:.0f} times as fast as it sounds")
+
+
+_CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
+    ("versions", _versions),
+    ("packages", _packages),
+    ("core", _core),
+    ("front-end", _front),
+    ("model", _model),
+    ("voice", _voice),
+    ("audio", _audio),
+    ("gpu", _gpu),
+    ("ports", _ports),
+    ("processor", _machine),
+    ("timer", _timer),
+)
+
+
+def doctor() -> dict[str, Any]:
+    """Look at everything: ``checks`` (name, status, found, remedy), ``working`` (nothing is broken)."""
+    checks = []
+    for name, look in _CHECKS:
+        try:
+            checks.append(look())
+        except Exception as error:
+            # A doctor who faints helps nobody: whatever a check runs into is its finding.
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            checks.append(_check(name, "broken", text, "reinstall pyanticip, or report this line"))
+    return {
+        "working": all(check["status"] != "broken" for check in checks),
+        "python": sys.executable,
+        "checks": checks,
+    }
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """The report for people: one line for each check, one more for a remedy."""
+    out = []
+    for check in report["checks"]:
+        out.append(f"{check['status']:6} {check['name']:10} {check['found']}")
+        if check["remedy"]:
+            out.append(f"{'':17} -> {check['remedy']}")
+    out.append("everything needed works" if report["working"] else "something is broken: see above")
+    return out

@@ -1,0 +1,247 @@
+"""A motion file to sound or numbers, offline: the very pipeline of ``live`` on a clock that runs when told.
+
+Datagrams of the file go through the same front-end, model step and desk; instead of OSC targets there is
+one sink that writes down what would have been sent and, for WAV, plays it on the built-in voice at the sample
+where it falls. Everything is deterministic: the same file gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip._core import Voice
+from pyanticip.controls import EVENTS, PARAMETERS
+from pyanticip.errors import DeviceError, FormatError, OptionError
+from pyanticip.motion.atomic import write_atomic
+from realtime import tuning
+from realtime.clock import OfflineClock
+from realtime.frame import ControlFrame
+from realtime.mapping.desk import Stepped
+from realtime.pipeline import Backend, assemble
+from realtime.rig import Rig
+from realtime.sources.replay import play_offline
+from realtime.wav import WavWriter
+
+__all__ = ["SUFFIXES", "Roll", "render"]
+
+SUFFIXES = (".wav", ".npz", ".csv")
+SAMPLE_RATE = 48_000
+# The show's end as live has it, then the room's tail.
+_FADE_OUT, _TAIL = 0.4, 2.5
+_FRAME_NS = 20_000_000
+
+
+class Roll:
+    """A sink that keeps every frame, as a piano roll keeps the keys; with a ``wav`` it plays them, too."""
+
+    name = "roll"
+
+    def __init__(self, clock: OfflineClock, wav: WavWriter | None = None) -> None:
+        self._clock = clock
+        self._origin = clock.now_ns()
+        self._wav = wav
+        self._voice = Voice(SAMPLE_RATE) if wav is not None else None
+        self.gate = float("nan")
+        self.times: list[float] = []
+        self.params: list[list[float]] = []
+        self.scalars: list[list[float]] = []
+        self.gates: list[float] = []
+        self.events: list[tuple[float, str, float, float]] = []
+
+    def send(self, frame: ControlFrame) -> None:
+        """Write the frame down; render the sound up to its moment first."""
+        if frame.seq < 0:
+            return
+        now = (self._clock.now_ns() - self._origin) / 1e9
+        self.times.append(now)
+        self.params.append(list(frame.params))
+        self.scalars.append(list(frame.scalars))
+        self.gates.append(self.gate)
+        self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
+        if self._voice is not None:
+            self._play_to(now)
+            self._voice.params(np.asarray(frame.params, np.float32))
+            for name, strength, ahead in frame.events:
+                # A full queue drops the stroke, as it does live.
+                with contextlib.suppress(OptionError):
+                    self._voice.event(EVENTS.index(name), strength, ahead)
+
+    def _play_to(self, seconds: float) -> None:
+        if self._voice is None or self._wav is None:
+            return
+        missing = round(seconds * SAMPLE_RATE) - self._voice.position
+        if missing > 0:
+            self._wav.write(self._voice.render(missing))
+
+    def finish(self, seconds: float) -> None:
+        """Let the sound ring and fade until ``seconds``."""
+        if self._voice is not None:
+            self._voice.fade(0.0, max(seconds - self._voice.position / SAMPLE_RATE, 0.0))
+            self._play_to(seconds)
+
+    def counters(self) -> dict[str, int]:
+        """How many frames were kept."""
+        return {"sent": len(self.times), "dropped": 0, "refused": 0, "failed": 0}
+
+    def close(self) -> None:
+        """Nothing to give back: the file belongs to whoever opened it."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """``t`` (T,) s, ``params`` (T, 8), ``scalars`` (T, 7), ``gate`` (T,); the events as four columns."""
+        count = len(self.times)
+        return {
+            "t": np.array(self.times, np.float64),
+            "params": np.array(self.params, np.float32).reshape(count, len(PARAMETERS)),
+            "scalars": np.array(self.scalars, np.float32).reshape(count, 7),
+            "gate": np.array(self.gates, np.float32),
+            "event_t": np.array([e[0] for e in self.events], np.float64),
+            "event_name": np.array([e[1] for e in self.events], "U8"),
+            "event_strength": np.array([e[2] for e in self.events], np.float32),
+            "event_ahead": np.array([e[3] for e in self.events], np.float32),
+        }
+
+
+class _Watched:
+    """A backend whose commitment gate is read on the way to the desk."""
+
+    def __init__(self, backend: Backend, roll: Roll) -> None:
+        self._backend, self._roll = backend, roll
+        self.name = backend.name
+        self.reset, self.prewarm, self.close = backend.reset, backend.prewarm, backend.close
+
+    def step(self, rows: npt.NDArray[np.float32]) -> Stepped:
+        """Step, and remember the gate."""
+        step = self._backend.step(rows)
+        self._roll.gate = float(step.gate)
+        return step
+
+
+def render(
+    path: Path,
+    out: Path,
+    *,
+    rig: Rig | None = None,
+    seconds: float | None = None,
+    bits: int = 24,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Render motion file ``path`` to ``out``: .wav (48 kHz stereo), .npz or .csv; what was done, in numbers.
+
+    ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of the file at most. The result's
+    ``times_real_time`` is seconds of motion per second of work, loading the file left out. Raises a
+    MotionError for a file that cannot be read or written.
+    """
+    from realtime.live import open_show
+
+    kind_of_file = out.suffix.lower()
+    if kind_of_file not in SUFFIXES:
+        raise OptionError(f"{out}: expected a name that ends in {', '.join(SUFFIXES)}, got {out.suffix!r}")
+    if not out.absolute().parent.is_dir():
+        raise DeviceError(f"{out}: the folder {out.absolute().parent} does not exist")
+    tuning.one_thread_each()
+    rig = rig or Rig()
+    source, datagrams = open_show(path)
+    with contextlib.ExitStack() as undo:
+        wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
+        clock = OfflineClock()
+        roll = Roll(clock, wav)
+        backend: Backend | None = None
+        if rig.model.enabled:
+            from realtime.step import open_backend
+
+            # One processor decides nothing here: without a wish of the rig it is the portable backend.
+            wish = "onnx" if rig.model.backend == "auto" else rig.model.backend
+            backend = _Watched(open_backend(wish, rig.model.checkpoint), roll)
+        pipeline = assemble(
+            rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[roll], backend=backend
+        )
+        undo.callback(pipeline.close)
+        pairs = list(datagrams)
+        begun = time.perf_counter()
+        play_offline(_watched(pairs, progress), clock, pipeline.feed, pipeline.tick, seconds)
+        if not roll.times:
+            raise FormatError(f"{path}: no frame of motion in it")
+        length = roll.times[-1] - roll.times[0]
+        kept = len(roll.times)
+        pipeline.desk.leave(_FADE_OUT)
+        for _ in range(round(_FADE_OUT * 50) + 2):
+            clock.advance_to(clock.now_ns() + _FRAME_NS)
+            pipeline.tick()
+        roll.finish(roll.times[-1] + _TAIL)
+        if kind_of_file == ".npz":
+            _save_npz(out, _cut(roll.arrays(), kept))
+        elif kind_of_file == ".csv":
+            _save_csv(out, roll, kept)
+        took = time.perf_counter() - begun
+        model = backend.name if backend is not None else "none"
+        failed = pipeline.counts["failed_steps"]
+    report = {
+        "out": str(out),
+        "frames": kept,
+        "seconds": round(length, 3),
+        "events": len(roll.events),
+        "model": model,
+        "failed_steps": failed,
+        "work_seconds": round(took, 3),
+        "times_real_time": round(length / took, 1),
+    }
+    if wav is not None:
+        report["sound_seconds"] = round(wav.samples / SAMPLE_RATE, 3)
+    return report
+
+
+def _watched(pairs: list[tuple[int, bytes]], progress: bool) -> Iterator[tuple[int, bytes]]:
+    """The datagrams, with a bar on the terminal."""
+    if not progress:
+        yield from pairs
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(pairs, "rendering", console=Console(stderr=True), transient=True, update_period=0.2)
+
+
+def _cut(arrays: dict[str, npt.NDArray[Any]], kept: int) -> dict[str, npt.NDArray[Any]]:
+    """Without the frames of the fade-out."""
+    return {name: a if name.startswith("event_") else a[:kept] for name, a in arrays.items()}
+
+
+def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    buffer = io.BytesIO()
+    names = np.array(PARAMETERS, "U16")
+    np.savez(buffer, parameters=names, **arrays)  # type: ignore[arg-type]
+    _write(out, buffer.getvalue())
+
+
+def _save_csv(out: Path, roll: Roll, kept: int) -> None:
+    """One line a frame; an event stands in the line of the frame that announced it."""
+    from pyanticip import SCALARS
+
+    columns = ["t", *PARAMETERS, *SCALARS, "gate"]
+    columns += [f"{name}{part}" for name in EVENTS for part in ("", "_ahead")]
+    announced = {(t, name): (strength, ahead) for t, name, strength, ahead in roll.events}
+    lines = [",".join(columns)]
+    for i in range(kept):
+        t = roll.times[i]
+        fields = [f"{t:.3f}"]
+        fields += [f"{v:.6f}" for v in (*roll.params[i], *roll.scalars[i], roll.gates[i])]
+        for name in EVENTS:
+            event = announced.get((t, name))
+            fields += [f"{v:.6f}" for v in event] if event else ["", ""]
+        lines.append(",".join(fields))
+    _write(out, ("\n".join(lines) + "\n").encode("ascii"))
+
+
+def _write(out: Path, data: bytes) -> None:
+    try:
+        write_atomic(out.absolute(), data)
+    except OSError as error:
+        raise DeviceError(f"{out}: cannot be written ({(error.strerror or str(error)).lower()})") from None
