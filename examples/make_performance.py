@@ -2,7 +2,7 @@
 
     python examples/make_performance.py
 
-writes realtime/data/performance.bvh: 28 seconds at 30 Hz of a 22-joint body with the usual joint names.
+writes realtime/data/performance.bvh: 28 seconds at 50 Hz of a 22-joint body with the usual joint names.
 Poses are set like keyframes, every channel follows them through two critically damped springs, and sway,
 steps and breath are added with envelopes of their own. The feet decide where the body is: whichever carries
 the weight stays where it is.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-SECONDS, RATE, INNER = 28.0, 30, 240
+SECONDS, RATE, INNER = 28.0, 50, 250
 TARGET = Path(__file__).resolve().parents[1] / "realtime" / "data" / "performance.bvh"
 
 # name, parent, offset from the parent in centimetres (T-pose, y up, facing +z, left is +x)
