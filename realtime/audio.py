@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Audio", "probe", "quiet_stderr"]
 
@@ -72,9 +73,10 @@ def quiet_stderr() -> Iterator[None]:
 
 def _ask() -> Audio:
     try:
-        import sounddevice
+        import sounddevice as module
     except (ImportError, OSError) as error:
         return Audio(None, (), None, str(error).splitlines()[0])
+    sounddevice: Any = module
     outputs = [d["name"] for d in sounddevice.query_devices() if d["max_output_channels"] >= 2]
     default, error_ = None, None
     try:

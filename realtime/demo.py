@@ -114,7 +114,7 @@ def demo(
     tuning.one_thread_each()
     host, port = osc or _OSC
     rig = Rig.model_validate({"osc": [{"host": host, "port": port}], "control": {"enabled": False}})
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     devices = probe() if audio else None
     heard = devices is not None and devices.usable
     wav = out if out is not None else (_WAV if audio and not heard else None)
@@ -142,7 +142,7 @@ def demo(
     pipeline.sinks.append(bars)
     result = _play(rig, pipeline, ReplaySource(pairs, clock), synth, seconds, bars, view, console)
     result |= {"events": bars.events, "audio": devices.default if devices and heard else None}
-    if wav is not None:
+    if wav is not None and not (result["interrupted"] and out is None):
         from realtime.render import render
 
         rendered = render(PERFORMANCE, wav, rig=rig, seconds=seconds)

@@ -1,0 +1,201 @@
+"""The demo plays through the real pipeline and says what it did; the doctor tells the truth."""
+
+import contextlib
+import json
+import socket
+import threading
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pyanticip.errors import OptionError
+from realtime import demo as demo_module
+from realtime import doctor as doctor_module
+from realtime.audio import Audio, probe
+from realtime.demo import Bars, bar, demo
+from realtime.doctor import doctor, lines
+from realtime.frame import ControlFrame
+
+
+class Ear:
+    """Counts the bundles that come to a port of the loopback interface."""
+
+    def __init__(self) -> None:
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._sock.bind(("127.0.0.1", 0))
+        self._sock.settimeout(0.1)
+        self.address: tuple[str, int] = self._sock.getsockname()
+        self.bundles: list[bytes] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                self.bundles.append(self._sock.recv(65536))
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._sock.close()
+
+
+@pytest.fixture
+def ear() -> Iterator[Ear]:
+    ear = Ear()
+    yield ear
+    ear.close()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_demo_sends_its_bundles_and_ends(
+    ear: Ear, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = demo(seconds=2.0, osc=ear.address, audio=False)
+    assert result["frames"] == pytest.approx(101, abs=5)
+    assert len(ear.bundles) == pytest.approx(result["bundles"], abs=2)
+    assert all(b"/anticip/params" in b for b in ear.bundles[5:])
+    assert result["audio"] is None
+    assert 0 < result["latency_ms"]["p50"] < 20
+    told = capsys.readouterr().err
+    assert f"OSC to {ear.address[0]}:{ear.address[1]}" in told
+    assert "OSC bundles" in told
+    assert "pyanticip doctor" in told
+    assert not list(elsewhere.iterdir()), "no sound was wanted"
+    json.dumps(result)
+
+
+@pytest.mark.slow
+def test_without_a_device_it_writes_the_sound_to_a_file(
+    ear: Ear, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo_module, "probe", lambda: Audio(None, (), None, "PortAudio library not found"))
+    result = demo(seconds=1.0, osc=ear.address)
+    assert result["wav"]["out"] == "demo.wav"
+    with wave.open(str(elsewhere / "demo.wav")) as file:
+        assert file.getnframes() > 48_000
+    assert (
+        "no sound here (PortAudio library not found): it will be written to demo.wav"
+        in capsys.readouterr().err
+    )
+
+
+def test_the_demo_refuses_no_time_at_all() -> None:
+    with pytest.raises(OptionError, match="seconds: expected more than 0"):
+        demo(seconds=0.0)
+
+
+def test_bars_show_the_newest_frame() -> None:
+    bars = Bars("title")
+    bars.send(ControlFrame(7, 1.25, [0.5] * 7, [1.0] * 8, [("onset", 0.8, 0.1)]))
+    bars.send(ControlFrame(-1, 0.0, [0.0] * 7, (), (), ("waiting",)))
+    console = Console(width=100, record=True, quiet=False, file=open_null())
+    console.print(bars)
+    text = console.export_text()
+    for words in ("title", "1.2 s", "commitment", "pulse", "onset 0.80 at 1.2 s"):
+        assert words in text
+    assert text.count("█" * 28) == 8
+
+
+def open_null() -> "NullFile":
+    return NullFile()
+
+
+class NullFile:
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("value", "full"), [(0.0, 0), (1.0, 28), (2.0, 28), (-1.0, 0), (float("nan"), 0)])
+def test_a_bar_is_as_long_as_its_value(value: float, full: int) -> None:
+    assert str(bar(value, "red")).count("█") == full
+    assert len(bar(value, "red")) == 28
+
+
+# -- doctor -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_doctor_finds_this_installation_fit_to_play() -> None:
+    report = doctor()
+    json.dumps(report)
+    found = {check["name"]: check for check in report["checks"]}
+    assert set(found) >= {
+        "versions",
+        "packages",
+        "model",
+        "audio",
+        "ports",
+        "gpu",
+        "processor",
+        "timer",
+        "voice",
+    }
+    for check in report["checks"]:
+        assert check["status"] in ("ok", "warn", "broken")
+        assert "\n" not in check["found"]
+        assert check["status"] == "ok" or check["remedy"], check
+    assert report["working"], lines(report)
+    assert len(lines(report)) >= len(report["checks"]) + 1
+
+
+def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(doctor_module, "_PORTS", ((port, "test"),))
+        check = doctor_module._ports()
+    assert check["status"] == "warn"
+    assert f"{port} (test): address already in use" in check["found"]
+    assert check["remedy"]
+
+
+def test_a_check_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faints() -> doctor_module.Check:
+        raise RuntimeError("oh\nno")
+
+    monkeypatch.setattr(doctor_module, "_CHECKS", (("x", faints),))
+    report = doctor()
+    assert not report["working"]
+    assert report["checks"][0]["found"] == "RuntimeError: oh"
+
+
+def test_another_projects_package_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import importlib.machinery
+    import importlib.util
+
+    (tmp_path / "realtime").mkdir()
+    alien = importlib.machinery.ModuleSpec(
+        "realtime", None, origin=str(tmp_path / "realtime" / "__init__.py")
+    )
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: alien if name == "realtime" else real(name, *rest)
+    )
+    check = doctor_module._packages()
+    assert check["status"] == "broken"
+    assert "pip uninstall realtime" in check["remedy"]
+
+
+def test_asking_for_devices_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    import realtime.audio
+
+    monkeypatch.setattr(realtime.audio.sys, "executable", "/nonexistent")  # type: ignore[attr-defined]
+    audio = probe()
+    assert not audio.usable
+    assert audio.error

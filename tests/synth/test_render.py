@@ -1,0 +1,172 @@
+"""Rendering offline: the same pipeline, the same bytes, faster than real time."""
+
+import csv
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyanticip import SCALARS, load_motion
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import DeviceError, MotionError, OptionError
+from pyanticip.models.manifest import SHIPPED
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.recording import RecordingWriter
+from realtime.clock import OfflineClock
+from realtime.demo import PERFORMANCE
+from realtime.frame import ControlFrame
+from realtime.render import Roll, render
+from realtime.rig import Rig
+from realtime.wav import WavWriter
+
+SCALARS_ONLY = Rig.model_validate({"model": {"enabled": False}})
+needs_model = pytest.mark.skipif(not SHIPPED.exists(), reason="no checkpoint is shipped yet")
+
+
+def test_a_render_is_the_same_twice_byte_by_byte(tmp_path: Path) -> None:
+    for suffix in (".wav", ".npz", ".csv"):
+        outs = [tmp_path / f"{n}{suffix}" for n in (1, 2)]
+        for out in outs:
+            render(PERFORMANCE, out, rig=SCALARS_ONLY, seconds=3.0)
+        assert outs[0].read_bytes() == outs[1].read_bytes()
+
+
+@needs_model
+def test_with_the_model_it_is_the_same_twice(tmp_path: Path) -> None:
+    reports: list[dict[str, Any]] = []
+    for n in (1, 2):
+        reports.append(render(PERFORMANCE, tmp_path / f"{n}.wav", seconds=6.0))
+    assert (tmp_path / "1.wav").read_bytes() == (tmp_path / "2.wav").read_bytes()
+    assert reports[0]["failed_steps"] == 0
+    assert reports[0]["model"] != "none"
+
+
+def test_numbers_and_table_agree(tmp_path: Path) -> None:
+    report = render(PERFORMANCE, tmp_path / "a.npz", rig=SCALARS_ONLY, seconds=4.0)
+    render(PERFORMANCE, tmp_path / "a.csv", rig=SCALARS_ONLY, seconds=4.0)
+    with np.load(tmp_path / "a.npz") as file:
+        found = {name: file[name] for name in file.files}
+    assert tuple(found["parameters"]) == PARAMETERS
+    assert report["frames"] == len(found["t"]) == 201
+    assert np.allclose(np.diff(found["t"]), 0.02, atol=1e-6)
+    assert found["params"].shape == (201, 8)
+    assert np.all((found["params"] >= 0) & (found["params"] <= 1))
+    assert found["scalars"].shape == (201, 7)
+    assert np.isnan(found["gate"]).all(), "no model, no gate"
+    with (tmp_path / "a.csv").open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    assert len(rows) == 201
+    for i, name in enumerate(PARAMETERS):
+        assert np.allclose([float(r[name]) for r in rows], found["params"][:, i], atol=1e-6)
+    for i, name in enumerate(SCALARS):
+        assert np.allclose([float(r[name]) for r in rows], found["scalars"][:, i], atol=1e-6)
+
+
+def test_the_sound_is_a_whole_wav_with_a_tail(tmp_path: Path) -> None:
+    out = tmp_path / "a.wav"
+    report = render(PERFORMANCE, out, rig=SCALARS_ONLY, seconds=5.0)
+    with wave.open(str(out)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (2, 3, 48_000)
+        assert file.getnframes() == pytest.approx(48_000 * report["sound_seconds"], abs=48)
+        raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
+    whole = np.zeros((len(raw), 4), np.uint8)
+    whole[:, 1:] = raw
+    sound = whole.view("<i4")[:, 0].reshape(-1, 2) / 2**31
+    assert report["sound_seconds"] > report["seconds"] + 2
+    assert 0.01 < np.abs(sound).max() <= 0.8913
+    assert np.abs(sound[-480:]).max() < 2e-4, "it ends in silence"
+
+
+def test_a_recording_renders_as_the_file_it_was_made_of(tmp_path: Path) -> None:
+    clip = load_motion(PERFORMANCE)[:200]
+    path = tmp_path / "take.anticip"
+    with RecordingWriter(path) as tape:
+        for t_ns, datagram in datagrams(clip, "mocopi"):
+            tape.raw(5_000_000_000 + t_ns, "mocopi", datagram)
+    report = render(path, tmp_path / "a.npz", rig=SCALARS_ONLY)
+    assert report["frames"] == pytest.approx(200, abs=2)
+    with np.load(tmp_path / "a.npz") as file:
+        recorded = file["scalars"]
+    render(PERFORMANCE, tmp_path / "b.npz", rig=SCALARS_ONLY, seconds=3.9)
+    with np.load(tmp_path / "b.npz") as file:
+        direct = file["scalars"]
+    n = min(len(recorded), len(direct))
+    # The body is the same but for what the suit's joints cannot say.
+    assert np.corrcoef(recorded[20:n, 4], direct[20:n, 4])[0, 1] > 0.9
+
+
+def test_a_sixteen_bit_file(tmp_path: Path) -> None:
+    out = tmp_path / "a.wav"
+    render(PERFORMANCE, out, rig=SCALARS_ONLY, seconds=1.0, bits=16)
+    with wave.open(str(out)) as file:
+        assert file.getsampwidth() == 2
+
+
+def _text(path: Path) -> Path:
+    path.write_text("not motion at all\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "out", "kind", "words"),
+    [
+        (lambda p: PERFORMANCE, "a.mp3", OptionError, r"ends in \.wav, \.npz, \.csv, got '\.mp3'"),
+        (lambda p: PERFORMANCE, "none/a.wav", DeviceError, "folder .* does not exist"),
+        (lambda p: _text(p / "x.bvh"), "a.wav", MotionError, r"x\.bvh"),
+        (lambda p: p / "missing.bvh", "a.wav", (MotionError, OSError), r"missing\.bvh"),
+    ],
+)
+def test_what_cannot_be_rendered_is_one_clear_line_and_leaves_nothing(
+    tmp_path: Path,
+    make: Callable[[Path], Path],
+    out: str,
+    kind: type[Exception] | tuple[type[Exception], ...],
+    words: str,
+) -> None:
+    source = make(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(kind, match=words) as caught:
+        render(source, tmp_path / out, rig=SCALARS_ONLY)
+    assert "\n" not in str(caught.value)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
+    sounds = []
+    for strike in (True, False):
+        clock = OfflineClock()
+        path = tmp_path / f"{strike}.wav"
+        with WavWriter(path, 48_000) as wav:
+            roll = Roll(clock, wav)
+            for n in range(50):
+                clock.advance_to(n * 20_000_000)
+                events = [("onset", 1.0, 0.1)] if strike and n == 25 else []
+                calm = [0.4, 0.7, 0.3, 0.0, 0.0, 0.1, 0.5, 0.0]
+                roll.send(ControlFrame(n, n / 50, [0.0] * 7, calm, events))
+            roll.finish(1.5)
+        with wave.open(str(path)) as file:
+            sounds.append(np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 6))
+    assert len(sounds[0]) == 72_000
+    first = int(np.argmax(np.any(sounds[0] != sounds[1], axis=1)))
+    assert first == pytest.approx(48_000 * 0.6, abs=200)
+
+
+def test_the_bundled_performance_is_ours_and_sound() -> None:
+    assert PERFORMANCE.stat().st_size <= 500_000
+    clip = load_motion(PERFORMANCE)
+    assert clip.rate == 50.0
+    assert 25 <= clip.duration <= 30
+    assert not clip.warnings
+    body = clip.retarget("humanoid")
+    assert np.asarray(body.mask).all()
+    places = clip.positions()
+    speed = np.linalg.norm(np.diff(places, axis=0), axis=2) * clip.rate
+    assert speed.max() < 12, "m/s: nobody moves faster"
+    acceleration = np.abs(np.diff(places, n=2, axis=0)).max() * clip.rate**2
+    assert acceleration < 250, "m/s2: smooth"
+    assert places[:, :, 1].min() > -0.05, "nothing goes through the floor"
+    still = speed[: int(1.2 * clip.rate)].max()
+    assert still < 0.3 < 3 < speed.max(), "stillness and strokes"
