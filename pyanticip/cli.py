@@ -208,6 +208,7 @@ def record(
 @click.option("--as", "protocol", type=click.Choice(SOURCES), required=True, help="What the suit speaks.")
 @click.option("--to", type=HostPort(), required=True, metavar="HOST:PORT", help="Who listens.")
 @click.option("--loop", is_flag=True, help="Begin again at the end.")
+@click.option("--rate", type=float, help="Frames a second; mocopi has 50, vmc 60 if not given.")
 @click.option("--speed", type=click.FloatRange(0.01, 100), default=1.0, help="Times as fast.")
 @SECONDS
 @JSON
@@ -216,6 +217,7 @@ def send(
     protocol: str,
     to: tuple[str, int],
     loop: bool,
+    rate: float | None,
     speed: float,
     seconds: float | None,
     as_json: bool,
@@ -228,7 +230,7 @@ def send(
     from realtime.send import send as stream
 
     quiet = as_json or not sys.stderr.isatty()
-    done = stream(file, protocol, *to, loop=loop, speed=speed, seconds=seconds, progress=not quiet)
+    done = stream(file, protocol, *to, loop=loop, rate=rate, speed=speed, seconds=seconds, progress=not quiet)
     if as_json:
         _print_json(done)
         return
