@@ -1,0 +1,75 @@
+//! A live frame allocates nothing once the stream runs.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use anticip_motion::{FrontConfig, LiveFront, Source, standard};
+use anticip_wire::{Joint, PoseUpdate, mocopi};
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call goes to the system allocator unchanged; the counter touches no memory of its own.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|c| c.set(c.get() + 1));
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_mocopi_frame_is_fed_without_allocating() {
+    let joints = standard::mocopi().len() as u16;
+    let datagram = |number: u32| {
+        let half = 0.3 * (f64::from(number) * 0.1).sin() as f32;
+        let joint = |id| Joint {
+            id,
+            rotation: [half.cos(), half.sin(), 0.0, 0.0],
+            position: [0.0; 3],
+            fresh: true,
+        };
+        let pose = PoseUpdate {
+            seq: Some(number),
+            joints: (0..joints).map(joint).collect(),
+            ..PoseUpdate::default()
+        };
+        let mut out = Vec::new();
+        mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, None, &mut out).expect("encodes");
+        out
+    };
+    let config = FrontConfig {
+        window: 64,
+        ..FrontConfig::default()
+    };
+    let mut front = LiveFront::new(Source::Mocopi, config).expect("options");
+    // Every tenth packet is lost: filling a gap must not allocate either.
+    let datagrams: Vec<Vec<u8>> = (0..1000).filter(|i| i % 10 != 3).map(datagram).collect();
+    let (warm, counted) = datagrams.split_at(300);
+    let mut feed = |datagrams: &[Vec<u8>]| {
+        let mut rows = 0;
+        for (i, datagram) in datagrams.iter().enumerate() {
+            rows += front
+                .feed(datagram, i as i64 * 20_000_000)
+                .map_or(0, |o| o.rows.len());
+        }
+        rows
+    };
+    feed(warm);
+    let before = COUNT.with(Cell::get);
+    let rows = feed(counted);
+    let allocated = COUNT.with(Cell::get) - before;
+    assert!(rows > counted.len());
+    assert_eq!(allocated, 0);
+}

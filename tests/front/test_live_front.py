@@ -1,0 +1,138 @@
+"""The live front end through its binding: real packets, streams, faults."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyanticip import _core
+
+COUNTERS = {
+    "packets",
+    "frames",
+    "emitted",
+    "filled",
+    "lost",
+    "late",
+    "doubled",
+    "reordered",
+    "truncated",
+    "malformed",
+    "alien",
+    "resets",
+}
+
+
+def motion(frames, rate=50.0):
+    """A smooth canonical motion (frames, 22, 4), (frames, 3)."""
+    t = np.arange(frames)[:, None] / rate
+    angle = 0.6 * np.sin(t * (1.0 + 0.1 * np.arange(22)))
+    axis = np.array([0.3, 0.5, 0.8]) / np.linalg.norm([0.3, 0.5, 0.8])
+    quats = np.concatenate([np.cos(angle / 2)[..., None], np.sin(angle / 2)[..., None] * axis], axis=-1)
+    root = np.concatenate([0.2 * np.sin(t), np.full_like(t, 0.95), 0.1 * t], axis=1)
+    return quats.astype(np.float32), root.astype(np.float32)
+
+
+def datagrams(source, frames, rate=50.0):
+    """The motion as a source sends it."""
+    quats, root = motion(frames, rate)
+    if source == "msgpack":
+        return [_core.encode_native_frame(i, i / rate, quats[i], root[i]) for i in range(frames)]
+    local, place = _core.expand(source, quats, root)
+    _, _, offsets = _core.standard_skeleton(source)
+    positions = np.tile(offsets.astype(np.float32), (frames, 1, 1))
+    positions[:, 0] = place
+    if source == "mocopi":
+        return [
+            _core.encode_mocopi_frame(i, local[i], positions[i], unix_time=1.7e9 + i / rate)
+            for i in range(frames)
+        ]
+    return [_core.encode_vmc_frame(local[i], positions[i], time=i / rate) for i in range(frames)]
+
+
+@pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
+def test_what_leaves_is_the_motion_that_came_in(source):
+    quats, root = motion(100)
+    front = _core.LiveFront(source, window=64)
+    outputs = [front.feed(d, i * 20_000_000) for i, d in enumerate(datagrams(source, 100))]
+    for i, out in enumerate(outputs):
+        assert out is not None
+        assert (out.seq, out.reset, out.filled, out.valid) == (i, i == 0, 0, True)
+        assert out.features.shape == (1, 231)
+        assert out.features.dtype == np.float32
+        assert np.abs(np.abs((out.quats * quats[i]).sum(-1)) - 1).max() < 1e-5
+        np.testing.assert_allclose(out.root, root[i], atol=1e-5)
+        assert len(out.stages_ns) == 3
+        assert min(out.stages_ns) >= 0
+        assert out.scalars.shape == (7,)
+    batch = _core.motion_features(
+        np.stack([o.quats for o in outputs]), np.stack([o.root for o in outputs]), front.mask, window=64
+    )
+    np.testing.assert_array_equal(np.concatenate([o.features for o in outputs]), batch)
+    counters = front.counters()
+    assert set(counters) == COUNTERS
+    assert counters["emitted"] == counters["packets"] == 100
+    assert front.mask.all()
+
+
+def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
+    live = data_dir / "live" / "mocopi"
+    front = _core.LiveFront("mocopi")
+    assert front.feed((live / "sample_skdf.bin").read_bytes(), 0) is None
+    out = front.feed((live / "sample_fram.bin").read_bytes(), 1)
+    assert out is not None
+    assert out.reset
+    np.testing.assert_allclose(np.abs(out.quats), np.tile([1, 0, 0, 0], (22, 1)), atol=1e-6)
+    np.testing.assert_allclose(out.root[1], 0.9329, atol=1e-3)
+    assert out.t_source_ns > 1_600_000_000_000_000_000
+    assert front.skeleton[:2] == ["root", "torso_1"]
+    # The same without the skeleton: a receiver may start between two of them.
+    fresh = _core.LiveFront("mocopi").feed((live / "sample_fram.bin").read_bytes(), 1)
+    np.testing.assert_array_equal(fresh.features, out.features)
+
+
+def test_a_gap_comes_filled_with_the_next_packet():
+    sent = datagrams("mocopi", 40)
+    front = _core.LiveFront("mocopi", window=64)
+    for i in range(10):
+        front.feed(sent[i], i)
+    out = front.feed(sent[15], 15)
+    assert out.features.shape == (6, 231)
+    assert (out.filled, out.seq, out.reset) == (5, 15, False)
+    assert front.counters()["lost"] == 5
+    assert front.feed(sent[12], 16) is None
+    assert front.counters()["late"] == 1
+
+
+def test_a_reset_forgets_the_stream():
+    sent = datagrams("mocopi", 20)
+    front = _core.LiveFront("mocopi", window=64)
+    first = [front.feed(d, 0).features for d in sent]
+    front.reset()
+    again = [front.feed(d, 0) for d in sent]
+    assert again[0].reset
+    np.testing.assert_array_equal(first, [o.features for o in again])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    source=st.sampled_from(["mocopi", "vmc", "msgpack"]),
+    faults=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5000), st.binary(max_size=200)), max_size=30),
+)
+def test_nothing_in_a_datagram_raises_or_gives_nan(source, faults):
+    sent = datagrams(source, 40)
+    front = _core.LiveFront(source, window=32)
+    for i, (fault, at, noise) in enumerate(faults):
+        datagram = sent[i]
+        at %= len(datagram)
+        if fault == 0:
+            datagram = datagram[:at]
+        elif fault == 1:
+            datagram = datagram[:at] + noise + datagram[at + len(noise) :]
+        elif fault == 2:
+            datagram = noise
+        out = front.feed(datagram, i * 1_000_000)
+        if out is not None:
+            assert np.isfinite(out.features).all()
+            assert np.isfinite(out.scalars).all()
+    assert front.counters()["packets"] == len(faults)
