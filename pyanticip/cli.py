@@ -135,6 +135,27 @@ def cli() -> None:
 
 
 @cli.command()
+@SECONDS
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Also write the sound (WAV).")
+@click.option("--osc", type=HostPort(), metavar="HOST:PORT", help="OSC receiver (127.0.0.1:9000).")
+@click.option("--audio/--no-audio", default=True, help="Without: nothing is heard.")
+@JSON
+def demo(
+    seconds: float | None, out: Path | None, osc: tuple[str, int] | None, audio: bool, as_json: bool
+) -> None:
+    """Play a bundled performance: OSC out, sound where there is a device, else demo.wav.
+
+    \b
+    Example: pyanticip demo --seconds 10 --osc 127.0.0.1:57120
+    """
+    from realtime.demo import demo as play
+
+    found = play(seconds=seconds, out=out, osc=osc, audio=audio)
+    if as_json:
+        _print_json(found)
+
+
+@cli.command()
 @RIG
 @SOURCE
 @_sinks
@@ -181,6 +202,32 @@ def replay(
     found = _rig(rig_file, **sinks)
     kind, datagrams = open_show(file)
     _report(play(datagrams, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="OUT.wav, OUT.npz or OUT.csv.")
+@click.option("--lead-ms", type=click.FloatRange(0, 400), help="How far ahead to play, 0..400.")
+@click.option("--model/--no-model", default=None, help="Without: the seven scalars play alone.")
+@RIG
+@SECONDS
+@JSON
+def render(
+    file: Path, out: Path, rig_file: Path | None, seconds: float | None, as_json: bool, **given: Any
+) -> None:
+    """Turn a motion file into sound or numbers, offline and the same every time.
+
+    \b
+    Example: pyanticip render dance.bvh --out dance.wav
+    """
+    from realtime.render import render as play
+
+    quiet = as_json or not sys.stderr.isatty()
+    found = play(file, out, rig=_rig(rig_file, **given), seconds=seconds, progress=not quiet)
+    if as_json:
+        _print_json(found)
+    else:
+        click.echo("{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found))
 
 
 @cli.command()
@@ -383,6 +430,22 @@ def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | Non
     from realtime.bench.step import run, table
 
     _show(run(seconds, backends, checkpoint), as_json, table)
+
+
+@cli.command()
+@JSON
+def doctor(as_json: bool) -> None:
+    """Say what works here: versions, audio devices, GPU, ports, model.
+
+    \b
+    Example: pyanticip doctor --json
+    """
+    from realtime.doctor import doctor as look
+    from realtime.doctor import lines
+
+    found = look()
+    _print_json(found) if as_json else click.echo("\n".join(lines(found)))
+    sys.exit(0 if found["working"] else 1)
 
 
 @cli.group(cls=Group)
