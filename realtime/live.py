@@ -14,7 +14,7 @@ from realtime import tuning
 from realtime.child import SynthProcess, free_port
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.pipeline import Pipeline, assemble
-from realtime.rig import PORTS, OscRig, Rig
+from realtime.rig import PORTS, Rig
 from realtime.show import Show
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import ReplaySource, play_offline
@@ -33,8 +33,6 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, prewarm: bool = Tr
     source = UdpSource(rig.source.kind, *rig.source.listen)
     try:
         clock = MonotonicClock()
-        host, port = source.address
-        say(f"listening for {rig.source.kind} at {host}:{port}")
         return _run(rig, clock, source, assemble(rig, clock), seconds, say, prewarm)
     finally:
         source.close()
@@ -89,10 +87,15 @@ def open_show(path: Path) -> tuple[str, Iterable[tuple[int, bytes]]]:
     from pyanticip.motion.recording import is_recording, read_recording
 
     if not is_recording(begins):
+        from pyanticip._core import Retargeter
         from pyanticip.motion.datagrams import datagrams
         from pyanticip.motion.load import load_motion
 
-        return "msgpack", datagrams(load_motion(path), "msgpack")
+        clip = load_motion(path)
+        body = clip.skeleton
+        # The live path counts a skeleton it cannot use; a file's is told at once.
+        Retargeter(list(body.names), body.parents.tolist(), body.offsets, body.rest)
+        return "msgpack", datagrams(clip, "msgpack")
     taken = read_recording(path)
     kind = next((source for _, source, _ in taken.datagrams()), None)
     if kind is None:
@@ -134,8 +137,10 @@ def _run(
         if rig.record is not None:
             show.start_recording(Path(rig.record))
         undo.pop_all()
+    if isinstance(source, UdpSource):
+        say(f"listening for {rig.source.kind} at {source.address[0]}:{source.address[1]}")
     for target in rig.osc:
-        say(_target(target))
+        say(f"sending OSC to {target.host}:{target.port}")
     if synth is not None:
         say("playing the built-in voice")
     if show.control is not None:
@@ -147,10 +152,6 @@ def _run(
     if rig.realtime_priority:
         tuning.raise_priority()
     return asyncio.run(show.run(seconds))
-
-
-def _target(target: OscRig) -> str:
-    return f"sending OSC to {target.host}:{target.port}"
 
 
 def _new_file(path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Whatever a user gets wrong: one clear line on stderr, exit code 1 or 2, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+
+BVH = """HIERARCHY
+ROOT Hips
+{
+  OFFSET 0 0 0
+  CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation
+  End Site
+  {
+    OFFSET 0 1 0
+  }
+}
+MOTION
+Frames: 2
+Frame Time: 0.02
+0 0 0 0 0 0
+0 0 0 0 0 0
+"""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of everything that can be wrong."""
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "empty.bvh").write_bytes(b"")
+    (folder / "binary.bvh").write_bytes(bytes(range(256)) * 8)
+    (folder / "truncated.bvh").write_text(BVH[:120])
+    (folder / "number.bvh").write_text(BVH.replace("0 0 0 0 0 0\n", "0 0 zero 0 0 0\n"))
+    (folder / "joints.bvh").write_text(BVH.replace("Hips", "Tentacle"))
+    (folder / "song.mp3").write_bytes(b"ID3")
+    quats = np.zeros((10, 3, 4), np.float32)
+    quats[..., 0] = 1
+    body = {"root": np.zeros((10, 3), np.float32), "rate": 50.0, "parents": np.array([-1, 0, 1])}
+    body |= {"names": np.array(["Hips", "Spine", "Head"]), "offsets": np.zeros((3, 3), np.float32)}
+    np.savez(folder / "shape.npz", quats=quats[:, :, :3], **body)
+    np.savez(folder / "nothing.npz", x=np.zeros(3))
+    (folder / "torn.anticip").write_bytes(b"ANTICIP\0\1\0\0\0")
+    (folder / "newer.anticip").write_bytes(b"ANTICIP\0\x63\0\0\0")
+    (folder / "broken.toml").write_text("lead_ms = \n")
+    (folder / "typo.toml").write_text("[source]\nprot = 1\n")
+    (folder / "taken.anticip").write_text("dear")
+    checkpoint = folder / "corrupt"
+    checkpoint.mkdir()
+    (checkpoint / "model.json").write_text("{")
+    taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    taken.bind(("127.0.0.1", 0))
+    (folder / "port").write_text(str(taken.getsockname()[1]))
+    yield folder
+    taken.close()
+    assert (folder / "taken.anticip").read_text() == "dear"
+
+
+LIVE = "live --seconds 1 --source mocopi://127.0.0.1:47123 --no-model"
+CASES = [
+    # what is typed, exit code, what the line says
+    ("live --source mocopi://127.0.0.1:{port} --no-model", 1, "port {port} at 127.0.0.1 is in use"),
+    (f"{LIVE} --osc nowhere.invalid:9000", 1, "cannot resolve host 'nowhere.invalid'"),
+    (f"{LIVE} --osc localhost", 2, "expected HOST:PORT"),
+    (f"{LIVE} --osc localhost:99999", 2, "expected HOST:PORT"),
+    (f"{LIVE} --lead-ms 500", 2, "--lead-ms"),
+    (f"{LIVE} --rig missing.toml", 1, "missing.toml: no such file"),
+    (f"{LIVE} --rig broken.toml", 1, "broken.toml: not valid TOML"),
+    (f"{LIVE} --rig typo.toml", 1, "source.prot: unknown key; did you mean port?"),
+    (f"{LIVE} --record taken.anticip", 2, "never overwritten"),
+    (f"{LIVE} --record nowhere/x.anticip", 2, "does not exist"),
+    (f"{LIVE} --bakend onnx", 2, "did you mean --backend?"),
+    ("live --source mocpi", 2, "did you mean mocopi?"),
+    ("live --source mocopi://127.0.0.1:47123 --checkpoint nowhere", 1, "nowhere"),
+    ("live --source mocopi://127.0.0.1:47123 --checkpoint corrupt", 1, "corrupt"),
+    ("lve", 2, "did you mean live?"),
+    ("replay missing.bvh --no-model", 1, "missing.bvh"),
+    ("replay empty.bvh --no-model", 1, "empty.bvh"),
+    ("replay binary.bvh --no-model", 1, "binary.bvh"),
+    ("replay truncated.bvh --no-model", 1, "truncated.bvh"),
+    ("replay number.bvh --no-model", 1, "number.bvh"),
+    ("replay joints.bvh --no-model --speed max", 1, "Tentacle"),
+    ("replay song.mp3 --no-model", 1, "song.mp3"),
+    ("replay shape.npz --no-model", 1, "shape.npz"),
+    ("replay nothing.npz --no-model", 1, "nothing.npz"),
+    ("replay torn.anticip --no-model", 1, "torn.anticip"),
+    ("replay newer.anticip --no-model", 1, "newer.anticip"),
+    ("replay empty.bvh --speed fast", 2, "--speed"),
+    ("send missing.bvh --as mocopi --to 127.0.0.1:9", 1, "missing.bvh"),
+    ("send number.bvh --as mocopi --to 127.0.0.1:9", 1, "number.bvh"),
+    ("send joints.bvh --as mocopi --to 127.0.0.1:9", 1, "Tentacle"),
+    ("send empty.bvh --as kinect --to 127.0.0.1:9", 2, "--as"),
+    ("send empty.bvh --as vmc --to nowhere.invalid:9", 1, "nowhere.invalid"),
+    ("info empty.bvh", 1, "empty.bvh"),
+    ("info missing.anticip", 1, "missing.anticip"),
+    ("export newer.anticip --out x", 1, "newer.anticip"),
+    ("bench latency --seconds 0", 2, "--seconds"),
+    ("bench latncy", 2, "did you mean latency?"),
+    ("rig init typo.toml", 2, "--force"),
+]
+
+
+@pytest.mark.parametrize(("typed", "code", "says"), CASES, ids=[case[0] for case in CASES])
+def test_one_clear_line(stage: Path, typed: str, code: int, says: str) -> None:
+    port = (stage / "port").read_text()
+    done = subprocess.run(
+        [sys.executable, "-m", "pyanticip", *typed.format(port=port).split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=stage,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("pyanticip: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert says.format(port=port) in done.stderr
