@@ -1,0 +1,150 @@
+//! What holds for any bytes; the fuzz targets and, on stable, `tests/fuzz.rs` call these.
+
+use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
+use anticip_wire::native::{self, NativeKind, NativePacket};
+use anticip_wire::recording::{self, Next};
+use anticip_wire::vmc::{self, VmcAssembler};
+use anticip_wire::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, crc32c};
+
+/// A pose holds finite transforms of distinct joints and a usable time.
+fn pose(pose: &PoseUpdate) {
+    let mut seen = [false; MAX_JOINTS];
+    for joint in &pose.joints {
+        assert!(
+            !std::mem::replace(&mut seen[usize::from(joint.id)], true),
+            "a joint twice"
+        );
+        assert!(
+            joint
+                .rotation
+                .iter()
+                .chain(&joint.position)
+                .all(|v| v.is_finite())
+        );
+        assert!(joint.rotation.iter().any(|v| *v != 0.0));
+    }
+    assert!(pose.root.iter().flatten().all(|v| v.is_finite()));
+    assert!(pose.time.is_none_or(f64::is_finite));
+}
+
+/// A skeleton's lists fit each other and its parents lie within.
+fn skeleton(skeleton: &SkeletonUpdate) {
+    let joints = skeleton.len();
+    assert!((1..=MAX_JOINTS).contains(&joints));
+    assert_eq!(
+        [skeleton.names.len(), skeleton.offsets.len(), skeleton.rest.len()],
+        [joints; 3]
+    );
+    assert!(
+        skeleton
+            .parents
+            .iter()
+            .all(|parent| (-1..joints as i32).contains(parent))
+    );
+    assert!(skeleton.offsets.iter().flatten().all(|v| v.is_finite()));
+}
+
+/// mocopi: no panic; what is decoded, encoded and decoded again is the same.
+pub fn mocopi(data: &[u8]) {
+    let mut packet = MocopiPacket::default();
+    let mut out = Vec::new();
+    let mut again = MocopiPacket::default();
+    match mocopi::decode(data, &mut packet) {
+        Ok(MocopiKind::Frame) => {
+            pose(&packet.pose);
+            if packet.pose.joints.is_empty() {
+                return;
+            }
+            mocopi::encode_frame(
+                &packet.sender,
+                &packet.pose,
+                packet.time_bits,
+                packet.unix_time,
+                &mut out,
+            )
+            .expect("decoded joints are few enough");
+            assert_eq!(mocopi::decode(&out, &mut again), Ok(MocopiKind::Frame));
+            assert_eq!(again.pose.joints, packet.pose.joints);
+            assert_eq!(
+                (again.pose.seq, again.time_bits),
+                (packet.pose.seq, packet.time_bits)
+            );
+        }
+        Ok(MocopiKind::Skeleton) => {
+            skeleton(&packet.skeleton);
+            mocopi::encode_skeleton(&packet.sender, &packet.skeleton, &mut out)
+                .expect("decoded skeletons fit");
+            assert_eq!(mocopi::decode(&out, &mut again), Ok(MocopiKind::Skeleton));
+            assert_eq!(again.skeleton, packet.skeleton);
+        }
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+}
+
+/// VMC: no panic, twice in a row; a completed frame encoded comes back.
+pub fn vmc(data: &[u8]) {
+    let mut assembler = VmcAssembler::new();
+    for _ in 0..2 {
+        match assembler.feed(data) {
+            Ok(poses) => poses.iter().for_each(pose),
+            Err(error) => assert!(!error.to_string().contains('\n')),
+        }
+    }
+    if let Some(last) = assembler.poses().last() {
+        let mut out = Vec::new();
+        vmc::encode_frame(last, &mut out).expect("assembled bones are known");
+        let mut again = VmcAssembler::new();
+        let poses = again.feed(&out).expect("what was written is OSC");
+        assert_eq!(poses.len(), 1);
+        assert!(
+            poses[0]
+                .joints
+                .iter()
+                .zip(&last.joints)
+                .all(|(a, b)| a.rotation == b.rotation && a.id == b.id)
+        );
+    }
+}
+
+/// Our own datagrams: no panic; a decoded skeleton encoded comes back.
+pub fn native(data: &[u8]) {
+    let mut packet = NativePacket::default();
+    match native::decode(data, &mut packet) {
+        Ok(NativeKind::Frame) => pose(&packet.pose),
+        Ok(NativeKind::Skeleton) => {
+            skeleton(&packet.skeleton);
+            let mut out = Vec::new();
+            native::encode_skeleton(&packet.skeleton, &mut out).expect("decoded skeletons fit");
+            let mut again = NativePacket::default();
+            assert_eq!(native::decode(&out, &mut again), Ok(NativeKind::Skeleton));
+            assert_eq!(again.skeleton, packet.skeleton);
+        }
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+}
+
+/// Recordings: no panic, reading always goes forward, and what is given out has its checksum.
+pub fn recording(data: &[u8]) {
+    let _ = recording::check_header(data);
+    let mut at = 0;
+    loop {
+        match recording::next(data, at) {
+            Next::Record { start, end } => {
+                assert!(at < start && start < end && end <= data.len());
+                assert_eq!(crc32c(&data[start..end]).to_le_bytes(), data[start - 4..start]);
+                at = end;
+            }
+            Next::Corrupt { end } => {
+                assert!(at < end && end <= data.len());
+                at = end;
+            }
+            Next::More { needed } => {
+                assert!(
+                    at + needed > data.len() && needed <= recording::MAX_RECORD + recording::RECORD_HEADER
+                );
+                return;
+            }
+            Next::Lost { .. } => return,
+        }
+    }
+}
