@@ -198,6 +198,21 @@ def test_a_t_pose_that_the_motion_jumps_away_from_is_dropped(tmp_path):
     np.testing.assert_array_equal(clip.skeleton.rest, kept.quats[0])
 
 
+def test_frame_0_is_the_rest_where_the_offsets_are_no_t_pose(tmp_path):
+    text = (
+        t_pose_bvh(30).replace("OFFSET 50 0 0", "OFFSET 0 -50 0").replace("OFFSET -50 0 0", "OFFSET 0 -50 0")
+    )
+    rows = np.zeros((30, 33))
+    rows[0, 21], rows[0, 27] = 90.0, -90.0  # arms up to the T-pose, hanging in the frames after it
+    rows[1:, 21] = np.arange(29.0)
+    clip = pa.load_motion(
+        write_bvh(tmp_path, text[: text.index("MOTION")] + bvh_text(rows)[len(BVH_HEADER) :])
+    )
+    assert len(clip) == 29
+    arm = clip.skeleton.rest[clip.skeleton.index("LeftArm")]
+    np.testing.assert_allclose(arm, [np.sqrt(0.5), 0, 0, np.sqrt(0.5)], atol=1e-6)
+
+
 def test_a_motion_that_flows_out_of_its_t_pose_keeps_it(tmp_path):
     text = t_pose_bvh(30)
     rows = np.zeros((30, 33))

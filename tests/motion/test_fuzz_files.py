@@ -29,6 +29,9 @@ WORDS = [
     *(b"9" * 30, b"\r"),
 ]
 
+# The header of a recording: magic and version 1.0.
+RECORDED = b"ANTICIP\0\1\0\0\0"
+
 edits = st.lists(
     st.tuples(
         st.floats(0, 1),
@@ -95,4 +98,6 @@ def test_damaged_skeletons(tmp_path, changes):
 )
 def test_arbitrary_bytes(tmp_path, start, data):
     write_amc(tmp_path)
-    check(lambda: parse_motion(tmp_path / "07_01.any", start + data))
+    path = tmp_path / "07_01.any"
+    path.write_bytes(start + data)
+    check(lambda: pa.load_motion(path))
