@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import queue
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip._core import Voice
-from pyanticip.controls import EVENTS, PARAMETERS
+from pyanticip.controls import EVENTS, PARAMETERS, Event
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from realtime import tuning
@@ -30,7 +32,7 @@ from realtime.rig import Rig
 from realtime.sources.replay import play_offline
 from realtime.wav import WavWriter
 
-__all__ = ["SUFFIXES", "Roll", "render"]
+__all__ = ["SUFFIXES", "Player", "Roll", "render"]
 
 SUFFIXES = (".wav", ".npz", ".csv")
 SAMPLE_RATE = 48_000
@@ -39,16 +41,84 @@ _FADE_OUT, _TAIL = 0.4, 2.5
 _FRAME_NS = 20_000_000
 
 
+class Player:
+    """The voice on a thread of its own: it renders while the next frames are computed.
+
+    What it plays depends on the order and the times of what it was told alone, never on when the thread ran.
+    """
+
+    def __init__(self, wav: WavWriter) -> None:
+        self._wav = wav
+        self._voice = Voice(SAMPLE_RATE)
+        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._made: list[npt.NDArray[np.float32]] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event]) -> None:
+        """Render up to ``seconds``, then set the parameters and announce the events."""
+        values = np.asarray(params, np.float32)
+
+        def order() -> None:
+            self._render_to(seconds)
+            self._voice.params(values)
+            for name, strength, ahead in events:
+                # A full queue drops the stroke, as it does live.
+                with contextlib.suppress(OptionError):
+                    self._voice.event(EVENTS.index(name), strength, ahead)
+
+        self._orders.put(order)
+
+    def finish(self, seconds: float) -> None:
+        """Let the sound ring and fade until ``seconds``; when this returns it is all in the file."""
+
+        def order() -> None:
+            self._voice.fade(0.0, max(seconds - self._voice.position / SAMPLE_RATE, 0.0))
+            self._render_to(seconds)
+            self._write(0)
+
+        self._orders.put(order)
+        self.close()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """End the thread after what it was told."""
+        self._orders.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (order := self._orders.get()) is not None:
+            if self._error is None:
+                try:
+                    order()
+                except BaseException as error:
+                    # Told to the caller at the end; the orders behind it are void.
+                    self._error = error
+
+    def _render_to(self, seconds: float) -> None:
+        missing = round(seconds * SAMPLE_RATE) - self._voice.position
+        if missing > 0:
+            self._made.append(self._voice.render(missing))
+            self._write(SAMPLE_RATE)
+
+    def _write(self, least: int) -> None:
+        """Hand the sound on to the file when there is enough of it to be worth the call."""
+        if self._made and sum(map(len, self._made)) >= least:
+            self._wav.write(np.concatenate(self._made))
+            self._made.clear()
+
+
 class Roll:
-    """A sink that keeps every frame, as a piano roll keeps the keys; with a ``wav`` it plays them, too."""
+    """A sink that keeps every frame, as a piano roll keeps the keys; with a ``player`` it plays them, too."""
 
     name = "roll"
 
-    def __init__(self, clock: OfflineClock, wav: WavWriter | None = None) -> None:
+    def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
         self._clock = clock
         self._origin = clock.now_ns()
-        self._wav = wav
-        self._voice = Voice(SAMPLE_RATE) if wav is not None else None
+        self._player = player
         self.gate = float("nan")
         self.times: list[float] = []
         self.params: list[list[float]] = []
@@ -57,7 +127,7 @@ class Roll:
         self.events: list[tuple[float, str, float, float]] = []
 
     def send(self, frame: ControlFrame) -> None:
-        """Write the frame down; render the sound up to its moment first."""
+        """Write the frame down, and play it."""
         if frame.seq < 0:
             return
         now = (self._clock.now_ns() - self._origin) / 1e9
@@ -66,26 +136,8 @@ class Roll:
         self.scalars.append(list(frame.scalars))
         self.gates.append(self.gate)
         self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
-        if self._voice is not None:
-            self._play_to(now)
-            self._voice.params(np.asarray(frame.params, np.float32))
-            for name, strength, ahead in frame.events:
-                # A full queue drops the stroke, as it does live.
-                with contextlib.suppress(OptionError):
-                    self._voice.event(EVENTS.index(name), strength, ahead)
-
-    def _play_to(self, seconds: float) -> None:
-        if self._voice is None or self._wav is None:
-            return
-        missing = round(seconds * SAMPLE_RATE) - self._voice.position
-        if missing > 0:
-            self._wav.write(self._voice.render(missing))
-
-    def finish(self, seconds: float) -> None:
-        """Let the sound ring and fade until ``seconds``."""
-        if self._voice is not None:
-            self._voice.fade(0.0, max(seconds - self._voice.position / SAMPLE_RATE, 0.0))
-            self._play_to(seconds)
+        if self._player is not None:
+            self._player.play(now, frame.params, frame.events)
 
     def counters(self) -> dict[str, int]:
         """How many frames were kept."""
@@ -152,7 +204,10 @@ def render(
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
         clock = OfflineClock()
-        roll = Roll(clock, wav)
+        player = Player(wav) if wav is not None else None
+        if player is not None:
+            undo.callback(player.close)
+        roll = Roll(clock, player)
         backend: Backend | None = None
         if rig.model.enabled:
             from realtime.step import open_backend
@@ -175,7 +230,8 @@ def render(
         for _ in range(round(_FADE_OUT * 50) + 2):
             clock.advance_to(clock.now_ns() + _FRAME_NS)
             pipeline.tick()
-        roll.finish(roll.times[-1] + _TAIL)
+        if player is not None:
+            player.finish(roll.times[-1] + _TAIL)
         if kind_of_file == ".npz":
             _save_npz(out, _cut(roll.arrays(), kept))
         elif kind_of_file == ".csv":

@@ -18,7 +18,7 @@ from pyanticip.motion.recording import RecordingWriter
 from realtime.clock import OfflineClock
 from realtime.demo import PERFORMANCE
 from realtime.frame import ControlFrame
-from realtime.render import Roll, render
+from realtime.render import Player, Roll, render
 from realtime.rig import Rig
 from realtime.wav import WavWriter
 
@@ -140,18 +140,29 @@ def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
         clock = OfflineClock()
         path = tmp_path / f"{strike}.wav"
         with WavWriter(path, 48_000) as wav:
-            roll = Roll(clock, wav)
+            player = Player(wav)
+            roll = Roll(clock, player)
             for n in range(50):
                 clock.advance_to(n * 20_000_000)
                 events = [("onset", 1.0, 0.1)] if strike and n == 25 else []
                 calm = [0.4, 0.7, 0.3, 0.0, 0.0, 0.1, 0.5, 0.0]
                 roll.send(ControlFrame(n, n / 50, [0.0] * 7, calm, events))
-            roll.finish(1.5)
+            player.finish(1.5)
         with wave.open(str(path)) as file:
             sounds.append(np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 6))
     assert len(sounds[0]) == 72_000
     first = int(np.argmax(np.any(sounds[0] != sounds[1], axis=1)))
     assert first == pytest.approx(48_000 * 0.6, abs=200)
+
+
+def test_a_failing_file_is_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: WavWriter, block: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(WavWriter, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        render(PERFORMANCE, tmp_path / "a.wav", rig=SCALARS_ONLY, seconds=2.0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_bundled_performance_is_ours_and_sound() -> None:
