@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pyanticip as pa
 from pyanticip import _core
 
 COUNTERS = {
@@ -23,7 +24,7 @@ COUNTERS = {
 }
 
 
-def motion(frames, rate=50.0):
+def dance(frames, rate=50.0):
     """A smooth canonical motion (frames, 22, 4), (frames, 3)."""
     t = np.arange(frames)[:, None] / rate
     angle = 0.6 * np.sin(t * (1.0 + 0.1 * np.arange(22)))
@@ -33,9 +34,9 @@ def motion(frames, rate=50.0):
     return quats.astype(np.float32), root.astype(np.float32)
 
 
-def datagrams(source, frames, rate=50.0):
-    """The motion as a source sends it."""
-    quats, root = motion(frames, rate)
+def datagrams(source, frames, rate=50.0, motion=None):
+    """A motion as a source sends it."""
+    quats, root = motion or dance(frames, rate)
     if source == "msgpack":
         return [_core.encode_native_frame(i, i / rate, quats[i], root[i]) for i in range(frames)]
     local, place = _core.expand(source, quats, root)
@@ -52,7 +53,7 @@ def datagrams(source, frames, rate=50.0):
 
 @pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
 def test_what_leaves_is_the_motion_that_came_in(source):
-    quats, root = motion(100)
+    quats, root = dance(100)
     front = _core.LiveFront(source, window=64)
     outputs = [front.feed(d, i * 20_000_000) for i, d in enumerate(datagrams(source, 100))]
     for i, out in enumerate(outputs):
@@ -89,6 +90,20 @@ def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
     # The same without the skeleton: a receiver may start between two of them.
     fresh = _core.LiveFront("mocopi").feed((live / "sample_fram.bin").read_bytes(), 1)
     np.testing.assert_array_equal(fresh.features, out.features)
+
+
+@pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
+def test_a_dance_is_the_same_to_the_model_whatever_suit_sends_it(data_dir, source):
+    clip = pa.load_motion(data_dir / "cmu" / "05_02.bvh").retarget("humanoid").resample(50.0)
+    expected = clip.features()
+    front = _core.LiveFront(source)
+    sent = datagrams(source, len(clip), motion=(clip.quats, clip.root))
+    features = np.concatenate([front.feed(d, 0).features for d in sent])
+    assert features.shape == expected.shape
+    # The suit's float32 angles: 1e-6 rad, 50 times that as a velocity; the scalars rank neighbours by distance.
+    scalar = np.array([n.startswith("scalar.") for n in _core.FEATURE_NAMES])
+    np.testing.assert_allclose(features[:, ~scalar], expected[:, ~scalar], atol=2e-4)
+    assert np.median(np.abs(features[:, scalar] - expected[:, scalar])) < 1e-5
 
 
 def test_a_gap_comes_filled_with_the_next_packet():

@@ -92,6 +92,7 @@ pub enum Pushed {
 pub struct Resampler {
     rate: f64,
     max_gap: Option<u32>,
+    tolerance: f64,
     start: f64,
     /// Grid index of `start`.
     base: u64,
@@ -121,6 +122,7 @@ impl Resampler {
         Ok(Self {
             rate,
             max_gap,
+            tolerance: SNAP,
             start: 0.0,
             base: 0,
             emitted: 0,
@@ -135,6 +137,12 @@ impl Resampler {
     #[must_use]
     pub fn joints(&self) -> usize {
         self.current.rotations.len()
+    }
+
+    /// How far (in grid steps, at most half of one) a frame's time may be from a grid time to be taken for it: for
+    /// sources whose clock is coarse. 0.001 at first.
+    pub fn set_tolerance(&mut self, steps: f64) {
+        self.tolerance = steps.clamp(SNAP, 0.5);
     }
 
     /// Forgets the stream; the next frame begins a new one with the next grid index.
@@ -208,7 +216,7 @@ impl Resampler {
         }
         let exact = (seconds - self.start) * self.rate;
         let nearest = exact.round();
-        let at = if (exact - nearest).abs() < SNAP {
+        let at = if (exact - nearest).abs() < self.tolerance {
             nearest
         } else {
             exact

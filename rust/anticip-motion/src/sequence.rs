@@ -69,7 +69,7 @@ impl Numbers {
             return self.begin(number, clock);
         };
         let ahead = i64::from(number.wrapping_sub(newest) as i32);
-        if ahead > FAR_AHEAD || ahead < -FAR_BEHIND {
+        if !(-FAR_BEHIND..=FAR_AHEAD).contains(&ahead) {
             return self.begin(number, clock);
         }
         if ahead > 0 {

@@ -175,6 +175,23 @@ fn a_slower_source_is_put_on_the_grid() {
 }
 
 #[test]
+fn a_coarse_clock_does_not_delay_a_source_of_50_hz() {
+    // VMC's seconds are binary32: an hour in, they come in steps of a quarter of a millisecond.
+    let sender = Sender::new(Source::Vmc);
+    for start in [0.0, 600.0, 3600.0, 20_000.0] {
+        let mut front = front(Source::Vmc);
+        for i in 0..100u32 {
+            let out = front.feed(&sender.frame(i, start + f64::from(i) * 0.02), 0);
+            assert_eq!(
+                out.map(|o| (o.seq, o.rows.len())),
+                Some((u64::from(i), 1)),
+                "{start}"
+            );
+        }
+    }
+}
+
+#[test]
 fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
     for (missing, filled, resets) in [(1, 1, 1), (25, 25, 1), (26, 0, 2)] {
         let mut front = front(Source::Mocopi);

@@ -20,6 +20,9 @@ const SAME_RATE: f64 = 0.25;
 const GAP: f64 = 0.1;
 /// So many frames with one and the same time: the source's clock stands still and is not used.
 const STUCK: u32 = 25;
+/// How far a source's time may be from a grid time (grid steps) to be taken for it: a source of 50 Hz whose clock is
+/// rounded to milliseconds is not to wait for its next frame.
+const COARSE: f64 = 0.05;
 /// Times beyond this (seconds) are no times.
 const ENDLESS: f64 = 9e9;
 
@@ -329,6 +332,14 @@ impl Stage {
             ..
         } = self;
         let Some(extractor) = extractor else { return };
+        // VMC sends its seconds as binary32, which after an hour tells quarters of a millisecond.
+        let ulp = (seconds.abs() as f32).next_up() - seconds.abs() as f32;
+        let coarse = if self.source == Source::Vmc {
+            f64::from(ulp) * RATE
+        } else {
+            0.0
+        };
+        resampler.set_tolerance(coarse.max(COARSE));
         let before = resampler.newest_time();
         let mut newest = None;
         let pushed = resampler.push(seconds, pose, scratch, |grid, frame| {
