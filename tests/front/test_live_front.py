@@ -100,7 +100,7 @@ def test_a_dance_is_the_same_to_the_model_whatever_suit_sends_it(data_dir, sourc
     sent = datagrams(source, len(clip), motion=(clip.quats, clip.root))
     features = np.concatenate([front.feed(d, 0).features for d in sent])
     assert features.shape == expected.shape
-    # The suit's float32 angles: 1e-6 rad, 50 times that as a velocity; the scalars rank neighbours by distance.
+    # float32 on the wire: 1e-6 rad, 50 times that as a velocity; the scalars rank neighbours by distance.
     scalar = np.array([n.startswith("scalar.") for n in _core.FEATURE_NAMES])
     np.testing.assert_allclose(features[:, ~scalar], expected[:, ~scalar], atol=2e-4)
     assert np.median(np.abs(features[:, scalar] - expected[:, scalar])) < 1e-5
