@@ -1,0 +1,73 @@
+"""The teacher's zero-phase smoother and its causal counterpart."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import convolve1d
+from scipy.signal import lfilter
+
+from pyanticip.errors import OptionError
+
+Array = NDArray[np.float64]
+
+RATE: Final = 50.0
+"""Frames per second of everything here."""
+
+
+def gaussian_kernel(cutoff_hz: float) -> Array:
+    """Gaussian taps with sum 1 whose gain falls to -3 dB at ``cutoff_hz``.
+
+    A Gaussian of standard deviation s seconds has the gain exp(-2 (pi s f)^2), hence
+    s = sqrt(ln 2) / (2 pi f). The taps are positive, so that what is bounded stays bounded and nothing rings.
+    """
+    sigma = np.sqrt(np.log(2.0)) / (2.0 * np.pi * cutoff_hz) * RATE
+    radius = int(np.ceil(4.0 * sigma))
+    taps = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
+    return np.asarray(taps / taps.sum(), dtype=np.float64)
+
+
+def smooth(x: Array, cutoff_hz: float) -> Array:
+    """Zero-phase low-pass of (T, ...) along time, -3 dB at ``cutoff_hz``.
+
+    At both ends the kernel is cut and renormalised: no padding is invented.
+    """
+    taps = gaussian_kernel(cutoff_hz)
+    mass = convolve1d(np.ones(len(x)), taps, mode="constant")
+    total = convolve1d(x, taps, axis=0, mode="constant")
+    return np.asarray(total / mass.reshape(-1, *[1] * (x.ndim - 1)), dtype=np.float64)
+
+
+def derivative(x: Array) -> Array:
+    """Central first difference of (T, ...) per second; one-sided at the two ends, zero for a single frame."""
+    if len(x) < 2:
+        return np.zeros_like(x)
+    return np.asarray(np.gradient(x, 1.0 / RATE, axis=0), dtype=np.float64)
+
+
+class CausalLowPass:
+    """Equal one-pole low-passes in a row, with an exact group delay at zero frequency.
+
+    A one-pole ``y += a (x - y)`` delays slow changes by (1 - a)/a frames, so n of them with
+    a = 1/(1 + d/n) delay by d frames. d = 0 passes everything through. The first frame sets the state: there
+    is no start-up from zero.
+    """
+
+    def __init__(self, delay_frames: float, poles: int = 2) -> None:
+        if not delay_frames >= 0.0:
+            raise OptionError(f"delay_frames must be at least 0, given {delay_frames}")
+        self.gain = 1.0 / (1.0 + delay_frames / poles)
+        self.poles = poles
+        self._state: list[Array] | None = None
+
+    def push(self, x: Array) -> Array:
+        """Filter the next (T, C) frames of the stream."""
+        if len(x) == 0:
+            return x
+        pole = 1.0 - self.gain
+        if self._state is None:
+            self._state = [pole * x[:1] for _ in range(self.poles)]
+        out = x
+        for stage in range(self.poles):
+            out, self._state[stage] = lfilter([self.gain], [1.0, -pole], out, axis=0, zi=self._state[stage])
+        return out

@@ -1,0 +1,151 @@
+"""Forward kinematics of the teacher's body: canonical rotations in, joint positions in metres out.
+
+The body is a fixed table, the same for every performer and every suit, so that a tall and a short performer who
+make the same movement are taught the same parameters. Conventions are the library's: right-handed, y up, metres,
+quaternions w,x,y,z, local to the parent; the rest pose is a T-pose that faces +z, so the left hand points to +x.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import ShapeError
+
+Array = NDArray[np.float64]
+
+JOINTS: Final = (
+    "hips",
+    "spine",
+    "chest",
+    "upper_chest",
+    "neck",
+    "head",
+    "left_shoulder",
+    "left_upper_arm",
+    "left_lower_arm",
+    "left_hand",
+    "right_shoulder",
+    "right_upper_arm",
+    "right_lower_arm",
+    "right_hand",
+    "left_upper_leg",
+    "left_lower_leg",
+    "left_foot",
+    "left_toes",
+    "right_upper_leg",
+    "right_lower_leg",
+    "right_foot",
+    "right_toes",
+)
+"""The 22 canonical joints, in order."""
+
+PARENTS: Final = (-1, 0, 1, 2, 3, 4, 3, 6, 7, 8, 3, 10, 11, 12, 0, 14, 15, 16, 0, 18, 19, 20)
+"""Parent of each canonical joint, -1 for the hips."""
+
+_LEFT: Final = {
+    6: (0.03, 0.10, 0.0),
+    7: (0.13, 0.0, 0.0),
+    8: (0.28, 0.0, 0.0),
+    9: (0.25, 0.0, 0.0),
+    14: (0.09, -0.05, 0.0),
+    15: (0.0, -0.41, 0.0),
+    16: (0.0, -0.41, 0.0),
+    17: (0.0, -0.06, 0.14),
+}
+_TRUNK: Final = {
+    1: (0.0, 0.10, 0.0),
+    2: (0.0, 0.13, 0.0),
+    3: (0.0, 0.14, 0.0),
+    4: (0.0, 0.15, 0.0),
+    5: (0.0, 0.09, 0.01),
+}
+
+MIRROR: Final = (0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 6, 7, 8, 9, 18, 19, 20, 21, 14, 15, 16, 17)
+"""For each joint the joint of the other side."""
+
+
+def _offsets() -> Array:
+    table = np.zeros((len(JOINTS), 3))
+    for joint, offset in _TRUNK.items():
+        table[joint] = offset
+    for joint, offset in _LEFT.items():
+        table[joint] = offset
+        table[MIRROR[joint]] = (-offset[0], offset[1], offset[2])
+    return table
+
+
+OFFSETS: Final[Array] = _offsets()
+"""(22, 3) metres from the parent joint in the rest pose: the canonical body, 1.7 m tall, frozen here."""
+
+_MASS_LEFT: Final = {7: 0.027, 8: 0.022, 9: 0.012, 14: 0.10, 15: 0.06, 16: 0.03, 17: 0.01}
+_MASS_TRUNK: Final = {0: 0.142, 2: 0.16, 3: 0.17, 5: 0.08}
+
+
+def _masses() -> Array:
+    table = np.zeros(len(JOINTS))
+    for joint, mass in _MASS_TRUNK.items():
+        table[joint] = mass
+    for joint, mass in _MASS_LEFT.items():
+        table[joint] = table[MIRROR[joint]] = mass
+    return table / table.sum()
+
+
+MASSES: Final[Array] = _masses()
+"""(22,) share of the body's mass that moves with each joint, sum 1 (after Dempster's segment masses)."""
+
+
+def check_quats(quats: NDArray[np.floating]) -> Array:
+    """Return ``quats`` as float64, refusing anything that is not (T, 22, 4) and finite.
+
+    Raises:
+        ShapeError: another shape, or a value that is not a number.
+    """
+    found = np.asarray(quats, dtype=np.float64)
+    if found.ndim != 3 or found.shape[1:] != (len(JOINTS), 4):
+        raise ShapeError(f"canonical rotations must be (T, {len(JOINTS)}, 4), given {found.shape}")
+    if not np.isfinite(found).all():
+        raise ShapeError("canonical rotations must be finite, given NaN or infinity")
+    return found
+
+
+def multiply(a: Array, b: Array) -> Array:
+    """Hamilton product of quaternions (..., 4), w first."""
+    aw, ax, ay, az = np.moveaxis(a, -1, 0)
+    bw, bx, by, bz = np.moveaxis(b, -1, 0)
+    return np.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        axis=-1,
+    )
+
+
+def rotate(q: Array, v: Array) -> Array:
+    """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
+    w, u = q[..., :1], q[..., 1:]
+    t = 2.0 * np.cross(u, v)
+    return v + w * t + np.cross(u, t)
+
+
+def positions(quats: Array, *, upright: bool) -> Array:
+    """Joint positions (T, 22, 3) in metres, relative to the hips.
+
+    Args:
+        quats: (T, 22, 4) canonical local rotations.
+        upright: with the hips' own rotation (heights are then against gravity); False gives the
+            positions in the hips' frame, where +x is the performer's left.
+    """
+    frames = len(quats)
+    turn = np.zeros_like(quats)
+    place = np.zeros((frames, len(JOINTS), 3))
+    for joint, parent in enumerate(PARENTS):
+        if parent < 0:
+            turn[:, joint] = quats[:, joint] if upright else (1.0, 0.0, 0.0, 0.0)
+        else:
+            turn[:, joint] = multiply(turn[:, parent], quats[:, joint])
+            place[:, joint] = place[:, parent] + rotate(turn[:, parent], OFFSETS[joint])
+    return place
