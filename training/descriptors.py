@@ -84,9 +84,9 @@ FAST_COLUMNS: Final = 8
 def raw_measures(place: Array, hips_frame: Array, velocity: Array, jerk: Array, masses: Array) -> Array:
     """Unsmoothed measures (T, 13) of joint positions and their derivatives, all (T, 22, 3).
 
-    Columns: height of the higher hand (m), kinetic energy per kilogram x 2, squared speed of the faster hand,
-    mean squared jerk and mean squared speed of the five ends, extension (m), lateral moment of the ends' squared
-    speed, its sum; then the squared speeds of the five ends.
+    Columns: height of the higher hand (m), kinetic energy per kilogram x 2, squared speed of the faster
+    hand, mean squared jerk and mean squared speed of the five ends, extension (m), lateral moment of the
+    ends' squared speed, its sum; then the squared speeds of the five ends.
     """
     heights = place[:, HANDS, 1] / HAND_BLEND_M
     top = heights.max(axis=1)

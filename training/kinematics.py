@@ -1,8 +1,9 @@
 """Forward kinematics of the teacher's body: canonical rotations in, joint positions in metres out.
 
-The body is a fixed table, the same for every performer and every suit, so that a tall and a short performer who
-make the same movement are taught the same parameters. Conventions are the library's: right-handed, y up, metres,
-quaternions w,x,y,z, local to the parent; the rest pose is a T-pose that faces +z, so the left hand points to +x.
+The body is a fixed table, the same for every performer and every suit, so that a tall and a short
+performer who make the same movement are taught the same parameters. Conventions are the library's:
+right-handed, y up, metres, quaternions w,x,y,z, local to the parent; the rest pose is a T-pose that faces
++z, so the left hand points to +x.
 """
 
 from typing import Final
@@ -88,7 +89,7 @@ def _masses() -> Array:
         table[joint] = mass
     for joint, mass in _MASS_LEFT.items():
         table[joint] = table[MIRROR[joint]] = mass
-    return table / table.sum()
+    return np.asarray(table / table.sum(), dtype=np.float64)
 
 
 MASSES: Final[Array] = _masses()

@@ -1,8 +1,8 @@
-"""The offline teacher: it sees a whole clip, past and future, and says what the eight parameters and events are.
+"""The offline teacher: it sees a whole clip, past and future, and says what the parameters and events are.
 
-Zero-phase throughout: every filter is a symmetric, positive, normalised Gaussian, every difference is central,
-the periodicity compares equal stretches of past and future. A clip played backwards has its parameters played
-backwards. The formulas stand in docs/teacher.md.
+Zero-phase throughout: every filter is a symmetric, positive, normalised Gaussian, every difference is
+central, the periodicity compares equal stretches of past and future. A clip played backwards has its
+parameters played backwards. The formulas stand in docs/teacher.md.
 
 The teacher was frozen before the first model was trained. A change of any formula or constant is a new
 ``TEACHER_VERSION``, and a checkpoint names the version that taught it.
@@ -74,9 +74,9 @@ class Lesson:
 def periodicity(velocity: Array) -> Array:
     """Pulse clarity (T,) in 0..1: how well the movement repeats at its best period.
 
-    For a lag m (even): c_m(t) = <u(t + m/2) . u(t - m/2)> / (<|u(t + m/2)|^2 + |u(t - m/2)|^2>/2 + e0), where u
-    are the velocities of the pulse joints and <> is the 1 Hz smoother; pairs that reach beyond the clip have no
-    weight. The result is the greatest c_m over the lags, at least 0.
+    For a lag m (even): c_m(t) = <u(t + m/2) . u(t - m/2)> / (<|u(t + m/2)|^2 + |u(t - m/2)|^2>/2 + e0),
+    where u are the velocities of the pulse joints and <> is the 1 Hz smoother; pairs that reach beyond the
+    clip have no weight. The result is the greatest c_m over the lags, at least 0.
 
     Args:
         velocity: (T, 22, 3) m/s in the hips' frame.
@@ -120,8 +120,8 @@ def teach(quats: NDArray[np.floating]) -> Lesson:
     """What the teacher says about a whole clip.
 
     Args:
-        quats: (T, 22, 4) canonical local rotations w,x,y,z at 50 Hz, T >= 1. The root's place in the room is not
-            looked at: many suits do not know it.
+        quats: (T, 22, 4) canonical local rotations w,x,y,z at 50 Hz, T >= 1. The root's place in the room
+            is not looked at: many suits do not know it.
 
     Raises:
         ShapeError: another shape, or values that are not finite.

@@ -1,7 +1,8 @@
 """The teacher's causal twin: the same descriptors from the past alone, frame by frame.
 
-It is what an instrument without a model would play, and the rival that the model must beat: backward differences
-for central ones, :class:`training.filters.CausalLowPass` for the Gaussians, the stretch before now for the one around it.
+It is what an instrument without a model would play, and the rival that the model must beat: backward
+differences for central ones, :class:`training.filters.CausalLowPass` for the Gaussians, the stretch before
+now for the one around it.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from training.teacher import (
 )
 
 MOTION_DELAY_S: Final = 0.04
-"""Delay of the smoother before the differences. Four poles of 10 ms have the variance of the teacher's Gaussian."""
+"""Delay of the smoother before the differences: four poles of 10 ms have the variance of the Gaussian."""
 
 MOTION_POLES: Final = 4
 
@@ -42,8 +43,8 @@ class CausalTwin:
     """The eight parameters of a stream, each from frames that have arrived.
 
     Args:
-        delay_s: group delay of the smoothing of the measures, seconds; 0 smooths nothing. The slow two (density,
-            pulse) are smoothed with three times that, as their bandwidth is a third.
+        delay_s: group delay of the smoothing of the measures, seconds; 0 smooths nothing. The slow two
+            (density, pulse) are smoothed with three times that, as their bandwidth is a third.
         motion_delay_s: delay of the smoother before the differences, seconds.
 
     Pushing a clip whole or in pieces gives the same numbers.
@@ -61,7 +62,7 @@ class CausalTwin:
     def _differences(self, place: Array) -> tuple[Array, Array, Array]:
         """Velocity of both stacked positions and jerk of the first, zero before the start.
 
-        Each difference spans two frames, (x(t) - x(t-2)) / 2 dt: the gain of the teacher's central one, a frame late.
+        Each difference spans two frames, (x(t) - x(t-2)) / 2 dt: the gain of the central one, a frame late.
         """
         if self._tail is None:
             self._tail = np.repeat(place[:1], 6, axis=0)
@@ -122,7 +123,7 @@ def causal_twin(
 
 @dataclass
 class _Valley:
-    """Finds minima of a curve as soon as it has risen ``depth`` above one (Billauer's online peak detection)."""
+    """Finds minima of a curve once it has risen ``depth`` above one (Billauer's online peak detection)."""
 
     depth: float
     gap: int

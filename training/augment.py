@@ -1,0 +1,98 @@
+"""Changes of a canonical clip that leave it a movement someone could make; the teacher is asked again."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.filters import RATE
+from training.kinematics import MIRROR, PARENTS, multiply
+
+Array = NDArray[np.float64]
+
+SLOWEST: Final = 0.8
+FASTEST: Final = 1.25
+
+
+def mirror(quats: NDArray[np.floating], root: NDArray[np.floating]) -> tuple[Array, Array]:
+    """Left and right exchanged by reflection in x = 0: (T, 22, 4) and (T, 3) to the same shapes.
+
+    A rotation (w, x, y, z) reflected in x = 0 is (w, x, -y, -z).
+    """
+    turned = np.asarray(quats, dtype=np.float64)[:, MIRROR] * np.array([1.0, 1.0, -1.0, -1.0])
+    return turned, np.asarray(root, dtype=np.float64) * np.array([-1.0, 1.0, 1.0])
+
+
+def yaw(quats: NDArray[np.floating], root: NDArray[np.floating], angle: float) -> tuple[Array, Array]:
+    """The clip turned about the vertical by ``angle`` radians: hips and root change, the rest does not."""
+    turned = np.array(quats, dtype=np.float64)
+    turn = np.array([np.cos(angle / 2.0), 0.0, np.sin(angle / 2.0), 0.0])
+    turned[:, 0] = multiply(np.broadcast_to(turn, turned[:, 0].shape), turned[:, 0])
+    x, y, z = np.asarray(root, dtype=np.float64).T
+    c, s = np.cos(angle), np.sin(angle)
+    return turned, np.column_stack([c * x + s * z, y, c * z - s * x])
+
+
+def _slerp(a: Array, b: Array, t: Array) -> Array:
+    """Shortest-arc slerp of (T, J, 4) by t (T, 1, 1); near-equal rotations are interpolated linearly."""
+    dot = (a * b).sum(axis=-1, keepdims=True)
+    b = np.where(dot < 0.0, -b, b)
+    angle = np.arccos(np.clip(np.abs(dot), 0.0, 1.0))
+    sine = np.sin(angle)
+    near = sine < 1e-4
+    safe = np.where(near, 1.0, sine)
+    wa = np.where(near, 1.0 - t, np.sin((1.0 - t) * angle) / safe)
+    wb = np.where(near, t, np.sin(t * angle) / safe)
+    mixed = wa * a + wb * b
+    return np.asarray(mixed / np.linalg.norm(mixed, axis=-1, keepdims=True), dtype=np.float64)
+
+
+def resample_at(
+    quats: NDArray[np.floating], root: NDArray[np.floating], where: NDArray[np.floating]
+) -> tuple[Array, Array]:
+    """The clip at fractional frames ``where`` (N,), each from 0 to T - 1: slerp, and linear for the root."""
+    q, r = np.asarray(quats, dtype=np.float64), np.asarray(root, dtype=np.float64)
+    low = np.clip(np.floor(where).astype(np.int64), 0, max(len(q) - 2, 0))
+    high = np.minimum(low + 1, len(q) - 1)
+    part = np.clip(where - low, 0.0, 1.0)
+    turned = _slerp(q[low], q[high], part[:, None, None])
+    return turned, r[low] + (r[high] - r[low]) * part[:, None]
+
+
+def time_warp(
+    quats: NDArray[np.floating], root: NDArray[np.floating], rate: float, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """The clip at 50 Hz, played at a smoothly changing speed between 0.8 and 1.25 times its own.
+
+    The logarithm of the speed is a constant plus a slow sinusoid (period 2 to 8 s), kept inside the bounds.
+
+    Args:
+        quats: (T, 22, 4) at the rate it was recorded, so that one interpolation does both.
+        root: (T, 3) metres.
+        rate: frames per second of the two.
+        rng: where the speed is drawn from.
+    """
+    frames = len(quats)
+    room = np.log(FASTEST)
+    base = rng.uniform(-0.7, 0.7) * room
+    swing = rng.uniform(0.0, 1.0) * (room - abs(base))
+    period = rng.uniform(100.0, 400.0)
+    phase = rng.uniform(0.0, 2.0 * np.pi)
+    step = rate / RATE
+    count = np.arange(int(np.ceil(frames / (SLOWEST * step))) + 2)
+    speed = step * np.exp(base + swing * np.sin(2.0 * np.pi * count / period + phase))
+    where = np.concatenate([[0.0], np.cumsum(speed[:-1])])
+    return resample_at(quats, root, where[where <= frames - 1])
+
+
+def without(quats: NDArray[np.floating], joint: int) -> Array:
+    """The clip (T, 22, 4) of a suit without a joint: identity there, its children take its rotation over.
+
+    Every other joint keeps its rotation in the room, as retargeting does it.
+    """
+    turned = np.array(quats, dtype=np.float64)
+    for child, parent in enumerate(PARENTS):
+        if parent == joint:
+            turned[:, child] = multiply(turned[:, joint], turned[:, child])
+    turned[:, joint] = (1.0, 0.0, 0.0, 0.0)
+    return turned

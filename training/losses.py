@@ -1,0 +1,96 @@
+"""What the motion model is trained to minimise."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip.models import MotionTransformer
+from pyanticip.models.config import EVENT_BINS
+from pyanticip.models.motion import MotionOutput
+from training.batches import Batch
+
+HUBER: Final = 0.02
+"""Below this error the loss is quadratic: what the teacher cannot know to a hundredth is not fought over."""
+
+WEIGHT_EVENTS: Final = 0.05
+WEIGHT_SCALARS: Final = 0.5
+WEIGHT_ORTHOGONALITY: Final = 0.1
+WEIGHT_GATE: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The parts, each a scalar tensor; ``total`` is their weighted sum."""
+
+    total: Tensor
+    params: Tensor
+    events: Tensor
+    scalars: Tensor
+    gate: Tensor
+    orthogonality: Tensor
+
+    def values(self) -> dict[str, float]:
+        """The parts as numbers."""
+        return {name: float(part.detach()) for name, part in vars(self).items()}
+
+
+def _mean(x: Tensor, weight: Tensor) -> Tensor:
+    return (x * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def event_nll(logits: Tensor, event_bin: Tensor, seen: Tensor) -> Tensor:
+    """Negative log-likelihood (B, L, E) of the next event under hazard logits (B, L, E, 25).
+
+    The chance of an event in bin b is h_b prod_{i<b} (1 - h_i). Where the clip ends, or nothing comes within
+    the bins, the likelihood is that of nothing having come so far (right censoring).
+    """
+    bins = torch.arange(EVENT_BINS, device=logits.device)
+    hit = (bins == event_bin[..., None]).to(logits.dtype)
+    at_risk = (bins <= event_bin[..., None]) & (bins < seen[..., None])
+    each = F.binary_cross_entropy_with_logits(logits, hit, reduction="none")
+    return (each * at_risk.to(logits.dtype)).sum(dim=-1)
+
+
+def reliability(model: MotionTransformer, out: MotionOutput, batch: Batch) -> Tensor:
+    """What the commitment gate should have been, (B, L) in 0..1, without gradient.
+
+    sigmoid(2 (what the base rate pays - what the model pays)), in nats over both kinds of event: 1/2 where
+    the hazards knew no more than the base rate, near 1 where they foresaw, near 0 where they were wrong.
+    """
+    with torch.no_grad():
+        base = model.control.base.view(1, 1, *out.events.shape[2:]).expand_as(out.events)
+        plain = event_nll(base, batch.event_bin, batch.event_seen).sum(dim=-1)
+        paid = event_nll(out.events, batch.event_bin, batch.event_seen).sum(dim=-1)
+        return torch.sigmoid(2.0 * (plain - paid))
+
+
+def losses(model: MotionTransformer, out: MotionOutput, batch: Batch, param_weights: Tensor) -> Losses:
+    """The training loss of one batch.
+
+    Args:
+        model: for its orthogonality and its base rates.
+        out: what it said about ``batch.features``.
+        batch: the windows.
+        param_weights: (8, 5) weight of every parameter at every horizon.
+    """
+    wrong = F.huber_loss(out.params, batch.params, reduction="none", delta=HUBER) / HUBER
+    params = _mean((wrong * param_weights).mean(dim=2), batch.params_weight)
+    judged = batch.weight
+    events = _mean(event_nll(out.events, batch.event_bin, batch.event_seen).sum(dim=-1), judged)
+    given = batch.scalars
+    both = ((out.scalars - given) ** 2).mean(dim=-1) + ((out.initial - given) ** 2).mean(dim=-1)
+    scalars = _mean(both, judged)
+    gate = _mean(F.binary_cross_entropy(out.gate, reliability(model, out, batch), reduction="none"), judged)
+    overlap = model.orthogonality()
+    orthogonality = params.new_zeros(()) if overlap is None else overlap.excess
+    total = (
+        params
+        + WEIGHT_EVENTS * events
+        + WEIGHT_SCALARS * scalars
+        + WEIGHT_GATE * gate
+        + WEIGHT_ORTHOGONALITY * orthogonality
+    )
+    return Losses(total, params, events, scalars, gate, orthogonality)

@@ -1,0 +1,1 @@
+"""`pyanticip train motion`: from a folder of takes to a checkpoint that can play."""
