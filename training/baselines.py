@@ -149,7 +149,7 @@ def tune(
 
 def _judged_frames(example: Example, horizon: int) -> int:
     span = judged(len(example), horizon)
-    return max(span.stop - span.start, 0)
+    return max(int(span.stop) - int(span.start), 0)
 
 
 def _clip_error(example: Example, twin: NDArray[np.float32], setting: Setting) -> Array:

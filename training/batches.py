@@ -20,6 +20,9 @@ HORIZONS: Final = tuple(round(ms * RATE / 1000.0) for ms in HORIZONS_MS)
 TARGET_EDGE: Final = 14
 """Frames at the ends of a clip whose parameters are not taught: the 1 Hz kernel has lost over 2 % there."""
 
+LENGTHS: Final = (160, 320, 640)
+"""Window lengths, each for examples from three quarters of it upwards."""
+
 WARM_UP: Final = 64
 """Frames of a window cut out of the middle of a clip that fill the context and are not judged."""
 
@@ -74,6 +77,9 @@ class Windows:
         lengths = np.array([len(example) for example in examples])
         self.lengths = lengths
         self.starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        kind = np.searchsorted(np.array(LENGTHS[1:]) * 3 // 4, lengths, side="right")
+        self.buckets = [np.flatnonzero(kind == bucket) for bucket in range(len(LENGTHS))]
+        self.bucket_share = np.array([lengths[members].sum() for members in self.buckets]) / lengths.sum()
         self.features = torch.from_numpy(np.concatenate([example.features for example in examples]))
         self.params = torch.from_numpy(np.concatenate([example.params for example in examples]))
         bins, seen = [], []
@@ -112,11 +118,18 @@ class Windows:
             weight=judged.float(),
         )
 
-    def draw(self, rng: np.random.Generator, batch: int, length: int) -> Batch:
-        """``batch`` random windows, examples in proportion to their frames."""
-        chosen = rng.choice(len(self.lengths), size=batch, p=self.lengths / self.lengths.sum())
-        room = self.lengths[chosen] - length
-        # Beginning a little before the clip would be the fair thing for its first frames: it is clipped to 0.
-        low = np.minimum(-length // 4, 0)
-        first = rng.integers(low, np.maximum(room, 0) + 1)
+    def draw(self, rng: np.random.Generator, frames: int) -> Batch:
+        """Random windows of about ``frames`` frames altogether, all of one length.
+
+        Examples come in proportion to their frames, in windows that suit their length: neither much padding
+        nor contexts cut short.
+        """
+        bucket = int(rng.choice(len(LENGTHS), p=self.bucket_share))
+        length = LENGTHS[bucket]
+        members = self.buckets[bucket]
+        sizes = self.lengths[members]
+        chosen = members[rng.choice(len(members), size=max(frames // length, 1), p=sizes / sizes.sum())]
+        room = np.maximum(self.lengths[chosen] - length, 0)
+        # Beginning a little before the clip would be the fair thing for its first frames: clipped to 0.
+        first = rng.integers(-length // 4, room + 1)
         return self.gather(chosen, np.maximum(first, 0).astype(np.int64), length)

@@ -125,7 +125,7 @@ def jumps(quats: NDArray[np.floating], root: NDArray[np.floating], rate: float) 
 
 
 def _read(take: Take) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], float]:
-    from pyanticip.motion import load_motion
+    from pyanticip.motion.load import load_motion
 
     clip = load_motion(take.path).retarget("humanoid")
     return clip.quats, clip.root, np.asarray(clip.mask, dtype=np.bool_), float(clip.rate)

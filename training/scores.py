@@ -151,7 +151,7 @@ class EventScore:
 
 
 def match(reported: NDArray[np.floating], true: NDArray[np.floating], tolerance: float) -> int:
-    """How many reported times can be paired one to one with true ones within ``tolerance``; both ascending."""
+    """How many reported times pair one to one with true ones within ``tolerance``; both ascending."""
     hits = i = j = 0
     while i < len(reported) and j < len(true):
         gap = reported[i] - true[j]

@@ -26,9 +26,7 @@ class TrainOptions:
     steps: int = 3000
     seed: int = 0
     batch_frames: int = 5120
-    """Frames of a batch; the number of windows follows from their length."""
-    lengths: tuple[int, ...] = (160, 320, 320, 640)
-    """Window lengths, drawn with equal chances."""
+    """Frames of a batch; the number of its windows follows from their length."""
     peak_lr: float = 2e-3
     final_lr: float = 2e-5
     warm_up_steps: int = 200
@@ -41,8 +39,8 @@ class TrainOptions:
     threads: int = 2
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.batch_frames < 1 or not self.lengths or min(self.lengths) < 2:
-            raise OptionError("training needs steps >= 1, batch_frames >= 1 and window lengths >= 2")
+        if self.steps < 1 or self.batch_frames < 1:
+            raise OptionError("training needs steps >= 1 and batch_frames >= 1")
         if not (0.0 <= self.ema < 1.0 and 0.0 <= self.own_scalars <= 1.0):
             raise OptionError("training needs 0 <= ema < 1 and 0 <= own_scalars <= 1")
 
@@ -87,8 +85,7 @@ class Trainer:
 
     def draw(self) -> Batch:
         """The next batch."""
-        length = int(self.rng.choice(self.options.lengths))
-        return self.windows.draw(self.rng, max(self.options.batch_frames // length, 1), length)
+        return self.windows.draw(self.rng, self.options.batch_frames)
 
     def train_step(self) -> dict[str, float]:
         """One update; returns the parts of the loss, the gradient's norm and the learning rate."""
@@ -105,7 +102,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        parts.total.backward()
+        torch.autograd.backward(parts.total)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip_norm)
         self.optimizer.step()
         self.step += 1

@@ -1,0 +1,275 @@
+"""``pyanticip evaluate motion``: a checkpoint against both rivals on held-out subjects."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.models import MotionTransformer, load_checkpoint
+from pyanticip.models.config import HORIZONS_MS, SCALAR_NAMES
+from training.baselines import Rivals, predict
+from training.data import Example, Split, load_split, plain
+from training.descriptors import EVENTS, PARAMETERS
+from training.filters import RATE
+from training.scores import Errors, EventScore, Said, announced, bootstrap, match, measure, run_model
+from training.teacher import EDGE, TEACHER_VERSION
+from training.twin import causal_events
+
+RIVALS_FILE: Final = Path(__file__).with_name("rivals.json")
+"""The rivals as tuned on the training subjects."""
+
+LEADS_MS: Final = (0, 100, 200)
+TOLERANCE_FRAMES: Final = 2.5
+THRESHOLDS: Final = tuple(round(0.05 * n, 2) for n in range(2, 17))
+DRAWS: Final = 2000
+
+_SIDES: Final[dict[str, tuple[Split, ...]]] = {
+    "validation": ("validation",),
+    "test": ("test",),
+    "held-out": ("validation", "test"),
+}
+
+
+def _table(values: NDArray[np.float64]) -> list[list[float]]:
+    return [[round(float(value), 6) for value in row] for row in np.atleast_2d(values)]
+
+
+def _event_score(
+    examples: Sequence[Example], reports: Sequence[NDArray[np.floating]], kind: str
+) -> EventScore:
+    hits = reported = true = 0
+    for example, times in zip(examples, reports, strict=True):
+        truth = example.onsets if kind == "onset" else example.phrases
+        # Edges are left out on both sides alike, the tolerance inwards for the reports.
+        low, high = EDGE, len(example) - EDGE
+        inner = truth[(truth >= low) & (truth < high)].astype(np.float64)
+        near = times[(times >= low) & (times < high)]
+        hits += match(near, inner, TOLERANCE_FRAMES)
+        reported += len(near)
+        true += len(inner)
+    return EventScore(hits, reported, true)
+
+
+def _best_threshold(examples: Sequence[Example], said: Sequence[Said], kind: int, lead: int) -> float:
+    def f1(threshold: float) -> float:
+        reports = [announced(s.hazards, kind, lead, threshold) for s in said]
+        return _event_score(examples, reports, EVENTS[kind]).f1
+
+    return max(THRESHOLDS, key=f1)
+
+
+def event_table(
+    examples: Sequence[Example],
+    said: Sequence[Said],
+    chosen_on: tuple[Sequence[Example], Sequence[Said]],
+) -> list[dict[str, Any]]:
+    """Precision, recall and F1 within 50 ms, per kind of event and lead; the twin's detector beside it.
+
+    Args:
+        examples: the clips to judge.
+        said: what the model says about them.
+        chosen_on: clips and answers on which the thresholds are chosen.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, kind in enumerate(EVENTS):
+        for lead_ms in LEADS_MS:
+            lead = round(lead_ms * RATE / 1000.0)
+            threshold = _best_threshold(*chosen_on, number, lead)
+            reports = [announced(s.hazards, number, lead, threshold) for s in said]
+            score = _event_score(examples, reports, kind)
+            rows.append(_event_row(kind, f"model, lead {lead_ms} ms", score) | {"threshold": threshold})
+        late = [causal_events(example.quats)[kind].astype(np.float64) for example in examples]
+        rows.append(_event_row(kind, "causal twin", _event_score(examples, late, kind)))
+    return rows
+
+
+def _event_row(kind: str, who: str, score: EventScore) -> dict[str, Any]:
+    return {
+        "event": kind,
+        "who": who,
+        "precision": round(score.precision, 3),
+        "recall": round(score.recall, 3),
+        "f1": round(score.f1, 3),
+        "true": score.true,
+    }
+
+
+def gate_report(examples: Sequence[Example], said: Sequence[Said]) -> dict[str, float]:
+    """Does the commitment gate follow commitment, and does it open when an announcement holds?"""
+    from pyanticip.models.config import SCALAR_COLUMNS
+
+    gate = np.concatenate([s.gate for s in said]).astype(np.float64)
+    given = np.concatenate([e.features[:, SCALAR_COLUMNS[0]] for e in examples]).astype(np.float64)
+    spread = float(gate.std())
+    related = float(np.corrcoef(gate, given)[0, 1]) if spread > 1e-9 else 0.0
+    return {"gate_std": round(spread, 4), "corr_gate_commitment": round(related, 4)}
+
+
+def scalar_report(examples: Sequence[Example], said: Sequence[Said]) -> dict[str, float]:
+    """Mean absolute error of each scalar as the refined head predicts it."""
+    from pyanticip.models.config import SCALAR_COLUMNS
+
+    low, high = SCALAR_COLUMNS
+    wrong = np.concatenate(
+        [np.abs(s.scalars - e.features[:, low:high]) for e, s in zip(examples, said, strict=True)]
+    )
+    return {
+        name: round(float(value), 4) for name, value in zip(SCALAR_NAMES, wrong.mean(axis=0), strict=True)
+    }
+
+
+def compare(model: Errors, hold: Errors, linear: Errors, *, seed: int = 0) -> dict[str, Any]:
+    """Mean errors of the three, their intervals, and where the model does not win at 100 ms and beyond."""
+    means = [errors.mean() for errors in (model, hold, linear)]
+
+    def average(found: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        ours, one, other = (table.mean(axis=0) for table in found)
+        return np.stack([ours, one, other, np.minimum(one, other) - ours])
+
+    low, high = bootstrap((model, hold, linear), average, draws=DRAWS, seed=seed)
+    best = np.minimum(means[1], means[2])
+    lost = [
+        f"{name} at {ms} ms"
+        for k, name in enumerate(PARAMETERS)
+        for i, ms in enumerate(HORIZONS_MS)
+        if ms >= 100 and not means[0][k, i] < best[k, i]
+    ]
+    return {
+        "mean": {
+            who: _table(table)[0]
+            for who, table in zip(
+                ("model", "hold", "linear"), (m.mean(axis=0)[None] for m in means), strict=True
+            )
+        },
+        "interval": {
+            who: {"low": _table(low)[row], "high": _table(high)[row]}
+            for row, who in enumerate(("model", "hold", "linear", "margin"))
+        },
+        "per_parameter": {
+            who: dict(zip(PARAMETERS, _table(table), strict=True))
+            for who, table in zip(("model", "hold", "linear"), means, strict=True)
+        },
+        "not_beaten": lost,
+        "subjects": sorted(set(model.subjects.tolist())),
+        "clips": len(model.subjects),
+        "frames": int(model.counts[:, 0].sum()),
+    }
+
+
+def evaluate(
+    checkpoint: Path | str,
+    data_dir: Path | str,
+    split: Literal["validation", "test", "held-out"] = "validation",
+    *,
+    cache: Path | str | None = None,
+    rivals: Path | str | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Mean absolute error of a checkpoint and of both rivals, at every horizon, on subjects it never saw.
+
+    Args:
+        checkpoint: folder of the checkpoint.
+        data_dir: folder of CMU takes, or its parent.
+        split: which subjects: validation (06, 43, 35), test (07, 49), or both.
+        cache: folder for the retargeted motion.
+        rivals: file of tuned rivals; the package's own by default.
+        seed: of the bootstrap.
+
+    Returns:
+        A dictionary of plain values; :func:`markdown` makes tables of it.
+
+    Raises:
+        CheckpointError: no usable checkpoint.
+        FormatError: no usable motion, or rivals for another teacher.
+    """
+    model: MotionTransformer = load_checkpoint(checkpoint)
+    tuned = Rivals.load(RIVALS_FILE if rivals is None else Path(rivals))
+    cache_dir = None if cache is None else Path(cache)
+
+    def examples_of(sides: Sequence[Split]) -> list[Example]:
+        return [plain(piece) for side in sides for piece in load_split(Path(data_dir), side, cache_dir)]
+
+    examples = examples_of(_SIDES[split])
+    said = {id(example): run_model(model, example) for example in examples}
+    errors = measure(examples, lambda example: said[id(example)].params)
+    hold = measure(examples, lambda example: predict(example, tuned.hold))
+    linear = measure(examples, lambda example: predict(example, tuned.linear))
+    answers = [said[id(example)] for example in examples]
+    # Thresholds of announcements come from the validation subjects, whichever side is judged.
+    if split == "validation":
+        chosen_on = (examples, answers)
+    else:
+        choosers = examples_of(("validation",))
+        chosen_on = (choosers, [run_model(model, example) for example in choosers])
+    return {
+        "split": split,
+        "teacher_version": TEACHER_VERSION,
+        "horizons_ms": list(HORIZONS_MS),
+        **compare(errors, hold, linear, seed=seed),
+        "events": event_table(examples, answers, chosen_on),
+        "scalars_mae": scalar_report(examples, answers),
+        **gate_report(examples, answers),
+    }
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report as Markdown tables."""
+    horizons = [f"{ms} ms" for ms in report["horizons_ms"]]
+    lines = [
+        f"{report['split']}: subjects {', '.join(report['subjects'])}; {report['clips']} clips, "
+        f"{report['frames']} judged frames.",
+        "",
+        "| mean over the eight | " + " | ".join(horizons) + " |",
+        "|---|" + "---|" * len(horizons),
+    ]
+    titles = {"model": "model", "hold": "hold the twin", "linear": "extrapolate the twin"}
+    for who, title in titles.items():
+        low, high = report["interval"][who]["low"], report["interval"][who]["high"]
+        cells = [
+            f"{m:.4f} [{a:.4f}, {b:.4f}]" for m, a, b in zip(report["mean"][who], low, high, strict=True)
+        ]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    margin = report["interval"]["margin"]
+    cells = [f"[{a:+.4f}, {b:+.4f}]" for a, b in zip(margin["low"], margin["high"], strict=True)]
+    lines.append("| better rival - model | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "| parameter (model / hold / extrapolate) | " + " | ".join(horizons) + " |",
+        "|---|" + "---|" * len(horizons),
+    ]
+    tables = report["per_parameter"]
+    for name in PARAMETERS:
+        cells = []
+        for i in range(len(horizons)):
+            ours, one, other = (tables[who][name][i] for who in titles)
+            mark = "**" if ours < min(one, other) else ""
+            cells.append(f"{mark}{ours:.4f}{mark} / {one:.4f} / {other:.4f}")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += ["", "| event | who | precision | recall | F1 |", "|---|---|---|---|---|"]
+    for row in report["events"]:
+        lines.append(
+            f"| {row['event']} ({row['true']}) | {row['who']} | {row['precision']:.2f} | {row['recall']:.2f} "
+            f"| {row['f1']:.2f} |"
+        )
+    scalars = ", ".join(f"{name} {value:.3f}" for name, value in report["scalars_mae"].items())
+    lines += [
+        "",
+        f"Scalars as predicted, mean absolute error: {scalars}.",
+        f"Commitment gate: standard deviation {report['gate_std']:.3f}, "
+        f"correlation with the given commitment {report['corr_gate_commitment']:+.2f}.",
+    ]
+    beaten = report["not_beaten"]
+    lines += ["", "Not beaten at 100 ms or beyond: " + (", ".join(beaten) if beaten else "none") + "."]
+    return "\n".join(lines) + "\n"
+
+
+def write_report(report: dict[str, Any], folder: Path) -> tuple[Path, Path]:
+    """Write ``SPLIT.json`` and ``SPLIT.md`` into a folder; returns both paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    as_json, as_text = folder / f"{report['split']}.json", folder / f"{report['split']}.md"
+    as_json.write_text(json.dumps(report, indent=1) + "\n")
+    as_text.write_text(markdown(report))
+    return as_json, as_text
