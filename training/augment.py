@@ -96,3 +96,46 @@ def without(quats: NDArray[np.floating], joint: int) -> Array:
             turned[:, child] = multiply(turned[:, joint], turned[:, child])
     turned[:, joint] = (1.0, 0.0, 0.0, 0.0)
     return turned
+
+
+def _turn(vector: Array) -> Array:
+    """Quaternions (..., 4) of rotation vectors (..., 3)."""
+    angle = np.linalg.norm(vector, axis=-1, keepdims=True)
+    # sin(a/2)/a tends to 1/2: np.sinc keeps it smooth at 0.
+    return np.concatenate([np.cos(angle / 2.0), 0.5 * np.sinc(angle / (2.0 * np.pi)) * vector], axis=-1)
+
+
+def posture(quats: NDArray[np.floating], spread: float, rng: np.random.Generator) -> Array:
+    """The clip (T, 22, 4) by someone who holds every joint but the hips a little differently, all the time.
+
+    Args:
+        quats: canonical rotations.
+        spread: standard deviation of the constant turn about each axis, radians.
+        rng: where the turns are drawn from.
+    """
+    turned = np.array(quats, dtype=np.float64)
+    turns = _turn(rng.normal(0.0, spread, (turned.shape[1], 3)))
+    turns[0] = (1.0, 0.0, 0.0, 0.0)
+    return multiply(np.broadcast_to(turns, turned.shape), turned)
+
+
+def exaggerate(quats: NDArray[np.floating], factor: float) -> Array:
+    """The clip (T, 22, 4) with every joint's swing about its mean rotation made ``factor`` times as wide.
+
+    The hips keep their rotation: a turn on the spot has no mean to swing about.
+    """
+    turned = np.array(quats, dtype=np.float64)
+    body = turned[:, 1:]
+    body = np.where((body * body[:1]).sum(axis=-1, keepdims=True) < 0.0, -body, body)
+    mean = body.mean(axis=0)
+    mean /= np.maximum(np.linalg.norm(mean, axis=-1, keepdims=True), 1e-9)
+    mean = np.broadcast_to(mean, body.shape)
+    away = multiply(mean * np.array([1.0, -1.0, -1.0, -1.0]), body)
+    away = np.where(away[..., :1] < 0.0, -away, away)
+    sine = np.linalg.norm(away[..., 1:], axis=-1, keepdims=True)
+    angle = 2.0 * np.arctan2(sine, away[..., :1])
+    axis = away[..., 1:] / np.maximum(sine, 1e-12)
+    # Past half a turn a wider swing would come round from the other side.
+    wider = np.minimum(angle * factor, np.maximum(angle, 0.95 * np.pi))
+    turned[:, 1:] = multiply(mean, _turn(axis * wider))
+    return turned

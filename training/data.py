@@ -206,9 +206,15 @@ def plain(piece: Piece) -> Example:
 def varied(piece: Piece, rng: np.random.Generator) -> Example:
     """A new movement made from the piece: warped in time, turned, half of them mirrored.
 
-    One in eight also lacks joints that some suits lack; the teacher then sees the same body without them.
+    Most are also held a little differently and swing wider or less wide, so that there are more bodies to
+    learn from than there were performers. One in eight lacks joints that some suits lack; the teacher then
+    sees the same body without them.
     """
     quats, root = augment.time_warp(piece.quats, piece.root, piece.rate, rng)
+    if rng.random() < 0.5:
+        quats = augment.exaggerate(quats, np.exp(rng.uniform(-0.35, 0.35)))
+    if rng.random() < 0.75:
+        quats = augment.posture(quats, rng.uniform(0.0, 0.2), rng)
     if rng.random() < 0.5:
         quats, root = augment.mirror(quats, root)
     quats, root = augment.yaw(quats, root, rng.uniform(-np.pi, np.pi))

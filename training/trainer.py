@@ -25,7 +25,7 @@ class TrainOptions:
 
     steps: int = 3000
     seed: int = 0
-    batch_frames: int = 5120
+    batch_frames: int = 3072
     """Frames of a batch; the number of its windows follows from their length."""
     peak_lr: float = 2e-3
     final_lr: float = 2e-5

@@ -46,7 +46,7 @@ def piece_of() -> Callable[..., Piece]:
 
 @pytest.fixture(scope="session")
 def example_of() -> Callable[..., Example]:
-    """Examples whose features are rotations and their differences: enough to learn from, made without Rust."""
+    """Examples whose features are rotations and their differences: enough to learn from."""
 
     def make(frames: int = 300, seed: int = 0, subject: str = "01") -> Example:
         quats = _move(frames, seed).astype(np.float32)

@@ -1,5 +1,7 @@
 """The causal twin: no look-ahead, stream equals batch, and it says what the teacher says, later."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def test_pushing_in_pieces_is_pushing_whole(move, pieces):
     quats = move(200, seed=3)
     twin = CausalTwin(0.08)
     cuts = np.cumsum([0, *pieces])
-    parts = [twin.push(quats[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [twin.push(quats[a:b]) for a, b in itertools.pairwise(cuts)]
     np.testing.assert_allclose(np.concatenate(parts), causal_twin(quats, 0.08), atol=1e-6)
 
 
