@@ -77,9 +77,14 @@ class Windows:
         lengths = np.array([len(example) for example in examples])
         self.lengths = lengths
         self.starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        # Subjects count by the root of their frames: between all alike and all by length.
+        of_subject: dict[str, int] = {}
+        for example in examples:
+            of_subject[example.subject] = of_subject.get(example.subject, 0) + len(example)
+        self.share = np.array([len(e) / np.sqrt(of_subject[e.subject]) for e in examples])
         kind = np.searchsorted(np.array(LENGTHS[1:]) * 3 // 4, lengths, side="right")
         self.buckets = [np.flatnonzero(kind == bucket) for bucket in range(len(LENGTHS))]
-        self.bucket_share = np.array([lengths[members].sum() for members in self.buckets]) / lengths.sum()
+        self.bucket_share = np.array([self.share[m].sum() for m in self.buckets]) / self.share.sum()
         self.features = torch.from_numpy(np.concatenate([example.features for example in examples]))
         self.params = torch.from_numpy(np.concatenate([example.params for example in examples]))
         bins, seen = [], []
@@ -121,14 +126,13 @@ class Windows:
     def draw(self, rng: np.random.Generator, frames: int) -> Batch:
         """Random windows of about ``frames`` frames altogether, all of one length.
 
-        Examples come in proportion to their frames, in windows that suit their length: neither much padding
-        nor contexts cut short.
+        Windows suit the length of their clip: neither much padding nor contexts cut short.
         """
         bucket = int(rng.choice(len(LENGTHS), p=self.bucket_share))
         length = LENGTHS[bucket]
         members = self.buckets[bucket]
-        sizes = self.lengths[members]
-        chosen = members[rng.choice(len(members), size=max(frames // length, 1), p=sizes / sizes.sum())]
+        share = self.share[members] / self.share[members].sum()
+        chosen = members[rng.choice(len(members), size=max(frames // length, 1), p=share)]
         room = np.maximum(self.lengths[chosen] - length, 0)
         # Beginning a little before the clip would be the fair thing for its first frames: clipped to 0.
         first = rng.integers(-length // 4, room + 1)

@@ -1,7 +1,6 @@
 """Real motion for training: which takes there are, who is held out, and what the model sees and is taught."""
 
 import hashlib
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,13 +114,19 @@ def find_takes(data_dir: Path, split: Split | None = None) -> list[Take]:
     return [take for take in takes if split is None or take.split == split]
 
 
-def jumps(quats: NDArray[np.floating], root: NDArray[np.floating], rate: float) -> NDArray[np.int64]:
-    """Frames t whose step from t - 1 no body makes."""
-    q = np.asarray(quats, dtype=np.float64)
-    dot = np.abs((q[1:] * q[:-1]).sum(axis=-1))
-    turn = 2.0 * np.arccos(np.clip(dot, 0.0, 1.0)).max(axis=1) * rate
-    speed = np.linalg.norm(np.diff(np.asarray(root, dtype=np.float64), axis=0), axis=1) * rate
-    return np.flatnonzero((turn > JUMP_TURN) | (speed > JUMP_SPEED)) + 1
+def jumps(quats: NDArray[np.floating], root: NDArray[np.floating], rate: float) -> NDArray[np.bool_]:
+    """Frames (T,) whose change over the last 20 ms no body makes.
+
+    Over 20 ms and not over one frame, so that the noise of a marker at 120 Hz is not taken for a jump.
+    """
+    q, r = np.asarray(quats, dtype=np.float64), np.asarray(root, dtype=np.float64)
+    found = np.zeros(len(q), dtype=np.bool_)
+    span = max(round(rate / RATE), 1)
+    dot = np.abs((q[span:] * q[:-span]).sum(axis=-1))
+    turn = 2.0 * np.arccos(np.clip(dot, 0.0, 1.0)).max(axis=1) * rate / span
+    speed = np.linalg.norm(r[span:] - r[:-span], axis=1) * rate / span
+    found[span:] = (turn > JUMP_TURN) | (speed > JUMP_SPEED)
+    return found
 
 
 def _read(take: Take) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], float]:
@@ -153,11 +158,13 @@ def load_pieces(take: Take, cache: Path | None = None) -> list[Piece]:
         if entry is not None:
             entry.parent.mkdir(parents=True, exist_ok=True)
             np.savez(entry, quats=quats, root=root, mask=mask, rate=rate)
-    cuts = [0, *jumps(quats, root, rate).tolist(), len(quats)]
+    fine = np.concatenate([[False], ~jumps(quats, root, rate), [False]])
+    edges = np.flatnonzero(fine[1:] != fine[:-1])
+    runs = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
     pieces = []
-    for number, (start, stop) in enumerate(itertools.pairwise(cuts)):
+    for number, (start, stop) in enumerate(runs):
         if (stop - start) * RATE / rate >= SHORTEST:
-            name = take.name if len(cuts) == 2 else f"{take.name}/{number}"
+            name = take.name if len(runs) == 1 else f"{take.name}/{number}"
             pieces.append(Piece(name, take.subject, quats[start:stop], root[start:stop], mask, rate))
     return pieces
 

@@ -15,10 +15,10 @@ from training.batches import Batch
 HUBER: Final = 0.02
 """Below this error the loss is quadratic: what the teacher cannot know to a hundredth is not fought over."""
 
-WEIGHT_EVENTS: Final = 0.05
+WEIGHT_EVENTS: Final = 0.02
 WEIGHT_SCALARS: Final = 0.5
 WEIGHT_ORTHOGONALITY: Final = 0.1
-WEIGHT_GATE: Final = 0.05
+WEIGHT_GATE: Final = 0.02
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from training.trainer import Trainer, TrainOptions
 STATE_FILE: Final = "training.state"
 LOG_FILE: Final = "metrics.csv"
 CHECKPOINT: Final = "checkpoint"
+DROPOUT: Final = 0.05
 PREDICTED_FROM: Final = 2
 """Index of the first horizon that the choice of weights looks at: 100 ms."""
 
@@ -51,15 +52,15 @@ def train(
     data_dir: Path | str,
     out: Path | str,
     *,
-    steps: int = 3000,
-    copies: int = 10,
+    steps: int = 3600,
+    copies: int = 8,
     seed: int = 0,
     threads: int = 2,
     options: TrainOptions | None = None,
     config: ModelConfig | None = None,
     cache: Path | str | None = None,
     resume: bool = False,
-    interval: int = 250,
+    interval: int = 200,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Train the motion model on the training subjects and write the best checkpoint on the validation ones.
@@ -108,7 +109,7 @@ def train(
     windows = Windows(training_examples(pieces, copies, seed))
 
     torch.manual_seed(seed)
-    cfg = config or ModelConfig()
+    cfg = config or ModelConfig(dropout=DROPOUT)
     model = MotionTransformer(cfg)
     model.set_normalisation(torch.from_numpy(mean), torch.from_numpy(std))
     weights = torch.from_numpy(error_weights(scale)).float()
