@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer, load_checkpoint
 from pyanticip.models.config import HORIZONS_MS, SCALAR_NAMES
-from training.baselines import Rivals, predict
+from training.baselines import Rivals, predict, tune
 from training.data import Example, Split, load_split, plain
 from training.descriptors import EVENTS, PARAMETERS
 from training.filters import RATE
@@ -159,8 +159,16 @@ def compare(model: Errors, hold: Errors, linear: Errors, *, seed: int = 0) -> di
     }
 
 
+def retune(data_dir: Path | str, target: Path | str, *, cache: Path | str | None = None) -> Rivals:
+    """Tune both rivals on the training subjects and save their settings in ``target`` (JSON)."""
+    pieces = load_split(Path(data_dir), "train", None if cache is None else Path(cache))
+    rivals = tune([plain(piece) for piece in pieces])
+    rivals.save(Path(target))
+    return rivals
+
+
 def evaluate(
-    checkpoint: Path | str,
+    checkpoint: Path | str | None,
     data_dir: Path | str,
     split: Literal["validation", "test", "held-out"] = "validation",
     *,
@@ -171,7 +179,7 @@ def evaluate(
     """Mean absolute error of a checkpoint and of both rivals, at every horizon, on subjects it never saw.
 
     Args:
-        checkpoint: folder of the checkpoint.
+        checkpoint: folder of the checkpoint; the packaged one where it is None.
         data_dir: folder of CMU takes, or its parent.
         split: which subjects: validation (06, 43, 35), test (07, 49), or both.
         cache: folder for the retargeted motion.

@@ -1,0 +1,157 @@
+"""Targets, losses and the loop: that they are what they say, and that something is learned."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models import ModelConfig, MotionTransformer
+from training.batches import HORIZONS, TARGET_EDGE, WARM_UP, Windows, event_targets
+from training.losses import event_nll, losses, reliability
+from training.trainer import Trainer, TrainOptions
+
+SMALL = ModelConfig(d_model=32, heads=4, fast_layers=1, slow_layers=1, ff=64, control_hidden=64, dropout=0.1)
+OPTIONS = TrainOptions(steps=40, batch_frames=640, warm_up_steps=5, peak_lr=3e-3, threads=1)
+
+
+def trainer_of(examples, options=OPTIONS):
+    torch.manual_seed(1)
+    model = MotionTransformer(SMALL)
+    return Trainer(model, Windows(examples), torch.ones(8, 5), options)
+
+
+def test_horizons_are_those_of_the_model():
+    assert HORIZONS == (0, 2, 5, 10, 20)
+
+
+def test_event_bins_count_from_the_next_frame():
+    bins, seen = event_targets(np.array([10, 40]), 50)
+    assert bins[9] == 0
+    assert bins[10] == 25
+    assert bins[15] == 24
+    assert bins[14] == 25
+    assert bins[39] == 0
+    assert bins[45] == 25
+    assert seen[0] == 25
+    assert seen[48] == 1
+    assert seen[49] == 0
+
+
+def test_targets_are_the_teachers_words_at_the_horizon(example_of):
+    example = example_of(300, seed=1)
+    batch = Windows([example]).gather(np.array([0, 0]), np.array([0, 100]), 160)
+    for i, h in enumerate(HORIZONS):
+        t = 120
+        np.testing.assert_array_equal(batch.params[0, t, :, i].numpy(), example.params[t + h])
+        np.testing.assert_array_equal(batch.params[1, t, :, i].numpy(), example.params[100 + t + h])
+    # A clip's start is judged, but not where the teacher's kernel is cut; a window's start is context.
+    assert batch.params_weight[0, :, 0].nonzero().min() == TARGET_EDGE
+    assert batch.params_weight[1, :, 0].nonzero().min() == WARM_UP
+    last = batch.params_weight[1, :, -1].nonzero().max()
+    assert 100 + int(last) + HORIZONS[-1] == 300 - TARGET_EDGE - 1
+
+
+def test_padding_beyond_a_clip_is_not_judged(example_of):
+    batch = Windows([example_of(100, seed=1)]).gather(np.array([0]), np.array([0]), 160)
+    assert batch.weight[0, :100].all()
+    assert not batch.weight[0, 100:].any()
+    assert not batch.event_seen[0, 99:].any()
+
+
+def test_the_likelihood_of_hazards_adds_up_to_one():
+    torch.manual_seed(0)
+    logits = torch.randn(1, 1, 1, 25, dtype=torch.float64)
+    total = sum(
+        math.exp(-float(event_nll(logits, torch.tensor([[[b]]]), torch.tensor([[[25]]])))) for b in range(26)
+    )
+    assert abs(total - 1.0) < 1e-12
+    assert float(event_nll(logits, torch.tensor([[[3]]]), torch.tensor([[[0]]]))) == 0.0
+
+
+def test_reliability_is_a_half_where_the_base_rate_is_said(example_of):
+    model = MotionTransformer(SMALL).eval()
+    batch = Windows([example_of(200, seed=2)]).gather(np.array([0]), np.array([0]), 160)
+    with torch.no_grad():
+        out = model(batch.features)
+        base = dataclasses.replace(out, events=model.control.base.view(1, 1, 2, 25).expand_as(out.events))
+    assert torch.allclose(reliability(model, base, batch), torch.tensor(0.5))
+    told = reliability(model, out, batch)
+    assert float(told.min()) >= 0.0
+    assert float(told.max()) <= 1.0
+
+
+def test_every_part_of_the_loss_reaches_the_model(example_of):
+    model = MotionTransformer(SMALL).train()
+    batch = Windows([example_of(200, seed=2)]).gather(np.array([0]), np.array([0]), 160)
+    parts = losses(model, model(batch.features), batch, torch.ones(8, 5))
+    torch.autograd.backward(parts.total)
+    silent = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert silent == []
+
+
+def test_a_few_steps_reduce_the_loss(example_of):
+    trainer = trainer_of([example_of(400, seed=s) for s in range(3)])
+    values = [trainer.train_step() for _ in range(OPTIONS.steps)]
+    first = np.mean([v["params"] for v in values[:5]])
+    last = np.mean([v["params"] for v in values[-5:]])
+    assert last < 0.75 * first
+    assert np.mean([v["events"] for v in values[-5:]]) < np.mean([v["events"] for v in values[:5]])
+
+
+def test_going_on_after_an_interruption_changes_nothing(example_of, tmp_path):
+    examples = [example_of(250, seed=s) for s in range(2)]
+    options = dataclasses.replace(OPTIONS, steps=8)
+    whole = trainer_of(examples, options)
+    for _ in range(8):
+        whole.train_step()
+    first = trainer_of(examples, options)
+    for _ in range(4):
+        first.train_step()
+    first.save(tmp_path / "state")
+    second = trainer_of(examples, options)
+    second.restore(tmp_path / "state")
+    assert second.step == 4
+    for _ in range(4):
+        second.train_step()
+    for (name, a), (_, b) in zip(
+        whole.model.state_dict().items(), second.model.state_dict().items(), strict=True
+    ):
+        assert torch.equal(a, b), name
+    for name, value in whole.averaged().items():
+        assert torch.equal(value, second.averaged()[name]), name
+
+
+def test_another_runs_state_is_refused(example_of, tmp_path):
+    examples = [example_of(250, seed=0)]
+    trainer = trainer_of(examples)
+    trainer.save(tmp_path / "state")
+    with pytest.raises(CheckpointError, match="other options"):
+        trainer_of(examples, dataclasses.replace(OPTIONS, seed=5)).restore(tmp_path / "state")
+    (tmp_path / "broken").write_bytes(b"no")
+    with pytest.raises(CheckpointError, match="not the state"):
+        trainer.restore(tmp_path / "broken")
+
+
+def test_the_schedule_warms_up_and_ends_low():
+    options = TrainOptions(steps=1000, warm_up_steps=100, peak_lr=1e-3, final_lr=1e-5)
+    rates = [options.learning_rate(step) for step in range(1000)]
+    assert np.argmax(rates) in (99, 100)
+    assert rates[0] == 1e-5
+    assert rates[-1] < 1.1e-5
+    with pytest.raises(OptionError):
+        TrainOptions(steps=0)
+
+
+def test_windows_suit_the_length_of_their_clips(example_of):
+    windows = Windows([example_of(n, seed=n) for n in (100, 300, 700)])
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(40):
+        batch = windows.draw(rng, 640)
+        rows, length = batch.weight.shape
+        assert rows * length <= 640
+        seen.add(length)
+    assert seen == {160, 320, 640}

@@ -1,0 +1,108 @@
+"""The rivals and the judging: extrapolation, tuning, errors, bootstrap, events."""
+
+import numpy as np
+import pytest
+
+from pyanticip.errors import FormatError
+from training.baselines import Rivals, Setting, extrapolate, judged, predict, tune
+from training.batches import HORIZONS
+from training.evaluate_motion import RIVALS_FILE, compare, evaluate, markdown
+from training.scores import announced, bootstrap, match, measure
+from training.teacher import EDGE
+
+
+def test_a_straight_line_is_carried_on_exactly():
+    y = 0.1 + 0.002 * np.arange(100)
+    for n in (1, 4):
+        said = extrapolate(y, Setting(0.0, 0.0, n, 1.0), 10)
+        # The slope over n frames is taken to lie n/2 frames back.
+        np.testing.assert_allclose(said[n:], y[n:] + 0.002 * (10 + n / 2))
+    assert np.array_equal(extrapolate(y, Setting(0.0, 0.0), 10), y)
+    assert extrapolate(y * 100, Setting(0.0, 0.0, 1, 1.0), 10).max() == 1.0
+
+
+def test_tuning_beats_any_untuned_setting_and_survives_saving(example_of, tmp_path):
+    examples = [example_of(300, seed=s, subject=f"0{s}") for s in range(2)]
+    rivals = tune(examples, delays=(0.0, 0.08), motion_delays=(0.04,), slope_frames=(1, 4), gains=(0.5, 1.0))
+    best = measure(examples, lambda e: predict(e, rivals.linear)).mean()
+    for setting in (Setting(0.0, 0.04, 1, 1.0), Setting(0.08, 0.04, 4, 0.5)):
+        table = tuple(tuple(setting for _ in HORIZONS) for _ in range(8))
+        other = measure(examples, lambda e, table=table: predict(e, table)).mean()
+        assert (best <= other + 1e-7).all()
+    rivals.save(tmp_path / "rivals.json")
+    assert Rivals.load(tmp_path / "rivals.json") == rivals
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(FormatError, match="rivals"):
+        Rivals.load(tmp_path / "bad.json")
+
+
+def test_the_packaged_rivals_fit_the_teacher():
+    rivals = Rivals.load(RIVALS_FILE)
+    for table in (rivals.hold, rivals.linear):
+        assert [len(row) for row in table] == [len(HORIZONS)] * 8
+    assert all(setting.gain == 0.0 for row in rivals.hold for setting in row)
+    assert all(setting.gain > 0.0 for row in rivals.linear for setting in row)
+
+
+def test_errors_are_means_over_subjects_not_over_frames(example_of):
+    long, short = example_of(500, seed=1, subject="01"), example_of(120, seed=2, subject="02")
+
+    def off(example):
+        wrong = 0.1 if example.subject == "01" else 0.3
+        ahead = [np.roll(example.params, -h, axis=0) + wrong for h in HORIZONS]
+        return np.stack(ahead, axis=-1).astype(np.float32)
+
+    errors = measure([long, short], off)
+    np.testing.assert_allclose(errors.mean(), 0.2, atol=1e-5)
+    low, high = bootstrap([errors], lambda means: means[0].mean(axis=0), draws=50, seed=0)
+    assert (low >= 0.1 - 1e-5).all()
+    assert (high <= 0.3 + 1e-5).all()
+    assert judged(120, 20) == slice(EDGE, 120 - EDGE - 20)
+
+
+def test_the_comparison_names_what_is_not_beaten(example_of):
+    examples = [example_of(200, seed=s, subject=f"0{s}") for s in range(2)]
+
+    def off(size):
+        return measure(
+            examples,
+            lambda e: (np.stack([np.roll(e.params, -h, axis=0) for h in HORIZONS], -1) + size).astype(
+                np.float32
+            ),
+        )
+
+    good = compare(off(0.01), off(0.02), off(0.03))
+    assert good["not_beaten"] == []
+    bad = compare(off(0.02), off(0.01), off(0.03))
+    assert len(bad["not_beaten"]) == 8 * 3
+    report = {"split": "validation", "horizons_ms": [0, 40, 100, 200, 400], **good}
+    report |= {"events": [], "scalars_mae": {}, "gate_std": 0.1, "corr_gate_commitment": 0.5}
+    assert "| pitch |" in markdown(report)
+
+
+def test_matching_is_one_to_one():
+    assert match(np.array([1.0, 2.0, 30.0]), np.array([2.0, 31.0, 60.0]), 2.5) == 2
+    assert match(np.array([]), np.array([1.0]), 2.5) == 0
+
+
+def test_a_sure_hazard_is_announced_once_and_in_time():
+    hazards = np.full((100, 2, 25), 1e-4)
+    for t in range(100):
+        if 0 <= 60 - t - 1 < 25:
+            hazards[t, 0, 60 - t - 1] = 0.95
+    for lead in (0, 5, 10):
+        times = announced(hazards, 0, lead, 0.5)
+        assert len(times) == 1
+        assert abs(times[0] - 60) <= 2.5
+    assert len(announced(hazards, 1, 5, 0.5)) == 0
+
+
+@pytest.mark.slow
+def test_the_shipped_checkpoint_beats_both_rivals_on_held_out_motion(data_dir):
+    report = evaluate(None, data_dir, "validation")
+    assert set(report["subjects"]) == {"06", "35", "43"}
+    for i, ms in enumerate(report["horizons_ms"]):
+        if ms >= 100:
+            ours, hold, linear = (report["mean"][who][i] for who in ("model", "hold", "linear"))
+            assert ours < min(hold, linear), f"at {ms} ms"
+    assert report["gate_std"] > 0.05
