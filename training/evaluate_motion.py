@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_checkpoint
 from pyanticip.models.config import HORIZONS_MS, SCALAR_NAMES
 from training.baselines import Rivals, predict, tune
@@ -170,7 +171,7 @@ def retune(data_dir: Path | str, target: Path | str, *, cache: Path | str | None
 def evaluate(
     checkpoint: Path | str | None,
     data_dir: Path | str,
-    split: Literal["validation", "test", "held-out"] = "validation",
+    split: str = "validation",
     *,
     cache: Path | str | None = None,
     rivals: Path | str | None = None,
@@ -192,7 +193,10 @@ def evaluate(
     Raises:
         CheckpointError: no usable checkpoint.
         FormatError: no usable motion, or rivals for another teacher.
+        OptionError: no such split.
     """
+    if split not in _SIDES:
+        raise OptionError(f"split is one of {', '.join(_SIDES)}, given {split!r}")
     model: MotionTransformer = load_checkpoint(checkpoint)
     tuned = Rivals.load(RIVALS_FILE if rivals is None else Path(rivals))
     cache_dir = None if cache is None else Path(cache)
