@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ class Trainer:
         try:
             state = torch.load(path, weights_only=True)
             options, rng = str(state["options"]), json.loads(state["rng"])
-        except (OSError, KeyError, ValueError, RuntimeError, EOFError) as error:
+        except (OSError, KeyError, ValueError, RuntimeError, EOFError, UnpicklingError) as error:
             raise CheckpointError(f"{path}: not the state of an interrupted training ({error})") from error
         if json.loads(options) != json.loads(json.dumps(asdict(self.options))):
             raise CheckpointError(f"{path}: was written with other options: {options}")

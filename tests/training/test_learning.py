@@ -42,16 +42,16 @@ def test_event_bins_count_from_the_next_frame():
 
 def test_targets_are_the_teachers_words_at_the_horizon(example_of):
     example = example_of(300, seed=1)
-    batch = Windows([example]).gather(np.array([0, 0]), np.array([0, 100]), 160)
+    batch = Windows([example]).gather(np.array([0, 0]), np.array([0, 130]), 160)
     for i, h in enumerate(HORIZONS):
         t = 120
         np.testing.assert_array_equal(batch.params[0, t, :, i].numpy(), example.params[t + h])
-        np.testing.assert_array_equal(batch.params[1, t, :, i].numpy(), example.params[100 + t + h])
+        np.testing.assert_array_equal(batch.params[1, t, :, i].numpy(), example.params[130 + t + h])
     # A clip's start is judged, but not where the teacher's kernel is cut; a window's start is context.
     assert batch.params_weight[0, :, 0].nonzero().min() == TARGET_EDGE
     assert batch.params_weight[1, :, 0].nonzero().min() == WARM_UP
     last = batch.params_weight[1, :, -1].nonzero().max()
-    assert 100 + int(last) + HORIZONS[-1] == 300 - TARGET_EDGE - 1
+    assert 130 + int(last) + HORIZONS[-1] == 300 - TARGET_EDGE - 1
 
 
 def test_padding_beyond_a_clip_is_not_judged(example_of):
