@@ -169,6 +169,18 @@ def test_the_same_show_twice_is_the_same(stage: Any, paper_model: Any) -> None:
     assert shows[0] == shows[1]
 
 
+def test_prewarming_changes_nothing(stage: Any, paper_model: Any) -> None:
+    shows = []
+    for warm in (False, True):
+        s = stage(paper_model())
+        for n in range(30):
+            s.frame(n)
+            if warm:
+                s.pipeline.prewarm()
+        shows.append([(f.seq, f.seconds, f.params, f.events) for f in s.ear.frames])
+    assert shows[0] == shows[1]
+
+
 def test_closing_closes_everything(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model())
     s.pipeline.prewarm()
