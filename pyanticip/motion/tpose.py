@@ -13,6 +13,9 @@ from pyanticip.motion.skeleton import Skeleton
 JUMP_DEGREES = 20.0
 """A T-pose is dropped only when some joint turns by more than this to the next frame ..."""
 
+MAX_LEAD_IN = 250
+"""A longer stillness at the start is the performer's own."""
+
 JUMP_RATIO = 4.0
 """... and by more than this many times what any joint turns in the steps that follow."""
 
@@ -49,16 +52,22 @@ def lead_in(quats: NDArray[np.float32]) -> int:
     These are frame 0, copies of it and frames without any rotation (exporters fill in such), if the
     motion jumps away from them. A motion that flows out of its T-pose has none.
     """
-    still = (np.abs(quats - quats[0]).max(axis=(1, 2)) < 1e-6) | (
-        np.abs(quats[..., 1:]).max(axis=(1, 2)) < 1e-6
+    start = quats[: MAX_LEAD_IN + 1]
+    still = (np.abs(start - quats[0]).max(axis=(1, 2)) < 1e-6) | (
+        np.abs(start[..., 1:]).max(axis=(1, 2)) < 1e-6
     )
-    first = len(quats) if still.all() else int(np.argmin(still))
-    if first + 2 > len(quats):
-        return 0
-    head = quats[first - 1 : first + 25]
+    first = len(start) - 1 if still.all() else int(np.argmin(still))
+    # A motion may begin with a frame without rotation itself: the last jump tells where the lead-in ends.
+    return next((lead for lead in range(first, 0, -1) if _jumps(quats, lead)), 0)
+
+
+def _jumps(quats: NDArray[np.float32], frame: int) -> bool:
+    """Whether the motion jumps to ``frame`` and is smooth after that."""
+    head = quats[frame - 1 : frame + 25]
+    if len(head) < 3:
+        return False
     steps = angle_between(head[1:], head[:-1]).max(axis=1)
-    jumps = steps[0] > np.radians(JUMP_DEGREES) and steps[0] > JUMP_RATIO * np.median(steps[1:])
-    return first if jumps else 0
+    return bool(steps[0] > np.radians(JUMP_DEGREES) and steps[0] > JUMP_RATIO * np.median(steps[1:]))
 
 
 def _points(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float64]:
