@@ -317,6 +317,7 @@ def decode_vmc(datagram: bytes, /) -> list[dict[str, Any]]:
 def decode_native(datagram: bytes, /) -> dict[str, Any]:
     """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
 
+@final
 class VmcAssembler:
     """Makes frames of VMC datagrams: a bundle is a frame; unbundled, one ends at a repeated bone or at /T."""
 
