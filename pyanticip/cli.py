@@ -5,7 +5,6 @@ Everything heavy is imported inside the command that needs it, so that ``--help`
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,23 +13,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip import cli_tools
-from pyanticip.cli_tools import SOURCES, Group, HostPort, SourceType
+from pyanticip.cli_bench import bench
+from pyanticip.cli_tools import (
+    BACKENDS,
+    CHECKPOINT,
+    JSON,
+    SECONDS,
+    SOURCES,
+    Group,
+    HostPort,
+    SourceType,
+)
+from pyanticip.cli_training import evaluate, train
 from pyanticip.errors import MotionError
 
 if TYPE_CHECKING:
     from realtime.rig import Rig
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
-
 RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="Rig file (TOML).")
 SOURCE = click.option(
     "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
 )
-CHECKPOINT = click.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="Another model than the built-in one (a folder)."
-)
-SECONDS = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so long.")
 
 
 def _sinks(command: Callable[..., None]) -> Callable[..., None]:
@@ -94,7 +97,7 @@ def _say(line: str) -> None:
 def _report(summary: dict[str, Any], as_json: bool) -> None:
     """What a show did, when it is over."""
     if as_json:
-        _print_json(summary)
+        cli_tools.print_json(summary)
         return
     counts = summary["counters"]
     click.echo(f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost")
@@ -143,7 +146,9 @@ def cli() -> None:
 def demo(
     seconds: float | None, out: Path | None, osc: tuple[str, int] | None, audio: bool, as_json: bool
 ) -> None:
-    """Play a bundled performance: OSC out, sound where there is a device, else demo.wav.
+    """Play a bundled performance to OSC and sound.
+
+    Without an audio device the sound goes to demo.wav.
 
     \b
     Example: pyanticip demo --seconds 10 --osc 127.0.0.1:57120
@@ -152,7 +157,7 @@ def demo(
 
     found = play(seconds=seconds, out=out, osc=osc, audio=audio)
     if as_json:
-        _print_json(found)
+        cli_tools.print_json(found)
 
 
 @cli.command()
@@ -188,9 +193,9 @@ def live(
 def replay(
     file: Path, speed: str, rig_file: Path | None, seconds: float | None, as_json: bool, **sinks: Any
 ) -> None:
-    """Play a motion file or a recording through the very same pipeline as `live`.
+    """Play a motion file or a recording as `live` would.
 
-    BVH, AMC with its ASF, npz, or an .anticip recording, which starts from its raw datagrams.
+    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, npz, or an .anticip recording, which starts from its raw datagrams.
 
     \b
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
@@ -215,7 +220,9 @@ def replay(
 def render(
     file: Path, out: Path, rig_file: Path | None, seconds: float | None, as_json: bool, **given: Any
 ) -> None:
-    """Turn a motion file into sound or numbers, offline and the same every time.
+    """Turn a motion file into sound or numbers.
+
+    Offline, faster than real time, and the same every time.
 
     \b
     Example: pyanticip render dance.bvh --out dance.wav
@@ -225,7 +232,7 @@ def render(
     quiet = as_json or not sys.stderr.isatty()
     found = play(file, out, rig=_rig(rig_file, **given), seconds=seconds, progress=not quiet)
     if as_json:
-        _print_json(found)
+        cli_tools.print_json(found)
     else:
         click.echo("{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found))
 
@@ -269,7 +276,9 @@ def send(
     seconds: float | None,
     as_json: bool,
 ) -> None:
-    """Stand in for a suit: stream a motion file over the real protocol, at its real pace.
+    """Stand in for a suit: stream a motion file.
+
+    Over the real protocol, at its real pace.
 
     \b
     Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --loop
@@ -279,7 +288,7 @@ def send(
     quiet = as_json or not sys.stderr.isatty()
     done = stream(file, protocol, *to, loop=loop, rate=rate, speed=speed, seconds=seconds, progress=not quiet)
     if as_json:
-        _print_json(done)
+        cli_tools.print_json(done)
         return
     refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
     click.echo(f"{done['frames']} frames in {done['seconds']:.1f} s to {to[0]}:{to[1]}{refused}")
@@ -298,7 +307,7 @@ def info(file: Path, as_json: bool) -> None:
 
     found = recording_info(file)
     if as_json:
-        _print_json(found)
+        cli_tools.print_json(found)
         return
     when = found["recorded"] or "at no known time"
     click.echo(f"{found['file']}: {found['duration_s']:.1f} s, recorded {when}")
@@ -316,7 +325,7 @@ def info(file: Path, as_json: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the files.")
 @JSON
 def export(file: Path, out: Path, as_json: bool) -> None:
-    """Write a recording's motion, controls and header as npz, CSV and JSON.
+    """Write a recording as npz, CSV and JSON.
 
     \b
     Example: pyanticip export take1.anticip --out take1
@@ -325,7 +334,7 @@ def export(file: Path, out: Path, as_json: bool) -> None:
 
     found = export_recording(file, out)
     if as_json:
-        _print_json(found)
+        cli_tools.print_json(found)
         return
     for name in found["files"]:
         click.echo(f"wrote {name}")
@@ -348,7 +357,9 @@ def synth(
     seconds: float | None,
     as_json: bool,
 ) -> None:
-    """Play the built-in voice from OSC, as a synth of its own. Ctrl-C ends it.
+    """Play the built-in voice from OSC.
+
+    A synth of its own; Ctrl-C ends it.
 
     \b
     Example: pyanticip synth --port 57140
@@ -358,184 +369,18 @@ def synth(
     chosen = int(device) if device and device.isdecimal() else device
     found = play(port, host=host, device=chosen, gain=gain, wav=wav, seconds=seconds, say=_say)
     if as_json:
-        _print_json(found)
+        cli_tools.print_json(found)
 
 
-@cli.group(cls=Group)
-def train() -> None:
-    """Train a model on a folder of motion.
-
-    \b
-    Example: pyanticip train motion --data data/cmu --out runs/motion
-    """
-
-
-@train.command("motion")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder of CMU takes.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
-@click.option("--steps", default=3600, show_default=True, type=click.IntRange(1), help="Updates.")
-@click.option(
-    "--copies", default=8, show_default=True, type=click.IntRange(0), help="Variations of each take."
-)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
-@click.option("--threads", default=2, show_default=True, type=click.IntRange(1), help="Torch threads.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
-@click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out.")
-@JSON
-def train_motion(
-    data: Path,
-    out: Path,
-    steps: int,
-    copies: int,
-    seed: int,
-    threads: int,
-    cache: Path | None,
-    resume: bool,
-    as_json: bool,
-) -> None:
-    """Train the motion model and write its best checkpoint to OUT/checkpoint.
-
-    \b
-    Example: pyanticip train motion --data data/cmu --out runs/motion --steps 3600 --seed 0
-    """
-    from training.train_motion import train as run
-
-    report = run(
-        data,
-        out,
-        steps=steps,
-        copies=copies,
-        seed=seed,
-        threads=threads,
-        cache=cache,
-        resume=resume,
-        quiet=as_json,
-    )
-    if as_json:
-        _print_json(report)
-    else:
-        click.echo(f"wrote {out / 'checkpoint'}: best at step {report['best_step']}; judge it with:")
-        click.echo(f"  pyanticip evaluate motion --data {data} --checkpoint {out / 'checkpoint'}")
-
-
-@cli.group(cls=Group)
-def evaluate() -> None:
-    """Judge a model on people it never saw.
-
-    \b
-    Example: pyanticip evaluate motion --data data/cmu
-    """
-
-
-@evaluate.command("motion")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder of CMU takes.")
-@click.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="Its folder; the packaged one by default."
-)
-@click.option(
-    "--split",
-    default="validation",
-    show_default=True,
-    type=click.Choice(["validation", "test", "held-out"]),
-    help="Which subjects.",
-)
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
-@click.option("--retune", type=click.Path(path_type=Path), help="Tune the rivals anew and keep them there.")
-@JSON
-def evaluate_motion(
-    data: Path, checkpoint: Path | None, split: str, cache: Path | None, retune: Path | None, as_json: bool
-) -> None:
-    """Errors of the model and of its rivals, which hold or extrapolate the causal twin, at every horizon.
-
-    \b
-    Example: pyanticip evaluate motion --data data/cmu --split test
-    """
-    from training import evaluate_motion as judge
-
-    if retune is not None:
-        judge.retune(data, retune, cache=cache)
-    report = judge.evaluate(checkpoint, data, split, cache=cache, rivals=retune)
-    if as_json:
-        _print_json(report)
-    else:
-        click.echo(judge.markdown(report), nl=False)
-
-
-@cli.group(cls=Group)
-def bench() -> None:
-    """Measure what this machine does.
-
-    \b
-    Example: pyanticip bench latency --seconds 60 --json
-    """
-
-
-@bench.command("latency")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="How long to measure.")
-@click.option("--file", type=click.Path(path_type=Path), help="A motion file to send; else synthetic motion.")
-@click.option("--backend", type=click.Choice(BACKENDS), default="auto", help="What steps the model.")
-@CHECKPOINT
-@click.option("--model/--no-model", default=True, help="Without: the seven scalars play alone.")
-@click.option("--prewarm/--no-prewarm", default=True, help="Without: every step runs cold.")
-@click.option("--priority/--no-priority", default=True, help="Without: scheduled as any program.")
-@JSON
-def bench_latency(
-    seconds: float,
-    file: Path | None,
-    backend: str,
-    checkpoint: Path | None,
-    model: bool,
-    prewarm: bool,
-    priority: bool,
-    as_json: bool,
-) -> None:
-    """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.
-
-    \b
-    Example: pyanticip bench latency --seconds 60 --json
-    """
-    from realtime.bench.latency import run
-
-    result = run(seconds, file=file, backend=backend, checkpoint=checkpoint, model=model, prewarm=prewarm)
-    if as_json:
-        _print_json(result)
-        return
-    ms, echo = result["latency_ms"], result["echo_ms"]
-    click.echo(
-        f"latency  p50 {ms['p50']:.3f}  p90 {ms['p90']:.3f}  p99 {ms['p99']:.3f}  max {ms['max']:.3f} ms"
-    )
-    click.echo(f"bare echo p50 {echo['p50']:.3f}  p99 {echo['p99']:.3f}  max {echo['max']:.3f} ms")
-    click.echo(
-        f"{result['frames']} frames, {result['missed']} missed, {result['dropped']} dropped,"
-        f" {result['late']} later than 20 ms (echo: {result['echo_late']})"
-    )
-    for name, stage in result["stages_us"].items():
-        click.echo(f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us")
-    click.echo(f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores")
-
-
-@bench.command("step")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="How long, all in all.")
-@click.option(
-    "--backend", "backends", type=click.Choice(BACKENDS[1:]), multiple=True, help="Only this one; repeatable."
-)
-@CHECKPOINT
-@JSON
-def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | None, as_json: bool) -> None:
-    """One model step at the live pace, cold and prewarmed, on each backend.
-
-    \b
-    Example: pyanticip bench step --seconds 20 --backend onnx --json
-    """
-    from realtime.bench.step import run, table
-
-    _show(run(seconds, backends, checkpoint), as_json, table)
+cli.add_command(train)
+cli.add_command(evaluate)
+cli.add_command(bench)
 
 
 @cli.command()
 @JSON
 def doctor(as_json: bool) -> None:
-    """Say what works here: versions, audio devices, GPU, ports, model.
+    """Say what works here: audio, GPU, ports, model.
 
     \b
     Example: pyanticip doctor --json
@@ -544,13 +389,15 @@ def doctor(as_json: bool) -> None:
     from realtime.doctor import lines
 
     found = look()
-    _print_json(found) if as_json else click.echo("\n".join(lines(found)))
+    cli_tools.print_json(found) if as_json else click.echo("\n".join(lines(found)))
     sys.exit(0 if found["working"] else 1)
 
 
 @cli.group(cls=Group)
 def rig() -> None:
-    """Write or check a rig file: everything `live` can be told, in TOML.
+    """Write or check a rig file: how to play.
+
+    Everything that `live` can be told, in TOML.
 
     \b
     Example: pyanticip rig init stage.toml
@@ -587,24 +434,10 @@ def rig_check(file: Path, as_json: bool) -> None:
 
     found = load_rig(file)
     if as_json:
-        _print_json(found.model_dump(mode="json"))
+        cli_tools.print_json(found.model_dump(mode="json"))
         return
     host, port = found.source.listen
     click.echo(f"{file}: fine")
     click.echo(f"  listens for {found.source.kind} at {host}:{port}")
     for target in found.osc:
         click.echo(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
-
-
-def _show(result: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], Any]) -> None:
-    """A bench's result as JSON or as a table for people."""
-    if as_json:
-        _print_json(result)
-        return
-    from rich.console import Console
-
-    Console().print(table(result))
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    click.echo(json.dumps(value, indent=2))

@@ -1,21 +1,31 @@
 """How the command line speaks: one clear line for an error, a suggestion for a typing mistake, examples.
 
-Used by :mod:`pyanticip.cli` alone.
+Used by :mod:`pyanticip.cli` and the command groups that it mounts.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
 
 import click
 
 from pyanticip.errors import MotionError, OptionError
 
 SOURCES = ("mocopi", "vmc", "msgpack")
+BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+SECONDS = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so long.")
+CHECKPOINT = click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="Another model than the built-in one (a folder)."
+)
 
 
 class ExampleCommand(click.Command):
@@ -156,3 +166,18 @@ def speed_factor(text: str) -> float | None:
     if not 0.01 <= factor <= 1000.0:
         raise OptionError(f"--speed: expected 0.01 to 1000 or max, got {text!r}")
     return factor
+
+
+def show(result: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], Any]) -> None:
+    """A bench's result as JSON or as a table for people."""
+    if as_json:
+        print_json(result)
+        return
+    from rich.console import Console
+
+    Console().print(table(result))
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on stdout."""
+    click.echo(json.dumps(value, indent=2))

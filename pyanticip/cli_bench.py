@@ -1,0 +1,88 @@
+"""The commands that measure: ``pyanticip bench``. Mounted by :mod:`pyanticip.cli`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pyanticip.cli_tools import BACKENDS, CHECKPOINT, JSON, Group, print_json, show
+
+
+@click.group(cls=Group)
+def bench() -> None:
+    """Measure what this machine does.
+
+    \b
+    Example: pyanticip bench latency --seconds 60 --json
+    """
+
+
+@bench.command("latency")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="How long to measure.")
+@click.option("--file", type=click.Path(path_type=Path), help="A motion file to send; else synthetic motion.")
+@click.option("--backend", type=click.Choice(BACKENDS), default="auto", help="What steps the model.")
+@CHECKPOINT
+@click.option("--model/--no-model", default=True, help="Without: the seven scalars play alone.")
+@click.option("--prewarm/--no-prewarm", default=True, help="Without: every step runs cold.")
+@click.option("--priority/--no-priority", default=True, help="Without: scheduled as any program.")
+@JSON
+def bench_latency(
+    seconds: float,
+    file: Path | None,
+    backend: str,
+    checkpoint: Path | None,
+    model: bool,
+    prewarm: bool,
+    priority: bool,
+    as_json: bool,
+) -> None:
+    """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.
+
+    \b
+    Example: pyanticip bench latency --seconds 60 --json
+    """
+    from realtime.bench.latency import run
+
+    result = run(
+        seconds,
+        file=file,
+        backend=backend,
+        checkpoint=checkpoint,
+        model=model,
+        prewarm=prewarm,
+        priority=priority,
+    )
+    if as_json:
+        print_json(result)
+        return
+    ms, echo = result["latency_ms"], result["echo_ms"]
+    click.echo(
+        f"latency  p50 {ms['p50']:.3f}  p90 {ms['p90']:.3f}  p99 {ms['p99']:.3f}  max {ms['max']:.3f} ms"
+    )
+    click.echo(f"bare echo p50 {echo['p50']:.3f}  p99 {echo['p99']:.3f}  max {echo['max']:.3f} ms")
+    click.echo(
+        f"{result['frames']} frames, {result['missed']} missed, {result['dropped']} dropped,"
+        f" {result['late']} later than 20 ms (echo: {result['echo_late']})"
+    )
+    for name, stage in result["stages_us"].items():
+        click.echo(f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us")
+    click.echo(f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores")
+
+
+@bench.command("step")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="How long, all in all.")
+@click.option(
+    "--backend", "backends", type=click.Choice(BACKENDS[1:]), multiple=True, help="Only this one; repeatable."
+)
+@CHECKPOINT
+@JSON
+def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | None, as_json: bool) -> None:
+    """One model step at the live pace, cold and prewarmed, on each backend.
+
+    \b
+    Example: pyanticip bench step --seconds 20 --backend onnx --json
+    """
+    from realtime.bench.step import run, table
+
+    show(run(seconds, backends, checkpoint), as_json, table)

@@ -1,0 +1,109 @@
+"""The commands that train and judge. Mounted by :mod:`pyanticip.cli`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pyanticip.cli_tools import JSON, Group, print_json
+
+
+@click.group(cls=Group)
+def train() -> None:
+    """Train a model on a folder of motion.
+
+    \b
+    Example: pyanticip train motion --data data/cmu --out runs/motion
+    """
+
+
+@train.command("motion")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder of CMU takes.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
+@click.option("--steps", default=3600, show_default=True, type=click.IntRange(1), help="Updates.")
+@click.option(
+    "--copies", default=8, show_default=True, type=click.IntRange(0), help="Variations of each take."
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of every random choice.")
+@click.option("--threads", default=2, show_default=True, type=click.IntRange(1), help="Torch threads.")
+@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
+@click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out.")
+@JSON
+def train_motion(
+    data: Path,
+    out: Path,
+    steps: int,
+    copies: int,
+    seed: int,
+    threads: int,
+    cache: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Train the motion model and write its best checkpoint to OUT/checkpoint.
+
+    \b
+    Example: pyanticip train motion --data data/cmu --out runs/motion --steps 3600 --seed 0
+    """
+    from training.train_motion import train as run
+
+    report = run(
+        data,
+        out,
+        steps=steps,
+        copies=copies,
+        seed=seed,
+        threads=threads,
+        cache=cache,
+        resume=resume,
+        quiet=as_json,
+    )
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(f"wrote {out / 'checkpoint'}: best at step {report['best_step']}; judge it with:")
+        click.echo(f"  pyanticip evaluate motion --data {data} --checkpoint {out / 'checkpoint'}")
+
+
+@click.group(cls=Group)
+def evaluate() -> None:
+    """Judge a model on people it never saw.
+
+    \b
+    Example: pyanticip evaluate motion --data data/cmu
+    """
+
+
+@evaluate.command("motion")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder of CMU takes.")
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="Its folder; the packaged one by default."
+)
+@click.option(
+    "--split",
+    default="validation",
+    show_default=True,
+    type=click.Choice(["validation", "test", "held-out"]),
+    help="Which subjects.",
+)
+@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
+@click.option("--retune", type=click.Path(path_type=Path), help="Tune the rivals anew and keep them there.")
+@JSON
+def evaluate_motion(
+    data: Path, checkpoint: Path | None, split: str, cache: Path | None, retune: Path | None, as_json: bool
+) -> None:
+    """Errors of the model and of its rivals, which hold or extrapolate the causal twin, at every horizon.
+
+    \b
+    Example: pyanticip evaluate motion --data data/cmu --split test
+    """
+    from training import evaluate_motion as judge
+
+    if retune is not None:
+        judge.retune(data, retune, cache=cache)
+    report = judge.evaluate(checkpoint, data, split, cache=cache, rivals=retune)
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(judge.markdown(report), nl=False)
