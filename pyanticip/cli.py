@@ -195,7 +195,8 @@ def replay(
 ) -> None:
     """Play a motion file or a recording as `live` would.
 
-    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, npz, or an .anticip recording, which starts from its raw datagrams.
+    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, npz, or an .anticip recording,
+    which starts from its raw datagrams.
 
     \b
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
