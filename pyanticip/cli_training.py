@@ -88,10 +88,19 @@ def evaluate() -> None:
     help="Which subjects.",
 )
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
+@click.option("--figure", type=click.Path(path_type=Path), help="PNG to draw a clip's parameters into.")
+@click.option("--clip", help="Which clip to draw; the longest by default.")
 @click.option("--retune", type=click.Path(path_type=Path), help="Tune the rivals anew and keep them there.")
 @JSON
 def evaluate_motion(
-    data: Path, checkpoint: Path | None, split: str, cache: Path | None, retune: Path | None, as_json: bool
+    data: Path,
+    checkpoint: Path | None,
+    split: str,
+    cache: Path | None,
+    figure: Path | None,
+    clip: str | None,
+    retune: Path | None,
+    as_json: bool,
 ) -> None:
     """Errors of the model and of its rivals, which hold or extrapolate the causal twin, at every horizon.
 
@@ -102,7 +111,7 @@ def evaluate_motion(
 
     if retune is not None:
         judge.retune(data, retune, cache=cache)
-    report = judge.evaluate(checkpoint, data, split, cache=cache, rivals=retune)
+    report = judge.evaluate(checkpoint, data, split, cache=cache, rivals=retune, figure=figure, clip=clip)
     if as_json:
         print_json(report)
     else:

@@ -23,7 +23,7 @@ from training.twin import causal_twin
 
 Array = NDArray[np.float64]
 
-DELAYS_S: Final = (0.0, 0.02, 0.04, 0.07, 0.11, 0.16, 0.25)
+DELAYS_S: Final = (0.0, 0.02, 0.04, 0.07, 0.11, 0.16, 0.25, 0.4)
 MOTION_DELAYS_S: Final = (0.0, 0.02, 0.04)
 SLOPE_FRAMES: Final = (1, 2, 4, 8)
 GAINS: Final = (0.15, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2)

@@ -175,6 +175,8 @@ def evaluate(
     *,
     cache: Path | str | None = None,
     rivals: Path | str | None = None,
+    figure: Path | str | None = None,
+    clip: str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Mean absolute error of a checkpoint and of both rivals, at every horizon, on subjects it never saw.
@@ -185,6 +187,8 @@ def evaluate(
         split: which subjects: validation (06, 43, 35), test (07, 49), or both.
         cache: folder for the retargeted motion.
         rivals: file of tuned rivals; the package's own by default.
+        figure: PNG to draw one clip's parameters into.
+        clip: which one, ``06_13/16`` for example; the longest by default.
         seed: of the bootstrap.
 
     Returns:
@@ -210,6 +214,14 @@ def evaluate(
     hold = measure(examples, lambda example: predict(example, tuned.hold))
     linear = measure(examples, lambda example: predict(example, tuned.linear))
     answers = [said[id(example)] for example in examples]
+    if figure is not None:
+        from training.figures import draw_clip
+
+        named = [example for example in examples if clip in (None, example.name)]
+        if not named:
+            raise OptionError(f"no clip {clip!r} among the {split} subjects")
+        shown = max(named, key=len)
+        draw_clip(shown, said[id(shown)].params, predict(shown, tuned.hold), Path(figure))
     # Thresholds of announcements come from the validation subjects, whichever side is judged.
     if split == "validation":
         chosen_on = (examples, answers)
