@@ -146,10 +146,18 @@ def pack_note(t_ns: int, text: str) -> bytes:
 
 
 def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The time now and ``header`` with what every recording says: versions, wall clock."""
-    versions = {"pyanticip": _core.__version__, "features": getattr(_core, "FEATURES_VERSION", None)}
+    """The time now and ``header`` with what every recording says: versions, wall clock, the frames' body."""
+    versions = {"pyanticip": _core.__version__, "features": _core.FEATURES_VERSION}
     versions.update(header.get("versions") or {})
-    return time.monotonic_ns(), {**header, "versions": versions, "unix_ns": time.time_ns()}
+    body = {
+        "names": list(_core.CANONICAL_JOINTS),
+        "parents": [int(parent) for parent in _core.CANONICAL_PARENTS],
+        "offsets": np.asarray(_core.CANONICAL_OFFSETS, np.float64).round(6).tolist(),
+    }
+    whole = {**header, "versions": versions, "unix_ns": time.time_ns()}
+    if whole.get("skeleton") is None:
+        whole["skeleton"] = body
+    return time.monotonic_ns(), whole
 
 
 def create(path: Path) -> IO[bytes]:
@@ -171,8 +179,8 @@ def create(path: Path) -> IO[bytes]:
 class RecordingWriter:
     """Writes a recording in this process; every record reaches the operating system at once.
 
-    ``header`` should hold what it takes to understand the show later: "skeleton", "rig", "model", "source".
-    The versions and the wall clock are added.
+    ``header`` should hold what it takes to understand the show later: "rig", "model", "source". The versions
+    and the wall clock are added, and as "skeleton" the canonical body unless another is given.
 
     Raises
     ------

@@ -122,8 +122,8 @@ from realtime.recorder import Recorder
 tape = Recorder.start(sys.argv[1], {})
 for i in range(50):
     tape.raw(i, "mocopi", bytes(1500))
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     tape.note(99, "fading out")

@@ -57,6 +57,7 @@ def test_what_is_written_is_read(show: Path) -> None:
     assert recording.version == (1, 0)
     assert recording.header["rig"] == {"lead_ms": 100}
     assert recording.header["versions"]["pyanticip"] == _core.__version__
+    assert recording.header["skeleton"] == ["hips"]
     assert recording.header["unix_ns"] > 1_600_000_000 * 10**9
     records = list(recording)
     assert len(records) == 16
@@ -294,4 +295,5 @@ def test_any_datagram_goes_through(
     path = tmp_path_factory.mktemp("raw") / "show.anticip"
     with RecordingWriter(path) as tape:
         tape.raw(t_ns, source, data)
+    assert read_recording(path).header["skeleton"]["names"] == list(_core.CANONICAL_JOINTS)
     assert list(read_recording(path, strict=True).datagrams()) == [(t_ns, source, data)]
