@@ -310,7 +310,7 @@ class Presence:
 
     @property
     def silent(self) -> float:
-        """Seconds since the last live vector."""
+        """Seconds since the last live vector, as far as :meth:`silence` was told."""
         return self._silent
 
     @property
@@ -319,9 +319,14 @@ class Presence:
         return self._out
 
     def live(self, values: Vector, dt: float) -> Vector:
-        """A frame came: its values, eased in if there was a gap before it."""
-        if self._silent > self.gap:
-            self._catch.start(self._out)
+        """A frame came, ``dt`` seconds after the last one: its values, eased in if there was a gap.
+
+        What comes out depends on the ``dt`` of the frames alone, not on how often :meth:`silence` was
+        called between them.
+        """
+        if dt > self.gap:
+            self._catch.start(self._after(dt))
+            dt = self.gap / 5.0
         self._silent = 0.0
         self._out = self._catch.step(values, dt)
         self._held = self._out
@@ -330,8 +335,12 @@ class Presence:
     def silence(self, dt: float) -> Vector:
         """No frame for another ``dt`` seconds: the held or fading vector."""
         self._silent += max(dt, 0.0)
-        self._out = _mix(self._held, self._neutral, _ease((self._silent - self.hold) / self.fade))
+        self._out = self._after(self._silent)
         return self._out
+
+    def _after(self, seconds: float) -> Vector:
+        """What is played so long after the last frame."""
+        return _mix(self._held, self._neutral, _ease((seconds - self.hold) / self.fade))
 
     def restart(self) -> None:
         """Ease into the next live vector from where the output stands."""

@@ -188,6 +188,8 @@ class Pipeline:
         self._seq = -1
         self._seconds = 0.0
         self._last_source_ns = 0
+        self._live_seconds = 0.0
+        self._last_live_ns = 0
         self._last_out_ns = 0
         self._ticked = False
         self._scalars: list[float] = [0.0] * 7
@@ -230,27 +232,33 @@ class Pipeline:
         return True
 
     def _advance(self, out: FrontFrame, now: int) -> float:
-        """Move the frame number and the source's time on; the seconds since the last output."""
-        if out.reset:
-            self.desk.forget()
+        """Move the frame number and the source's time on; the seconds since the last live frame.
+
+        They are the source's seconds, so that a show replays as it was played. Only where its clock was
+        set anew does ours stand in.
+        """
         first = self._seq < 0
+        dt = (out.t_source_ns - self._last_source_ns) / 1e9
         if first:
             self._base = -out.seq
+            dt = _FRAME_NS / 1e9
+        elif out.reset:
+            elapsed = (now - self._last_live_ns) / 1e9
+            dt = min(dt, elapsed + 0.1) if dt > 0.0 else max(elapsed, _FRAME_NS / 1e9)
+        if out.reset:
+            self.desk.forget()
         number = self._base + out.seq
         if number <= self._seq:
             # The stream restarted, or ticks of silence ran ahead: the count goes on.
             self._base += self._seq + 1 - number
             number = self._seq + 1
-        dt = 0.02 if first else (out.t_source_ns - self._last_source_ns) / 1e9
-        if self._ticked or not 0.0 < dt <= 1.0:
-            elapsed = (now - self._last_out_ns) / 1e9
-            dt = min(max(elapsed, 0.0), 0.1)
-            self._ticked = False
         if not first:
-            self._seconds += dt
+            self._live_seconds += dt
+        self._seconds = max(self._seconds, self._live_seconds)
         self._seq = number
         self._last_source_ns = out.t_source_ns
-        self._last_out_ns = now
+        self._last_live_ns = self._last_out_ns = now
+        self._ticked = False
         return dt
 
     def _model(self, out: FrontFrame) -> Stepped | None:
@@ -312,7 +320,7 @@ class Pipeline:
         self._ticked = True
         self._last_out_ns = now
         self._seq += 1
-        self._seconds += dt
+        self._seconds = max(self._seconds, self._live_seconds + (now - self._last_live_ns) / 1e9)
         self.counts["ticks"] += 1
         self._send(ControlFrame(self._seq, self._seconds, self._scalars, params, (), status))
 

@@ -118,7 +118,7 @@ def run(
         "echo_late": sum(t > LATE_MS for t in echo_ms),
         "echo_ms": {**percentiles(echo_ms, (50, 90, 99)), "max": _max(echo_ms)},
         "bundles_received": told["bundles"],
-        "bundles_sent": sink["sent"],
+        "bundle_gaps": told["gaps"],
         "stages_us": {
             name: percentiles(rows[:, 2 + i] / 1e3, (50, 99)) for i, name in enumerate(STAGES)
         },

@@ -8,6 +8,7 @@ at a steady pace, pings the echo half a frame later, counts the bundles that com
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import struct
@@ -30,13 +31,15 @@ def _wait_until(when: float) -> None:
         pass
 
 
-def _drain(sock: socket.socket) -> int:
-    count = 0
+def _drain(sock: socket.socket, into: list[bytes]) -> None:
     with contextlib.suppress(BlockingIOError):
         while True:
-            sock.recv(65536)
-            count += 1
-    return count
+            into.append(sock.recv(65536))
+
+
+def _numbers(bundles: list[bytes]) -> list[int]:
+    """The frame numbers of bundles: of their first element, `/anticip/frame ,if`."""
+    return [int.from_bytes(b[40:44], "big") for b in bundles if b[20:40] == b"/anticip/frame\0\0,if\0"]
 
 
 def _datagrams(data: bytes) -> list[bytes]:
@@ -65,7 +68,9 @@ def suit() -> dict[str, Any]:
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     time.sleep(plan["pause"])
     begun = time.perf_counter() + 0.01
-    sent = bundles = pongs = 0
+    sent = 0
+    bundles: list[bytes] = []
+    pongs: list[bytes] = []
     for k, datagram in enumerate(frames):
         when = begun + k * period
         if skeleton and k % every == 0:
@@ -77,13 +82,15 @@ def suit() -> dict[str, Any]:
         sent += 1
         _wait_until(when + period / 2)
         pinger.sendto(b"ping", echo)
-        bundles += _drain(receiver)
-        pongs += _drain(pinger)
+        _drain(receiver, bundles)
+        _drain(pinger, pongs)
     time.sleep(0.3)
-    bundles += _drain(receiver)
-    pongs += _drain(pinger)
+    _drain(receiver, bundles)
+    _drain(pinger, pongs)
     sender.sendto(b"end", echo)
-    return {"sent": sent, "bundles": bundles, "pongs": pongs}
+    numbers = _numbers(bundles)
+    gaps = sum(b - a - 1 for a, b in itertools.pairwise(numbers))
+    return {"sent": sent, "bundles": len(numbers), "gaps": gaps, "pongs": len(pongs)}
 
 
 def echo() -> dict[str, Any]:

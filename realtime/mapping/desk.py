@@ -31,6 +31,7 @@ __all__ = ["Desk", "Stepped"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
 # Seconds that each change of mode takes.
+_FRAME = 0.02
 _SWITCH, _RELEASE, _STOP, _PANIC = 0.25, 0.4, 1.0, 0.05
 
 
@@ -80,6 +81,7 @@ class Desk:
         self._out = list(neutral)
         self._frozen = self._out
         self._by_model: bool | None = None
+        self._ticked = False
         self.mode = "playing"
         self.bypass = False
         self.lead_ms = lead_ms
@@ -166,12 +168,16 @@ class Desk:
             goal = list(goal)
             goal[_LOUDNESS] = min(goal[_LOUDNESS] * self._gain, 1.0)
         out = self._presence.live(self._smoother.step(goal, dt), dt)
+        if self._ticked:
+            # The ticks of silence have already taken the hand along.
+            self._ticked, dt = False, min(dt, _FRAME)
         if self.mode != "playing" or self.bypass:
             events = []
         return self._master(out, dt), events
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""
+        self._ticked = True
         return self._master(self._presence.silence(dt), dt)
 
     @property

@@ -152,11 +152,25 @@ def test_silence_and_return_never_jump(frames: list[tuple[bool, np.ndarray]]) ->
     p = Presence()
     steady = [0.8] * 8
     last = np.array(p.live(steady, dt))
+    since = 0.0
     for is_live, _ in frames:
-        out = np.array(p.live(steady, dt) if is_live else p.silence(dt))
+        since += dt
+        out = np.array(p.live(steady, since) if is_live else p.silence(dt))
+        if is_live:
+            since = 0.0
         assert np.all(np.abs(out - last) <= 1.5 * dt / min(p.fade, 0.4) + 1e-9)
         assert np.all((out >= 0) & (out <= 1))
         last = out
+
+
+@given(st.lists(st.tuples(st.floats(0.001, 5), st.integers(0, 5)), min_size=1, max_size=30))
+def test_how_often_silence_is_asked_does_not_matter(gaps: list[tuple[float, int]]) -> None:
+    asked, never = Presence(), Presence()
+    for n, (dt, ticks) in enumerate(gaps):
+        for _ in range(ticks):
+            asked.silence(dt / (ticks + 1))
+        values = [(n % 7) / 7] * 8
+        assert asked.live(values, dt) == never.live(values, dt)
 
 
 def test_silence_holds_one_second_then_fades_in_two() -> None:
@@ -171,7 +185,7 @@ def test_silence_holds_one_second_then_fades_in_two() -> None:
     for _ in range(51):
         out = p.silence(0.02)
     np.testing.assert_allclose(out, NEUTRAL)
-    back = [p.live([1.0] * 8, 0.02)[1] for _ in range(30)]
+    back = [p.live([1.0] * 8, 3.04 if n == 0 else 0.02)[1] for n in range(30)]
     assert back[0] < 0.05
     assert np.all(np.diff(back) >= 0)
     assert back[-1] == 1.0

@@ -1,0 +1,108 @@
+"""What was played can be played again: the same datagrams give the same frames, whatever their pace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyanticip import _core
+from pyanticip.motion.recording import Output, Raw, RecordingWriter, read_recording
+from realtime.bench.performer import mocopi_datagrams, sway
+from realtime.live import open_show, replay
+from realtime.rig import Rig
+
+Pair = tuple[int, bytes]
+
+
+def mocopi(frames: int, lost: set[int] = frozenset()) -> list[Pair]:  # type: ignore[assignment]
+    skeleton, datagrams = mocopi_datagrams(frames)
+    return [(0, skeleton), *((n * 20_000_000, d) for n, d in enumerate(datagrams) if n not in lost)]
+
+
+def vmc(frames: int) -> list[Pair]:
+    quats = sway(frames, len(_core.VMC_BONES), 60.0)
+    places = np.zeros((len(_core.VMC_BONES), 3), np.float32)
+    return [
+        (round(n * 1e9 / 60), _core.encode_vmc_frame(quats[n], places, time=n / 60)) for n in range(frames)
+    ]
+
+
+def msgpack(frames: int) -> list[Pair]:
+    names, parents, offsets = _core.standard_skeleton("mocopi")
+    skeleton = _core.encode_native_skeleton(list(names), [int(p) for p in parents], offsets, rate=120.0)
+    quats = sway(frames, len(names), 120.0)
+    return [
+        (0, skeleton),
+        *((round(n * 1e9 / 120), _core.encode_native_frame(n, n / 120, quats[n])) for n in range(frames)),
+    ]
+
+
+def play(pairs: list[Pair], kind: str, path: Path, speed: float | None, jitter_ns: int = 0) -> list[Output]:
+    rng = np.random.default_rng(1)
+    late = [(t + int(rng.integers(0, jitter_ns + 1)), d) for t, d in pairs]
+    rig = Rig.model_validate(
+        {"record": str(path), "model": {"enabled": False}, "osc": [], "control": {"enabled": False}}
+    )
+    replay(late, kind, rig, speed=speed, say=lambda line: None)
+    return [r for r in read_recording(path) if isinstance(r, Output)]
+
+
+def numbers(outputs: list[Output]) -> list[tuple[int, bytes, bytes]]:
+    return [(o.seq, o.params.tobytes(), o.scalars.tobytes()) for o in outputs]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"), [("mocopi", mocopi(120)), ("vmc", vmc(120)), ("msgpack", msgpack(240))]
+)
+def test_every_source_plays_at_fifty_frames_a_second(kind: str, pairs: list[Pair], tmp_path: Path) -> None:
+    outputs = play(pairs, kind, tmp_path / "a.anticip", None)
+    seconds = len(list(pairs)) / {"mocopi": 50, "vmc": 60, "msgpack": 120}[kind]
+    assert len(outputs) == pytest.approx(50 * seconds, abs=2)
+    assert [o.seq for o in outputs] == list(range(len(outputs)))
+    assert all(np.isfinite(o.scalars).all() for o in outputs)
+
+
+@pytest.mark.parametrize("kind", ["mocopi", "vmc"])
+def test_arrival_jitter_changes_nothing(kind: str, tmp_path: Path) -> None:
+    pairs = mocopi(150) if kind == "mocopi" else vmc(150)
+    steady = play(pairs, kind, tmp_path / "a.anticip", None)
+    shaken = play(pairs, kind, tmp_path / "b.anticip", None, jitter_ns=8_000_000)
+    assert numbers(steady) == numbers(shaken)
+
+
+def test_a_recording_replays_as_it_was_played(tmp_path: Path) -> None:
+    first = play(mocopi(150, lost={40, 41, 90}), "mocopi", tmp_path / "a.anticip", 3.0)
+    kind, pairs = open_show(tmp_path / "a.anticip")
+    again = play(list(pairs), kind, tmp_path / "b.anticip", None)
+    assert numbers(first) == numbers(again)
+    assert len(first) == 147
+
+
+def test_a_recording_of_two_suits_replays_the_first(tmp_path: Path) -> None:
+    tape = RecordingWriter(tmp_path / "a.anticip", {})
+    for t, data in mocopi(5):
+        tape.raw(t, "mocopi", data)
+        tape.raw(t, "vmc", b"other")
+    tape.close()
+    kind, pairs = open_show(tmp_path / "a.anticip")
+    assert kind == "mocopi"
+    assert len(list(pairs)) == 6
+    assert sum(isinstance(r, Raw) for r in read_recording(tmp_path / "a.anticip")) == 12
+
+
+@pytest.fixture
+def clip(data_dir: Path) -> Iterator[Path]:
+    return data_dir / "cmu" / "05_02.bvh"
+
+
+@pytest.mark.slow
+def test_a_real_dance_plays_and_uses_its_ranges(clip: Path, tmp_path: Path) -> None:
+    kind, pairs = open_show(clip)
+    outputs = play(list(pairs), kind, tmp_path / "a.anticip", None)
+    assert len(outputs) > 400
+    scalars = np.array([o.scalars for o in outputs])[100:]
+    medians = np.median(scalars, axis=0)
+    np.testing.assert_allclose(medians, [0.70, 0.29, 0.0, 0.35, 0.82, 0.22, 0.62], atol=0.12)
