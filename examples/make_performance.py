@@ -3,9 +3,9 @@
     python examples/make_performance.py
 
 writes realtime/data/performance.bvh: 28 seconds at 50 Hz of a 22-joint body with the usual joint names.
-Poses are set like keyframes, every channel follows them through two critically damped springs, and sway,
-steps and breath are added with envelopes of their own. The feet decide where the body is: whichever carries
-the weight stays where it is.
+Poses are set like keyframes, every channel follows them through two critically damped springs; flowing
+curves, steps, breath and the small unrest of a living body are added. The feet decide where the body is:
+whichever carries the weight stays where it is.
 """
 
 import argparse
@@ -17,6 +17,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 SECONDS, RATE, INNER = 28.0, 50, 250
+# Noise: degrees at rest, and per degree/second of movement; slope of its spectrum; where it ends, Hz.
+TREMOR, LIVELY, SLOPE, HIGHEST = 0.2, 0.04, 0.4, 15.0
 TARGET = Path(__file__).resolve().parents[1] / "realtime" / "data" / "performance.bvh"
 
 # name, parent, offset from the parent in centimetres (T-pose, y up, facing +z, left is +x)
@@ -55,30 +57,30 @@ REST = {
     "l_high": -76.0, "l_front": 8.0, "l_elbow": 14.0, "l_twist": 0.0,
     "r_high": -76.0, "r_front": 8.0, "r_elbow": 14.0, "r_twist": 0.0,
     "lean": 0.0, "side": 0.0, "turn": 0.0, "nod": 0.0, "look": 0.0, "squat": 6.0, "heading": 0.0,
-    "step": 0.0, "sway": 0.0,
+    "step": 0.0, "sway": 0.0, "flow": 0.0,
 }  # fmt: skip
 
 # (second, springs' speed in 1/s, what changes). Slow reaches, a walk, struck accents, stillness between them.
 SCORE: list[tuple[float, float, dict[str, float]]] = [
-    (1.6, 3.0, {"r_high": 20, "r_front": 35, "r_elbow": 30, "turn": -18, "look": -15}),
+    (1.6, 3.0, {"flow": 0.7, "r_high": 20, "r_front": 35, "r_elbow": 30, "turn": -18, "look": -15}),
     (3.0, 2.6, {"r_high": 68, "r_front": 20, "r_elbow": 8, "side": 12, "nod": -18}),
     (4.3, 3.2, {"l_high": 15, "l_front": 50, "l_elbow": 40, "turn": 20, "side": -4, "look": 22}),
-    (5.6, 3.5, {"r_high": -10, "r_front": 60, "l_high": 40, "l_front": 10, "lean": 14, "squat": 24}),
+    (5.6, 3.5, {"flow": 1.1, "r_high": -10, "r_front": 60, "l_high": 40, "l_front": 10, "lean": 14}),
     (7.0, 3.0, dict(REST)),
-    (8.4, 4.0, {"step": 1.0, "sway": 1.0, "heading": 30, "lean": 4}),
+    (8.4, 4.0, {"flow": 0.8, "step": 1.0, "sway": 1.0, "heading": 30, "lean": 4}),
     (10.2, 4.0, {"heading": -40, "l_high": 10, "l_elbow": 50, "r_high": -20}),
     (11.8, 4.0, {"r_high": 45, "l_high": -50, "heading": 20, "sway": 1.5}),
-    (13.4, 3.0, {"step": 0.0, "sway": 0.0, "r_high": -60, "l_high": -60, "turn": 0, "look": 0}),
+    (13.4, 3.0, {"flow": 0.3, "step": 0.0, "sway": 0.0, "r_high": -60, "l_high": -60, "turn": 0, "look": 0}),
     (14.4, 16.0, {"l_high": 60, "r_high": 60, "l_front": 30, "r_front": 30, "squat": 20, "nod": -14}),
     (15.1, 16.0, {"l_high": -50, "r_high": -50, "l_elbow": 60, "r_elbow": 60, "squat": 34, "lean": 20}),
     (15.8, 18.0, {"r_high": 30, "r_front": 88, "r_elbow": 4, "turn": 34, "lean": 6}),
     (16.4, 18.0, {"l_high": 25, "l_front": 88, "l_elbow": 4, "r_elbow": 95, "turn": -36}),
     (17.0, 18.0, {"l_high": 75, "r_high": 75, "l_front": 10, "r_front": 10, "turn": 0, "squat": 4}),
-    (18.0, 4.0, {"step": 0.8, "sway": 1.2, "heading": 160, "l_elbow": 40, "r_elbow": 40}),
+    (18.0, 4.0, {"flow": 1.0, "step": 0.8, "sway": 1.2, "heading": 160, "l_elbow": 40}),
     (19.6, 5.0, {"heading": 330, "l_high": 20, "r_high": 10, "side": 10}),
-    (21.0, 6.0, {"step": 0.0, "sway": 0.0, "heading": 360, "l_high": -20, "r_high": -40, "side": 0}),
+    (21.0, 6.0, {"flow": 0.2, "step": 0.0, "sway": 0.0, "heading": 360, "l_high": -20, "side": 0}),
     (21.8, 14.0, {"squat": 52, "lean": 46, "nod": 18, "l_front": 55, "r_front": 55}),
-    (23.6, 2.4, {"squat": 4, "lean": -6, "l_high": 72, "r_high": 72, "l_front": 16, "nod": -24}),
+    (23.6, 2.4, {"flow": 0.8, "squat": 4, "lean": -6, "l_high": 72, "r_high": 72, "l_front": 16, "nod": -24}),
     (25.4, 2.6, dict(REST) | {"heading": 360.0}),
     (26.2, 4.0, {"lean": 34, "nod": 24}),
     (27.3, 4.0, {"lean": 4, "nod": 2}),
@@ -121,24 +123,33 @@ def angles(c: dict[str, Floats]) -> Floats:
     breath = np.sin(2 * np.pi * 0.27 * t) + 0.4 * np.sin(2 * np.pi * 0.11 * t + 1.0)
     drift = np.sin(2 * np.pi * 0.19 * t + 0.5) + 0.6 * np.sin(2 * np.pi * 0.071 * t)
 
+    def wave(hertz: float, start: float, degrees: float) -> Floats:
+        return degrees * c["flow"] * np.sin(2 * np.pi * hertz * t + start)
+
     def put(name: str, z: object = 0.0, x: object = 0.0, y: object = 0.0) -> None:
         out[:, NAMES.index(name)] = np.stack([np.broadcast_to(np.asarray(a), t.shape) for a in (z, x, y)], 1)
 
+    turn = c["turn"] + wave(0.47, 0.3, 13)
+    bend = c["side"] + wave(0.36, 1.1, 9)
+    lean = c["lean"] + wave(0.58, 2.0, 6)
     weight = sway * 5 * np.sin(phase) + 0.5 * drift
-    put("Hips", z=0.5 * weight, x=0.25 * c["lean"], y=c["heading"] + 6 * stride)
-    put("Spine", z=0.3 * c["side"] - 0.3 * weight, x=0.25 * c["lean"], y=0.3 * c["turn"] - 3 * stride)
+    put("Hips", z=0.5 * weight, x=0.25 * lean, y=c["heading"] + 6 * stride)
+    put("Spine", z=0.3 * bend - 0.3 * weight, x=0.25 * lean, y=0.3 * turn - 3 * stride)
     put(
         "Spine1",
-        z=0.3 * c["side"] - 0.3 * weight,
-        x=0.25 * c["lean"] + 0.6 * breath,
-        y=0.35 * c["turn"] - 3 * stride,
+        z=0.3 * bend - 0.3 * weight,
+        x=0.25 * lean + 0.6 * breath,
+        y=0.35 * turn - 3 * stride,
     )
-    put("Spine2", z=0.4 * c["side"], x=0.25 * c["lean"] + 0.5 * breath, y=0.35 * c["turn"] - 3 * stride)
-    put("Neck", z=-0.3 * c["side"], x=0.5 * c["nod"] - 0.2 * c["lean"], y=0.5 * c["look"] + 0.6 * drift)
+    put("Spine2", z=0.4 * bend, x=0.25 * lean + 0.5 * breath, y=0.35 * turn - 3 * stride)
+    put("Neck", z=-0.3 * bend, x=0.5 * c["nod"] - 0.2 * lean, y=0.5 * c["look"] + 0.6 * drift)
     put("Head", x=0.5 * c["nod"] - 0.2 * breath, y=0.5 * c["look"])
     for side, sign in (("Left", 1.0), ("Right", -1.0)):
         p = side[0].lower()
-        high, front, elbow = c[f"{p}_high"], c[f"{p}_front"], c[f"{p}_elbow"]
+        late = 0.0 if side == "Left" else 2.1
+        high = c[f"{p}_high"] + wave(0.61, late, 22)
+        front = c[f"{p}_front"] + wave(0.43, 1.0 + late, 24)
+        elbow = c[f"{p}_elbow"] + wave(0.78, 2.0 + late, 18)
         swing = -sign * 26 * stride  # arms against legs
         put(f"{side}Shoulder", z=sign * (0.12 * np.maximum(high, 0) + 0.4 * breath))
         put(f"{side}Arm", z=sign * (0.92 * high - 0.5 * breath), x=c[f"{p}_twist"], y=-sign * (front + swing))
@@ -147,13 +158,30 @@ def angles(c: dict[str, Floats]) -> Floats:
         # The knee folds twice as far as the hip, the ankle undoes it: the foot stays level.
         lift = np.maximum(sign * np.sin(phase), 0.0) ** 1.5 * step
         walk = -sign * 20 * np.cos(phase) * step
-        hip = c["squat"] + 24 * lift + 0.25 * c["lean"]
+        hip = c["squat"] + 24 * lift + 0.25 * lean
         knee = 2 * c["squat"] + 46 * lift
         put(f"{side}UpLeg", z=-0.5 * weight + sign * 1.5, x=-hip + walk, y=sign * 6)
         put(f"{side}Leg", x=knee)
-        put(f"{side}Foot", z=-sign * 1.5, x=hip - knee - walk * 0.8 - 0.25 * c["lean"], y=0)
+        put(f"{side}Foot", z=-sign * 1.5, x=hip - knee - walk * 0.8 - 0.25 * lean, y=0)
         put(f"{side}ToeBase", x=-6 * lift)
     return out
+
+
+def unrest(degrees: Floats, rng: np.random.Generator) -> Floats:
+    """What no body holds still: noise that falls with frequency, more of it where there is more movement."""
+    frames = len(degrees)
+    f = np.fft.rfftfreq(frames, 1 / INNER)
+    shape = np.where(f > 0.2, 1.0 / np.maximum(f, 0.2) ** SLOPE, 0.0) * np.exp(-((f / HIGHEST) ** 2))
+    noise = np.fft.irfft(
+        np.fft.rfft(rng.standard_normal(degrees.shape), axis=0) * shape[:, None, None], frames, axis=0
+    )
+    noise /= noise.std(axis=0)
+    kernel = np.hanning(INNER)
+    speed = np.abs(np.gradient(degrees, 1 / INNER, axis=0)).mean(axis=(1, 2))
+    activity = np.convolve(speed, kernel / kernel.sum(), "same")
+    amount = (TREMOR + LIVELY * activity)[:, None, None]
+    # A channel that is never used stays zero: it keeps the file small.
+    return np.where(np.abs(degrees).max(axis=0) > 0, degrees + amount * noise, 0.0)
 
 
 def matrices(degrees: Floats) -> Floats:
@@ -231,7 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=TARGET)
     out = parser.parse_args().out
-    degrees = angles(springs())
+    degrees = unrest(angles(springs()), np.random.default_rng(7))
     root = root_track(degrees)
     every = INNER // RATE
     degrees, root = degrees[::every], root[::every]
@@ -246,7 +274,7 @@ def main() -> None:
     visit(0)
     columns = [0, 1, 2, *(3 + 3 * j + i for j in order for i in range(3))]
     text = [*hierarchy(), "MOTION", f"Frames: {len(rows)}", f"Frame Time: {1 / RATE:.7f}"]
-    text += [" ".join(f"{v:.3f}".rstrip("0").rstrip(".") for v in row) for row in rows[:, columns]]
+    text += [" ".join(f"{v:.2f}".rstrip("0").rstrip(".") for v in row) for row in rows[:, columns]]
     out.parent.mkdir(exist_ok=True)
     out.write_text("\n".join(text).replace(" -0 ", " 0 ") + "\n", encoding="ascii")
     print(f"{out}: {len(rows)} frames, {out.stat().st_size // 1024} KB")

@@ -1,0 +1,187 @@
+"""Draw the pictures of the README and of docs/voice.md from the bundled performance.
+
+    python examples/draw_demo.py              # needs matplotlib: pip install 'pyanticip[train]'
+
+renders realtime/data/performance.bvh offline, as `pyanticip render` does, and writes docs/img/overview.png
+(the dancer, the seven scalars, the parameters now and ahead) and docs/img/demo_spectrogram.png (the sound,
+and what plays it).
+"""
+
+import argparse
+import tempfile
+import wave
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from PIL import Image
+
+from pyanticip import SCALARS, load_motion
+from pyanticip.controls import PARAMETERS
+from realtime.demo import PERFORMANCE
+from realtime.render import render
+from realtime.rig import Rig
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
+INK, PALE = "#1d2433", "#c9ced8"
+COLOURS = ("#d1495b", "#e09f3e", "#8a9a5b", "#3a7d74", "#2e86ab", "#5c6bc0", "#8e5ea2", "#b5838d")
+LEAD = 200
+
+
+def rendered(name: str, folder: Path, **rig: Any) -> Path:
+    """The performance rendered with a rig of its own."""
+    out = folder / name
+    report = render(PERFORMANCE, out, rig=Rig.model_validate(rig))
+    print(f"{name}: {report['frames']} frames, model {report['model']}, {report['events']} events")
+    return out
+
+
+def sound(path: Path) -> tuple[npt.NDArray[np.float64], int]:
+    """Mono samples and their rate."""
+    with wave.open(str(path)) as file:
+        raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 2, 3)
+        rate = file.getframerate()
+    whole = np.zeros((*raw.shape[:2], 4), np.uint8)
+    whole[..., 1:] = raw
+    return whole.view("<i4")[..., 0].mean(axis=1) / 2**31, rate
+
+
+def spectrogram(x: npt.NDArray[np.float64], rate: int, columns: int) -> tuple[Any, Any]:
+    """Level in dB on logarithmic frequencies, shape (bands, columns), and the bands in Hz."""
+    size = 8192
+    starts = np.linspace(0, len(x) - size, columns).astype(int)
+    frames = np.stack([x[s : s + size] for s in starts]) * np.hanning(size)
+    power = np.abs(np.fft.rfft(frames, axis=1)) ** 2
+    bands = np.geomspace(40, 12_000, 301)
+    edges = np.searchsorted(np.fft.rfftfreq(size, 1 / rate), bands)
+    columns_ = [power[:, a : max(b, a + 1)].mean(axis=1) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    level = 10 * np.log10(np.stack(columns_) + 1e-9)
+    return level - level.max(), bands
+
+
+def bare(axis: Any, *, bottom: bool = False) -> None:
+    """Leave only what says something."""
+    for side in ("top", "right", "left", "bottom"):
+        axis.spines[side].set_visible(bottom and side == "bottom")
+    axis.tick_params(left=False, labelleft=False, bottom=bottom, labelbottom=bottom, colors=INK)
+
+
+def curves(
+    figure: Any, grid: Any, names: tuple[str, ...], t: Any, values: Any, spans: Any, ahead: Any = None
+) -> None:
+    """One row a name, filled from below; ``ahead`` as a dark line."""
+    for i, name in enumerate(names):
+        axis = figure.add_subplot(grid[i])
+        low, high = spans[i]
+        axis.fill_between(
+            t, low, values[:, i], color=COLOURS[i], alpha=0.35 if ahead is not None else 0.8, lw=0
+        )
+        axis.plot(t, values[:, i], color=COLOURS[i], lw=1.0)
+        if ahead is not None:
+            axis.plot(t, ahead[:, i], color=INK, lw=0.7)
+        axis.set_xlim(t[0], t[-1])
+        axis.set_ylim(low, high)
+        axis.text(
+            -0.008, 0.4, name.replace("_", " "), transform=axis.transAxes, ha="right", color=INK, fontsize=8
+        )
+        bare(axis, bottom=i == len(names) - 1)
+    axis.tick_params(labelsize=8)
+
+
+def overview(now: Any, ahead: Any) -> Figure:
+    """The dancer above the scalars above the parameters."""
+    clip = load_motion(PERFORMANCE)
+    places, parents = clip.positions(), clip.skeleton.parents
+    end = float(now["t"][-1])
+    figure = plt.figure(figsize=(11, 7.6), dpi=110)
+    rows = figure.add_gridspec(
+        3, 1, height_ratios=(2.0, 2.6, 3.3), left=0.13, right=0.98, top=0.99, bottom=0.06, hspace=0.16
+    )
+    stage = figure.add_subplot(rows[0])
+    for moment in np.arange(0.75, end, 1.45):
+        pose = places[min(int(moment * clip.rate), len(places) - 1)]
+        x = (pose[:, 0] - pose[0, 0]) * 1.05 + moment
+        for joint, parent in enumerate(parents):
+            if parent >= 0:
+                name = clip.skeleton.names[joint]
+                colour = COLOURS[4] if "Left" in name else COLOURS[0] if "Right" in name else INK
+                stage.plot(
+                    x[[parent, joint]], pose[[parent, joint], 1], color=colour, lw=2, solid_capstyle="round"
+                )
+        head = pose[clip.skeleton.names.index("Head")]
+        stage.plot(head[0] - pose[0, 0] + moment, head[1] + 0.1, "o", color=INK, ms=6)
+    stage.set_xlim(0, end)
+    stage.set_ylim(-0.05, 2.3)
+    bare(stage)
+    spans = [(0, 1)] * 7
+    spans[2] = (-0.5, 0.5)
+    middle = rows[1].subgridspec(7, 1, hspace=0.25)
+    curves(figure, middle, SCALARS, now["t"], now["scalars"], spans)
+    lower = rows[2].subgridspec(8, 1, hspace=0.25)
+    curves(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8, ahead["params"][: len(now["t"])])
+    return figure
+
+
+def heard(now: Any, wav: Path) -> Figure:
+    """The spectrogram above the parameters, with the events across."""
+    x, rate = sound(wav)
+    end = float(now["t"][-1])
+    x = x[: int(end * rate)]
+    figure = plt.figure(figsize=(11, 7.6), dpi=110)
+    rows = figure.add_gridspec(
+        2, 1, height_ratios=(3.4, 3.2), left=0.11, right=0.98, top=0.98, bottom=0.06, hspace=0.1
+    )
+    axis = figure.add_subplot(rows[0])
+    level, bands = spectrogram(x, rate, 900)
+    middle = np.arange(level.shape[1]) / level.shape[1] * end
+    axis.pcolormesh(
+        middle, bands[:-1], level, cmap="magma", vmin=-75, vmax=0, shading="nearest", rasterized=True
+    )
+    axis.set_yscale("log")
+    axis.set_yticks([50, 100, 200, 500, 1000, 2000, 5000, 10000])
+    axis.set_yticklabels(["50", "100", "200", "500", "1k", "2k", "5k", "10k Hz"], fontsize=8)
+    axis.minorticks_off()
+    axis.tick_params(labelbottom=False, colors=INK)
+    for t, name in zip(now["event_t"], now["event_name"], strict=True):
+        colour = "white" if name == "onset" else "#7fffd4"
+        axis.axvline(t, ymin=0.93 if name == "onset" else 0.86, color=colour, lw=1.2)
+    lower = rows[1].subgridspec(8, 1, hspace=0.25)
+    curves(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """As a PNG of 256 colours: a third of the size, no difference to the eye."""
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path)
+    plt.close(figure)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
+    print(f"{path}: {path.stat().st_size // 1024} KB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=IMAGES, help="folder for the pictures")
+    parser.add_argument("--no-model", action="store_true", help="let the seven scalars play alone")
+    parser.add_argument("--checkpoint", help="another model than the built-in one")
+    given = parser.parse_args()
+    model = {"enabled": not given.no_model, "checkpoint": given.checkpoint}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        now = dict(np.load(rendered("now.npz", folder, model=model)))
+        ahead = dict(np.load(rendered("ahead.npz", folder, model=model, lead_ms=LEAD)))
+        wav = rendered("now.wav", folder, model=model)
+        save(overview(now, ahead), given.out / "overview.png")
+        save(heard(now, wav), given.out / "demo_spectrogram.png")
+
+
+if __name__ == "__main__":
+    main()
