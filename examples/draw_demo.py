@@ -10,6 +10,7 @@ and what plays it).
 import argparse
 import tempfile
 import wave
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def spectrogram(x: npt.NDArray[np.float64], rate: int, columns: int) -> tuple[An
     power = np.abs(np.fft.rfft(frames, axis=1)) ** 2
     bands = np.geomspace(40, 12_000, 301)
     edges = np.searchsorted(np.fft.rfftfreq(size, 1 / rate), bands)
-    columns_ = [power[:, a : max(b, a + 1)].mean(axis=1) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    columns_ = [power[:, a : max(b, a + 1)].mean(axis=1) for a, b in pairwise(edges)]
     level = 10 * np.log10(np.stack(columns_) + 1e-9)
     return level - level.max(), bands
 

@@ -57,9 +57,9 @@ def modulation(x: Sound, low: float, high: float) -> float:
 def strokes(x: Sound) -> float:
     frames = x.mean(axis=1, dtype=np.float64)[: len(x) // 480 * 480].reshape(-1, 480) * np.hanning(480)
     high = np.fft.rfftfreq(480, 1 / RATE) > 1200
-    rise = np.diff(np.log(np.abs(np.fft.rfft(frames, axis=1))[:, high].sum(axis=1) + 1e-3))
+    rise = np.diff(np.log(np.abs(np.fft.rfft(frames, axis=1))[:, high].sum(axis=1) + 1e-2))
     return float(
-        np.sum((rise[1:-1] > 0.4) & (rise[1:-1] >= rise[:-2]) & (rise[1:-1] > rise[2:])) * RATE / len(x)
+        np.sum((rise[1:-1] > 0.8) & (rise[1:-1] >= rise[:-2]) & (rise[1:-1] > rise[2:])) * RATE / len(x)
     )
 
 

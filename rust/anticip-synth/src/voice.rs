@@ -366,7 +366,7 @@ impl Voice {
             frequency: frequency(root + 7.0 + step),
             ratio: 2.0 + 0.37 * roughness,
             index: 0.3 + 2.4 * brightness + roughness,
-            amplitude: 0.2 * loud,
+            amplitude: 0.26 * loud,
             decay: 0.26 - 0.18 * density,
             weights: [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2),
         });
