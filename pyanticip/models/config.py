@@ -42,6 +42,7 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "bias": ("trajectory", "none"),
     "control_field": (False,),
     "planning": (False,),
+    "kinematics": (True, False),
 }
 
 
@@ -77,6 +78,9 @@ class ModelConfig:
     """Distance of neighbouring steps in the bias kernel: seconds for motion, 0.01 for tokens."""
     taps: int = 16
     """Length in steps of the motion front-end's causal filter; 1 switches it off."""
+    kinematics: bool = True
+    """Whether the motion front-end adds joint positions, heights and velocities computed from the rotations,
+    and hides the direction the hips face; see :mod:`pyanticip.models.kinematics`."""
     control_hidden: int = 256
     """Width of the hidden layer of the control heads."""
     theta: float = 0.8

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from pyanticip.errors import CheckpointError
 from pyanticip.models.config import FEATURES
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
-from pyanticip.models.motion import CLIP, MotionTransformer
+from pyanticip.models.motion import MotionTransformer
 from pyanticip.models.trunk import Block
 
 STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "raw", "embedded")
@@ -71,8 +71,7 @@ class _Graph(nn.Module):
     def front(self, features: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
         """Raw and filtered embedding (1, D) of a frame (1, F), after the taps (T - 1, D)."""
         model = self.model
-        normal = ((features - model.mean) * (model.visible / model.std)).clamp(-CLIP, CLIP)
-        raw = model.front(normal)
+        raw = model.observe(features)
         return raw, (torch.cat((taps, raw), 0) * model.filters).sum(0, keepdim=True)
 
     def bias(self, scalars: Tensor, slot: Tensor, mask: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.bias import Orthogonality
 from pyanticip.models.config import FEATURES, SCALAR_COLUMNS, ModelConfig
 from pyanticip.models.heads import ControlHead
+from pyanticip.models.kinematics import KINEMATICS, BodyKinematics
 from pyanticip.models.streaming import State
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
 
@@ -46,7 +47,12 @@ class MotionState(State):
 
 
 class MotionTransformer(nn.Module):
-    """Features v1 -> normalise -> linear -> short causal filter -> dual-pathway trunk -> control heads.
+    """Features v1 -> normalise, body kinematics -> linear -> short causal filter -> dual-pathway trunk ->
+    control heads.
+
+    With ``cfg.kinematics`` the model sees where the joints are and how fast they go (computed from the rows,
+    see :mod:`pyanticip.models.kinematics`), and the rotation of the hips only as the direction of gravity:
+    what it says does not depend on where the performer faces.
 
     The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
     scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
@@ -67,8 +73,11 @@ class MotionTransformer(nn.Module):
         self.register_buffer("std", torch.ones(FEATURES))
         visible = torch.ones(FEATURES)
         visible[slice(*SCALAR_COLUMNS)] = 0.0
+        if cfg.kinematics:
+            visible[:6] = 0.0
         self.register_buffer("visible", visible, persistent=False)
-        self.front = nn.Linear(FEATURES, cfg.d_model)
+        self.kinematics = BodyKinematics() if cfg.kinematics else None
+        self.front = nn.Linear(FEATURES + (KINEMATICS if cfg.kinematics else 0), cfg.d_model)
         # One causal filter per channel, oldest tap first; it starts as the identity.
         filters = torch.zeros(cfg.taps, cfg.d_model)
         filters[-1] = 1.0
@@ -97,10 +106,17 @@ class MotionTransformer(nn.Module):
         taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
         return MotionState(self.trunk.initial_state(batch), taps)
 
+    def observe(self, x: Tensor) -> Tensor:
+        """Embedded frames (..., D) of raw feature rows (..., 231), before the causal filter."""
+        seen = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
+        if self.kinematics is not None:
+            seen = torch.cat((seen, self.kinematics(x).clamp(-CLIP, CLIP)), -1)
+        raw: Tensor = self.front(seen)
+        return raw
+
     def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor]:
         """Embedded frames (B, L, D) of raw features (B, L, 231), and the frames the filter needs next."""
-        normal = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
-        raw: Tensor = self.front(normal)
+        raw = self.observe(x)
         count = self.cfg.taps
         if taps is None:
             taps = raw.new_zeros(raw.shape[0], count - 1, raw.shape[2])

@@ -1,0 +1,103 @@
+"""What a body does in space, from its joint rotations: forward kinematics as part of the model.
+
+Feature rows hold local rotations and angular velocities. Where the hands are, and how fast they go, is a
+product of up to eight rotations; a network would have to learn that product from a few minutes of movement.
+Here it is computed. Everything is seen from the hips, with gravity beside it, so that nothing depends on
+the direction a performer faces.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip import _core
+
+JOINTS = 22
+ROTATIONS = (0, JOINTS * 6)
+"""Columns of a feature row with the first two columns of each joint's local rotation matrix."""
+SPINS = (JOINTS * 6, JOINTS * 9)
+"""Columns with each joint's local angular velocity, rad/s, in its own frame."""
+
+_ROUNDS = 3  # pointers jump 1, 2 and 4 ancestors: enough for chains of eight joints
+_POSITION_SCALE = 0.3
+_SPEED_FLOOR = 0.1
+
+KINEMATICS = 3 + (JOINTS - 1) * 8
+"""Columns this module gives: up (3); per joint but the hips position (3), height, velocity (3) and the
+logarithm of its speed."""
+
+
+class BodyKinematics(nn.Module):
+    """Feature rows (B, L, 231) to (B, L, :data:`KINEMATICS`), roughly of unit scale.
+
+    Up, positions (m) and velocities (m/s) are relative to the hips and in the frame of the hips; velocities
+    include the hips' turning. Heights are along gravity. The body's bones are a buffer (22, 3), metres, that
+    is saved with the model.
+    """
+
+    offsets: Tensor
+    sums: Tensor
+    parents: Tensor
+    jumps: Tensor
+    rest: Tensor
+    one: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        parents = [int(p) for p in _core.CANONICAL_PARENTS]
+        offsets = torch.tensor(_core.CANONICAL_OFFSETS, dtype=torch.float32)
+        offsets[0] = 0.0
+        self.register_buffer("offsets", offsets)
+        # Row j of ``sums`` marks j and its ancestors; the hips' parent is the extra joint 22, an identity.
+        sums = torch.zeros(JOINTS, JOINTS)
+        for joint in range(JOINTS):
+            at = joint
+            while at >= 0:
+                sums[joint, at] = 1.0
+                at = parents[at]
+        up = torch.tensor([p if p >= 0 else JOINTS for p in parents] + [JOINTS])
+        jumps = [up]
+        for _ in range(_ROUNDS - 1):
+            jumps.append(jumps[-1][jumps[-1]])
+        self.register_buffer("sums", sums, persistent=False)
+        self.register_buffer("parents", up[:JOINTS].clamp(max=JOINTS - 1), persistent=False)
+        self.register_buffer("jumps", torch.stack(jumps), persistent=False)
+        self.register_buffer("one", torch.eye(3)[None], persistent=False)
+        self.register_buffer("rest", sums @ offsets, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Kinematics of raw feature rows (..., 231)."""
+        rows = x.shape[:-1]
+        pairs = x[..., slice(*ROTATIONS)].reshape(-1, JOINTS, 2, 3)
+        spin = x[..., slice(*SPINS)].reshape(-1, JOINTS, 3)
+        first, second = pairs[:, :, 0], pairs[:, :, 1]
+        local = torch.stack((first, second, _cross(first, second)), -1)  # (N, 22, 3, 3), columns
+        count = local.shape[0]
+        up = local[:, 0, 1]  # gravity's opposite, seen from the hips: the matrix's second row
+        # The hips are the frame: their own rotation is left out of the chain.
+        one = self.one.expand(count, 1, 3, 3)
+        turn = torch.cat((one, local[:, 1:], one), 1)
+        for jump in self.jumps:
+            turn = turn[:, jump] @ turn
+        turn = turn[:, :JOINTS]
+        parent = turn[:, self.parents]
+        bones = (parent @ self.offsets[:, :, None])[..., 0]
+        place = self.sums @ bones
+        spins = self.sums @ (turn @ spin[..., None])[..., 0]
+        velocity = self.sums @ _cross(spins[:, self.parents], bones)
+        height = (place @ up[..., None])[:, 1:, 0]
+        speed = ((velocity**2).sum(-1) + _SPEED_FLOOR**2).sqrt().log()[:, 1:] + 1.0
+        parts = (
+            up / _POSITION_SCALE,
+            ((place - self.rest)[:, 1:] / _POSITION_SCALE).flatten(1),
+            (height - self.rest[1:, 1]) / _POSITION_SCALE,
+            velocity[:, 1:].flatten(1),
+            speed,
+        )
+        return torch.cat(parts, 1).view(*rows, KINEMATICS)
+
+
+def _cross(a: Tensor, b: Tensor) -> Tensor:
+    """Cross product along the last axis, in plain steps that every exporter knows."""
+    a1, a2 = a.roll(-1, -1), a.roll(-2, -1)
+    b1, b2 = b.roll(-1, -1), b.roll(-2, -1)
+    return a1 * b2 - a2 * b1
