@@ -1,5 +1,6 @@
 """The recording file: there and back, torn at every byte, corrupt, of the future."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,11 @@ def test_a_file_torn_at_any_byte_keeps_what_was_whole(show: Path, tmp_path: Path
     whole = [comparable(record) for record in read_recording(show)]
     ends = record_ends(data)
     torn = tmp_path / "torn.anticip"
-    kept_before = 0
-    for end in range(len(data)):
-        torn.write_bytes(data[:end])
+    torn.write_bytes(data)
+    kept_before = len(whole)
+    for end in reversed(range(len(data))):
+        # Cut, not written anew: two thousand rewritten files take the disk half a minute.
+        os.truncate(torn, end)
         if end < 12:
             with pytest.raises(FormatError, match=r"torn\.anticip"):
                 read_recording(torn)
@@ -94,10 +97,10 @@ def test_a_file_torn_at_any_byte_keeps_what_was_whole(show: Path, tmp_path: Path
         recording = read_recording(torn)
         kept = [comparable(record) for record in recording]
         assert kept == whole[: len(kept)]
-        assert len(kept) >= kept_before
+        assert kept_before - 1 <= len(kept) <= kept_before
         kept_before = len(kept)
         assert (recording.warnings == []) == (end in ends), end
-    assert kept_before == len(whole) - 1
+    assert kept_before == 0
 
 
 def record_ends(data: bytes) -> set[int]:
