@@ -13,6 +13,7 @@ __version__: str
 VOICE_CEILING: float
 """Largest magnitude of a sample the voice gives: -1 dBFS."""
 
+@final
 class Voice:
     """The built-in voice: eight parameters (0..1, as ordered in `controls`) and two events in, stereo out.
 
@@ -97,10 +98,13 @@ class VectorStream:
 def pose_scalars(
     quats: npt.ArrayLike,
     options: dict[str, Any],
+    paper: bool = False,
     weights: list[float] | None = None,
     limits: list[list[float]] | None = None,
 ) -> npt.NDArray[np.float64]: ...
-def vector_scalars(x: npt.ArrayLike, options: dict[str, Any]) -> npt.NDArray[np.float64]: ...
+def vector_scalars(
+    x: npt.ArrayLike, options: dict[str, Any], paper: bool = False
+) -> npt.NDArray[np.float64]: ...
 
 # --- the canonical body, retargeting, resampling ---
 
@@ -117,6 +121,7 @@ T_POSE_TOLERANCE: float
 MAX_GAP: int
 """Grid frames that may be missing before a stream begins anew."""
 
+@final
 class Retargeter:
     """The map of one skeleton onto the canonical body, compiled once.
 
@@ -167,6 +172,7 @@ def expand(
     Retargeting the result gives the canonical poses back.
     """
 
+@final
 class Resampler:
     """Puts timed poses on a uniform grid that begins with the first one; slerp along the shortest arc.
 
@@ -174,7 +180,7 @@ class Resampler:
     `None` fills any gap. Batch `resample` is the same code.
     """
 
-    def __new__(cls, joints: int, rate_out: float = 50.0, *, max_gap: int | None = 25) -> Resampler: ...
+    def __new__(cls, joints: int, rate_out: float = 50.0, *, max_gap: int | None = ...) -> Resampler: ...
     def push(
         self, t_seconds: float, quats: npt.ArrayLike, root: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -261,6 +267,7 @@ class FrontOutput:
     def stages_ns(self) -> tuple[int, int, int]:
         """Nanoseconds spent on decoding, on retargeting and resampling, on scalars and features."""
 
+@final
 class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 

@@ -339,6 +339,12 @@ def _refuse_paper(profile: str) -> None:
         raise OptionError(f"option profile: a stream is always 'causal', given {profile!r} ({what})")
 
 
+def _is_paper(profile: str) -> bool:
+    if profile not in ("causal", "paper"):
+        raise OptionError(f"option profile: expected 'causal' or 'paper', given {profile!r}")
+    return profile == "paper"
+
+
 def pose_scalars(
     quats: npt.ArrayLike,
     *,
@@ -356,6 +362,7 @@ def pose_scalars(
     weights: npt.ArrayLike | None = None,
     mask: npt.ArrayLike | None = None,
     limits: JointLimits | None = None,
+    profile: Profile = "causal",
 ) -> Array:
     """Scalars of whole pose sequences: bit for bit what :class:`ScalarStream` gives frame by frame.
 
@@ -363,6 +370,8 @@ def pose_scalars(
         quats: unit quaternions w, x, y, z, (..., T, J, 4); sequences run in parallel, without the GIL.
         window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability, weights, mask,
             limits: as in :class:`ScalarStream`.
+        profile: ``"causal"``, or ``"paper"``: the papers' whole-sequence normalisers, for plots only.
+            It looks into the future; window and stability are ignored.
 
     Returns:
         The scalars of each frame, (..., T, 7).
@@ -375,7 +384,7 @@ def pose_scalars(
     shape = np.shape(quats)
     joints = shape[-2] if len(shape) > 1 else 0
     rows = None if limits is None else limits.rows(joints)
-    return _core.pose_scalars(quats, options, _joint_weights(joints, weights, mask), rows)
+    return _core.pose_scalars(quats, options, _is_paper(profile), _joint_weights(joints, weights, mask), rows)
 
 
 def vector_scalars(
@@ -392,6 +401,7 @@ def vector_scalars(
     ema: float | None = None,
     uncertainty: Uncertainty = "directional",
     stability: Stability = "speed",
+    profile: Profile = "causal",
 ) -> Array:
     """Scalars of whole vector sequences: bit for bit what :class:`VectorStream` gives frame by frame.
 
@@ -399,6 +409,7 @@ def vector_scalars(
         x: the vectors, (..., T, d); sequences run in parallel, without the GIL.
         window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability:
             as in :class:`VectorStream`.
+        profile: ``"causal"`` or ``"paper"``, as in :func:`pose_scalars`.
 
     Returns:
         The scalars of each frame, (..., T, 7).
@@ -408,4 +419,4 @@ def vector_scalars(
         OptionError: an option outside its range.
     """
     options = _Options(window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability)
-    return _core.vector_scalars(x, options)
+    return _core.vector_scalars(x, options, _is_paper(profile))

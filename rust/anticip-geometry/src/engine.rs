@@ -29,6 +29,17 @@ pub(crate) struct Engine<S> {
     pressure: f64,
 }
 
+/// The terms the scalars are made of, each in `[0, 1]`.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) uncertainty: f64,
+    pub(crate) proximity: f64,
+    pub(crate) persistence: f64,
+    pub(crate) phase: f64,
+    pub(crate) novelty: f64,
+    pub(crate) stability: f64,
+}
+
 impl<S: Space> Engine<S> {
     /// The options must have been validated.
     pub(crate) fn new(space: S, options: Options) -> Self {
@@ -63,6 +74,16 @@ impl<S: Space> Engine<S> {
         }
     }
 
+    /// The space, no state in it.
+    pub(crate) fn empty_space(&self) -> S
+    where
+        S: Clone,
+    {
+        let mut space = self.window.space.clone();
+        space.clear();
+        space
+    }
+
     fn rows(&self) -> usize {
         self.speeds.len()
     }
@@ -79,6 +100,13 @@ impl<S: Space> Engine<S> {
     /// The scalars of the next frame.
     #[inline(always)]
     pub(crate) fn push(&mut self, state: &[f64]) -> [f64; 7] {
+        let parts = self.advance(state);
+        self.combine(&parts)
+    }
+
+    /// The terms of the next frame.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, state: &[f64]) -> Parts {
         let t = self.frames;
         let step = self.take_velocity(state);
         self.frames += 1;
@@ -92,33 +120,52 @@ impl<S: Space> Engine<S> {
             .window
             .search(o.theiler, o.theiler.max(o.horizon), 1e-9 * scale);
         let novelty = least.map_or(1.0, |d| (d / (2.0 * scale)).min(1.0));
-        let uncertainty = self.uncertainty();
         let velocity = (t > 0).then(|| self.velocity(0).0);
         let proximity = self.window.space.proximity(state, velocity).unwrap_or_else(|| {
             let ramp = ((self.window.len() - 1) as f64 / 8.0).min(1.0);
             self.window.offset() / scale * ramp
         });
-        let weights = self.options.commitment;
-        let commitment =
-            weights[0] * (1.0 - uncertainty) + weights[1] * proximity + weights[2] * self.persistence(t);
+        Parts {
+            uncertainty: self.uncertainty(),
+            proximity,
+            persistence: self.persistence(t),
+            phase: self.phase_stiffness(t),
+            novelty,
+            stability,
+        }
+    }
+
+    /// The scalars of the frame just taken in, from its terms.
+    #[inline(always)]
+    pub(crate) fn combine(&mut self, parts: &Parts) -> [f64; 7] {
+        let &Parts {
+            uncertainty,
+            proximity,
+            persistence,
+            phase,
+            novelty,
+            stability,
+        } = parts;
+        let [certain, near, straight] = self.options.commitment;
+        let commitment = certain * (1.0 - uncertainty) + near * proximity + straight * persistence;
         let commitment = commitment.clamp(0.0, 1.0);
-        let raw = if t == 0 {
+        let first = self.frames == 1;
+        let raw = if first {
             0.0
         } else {
             (commitment - self.last[0]) - (uncertainty - self.last[1])
         };
         self.pressure = match self.options.ema {
-            Some(a) if t > 0 => a * raw + (1.0 - a) * self.pressure,
+            Some(a) if !first => a * raw + (1.0 - a) * self.pressure,
             _ => raw,
         };
         self.last = [commitment, uncertainty];
-        let pressure = self.pressure.clamp(-2.0, 2.0);
         [
             commitment,
             uncertainty,
-            pressure,
+            self.pressure.clamp(-2.0, 2.0),
             1.0 - proximity,
-            self.phase_stiffness(t),
+            phase,
             novelty,
             stability,
         ]

@@ -17,6 +17,8 @@ pub(crate) trait Space {
     fn inc(&self, a: &[f64], b: &[f64], out: &mut [f64]);
     /// The squared distance of two states.
     fn dist2(&self, a: &[f64], b: &[f64]) -> f64;
+    /// Bounds on it from below and above that cost much less, where there are any.
+    fn dist2_bounds(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)>;
     /// A state joins the window.
     fn enter(&mut self, state: &[f64]);
     /// A state that is in the window leaves it.
@@ -109,6 +111,11 @@ impl Space for PoseSpace {
     #[inline(always)]
     fn dist2(&self, a: &[f64], b: &[f64]) -> f64 {
         kernel::pose_dist2(a, b, &self.weights)
+    }
+
+    #[inline(always)]
+    fn dist2_bounds(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+        Some(kernel::pose_dist2_bounds(a, b, &self.weights))
     }
 
     #[inline(always)]
@@ -223,6 +230,11 @@ impl Space for VectorSpace {
     }
 
     #[inline(always)]
+    fn dist2_bounds(&self, _a: &[f64], _b: &[f64]) -> Option<(f64, f64)> {
+        None
+    }
+
+    #[inline(always)]
     fn enter(&mut self, state: &[f64]) {
         self.add(state, 1.0);
     }
@@ -247,9 +259,16 @@ impl Space for VectorSpace {
     }
 
     #[inline(always)]
-    fn centre(&self, n: usize, _newest: &[f64], out: &mut [f64]) {
-        for (o, [hi, lo]) in out.iter_mut().zip(&self.sum) {
-            *o = (hi + lo) / n as f64;
+    fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]) {
+        let n = n as f64;
+        for ((o, [hi, lo]), x) in out.iter_mut().zip(&self.sum).zip(newest) {
+            // The mean as the newest state plus the mean of the differences from it, so that the mean of equal
+            // states is that state to the last bit. Dekker's product: p + e is exactly n x (n below 2^26).
+            let p = n * x;
+            let c = x * 134_217_729.0;
+            let head = c - (c - x);
+            let e = (n * head - p) + n * (x - head);
+            *o = x + ((hi - p) + (lo - e)) / n;
         }
     }
 

@@ -113,6 +113,12 @@ impl PoseStream {
         &mut self,
         quats: &[[T; 4]],
     ) -> Result<[f64; 7], GeometryError> {
+        self.repair(quats)?;
+        Ok(self.engine.push(&self.pose))
+    }
+
+    /// The pose as it is used: normalised, what is missing held and counted.
+    pub(crate) fn repair<T: Copy + Into<f64>>(&mut self, quats: &[[T; 4]]) -> Result<&[f64], GeometryError> {
         if quats.len() != self.joints {
             return Err(GeometryError::Joints {
                 expected: self.joints,
@@ -127,7 +133,12 @@ impl PoseStream {
             }
         }
         self.missing.push(held);
-        Ok(self.engine.push(&self.pose))
+        Ok(&self.pose)
+    }
+
+    /// The space of the joints present.
+    pub(crate) fn space(&self) -> PoseSpace {
+        self.engine.empty_space()
     }
 
     /// Whether at most a tenth of the window's joint-frames had to be held.
@@ -224,6 +235,12 @@ impl VectorStream {
     }
 
     pub(crate) fn push_any<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<[f64; 7], GeometryError> {
+        self.repair(x)?;
+        Ok(self.engine.push(&self.state))
+    }
+
+    /// The vector as it is used: what is missing held and counted.
+    pub(crate) fn repair<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<&[f64], GeometryError> {
         if x.len() != self.dim {
             return Err(GeometryError::Dimension {
                 expected: self.dim,
@@ -237,7 +254,12 @@ impl VectorStream {
             }
         }
         self.missing.push(u32::from(!usable));
-        Ok(self.engine.push(&self.state))
+        Ok(&self.state)
+    }
+
+    /// The space the vectors live in.
+    pub(crate) fn space(&self) -> VectorSpace {
+        self.engine.empty_space()
     }
 
     /// Whether at most a tenth of the window's vectors had to be held.

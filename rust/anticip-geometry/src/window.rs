@@ -34,6 +34,8 @@ pub(crate) struct Window<S> {
     lower: Vec<f64>,
     /// Upper bounds on the distance to the centre, by slot.
     upper: Vec<f64>,
+    /// Whether the state of the next frame is the very same, by slot.
+    repeated: Vec<bool>,
     centre: Vec<f64>,
     last_centre: Vec<f64>,
     radius: f64,
@@ -55,6 +57,7 @@ impl<S: Space> Window<S> {
             states: vec![0.0; n * len],
             lower: vec![0.0; n],
             upper: vec![0.0; n],
+            repeated: vec![false; n],
             centre: vec![0.0; len],
             last_centre: vec![0.0; len],
             radius: 0.0,
@@ -75,6 +78,7 @@ impl<S: Space> Window<S> {
             self.states.clear();
             self.lower.clear();
             self.upper.clear();
+            self.repeated.clear();
         }
     }
 
@@ -128,11 +132,17 @@ impl<S: Space> Window<S> {
             self.states.extend_from_slice(state);
             self.lower.push(0.0);
             self.upper.push(0.0);
+            self.repeated.push(false);
         } else {
             if self.limit.is_some_and(|m| frame >= m) {
                 self.space.leave(&self.states[slot * len..(slot + 1) * len]);
             }
             self.states[slot * len..(slot + 1) * len].copy_from_slice(state);
+        }
+        self.repeated[slot] = false;
+        if frame > 0 && self.state(0) == state {
+            let last = self.slot(frame - 1);
+            self.repeated[last] = true;
         }
         self.space.enter(state);
         self.frames += 1;
@@ -167,52 +177,69 @@ impl<S: Space> Window<S> {
     }
 
     #[inline(always)]
-    fn to_centre(&mut self, slot: usize) -> f64 {
+    fn at(&self, slot: usize) -> &[f64] {
         let len = self.space.state_len();
-        let d = self
-            .space
-            .dist2(&self.states[slot * len..(slot + 1) * len], &self.centre)
-            .sqrt();
+        &self.states[slot * len..(slot + 1) * len]
+    }
+
+    /// The distance to the centre, or `None` where it is known to be at most `enough`.
+    #[inline(always)]
+    fn to_centre(&mut self, slot: usize, enough: f64) -> Option<f64> {
+        if let Some((_, high)) = self.space.dist2_bounds(self.at(slot), &self.centre) {
+            let upper = high.sqrt() * (1.0 + SLACK) + S::ABS_ERROR;
+            if upper <= enough {
+                self.upper[slot] = upper;
+                return None;
+            }
+        }
+        let d = self.space.dist2(self.at(slot), &self.centre).sqrt();
         self.upper[slot] = d * (1.0 + SLACK) + S::ABS_ERROR;
-        d
+        Some(d)
     }
 
     #[inline(always)]
     fn find_radius(&mut self) {
         let newest = self.frames - 1;
         let first = self.frames - self.len();
-        self.offset = self.to_centre(self.slot(newest));
+        let last_farthest = std::mem::replace(&mut self.farthest, newest);
+        self.offset = self.to_centre(self.slot(newest), -1.0).unwrap_or(0.0);
         self.radius = self.offset;
-        let last_farthest = self.farthest;
-        self.farthest = newest;
+        // The farthest of last time is likely to be it again: the others then need not be looked at.
         if last_farthest >= first && last_farthest < newest {
-            let d = self.to_centre(self.slot(last_farthest));
-            if d > self.radius {
-                (self.radius, self.farthest) = (d, last_farthest);
-            }
+            self.consider_radius(last_farthest);
         }
         for (slots, frame) in self.spans(first, newest) {
             for (i, slot) in slots.enumerate() {
-                if self.upper[slot] > self.radius {
-                    let d = self.to_centre(slot);
-                    if d > self.radius {
-                        (self.radius, self.farthest) = (d, frame + i);
-                    }
+                if self.upper[slot] > self.radius && !self.repeated[slot] {
+                    self.consider_radius(frame + i);
                 }
             }
         }
     }
 
     #[inline(always)]
-    fn to_newest(&mut self, slot: usize) -> f64 {
-        let len = self.space.state_len();
-        let (a, b) = (slot * len, self.slot(self.frames - 1) * len);
-        let d = self
-            .space
-            .dist2(&self.states[a..a + len], &self.states[b..b + len])
-            .sqrt();
+    fn consider_radius(&mut self, frame: usize) {
+        if let Some(d) = self.to_centre(self.slot(frame), self.radius)
+            && d > self.radius
+        {
+            (self.radius, self.farthest) = (d, frame);
+        }
+    }
+
+    /// The distance to the newest state, or `None` where it is known to be above `limit`.
+    #[inline(always)]
+    fn to_newest(&mut self, slot: usize, limit: f64) -> Option<f64> {
+        let newest = self.slot(self.frames - 1);
+        if let Some((low, _)) = self.space.dist2_bounds(self.at(slot), self.at(newest)) {
+            let lower = low.sqrt() * (1.0 - SLACK) - S::ABS_ERROR;
+            if lower > limit {
+                self.lower[slot] = lower;
+                return None;
+            }
+        }
+        let d = self.space.dist2(self.at(slot), self.at(newest)).sqrt();
         self.lower[slot] = d * (1.0 - SLACK) - S::ABS_ERROR;
-        d
+        Some(d)
     }
 
     /// Finds the `k` nearest states at least `far` frames ago, ordered by distance rounded to the grid, ties most
@@ -221,26 +248,35 @@ impl<S: Space> Window<S> {
     pub(crate) fn search(&mut self, near: usize, far: usize, grid: f64) -> Option<f64> {
         let newest = self.frames - 1;
         let first = self.frames - self.len();
+        let far_end = first.max(self.frames.saturating_sub(far));
+        let near_end = far_end.max(self.frames.saturating_sub(near));
+        // Where the neighbours of the last frame went is near again: the k-th will not be farther than these.
         self.seeds.clear();
         self.seeds.extend(self.neighbours.iter().map(|n| newest - n.age)); // ages as of the last frame
         self.neighbours.clear();
-        // Where the last neighbours went is near again: their distances say how near the k-th will be at most.
         let mut threshold = f64::INFINITY;
         if self.seeds.len() == self.k {
             threshold = 0.0;
             for i in 0..self.k {
-                threshold = self.to_newest(self.slot(self.seeds[i])).max(threshold);
+                let d = self.to_newest(self.slot(self.seeds[i]), f64::INFINITY);
+                threshold = d.unwrap_or(f64::INFINITY).max(threshold);
             }
             threshold += 2.0 * grid;
         }
         let mut least = f64::INFINITY;
-        let far_end = first.max((newest + 1).saturating_sub(far));
-        for (slots, frame) in self.spans(first, far_end) {
-            for (i, slot) in slots.enumerate() {
-                if self.lower[slot] > threshold {
+        // Newest first: of states at the same distance the first to come stays.
+        let [old, recent] = self.spans(first, far_end);
+        for (slots, frame) in [recent, old] {
+            let mut last = None;
+            for (i, slot) in slots.enumerate().rev() {
+                let known = last.take().filter(|_| self.repeated[slot]);
+                if known.is_none() && self.lower[slot] > threshold {
                     continue;
                 }
-                let d = self.to_newest(slot);
+                let Some(d) = known.or_else(|| self.to_newest(slot, threshold)) else {
+                    continue;
+                };
+                last = Some(d);
                 least = least.min(d);
                 self.insert(Neighbour {
                     key: (d / grid).round(),
@@ -251,10 +287,10 @@ impl<S: Space> Window<S> {
                 }
             }
         }
-        for (slots, _) in self.spans(far_end, far_end.max((newest + 1).saturating_sub(near))) {
+        for (slots, _) in self.spans(far_end, near_end) {
             for slot in slots {
                 if self.lower[slot] <= least {
-                    least = least.min(self.to_newest(slot));
+                    least = self.to_newest(slot, least).unwrap_or(least).min(least);
                 }
             }
         }

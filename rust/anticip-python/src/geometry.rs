@@ -360,10 +360,11 @@ impl PyVectorStream {
 
 /// Scalars of pose sequences, the last three axes of the shape being frames, joints and 4.
 #[pyfunction]
-#[pyo3(signature = (quats, options, weights=None, limits=None))]
+#[pyo3(signature = (quats, options, paper=false, weights=None, limits=None))]
 fn pose_scalars<'py>(
     quats: &Bound<'py, PyAny>,
     options: PyOptions,
+    paper: bool,
     weights: Option<Vec<f64>>,
     limits: Option<Vec<[f64; 6]>>,
 ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
@@ -380,11 +381,11 @@ fn pose_scalars<'py>(
     let result = match &reals {
         Reals::Single(a) => {
             let q = self::quats(a.as_slice()?);
-            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config))
+            py.detach(|| poses(paper, q, frames, *joints, &config))
         }
         Reals::Double(a) => {
             let q = self::quats(a.as_slice()?);
-            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config))
+            py.detach(|| poses(paper, q, frames, *joints, &config))
         }
     };
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
@@ -392,7 +393,12 @@ fn pose_scalars<'py>(
 
 /// Scalars of vector sequences, the last two axes of the shape being frames and dimension.
 #[pyfunction]
-fn vector_scalars<'py>(x: &Bound<'py, PyAny>, options: PyOptions) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+#[pyo3(signature = (x, options, paper=false))]
+fn vector_scalars<'py>(
+    x: &Bound<'py, PyAny>,
+    options: PyOptions,
+    paper: bool,
+) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
     let py = x.py();
     let reals = Reals::take(x, "an array of vectors")?;
     let shape = reals.shape();
@@ -408,14 +414,44 @@ fn vector_scalars<'py>(x: &Bound<'py, PyAny>, options: PyOptions) -> PyResult<Bo
     let result = match &reals {
         Reals::Single(a) => {
             let x = a.as_slice()?;
-            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config))
+            py.detach(|| vectors(paper, x, frames, *dim, &config))
         }
         Reals::Double(a) => {
             let x = a.as_slice()?;
-            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config))
+            py.detach(|| vectors(paper, x, frames, *dim, &config))
         }
     };
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
+}
+
+/// The causal scalars, or those with the papers' whole-sequence normalisers.
+fn poses<T: Copy + Into<f64> + Sync>(
+    paper: bool,
+    quats: &[[T; 4]],
+    frames: usize,
+    joints: usize,
+    config: &PoseConfig,
+) -> Result<Vec<[f64; 7]>, GeometryError> {
+    if paper {
+        anticip_geometry::paper_pose_scalars(quats, frames, joints, config)
+    } else {
+        anticip_geometry::pose_scalars(quats, frames, joints, config)
+    }
+}
+
+/// [`poses`] for vectors.
+fn vectors<T: Copy + Into<f64> + Sync>(
+    paper: bool,
+    x: &[T],
+    frames: usize,
+    dim: usize,
+    config: &VectorConfig,
+) -> Result<Vec<[f64; 7]>, GeometryError> {
+    if paper {
+        anticip_geometry::paper_vector_scalars(x, frames, dim, config)
+    } else {
+        anticip_geometry::vector_scalars(x, frames, dim, config)
+    }
 }
 
 /// An array of shape `lead + (7,)`.

@@ -1,0 +1,149 @@
+//! The papers' whole-sequence normalisers, for analysis plots only: every value depends on the whole sequence,
+//! the future included. Nothing that streams or trains may use them.
+
+use rayon::prelude::*;
+
+use crate::batch::sequence_len;
+use crate::config::{Options, PoseConfig, VectorConfig};
+use crate::engine::{Engine, Parts};
+use crate::error::GeometryError;
+use crate::kernel::dot;
+use crate::space::Space;
+use crate::stream::{PoseStream, VectorStream};
+
+/// The scalars of pose sequences with the papers' normalisers; shapes as in [`crate::pose_scalars`]. The window
+/// is the whole prefix whatever the options say; joint limits are used where given.
+pub fn paper_pose_scalars<T: Copy + Into<f64> + Sync>(
+    quats: &[[T; 4]],
+    frames: usize,
+    joints: usize,
+    config: &PoseConfig,
+) -> Result<Vec<[f64; 7]>, GeometryError> {
+    let stream = PoseStream::new(joints, config.clone())?;
+    let one = sequence_len("sequences x frames x joints", quats.len(), frames, joints)?;
+    let mut out = vec![[0.0; 7]; quats.len() / joints];
+    if one == 0 {
+        return Ok(out);
+    }
+    out.par_chunks_mut(frames)
+        .zip(quats.par_chunks(one))
+        .try_for_each_with(stream, |stream, (out, seq)| {
+            stream.reset();
+            let mut states = Vec::new();
+            for pose in seq.chunks_exact(joints) {
+                states.extend_from_slice(stream.repair(pose)?);
+            }
+            whole_sequence(stream.space(), &config.options, &states, out);
+            Ok(())
+        })?;
+    Ok(out)
+}
+
+/// The scalars of vector sequences with the papers' normalisers; shapes as in [`crate::vector_scalars`].
+pub fn paper_vector_scalars<T: Copy + Into<f64> + Sync>(
+    x: &[T],
+    frames: usize,
+    dim: usize,
+    config: &VectorConfig,
+) -> Result<Vec<[f64; 7]>, GeometryError> {
+    let stream = VectorStream::new(dim, config.clone())?;
+    let one = sequence_len("sequences x frames x dim", x.len(), frames, dim)?;
+    let mut out = vec![[0.0; 7]; x.len() / dim];
+    if one == 0 {
+        return Ok(out);
+    }
+    out.par_chunks_mut(frames)
+        .zip(x.par_chunks(one))
+        .try_for_each_with(stream, |stream, (out, seq)| {
+            stream.reset();
+            let mut states = Vec::new();
+            for state in seq.chunks_exact(dim) {
+                states.extend_from_slice(stream.repair(state)?);
+            }
+            whole_sequence(stream.space(), &config.options, &states, out);
+            Ok(())
+        })?;
+    Ok(out)
+}
+
+/// Centre, radius and largest jerk of the whole sequence; novelty against every earlier frame.
+fn whole_sequence<S: Space + Clone>(space: S, options: &Options, states: &[f64], out: &mut [[f64; 7]]) {
+    let len = space.state_len();
+    let frames: Vec<&[f64]> = states.chunks_exact(len).collect();
+    let Some(newest) = frames.last() else { return };
+    let mut all = space.clone();
+    frames.iter().for_each(|state| all.enter(state));
+    let mut centre = vec![0.0; len];
+    all.centre(frames.len(), newest, &mut centre);
+    let offsets: Vec<f64> = frames
+        .iter()
+        .map(|state| space.dist2(state, &centre).sqrt())
+        .collect();
+    let radius = offsets.iter().copied().fold(0.0, f64::max);
+    let jerks = jerks(&space, &frames);
+    let largest = jerks.iter().copied().fold(0.0, f64::max);
+    let part_of = |value: f64, whole: f64| {
+        if whole > 0.0 {
+            (value / whole).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
+    };
+
+    let given_limits = space.proximity(newest, None).is_some();
+    let mut engine = Engine::new(
+        space.clone(),
+        Options {
+            window: None,
+            ..options.clone()
+        },
+    );
+    for (t, (state, out)) in frames.iter().zip(out).enumerate() {
+        let causal = engine.advance(state);
+        let least = frames[..t]
+            .iter()
+            .map(|s| space.dist2(s, state))
+            .fold(f64::INFINITY, f64::min);
+        *out = engine.combine(&Parts {
+            proximity: if given_limits {
+                causal.proximity
+            } else {
+                part_of(offsets[t], radius)
+            },
+            novelty: if t == 0 {
+                1.0
+            } else {
+                part_of(least.sqrt(), 2.0 * radius)
+            },
+            stability: if t < 3 {
+                1.0
+            } else {
+                1.0 - part_of(jerks[t], largest)
+            },
+            ..causal
+        });
+    }
+}
+
+/// Norms of the third differences; zero for the first three frames.
+fn jerks<S: Space>(space: &S, frames: &[&[f64]]) -> Vec<f64> {
+    let velocities: Vec<Vec<f64>> = frames
+        .windows(2)
+        .map(|pair| {
+            let mut v = vec![0.0; space.tangent_len()];
+            space.inc(pair[0], pair[1], &mut v);
+            v
+        })
+        .collect();
+    let mut jerks = vec![0.0; frames.len().min(3)];
+    for v in velocities.windows(3) {
+        let j: Vec<f64> = v[0]
+            .iter()
+            .zip(&v[1])
+            .zip(&v[2])
+            .map(|((c, b), a)| (a - b) - (b - c))
+            .collect();
+        jerks.push(dot(&j, &j).sqrt());
+    }
+    jerks
+}

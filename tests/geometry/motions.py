@@ -1,0 +1,67 @@
+"""Motions with known properties, made from a seed."""
+
+import numpy as np
+
+
+def swings(frames, joints, seed=0, rate=50.0):
+    """Three incommensurable swings a joint about a fixed axis: smooth motion. (T, J, 4)."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(frames)[:, None] / rate
+    axis = rng.normal(size=(joints, 3))
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    angle = sum(
+        rng.uniform(0.1, 0.4, joints) * np.sin(2 * np.pi * f * t + rng.uniform(0, 2 * np.pi, joints))
+        for f in (0.31, 0.73, 1.37)
+    )
+    return np.concatenate([np.cos(angle / 2)[..., None], np.sin(angle / 2)[..., None] * axis], axis=-1)
+
+
+def noise(frames, joints, seed=0):
+    """Independent rotations. (T, J, 4)."""
+    q = np.random.default_rng(seed).normal(size=(frames, joints, 4))
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def still(frames, joints, amount=1e-4, seed=0):
+    """One pose with sensor noise of ``amount`` radians. (T, J, 4)."""
+    rng = np.random.default_rng(seed)
+    q = noise(1, joints, seed) + 0.5 * amount * rng.normal(size=(frames, joints, 4))
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def stop_and_go(frames, joints, seed=0):
+    """Swings that hold still for a while and return, with repeated frames. (T, J, 4)."""
+    clock = np.cumsum((np.arange(frames) // 40) % 3 > 0)
+    return swings(int(clock[-1]) + 1, joints, seed)[clock]
+
+
+def turning(frames, joints, seed=0):
+    """Whole turns: every joint passes through every angle about its axis. (T, J, 4)."""
+    rng = np.random.default_rng(seed)
+    axis = rng.normal(size=(joints, 3))
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    angle = np.arange(frames)[:, None] * rng.uniform(0.02, 0.2, joints)
+    return np.concatenate([np.cos(angle / 2)[..., None], np.sin(angle / 2)[..., None] * axis], axis=-1)
+
+
+def walk(frames, dim, seed=0):
+    """A random walk. (T, d)."""
+    return np.cumsum(np.random.default_rng(seed).normal(size=(frames, dim)), axis=0)
+
+
+def table():
+    """The sequences of the reference table, (300, d) each, with their values (C, U, T, R, P, N, S)."""
+    t = np.arange(300)
+    rng = np.random.default_rng(0)
+    return {
+        "straight line": (np.stack([0.1 * t, 0.2 * t], 1), (1, 0, 0, 0, 1, 0.0056, 1), 1e-3),
+        "circle": (
+            np.stack([np.cos(2 * np.pi * t / 50), np.sin(2 * np.pi * t / 50)], 1),
+            (0.974, 0.011, 0, 0.056, 0.996, 0, 0.996),
+            6e-4,
+        ),
+        "constant": (np.ones((300, 3)), (0.4, 0, 0, 1, 0.5, 0, 1), 1e-12),
+        "zigzag": (np.stack([t % 2, 0 * t], 1).astype(float), (0.759, 0, 0, 0.005, 0, 0, 0), 6e-4),
+        "random walk": (walk(300, 8), (0.41, 0.98, 0, 0.13, 0.52, 0.05, 0.40), 0.06),
+        "noise": (rng.normal(size=(300, 64)), (0.31, 0.98, 0, 0.19, 0.25, 0.46, 0.21), 0.02),
+    }

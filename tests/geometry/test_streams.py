@@ -1,0 +1,241 @@
+"""The Python face: streams, batches, options and refusals."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import motions
+import numpy as np
+import pytest
+
+import pyanticip as pa
+
+FIRST = [0.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0]
+
+
+def test_names():
+    assert pa.SCALARS == (
+        "commitment",
+        "uncertainty",
+        "transition_pressure",
+        "recovery_margin",
+        "phase_stiffness",
+        "novelty",
+        "stability",
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pose_stream_is_the_batch(dtype):
+    q = motions.swings(400, 7).astype(dtype)
+    batch = pa.pose_scalars(q, window=64)
+    stream = pa.ScalarStream(joints=7, window=64)
+    pushed = np.array([stream.push(pose) for pose in q[:150]])
+    np.testing.assert_array_equal(pushed, batch[:150])
+    np.testing.assert_array_equal(stream.push_many(q[150:]), batch[150:])
+    assert stream.frames == 400
+    stream.reset()
+    assert stream.push(q[9]).tolist() == FIRST
+    assert batch.shape == (400, 7)
+    assert batch.dtype == np.float64
+
+
+def test_vector_stream_is_the_batch():
+    x = np.random.default_rng(0).normal(size=(2, 3, 90, 4)).cumsum(axis=2)
+    batch = pa.vector_scalars(x, window=32)
+    assert batch.shape == (2, 3, 90, 7)
+    stream = pa.VectorStream(dim=4, window=32)
+    for i, j in np.ndindex(2, 3):
+        stream.reset()
+        np.testing.assert_array_equal(stream.push_many(x[i, j]), batch[i, j])
+    whole = pa.VectorStream(4, window=None)
+    np.testing.assert_array_equal(whole.push_many(x[0, 0]), pa.vector_scalars(x[0, 0], window=None))
+
+
+def test_batches_of_poses():
+    q = np.stack([motions.swings(60, 3, seed) for seed in range(4)])
+    batch = pa.pose_scalars(q)
+    for one, expected in zip(batch, q, strict=True):
+        np.testing.assert_array_equal(one, pa.pose_scalars(expected))
+
+
+def test_anything_that_is_an_array_of_numbers():
+    q = motions.swings(40, 3)
+    expected = pa.pose_scalars(q)
+    np.testing.assert_array_equal(pa.pose_scalars(q.tolist()), expected)
+    np.testing.assert_array_equal(pa.pose_scalars(np.asfortranarray(q)), expected)
+    np.testing.assert_array_equal(pa.pose_scalars(np.repeat(q, 2, axis=0)[::2]), expected)
+    assert pa.ScalarStream(1).push([[1, 0, 0, 0]]).tolist() == FIRST
+    assert pa.pose_scalars(np.empty((0, 3, 4))).shape == (0, 7)
+    half = q.astype(np.float16)
+    np.testing.assert_array_equal(pa.pose_scalars(half), pa.pose_scalars(half.astype(np.float32)))
+
+
+def test_options_are_attributes():
+    stream = pa.ScalarStream(joints=22, window=1500, k=5)
+    assert (stream.joints, stream.window, stream.k, stream.horizon, stream.theiler) == (22, 1500, 5, 10, 12)
+    assert stream.options["eps_v"] == 1e-4
+    vectors = pa.VectorStream(dim=8, window=None)
+    assert (vectors.dim, vectors.window, vectors.k, vectors.horizon, vectors.theiler) == (8, None, 8, 1, 1)
+
+
+def test_missing_and_valid():
+    stream = pa.ScalarStream(joints=10, window=32)
+    pose = motions.swings(1, 10)[0]
+    broken = pose.copy()
+    broken[4] = np.nan
+    assert stream.valid
+    stream.push_many(np.repeat(broken[None], 32, axis=0))
+    assert stream.missing == 32
+    assert stream.valid  # exactly a tenth
+    broken[5] = 0.0
+    stream.push(broken)
+    assert not stream.valid
+    stream.push_many(np.repeat(pose[None], 32, axis=0))
+    assert stream.valid
+    assert stream.missing == 34
+    vectors = pa.VectorStream(dim=2)
+    assert not np.isnan(vectors.push([np.nan, 1.0])).any()
+    assert vectors.missing == 1
+    assert not vectors.valid
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pa.ScalarStream(27).push(np.zeros((22, 4))), r"shape \(27, 4\), given \(22, 4\)"),
+        (lambda: pa.ScalarStream(2).push(np.zeros(8)), r"shape \(2, 4\), given \(8,\)"),
+        (lambda: pa.ScalarStream(2).push("pose"), r"quaternions, given an array of <U4"),
+        (lambda: pa.ScalarStream(2).push([[1, 0], [1]]), r"quaternions, given list"),
+        (lambda: pa.ScalarStream(1).push(np.zeros((1, 4), complex)), r"given an array of complex128"),
+        (lambda: pa.ScalarStream(2).push_many(np.zeros((5, 3, 4))), r"\(T, 2, 4\), given \(5, 3, 4\)"),
+        (lambda: pa.VectorStream(3).push(np.zeros(4)), r"shape \(3,\), given \(4,\)"),
+        (lambda: pa.VectorStream(3).push_many(np.zeros(3)), r"\(T, 3\), given \(3,\)"),
+        (lambda: pa.pose_scalars(np.zeros((4, 3))), r"\(\.\.\., T, J, 4\), given \(4, 3\)"),
+        (lambda: pa.vector_scalars(np.zeros(3)), r"\(\.\.\., T, d\), given \(3,\)"),
+        (lambda: pa.ScalarStream(2, weights=[1.0]), r"weights: expected shape \(2,\), given \(1,\)"),
+        (
+            lambda: pa.ScalarStream(2, limits=pa.JointLimits([1], [1, 1], [1, 1], [[1, 0, 0]] * 2)),
+            r"limits.swing: expected shape \(2,\), given \(1,\)",
+        ),
+    ],
+)
+def test_shapes_are_refused(call, message):
+    with pytest.raises(pa.ShapeError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, pa.MotionError)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pa.ScalarStream(0), "option joints: expected an integer of at least 1, given 0"),
+        (lambda: pa.ScalarStream(2, window=16), "option window: expected 32 to 16384 frames, given 16"),
+        (lambda: pa.ScalarStream(2, window=None), "option window: expected 32 to 16384 frames for poses"),
+        (lambda: pa.ScalarStream(2, window=64.5), "option window: expected an integer"),
+        (lambda: pa.ScalarStream(2, k=1), "option k: expected 2 to 1024 neighbours, given 1"),
+        (
+            lambda: pa.ScalarStream(2, theiler=-3),
+            "option theiler: expected an integer of at least 1, given -3",
+        ),
+        (lambda: pa.ScalarStream(2, eps_v=float("nan")), "option eps_v: expected 1e-100 to 1e100, given NaN"),
+        (lambda: pa.ScalarStream(2, commitment=(1, 1)), "option commitment: expected three weights, given 2"),
+        (lambda: pa.ScalarStream(2, commitment=(1, 1, 1)), "option commitment: .*sum to 1"),
+        (
+            lambda: pa.ScalarStream(2, ema=2.0),
+            "option ema: expected a weight above 0 and at most 1, given 2.0",
+        ),
+        (lambda: pa.ScalarStream(2, uncertainty="entropy"), 'option uncertainty: .*"vendi", given "entropy"'),
+        (lambda: pa.ScalarStream(2, stability="jerk"), 'option stability: .*"max_jerk", given "jerk"'),
+        (lambda: pa.ScalarStream(2, mask=[False, False]), "option weights: .*not all 0"),
+        (lambda: pa.ScalarStream(2, profile="paper"), "always 'causal', given 'paper' .*future"),
+        (lambda: pa.VectorStream(2, profile="paper"), "always 'causal', given 'paper' .*future"),
+        (
+            lambda: pa.pose_scalars(np.zeros((3, 2, 4)), profile="papers"),
+            "'causal' or 'paper', given 'papers'",
+        ),
+        (lambda: pa.VectorStream(dim=True), "option dim: expected an integer"),
+    ],
+)
+def test_options_are_refused(call, message):
+    with pytest.raises(pa.OptionError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_refused_frame_changes_nothing():
+    q = motions.swings(60, 3)
+    stream = pa.ScalarStream(3)
+    stream.push_many(q[:30])
+    with pytest.raises(pa.ShapeError):
+        stream.push(q[:, 0])
+    with pytest.raises(pa.ShapeError):
+        stream.push_many(q[:, :2])
+    np.testing.assert_array_equal(stream.push_many(q[30:]), pa.pose_scalars(q)[30:])
+
+
+def test_batches_release_the_gil():
+    q = np.random.default_rng(0).normal(size=(6000, 22, 4))
+    ticks, done = [], threading.Event()
+
+    def work():
+        pa.pose_scalars(q, window=1500)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.is_set():
+        ticks.append(time.monotonic())
+        time.sleep(0.001)
+    thread.join()
+    # With the GIL held this loop would run once before the batch and once after it.
+    assert len(ticks) > 10
+
+
+def test_import_loads_no_torch():
+    code = "import sys, pyanticip; pyanticip.ScalarStream(22); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_lazy_names():
+    assert callable(pa.load_motion)
+    assert {"Clip", "load_motion", "ScalarStream"} <= set(dir(pa))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = pa.nonsense
+
+
+@pytest.mark.slow
+def test_a_million_frames_later():
+    block = np.concatenate(
+        [
+            motions.swings(60_011, 2),
+            motions.stop_and_go(30_007, 2, seed=1),
+            motions.noise(1_003, 2, seed=2),
+            motions.still(2_009, 2, seed=3),
+        ]
+    )
+    stream = pa.ScalarStream(joints=2)
+    pushed = 0
+    while pushed < 1_000_000:
+        stream.push_many(block)
+        pushed += len(block)
+    # The last M + 1 frames afresh give the very bits of the stream, wherever it stopped.
+    for stop in (1, 300, 61_000, len(block)):
+        last = stream.push_many(block[:stop])[-1]
+        fresh = pa.pose_scalars(np.concatenate([block, block[:stop]])[-257:])
+        np.testing.assert_array_equal(last, fresh[-1])
+
+
+@pytest.mark.slow
+def test_vectors_a_million_frames_later():
+    x = np.concatenate([motions.walk(50_000, 3), 1e6 + motions.walk(50_000, 3, seed=1), [[1e90, 0.0, -1e90]]])
+    stream = pa.VectorStream(dim=3, window=64)
+    for _ in range(10):
+        stream.push_many(x)  # the jump of 1e90 at its end comes and goes ten times
+    for stop in (1, 65, 70, 500, 60_000):
+        last = stream.push_many(x[:stop])[-1]
+        fresh = pa.vector_scalars(np.concatenate([x, x[:stop]])[-65:], window=64)
+        np.testing.assert_allclose(last, fresh[-1], atol=1e-9, rtol=0)
