@@ -1,109 +1,12 @@
-//! The live front end: datagrams in, rows out, whatever the network does.
+//! The live front end: datagrams in, rows out.
+
+mod common;
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, motion_features, standard};
-use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, mocopi, native, vmc};
-use proptest::prelude::*;
-
-const MS: i64 = 1_000_000;
-const WINDOW: usize = 32;
-
-/// A dance on the canonical body.
-fn canonical(t: f64) -> ([Quat; JOINT_COUNT], [f64; 3]) {
-    let mut pose = [Quat::IDENTITY; JOINT_COUNT];
-    for (j, q) in pose.iter_mut().enumerate() {
-        let phase = t * (1.0 + 0.1 * j as f64);
-        *q = Quat::from_axis_angle([0.3, 0.5, 0.1 * j as f64], 0.6 * phase.sin());
-    }
-    (pose, [0.2 * t.sin(), 0.95, 0.1 * t])
-}
-
-fn update(body: &Distributor, t: f64) -> PoseUpdate {
-    let (pose, hips) = canonical(t);
-    let mut local = vec![Quat::IDENTITY; body.joints()];
-    let root = body.apply(&pose, hips, &mut local).map(|v| v as f32);
-    let joints = local.iter().enumerate().map(|(id, q)| Joint {
-        id: id as u16,
-        rotation: q.to_array().map(|v| v as f32),
-        position: if id == 0 { root } else { [0.0; 3] },
-        fresh: true,
-    });
-    PoseUpdate {
-        root: Some(root),
-        joints: joints.collect(),
-        ..PoseUpdate::default()
-    }
-}
-
-/// Makes datagrams of one protocol.
-struct Sender {
-    source: Source,
-    body: Distributor,
-}
-
-impl Sender {
-    fn new(source: Source) -> Self {
-        let skeleton = match source {
-            Source::Mocopi => standard::mocopi(),
-            Source::Vmc => standard::vmc(),
-            Source::Msgpack => standard::canonical(),
-        };
-        let body = Distributor::compile(&skeleton).expect("maps");
-        Self { source, body }
-    }
-
-    /// Frame `number` of a source that has run for `t` seconds.
-    fn frame(&self, number: u32, t: f64) -> Vec<u8> {
-        let mut pose = update(&self.body, t);
-        let mut out = Vec::new();
-        match self.source {
-            Source::Mocopi => {
-                pose.seq = Some(number);
-                let sender = mocopi::Sender::default();
-                mocopi::encode_frame(&sender, &pose, 0, Some(1.7e9 + t), &mut out).expect("encodes");
-            }
-            Source::Vmc => {
-                pose.time = Some(t);
-                vmc::encode_frame(&pose, &mut out).expect("encodes");
-            }
-            Source::Msgpack => {
-                let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
-                native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
-            }
-        }
-        out
-    }
-
-    /// Frames of a stream of `rate` a second.
-    fn stream(&self, frames: u32, rate: f64) -> Vec<Vec<u8>> {
-        (0..frames).map(|i| self.frame(i, f64::from(i) / rate)).collect()
-    }
-}
-
-fn front(source: Source) -> LiveFront {
-    let config = FrontConfig {
-        window: WINDOW,
-        ..FrontConfig::default()
-    };
-    LiveFront::new(source, config).expect("options")
-}
-
-fn feed_all(front: &mut LiveFront, datagrams: &[Vec<u8>]) -> Vec<FrontOutput> {
-    let mut out = Vec::new();
-    for (i, datagram) in datagrams.iter().enumerate() {
-        out.extend(front.feed(datagram, i as i64 * 20 * MS).cloned());
-    }
-    out
-}
-
-fn rows(outputs: &[FrontOutput]) -> Vec<[u32; 231]> {
-    outputs
-        .iter()
-        .flat_map(|o| &o.rows)
-        .map(|r| r.map(f32::to_bits))
-        .collect()
-}
+use anticip_wire::{PoseUpdate, SkeletonUpdate, mocopi, native, vmc};
+use common::{MS, Sender, WINDOW, canonical, feed_all, front, rows, update};
 
 #[test]
 fn every_protocol_gives_the_canonical_motion_frame_by_frame() {
@@ -208,44 +111,6 @@ fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
         // Nothing is delayed: every packet gave its own frame.
         assert_eq!(outputs.len(), kept.len());
     }
-}
-
-#[test]
-fn doubled_late_and_reordered_packets_are_counted_and_dropped() {
-    let mut front = front(Source::Mocopi);
-    let all = Sender::new(Source::Mocopi).stream(20, 50.0);
-    let order = [0, 1, 1, 2, 4, 3, 3, 5, 0, 6];
-    let kept: Vec<_> = order.iter().map(|&i: &usize| all[i].clone()).collect();
-    let outputs = feed_all(&mut front, &kept);
-    let seqs: Vec<_> = outputs.iter().map(|o| o.seq).collect();
-    assert_eq!(seqs, [0, 1, 2, 4, 5, 6]);
-    let c = front.counters();
-    assert_eq!(
-        (c.doubled, c.late, c.reordered, c.lost, c.filled),
-        (3, 1, 1, 0, 1)
-    );
-}
-
-#[test]
-fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
-    let sender = Sender::new(Source::Mocopi);
-    let mut front = front(Source::Mocopi);
-    let good = sender.frame(0, 0.0);
-    assert!(front.feed(&good, 0).is_some());
-    assert!(front.feed(&good[..good.len() / 2], 1).is_none());
-    assert!(front.feed(b"hello", 2).is_none());
-    assert!(front.feed(b"", 3).is_none());
-    assert!(front.feed(&Sender::new(Source::Vmc).frame(0, 0.0), 4).is_none());
-    let mut pose = update(&sender.body, 0.0);
-    pose.seq = Some(1);
-    pose.joints[26].id = 200;
-    let mut strange = Vec::new();
-    mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, None, &mut strange).expect("encodes");
-    assert!(front.feed(&strange, 5).is_none());
-    let c = *front.counters();
-    assert!(c.truncated >= 1 && c.alien >= 1 && c.malformed >= 1);
-    assert_eq!(c.truncated + c.alien + c.malformed, 5);
-    assert_eq!(front.feed(&sender.frame(1, 0.02), 6).map(|o| o.seq), Some(1));
 }
 
 #[test]
@@ -439,19 +304,6 @@ fn local_time_is_the_least_delay() {
 }
 
 #[test]
-fn two_suits_on_one_port_do_no_harm() {
-    let sender = Sender::new(Source::Mocopi);
-    let mut front = front(Source::Mocopi);
-    for i in 0..200u32 {
-        front.feed(&sender.frame(i, f64::from(i) * 0.02), 0);
-        if let Some(out) = front.feed(&sender.frame(50_000 + i, f64::from(i) * 0.02), 0) {
-            assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
-        }
-    }
-    assert_eq!(front.counters().packets, 400);
-}
-
-#[test]
 fn options_are_checked_and_reset_forgets() {
     assert!(Source::from_name("kinect").is_err());
     let config = |rate, window| FrontConfig { rate, window };
@@ -465,46 +317,4 @@ fn options_are_checked_and_reset_forgets() {
     assert_eq!(again[0].seq, 0);
     assert_eq!(rows(&again), first);
     assert_eq!(front.counters().packets, 100);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
-    /// Packets cut, doubled, swapped, bent and mixed with noise: no panic, and nothing but numbers.
-    #[test]
-    fn nothing_in_a_datagram_can_harm(
-        kind in 0..3usize,
-        faults in prop::collection::vec((0..8u8, any::<u32>(), any::<u8>(), -60..60i32), 1..80),
-        noise in prop::collection::vec(any::<u8>(), 0..300),
-    ) {
-        let source = [Source::Mocopi, Source::Vmc, Source::Msgpack][kind];
-        let sender = Sender::new(source);
-        let mut front = front(source);
-        let mut number = 0u32;
-        for (fault, at, byte, jump) in faults {
-            number = number.wrapping_add(1);
-            let mut datagram = sender.frame(number, f64::from(number) * 0.02);
-            let place = at as usize % datagram.len();
-            match fault {
-                0 => datagram.truncate(place),
-                1 => datagram[place] ^= byte | 1,
-                2 => datagram = noise.clone(),
-                3 => number = number.wrapping_add_signed(jump),
-                4 => datagram[place..].fill(byte),
-                5 => datagram.extend_from_slice(&noise),
-                6 => number = at,
-                _ => {}
-            }
-            for _ in 0..1 + fault % 2 {
-                if let Some(out) = front.feed(&datagram, i64::from(at) * MS) {
-                    prop_assert!(out.rows.len() <= 1000);
-                    prop_assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
-                    prop_assert!(out.scalars.iter().all(|v| v.is_finite()));
-                    prop_assert!(out.root.iter().chain(out.pose.iter().flatten()).all(|v| v.is_finite()));
-                }
-            }
-        }
-        let c = front.counters();
-        prop_assert!(c.emitted >= c.filled);
-    }
 }

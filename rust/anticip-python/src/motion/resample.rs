@@ -17,6 +17,9 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(resample, m)?)
 }
 
+// The signature below states the default as a number.
+const _: () = assert!(MAX_GAP == 25);
+
 /// Frames as they come off the grid.
 #[derive(Default)]
 struct Collected {
@@ -53,7 +56,7 @@ pub(super) struct PyResampler {
 #[pymethods]
 impl PyResampler {
     #[new]
-    #[pyo3(signature = (joints, rate_out = 50.0, *, max_gap = Some(MAX_GAP)))]
+    #[pyo3(signature = (joints, rate_out = 50.0, *, max_gap = 25))]
     fn new(joints: usize, rate_out: f64, max_gap: Option<u32>) -> PyResult<Self> {
         let inner = Resampler::new(joints, rate_out, max_gap).map_err(|e| motion_error(&e))?;
         Ok(Self {

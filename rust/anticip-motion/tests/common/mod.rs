@@ -1,0 +1,107 @@
+//! A dance, and the datagrams of every protocol that carry it.
+// Each test binary uses its part of this.
+#![allow(dead_code, unreachable_pub)]
+
+use anticip_geometry::Quat;
+use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, standard};
+use anticip_wire::{Joint, PoseUpdate, mocopi, native, vmc};
+
+pub const MS: i64 = 1_000_000;
+pub const WINDOW: usize = 32;
+
+/// A dance on the canonical body.
+pub fn canonical(t: f64) -> ([Quat; JOINT_COUNT], [f64; 3]) {
+    let mut pose = [Quat::IDENTITY; JOINT_COUNT];
+    for (j, q) in pose.iter_mut().enumerate() {
+        let phase = t * (1.0 + 0.1 * j as f64);
+        *q = Quat::from_axis_angle([0.3, 0.5, 0.1 * j as f64], 0.6 * phase.sin());
+    }
+    (pose, [0.2 * t.sin(), 0.95, 0.1 * t])
+}
+
+pub fn update(body: &Distributor, t: f64) -> PoseUpdate {
+    let (pose, hips) = canonical(t);
+    let mut local = vec![Quat::IDENTITY; body.joints()];
+    let root = body.apply(&pose, hips, &mut local).map(|v| v as f32);
+    let joints = local.iter().enumerate().map(|(id, q)| Joint {
+        id: id as u16,
+        rotation: q.to_array().map(|v| v as f32),
+        position: if id == 0 { root } else { [0.0; 3] },
+        fresh: true,
+    });
+    PoseUpdate {
+        root: Some(root),
+        joints: joints.collect(),
+        ..PoseUpdate::default()
+    }
+}
+
+/// Makes datagrams of one protocol.
+pub struct Sender {
+    pub source: Source,
+    pub body: Distributor,
+}
+
+impl Sender {
+    pub fn new(source: Source) -> Self {
+        let skeleton = match source {
+            Source::Mocopi => standard::mocopi(),
+            Source::Vmc => standard::vmc(),
+            Source::Msgpack => standard::canonical(),
+        };
+        let body = Distributor::compile(&skeleton).expect("maps");
+        Self { source, body }
+    }
+
+    /// Frame `number` of a source that has run for `t` seconds.
+    pub fn frame(&self, number: u32, t: f64) -> Vec<u8> {
+        let mut pose = update(&self.body, t);
+        let mut out = Vec::new();
+        match self.source {
+            Source::Mocopi => {
+                pose.seq = Some(number);
+                let sender = mocopi::Sender::default();
+                mocopi::encode_frame(&sender, &pose, 0, Some(1.7e9 + t), &mut out).expect("encodes");
+            }
+            Source::Vmc => {
+                pose.time = Some(t);
+                vmc::encode_frame(&pose, &mut out).expect("encodes");
+            }
+            Source::Msgpack => {
+                let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
+                native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
+            }
+        }
+        out
+    }
+
+    /// Frames of a stream of `rate` a second.
+    pub fn stream(&self, frames: u32, rate: f64) -> Vec<Vec<u8>> {
+        (0..frames).map(|i| self.frame(i, f64::from(i) / rate)).collect()
+    }
+}
+
+pub fn front(source: Source) -> LiveFront {
+    let config = FrontConfig {
+        window: WINDOW,
+        ..FrontConfig::default()
+    };
+    LiveFront::new(source, config).expect("options")
+}
+
+pub fn feed_all(front: &mut LiveFront, datagrams: &[Vec<u8>]) -> Vec<FrontOutput> {
+    let mut out = Vec::new();
+    for (i, datagram) in datagrams.iter().enumerate() {
+        out.extend(front.feed(datagram, i as i64 * 20 * MS).cloned());
+    }
+    out
+}
+
+pub fn rows(outputs: &[FrontOutput]) -> Vec<[u32; 231]> {
+    outputs
+        .iter()
+        .flat_map(|o| &o.rows)
+        .map(|r| r.map(f32::to_bits))
+        .collect()
+}
