@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Audio", "probe", "quiet_stderr"]
+__all__ = ["Audio", "own_stderr", "probe", "quiet_stderr"]
 
 _SECONDS = 20.0
 
@@ -69,6 +69,23 @@ def quiet_stderr() -> Iterator[None]:
         os.dup2(saved, 2)
         os.close(saved)
         os.close(nowhere)
+
+
+@contextlib.contextmanager
+def own_stderr() -> Iterator[None]:
+    """Keep standard error for Python alone: ALSA reports every gap in the sound there, over what is drawn."""
+    try:
+        saved = os.dup(2)
+    except OSError:
+        yield
+        return
+    before = sys.stderr
+    with quiet_stderr(), os.fdopen(saved, "w", buffering=1) as stream:
+        sys.stderr = stream
+        try:
+            yield
+        finally:
+            sys.stderr = before
 
 
 def _ask() -> Audio:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from pyanticip._core import Voice
 from pyanticip.errors import DeviceError, MotionError, OptionError
-from realtime.audio import quiet_stderr
+from realtime.audio import own_stderr, quiet_stderr
 from realtime.voice_input import Command, VoiceInput
 from realtime.wav import WavWriter
 
@@ -374,24 +374,32 @@ def synth(
     before = {
         number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)
     }
-    voice = Synth(port, host=host, device=device, gain=gain, wav=wav, say=say)
-    if not child:
-        where = f"{voice.address[0]}:{voice.address[1]}"
-        say(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
-    parent = os.getppid()
-    begun = time.monotonic()
     try:
-        while not ended.wait(0.1):
-            voice.poll()
-            if seconds is not None and time.monotonic() - begun >= seconds:
-                break
-            if child and (os.getppid() != parent or _input_ended()):
-                break
+        with own_stderr():
+            voice = Synth(port, host=host, device=device, gain=gain, wav=wav, say=say)
+            if not child:
+                where = f"{voice.address[0]}:{voice.address[1]}"
+                say(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
+            try:
+                _watch(voice, ended, seconds, child)
+            finally:
+                report = voice.close()
+        return report
     finally:
-        report = voice.close()
         for number, handler in before.items():
             signal.signal(number, handler)
-    return report
+
+
+def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: bool) -> None:
+    """Until something ends it."""
+    parent = os.getppid()
+    begun = time.monotonic()
+    while not ended.wait(0.1):
+        voice.poll()
+        if seconds is not None and time.monotonic() - begun >= seconds:
+            return
+        if child and (os.getppid() != parent or _input_ended()):
+            return
 
 
 def _is_pipe() -> bool:
