@@ -158,9 +158,11 @@ def _ports() -> Check:
 
 
 def _model() -> Check:
+    from pyanticip.models.manifest import read_manifest
     from realtime.step import open_backend
 
     try:
+        manifest = read_manifest(None)
         backend = open_backend("onnx", None)
     except MotionError as error:
         remedy = "reinstall pyanticip; without the model the seven scalars play alone"
@@ -181,7 +183,8 @@ def _model() -> Check:
         median, worst = statistics.median(took), max(took)
     finally:
         backend.close()
-    text = f"{backend.name}, a step takes {median:.2f} ms (slowest of {len(took)}: {worst:.1f} ms)"
+    text = f"{manifest.name}, {manifest.parameters / 1e6:.2f} M parameters; on {backend.name} a step takes"
+    text += f" {median:.2f} ms (slowest of {len(took)}: {worst:.1f} ms)"
     if median > 10.0:
         return _check(
             "model", "warn", text, "a frame is 20 ms: on this machine the scalars will often stand in"
