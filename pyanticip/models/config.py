@@ -77,7 +77,7 @@ class ModelConfig:
     dist_scale: float = 0.02
     """Distance of neighbouring steps in the bias kernel: seconds for motion, 0.01 for tokens."""
     taps: int = 16
-    """Length in steps of the motion front-end's causal filter; 1 switches it off."""
+    """Length in steps of the motion front-end's causal filter."""
     kinematics: bool = True
     """Whether the motion front-end adds joint positions, heights and velocities computed from the rotations,
     and hides the direction the hips face; see :mod:`pyanticip.models.kinematics`."""
@@ -104,8 +104,8 @@ class ModelConfig:
             ("slow_layers", 1, 256),
             ("ff", 1, 1_048_576),
             ("window", 2, 1_048_576),
-            ("pools", 1, 1_048_576),
-            ("taps", 1, 1024),
+            ("pools", 2, 1_048_576),
+            ("taps", 2, 1024),
             ("control_hidden", 1, 65_536),
             ("max_buffer", 1, 10_000),
         ):

@@ -23,7 +23,7 @@ from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import MotionTransformer
 from pyanticip.models.trunk import Block
 
-STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "raw", "embedded")
+STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "taps_next", "pool_next")
 SLOW_OUTPUTS = ("slow",)
 
 SMALLEST_REFERENCE = 256
@@ -31,19 +31,20 @@ INLINE_LIMIT = 4096
 """Constants up to this many bytes may stay inside the graph; larger ones must be among the weights."""
 
 
-def _attend(block: Block, x: Tensor, bias: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def _attend(
+    block: Block, x: Tensor, bias: Tensor, keys: Tensor, values: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """A block for a single step x (1, D) against a ring's keys and values (1, H, P, d).
 
-    Returns the step (1, D) and its query, key and value (3, H, 1, d).
+    Returns the step (1, D) and its key and value (1, H, 1, d).
     """
     attention = block.attention
-    qkv = attention.qkv(block.norm1(x)).view(3, attention.heads, 1, -1)
-    q, k, v = qkv.split(1, 0)
+    q, k, v = attention.qkv(block.norm1(x)).view(3, attention.heads, 1, -1).split(1, 0)
     scores = (q @ torch.cat((keys, k), 2).transpose(2, 3)) * q.shape[-1] ** -0.5 + bias
     mixed = scores.softmax(-1) @ torch.cat((values, v), 2)
     x = x + attention.out(mixed.reshape(1, -1))
     x = x + block.down(F.gelu(block.up(block.norm2(x))))
-    return x, qkv
+    return x, k, v
 
 
 class _Graph(nn.Module):
@@ -69,10 +70,10 @@ class _Graph(nn.Module):
             self.register_buffer("kernel", table.transpose(0, 1)[:, :, None].contiguous())
 
     def front(self, features: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
-        """Raw and filtered embedding (1, D) of a frame (1, F), after the taps (T - 1, D)."""
+        """The taps (T - 1, D) after a frame (1, F), and its filtered embedding (1, D)."""
         model = self.model
-        raw = model.observe(features)
-        return raw, (torch.cat((taps, raw), 0) * model.filters).sum(0, keepdim=True)
+        joined = torch.cat((taps, model.observe(features)), 0)
+        return joined[1:], (joined * model.filters).sum(0, keepdim=True)
 
     def bias(self, scalars: Tensor, slot: Tensor, mask: Tensor) -> Tensor:
         """The additive bias, broadcastable to (1, H, 1, P + 1), for scalars (1, 7), slot (1,) and a mask."""
@@ -90,23 +91,24 @@ class StepGraph(_Graph):
         self,
         features: Tensor,
         taps: Tensor,
+        pool: Tensor,
         held: Tensor,
-        scalars: Tensor,
+        given: Tensor,
         slot: Tensor,
         mask: Tensor,
         keys: list[Tensor],
         values: list[Tensor],
     ) -> tuple[Tensor, ...]:
-        """Returns params (1, 40), hazards (1, 50), scalars, gate, raw and filtered embedding, each qkv."""
+        """Returns params (1, 40), hazards (1, 50), scalars, gate, the next taps and pool, keys and values."""
         trunk, model = self.model.trunk, self.model
-        raw, x = self.front(features, taps)
-        fast, new = _attend_all(trunk.fast, x, self.bias(scalars, slot, mask), keys, values)
-        mixed, _ = trunk.pathway(scalars, x, fast, held)
+        after, x = self.front(features, taps)
+        fast, new = _attend_all(trunk.fast, x, self.bias(given, slot, mask), keys, values)
+        mixed, _ = trunk.pathway(given, x, fast, held)
         refined = trunk.refined_head(mixed)
         hidden = trunk.norm(mixed)
         gate = trunk.commitment(hidden, refined[:, :1])
         params, logits = model.control.flat(hidden, gate)
-        return (params, torch.sigmoid(logits), refined, gate, raw, x, *new)
+        return (params, torch.sigmoid(logits), refined, gate, after, pool + x, *new)
 
 
 class SlowGraph(_Graph):
@@ -117,27 +119,28 @@ class SlowGraph(_Graph):
         features: Tensor,
         taps: Tensor,
         pool: Tensor,
-        scalars: Tensor,
+        given: Tensor,
         slot: Tensor,
         mask: Tensor,
         keys: list[Tensor],
         values: list[Tensor],
     ) -> tuple[Tensor, ...]:
-        """Returns the slow pathway's new result (1, D) and each block's qkv."""
+        """Returns the slow pathway's new result (1, D), keys and values."""
         _, x = self.front(features, taps)
         mean = (pool + x) / self.model.cfg.slow_stride
-        out, new = _attend_all(self.model.trunk.slow, mean, self.bias(scalars, slot, mask), keys, values)
+        out, new = _attend_all(self.model.trunk.slow, mean, self.bias(given, slot, mask), keys, values)
         return (out, *new)
 
 
 def _attend_all(
     blocks: nn.ModuleList, x: Tensor, bias: Tensor, keys: list[Tensor], values: list[Tensor]
 ) -> tuple[Tensor, list[Tensor]]:
+    """A pathway's blocks; returns the step and each block's new key and value, one after the other."""
     new: list[Tensor] = []
     for block, k, v in zip(blocks, keys, values, strict=True):
         assert isinstance(block, Block)
-        x, qkv = _attend(block, x, bias, k, v)
-        new.append(qkv)
+        x, *both = _attend(block, x, bias, k, v)
+        new += both
     return x, new
 
 
@@ -158,12 +161,15 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
         keys, values = ([noise(1, cfg.heads, past, head) for _ in range(layers)] for _ in range(2))
         return keys, values
 
-    features, taps, row = noise(1, FEATURES), noise(cfg.taps - 1, cfg.d_model), noise(1, cfg.d_model)
-    for name, graph, second, past, layers, outputs in (
+    def frame(*names: str) -> dict[str, Tensor]:
+        shapes = {"features": (1, FEATURES), "taps": (cfg.taps - 1, cfg.d_model)}
+        return {name: noise(*shapes.get(name, (1, cfg.d_model))) for name in names}
+
+    for name, graph, arguments, past, layers, outputs in (
         (
             STEP_GRAPH,
             StepGraph(model, cfg.fast_past, 1),
-            "held",
+            frame("features", "taps", "pool", "held"),
             cfg.fast_past,
             cfg.fast_layers,
             STEP_OUTPUTS,
@@ -171,18 +177,22 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
         (
             SLOW_GRAPH,
             SlowGraph(model, cfg.slow_past, cfg.slow_stride),
-            "pool",
+            frame("features", "taps", "pool"),
             cfg.slow_past,
             cfg.slow_layers,
             SLOW_OUTPUTS,
         ),
     ):
-        slot = torch.zeros(1, dtype=torch.int64)
-        arguments = (features, taps, row, noise(1, 7), slot, torch.zeros(past + 1), *rings(layers, past))
-        numbers = range(layers)
-        inputs = ["features", "taps", second, "given", "slot", "mask"]
-        inputs += [f"keys_{i}" for i in numbers] + [f"values_{i}" for i in numbers]
-        _export(graph.eval(), arguments, inputs, [*outputs, *(f"qkv_{i}" for i in numbers)], folder / name)
+        steps = {
+            "given": noise(1, 7),
+            "slot": torch.zeros(1, dtype=torch.int64),
+            "mask": torch.zeros(past + 1),
+        }
+        keys, values = rings(layers, past)
+        inputs = [*arguments, *steps, *(f"{kind}_{i}" for kind in ("keys", "values") for i in range(layers))]
+        named = [*outputs, *(f"{kind}_{i}" for i in range(layers) for kind in ("key", "value"))]
+        everything = (*arguments.values(), *steps.values(), keys, values)
+        _export(graph.eval(), everything, inputs, named, folder / name)
 
 
 def _export(

@@ -35,8 +35,8 @@ def assert_same(got, wanted, tolerance):
 @pytest.mark.parametrize("mode", ["external", "initial", "refined_prev"])
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"bias": "none"}, {"slow_stride": 1}, {"taps": 1}, {"window": 2, "pools": 1}],
-    ids=["default", "no-bias", "stride-1", "no-filter", "shortest-context"],
+    [{}, {"bias": "none"}, {"slow_stride": 1}, {"taps": 2}, {"window": 2, "pools": 2}],
+    ids=["default", "no-bias", "stride-1", "short-filter", "shortest-context"],
 )
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 @torch.no_grad()
