@@ -44,5 +44,5 @@ fn py_motion_features<'py>(
         motion_features(poses, &roots, &mask, window)
     });
     let flat = out.map_err(|e| motion_error(&e))?.into_flattened();
-    Ok(PyArray1::from_vec(py, flat).reshape([frames, FEATURE_COUNT])?)
+    PyArray1::from_vec(py, flat).reshape([frames, FEATURE_COUNT])
 }
