@@ -52,17 +52,14 @@ class Theatre:
         self.process: subprocess.Popen[str] | None = None
         self.heard: list[dict[str, list[Any]]] = []
 
-    def start(self, *options: str, osc: bool = True) -> None:
+    def start(self, *options: str) -> None:
         rig = self.folder / "rig.toml"
         rig.write_text(f"[control]\nport = {self.control}\n")
-        target = ["--osc", f"127.0.0.1:{self.osc}"] if osc else []
         self.process = command(
-            "live", "--rig", str(rig), "--source", f"mocopi://127.0.0.1:{self.port}", *target, *MODEL,
-            "--json", *options, cwd=self.folder,
+            "live", "--rig", str(rig), "--source", f"mocopi://127.0.0.1:{self.port}",
+            "--osc", f"127.0.0.1:{self.osc}", "--json", *MODEL, *options, cwd=self.folder,
         )  # fmt: skip
-        self.wait_for(lambda: any("/anticip/status" in m for m in self.listen()) or not osc)
-        if not osc:
-            time.sleep(1.5)
+        self.wait_for(lambda: any("/anticip/status" in m for m in self.listen()))
 
     def wait_for(self, condition: Any, seconds: float = 30.0) -> None:
         deadline = time.monotonic() + seconds
@@ -189,7 +186,7 @@ def test_a_restarted_suit_goes_on(theatre: Theatre) -> None:
 
 def test_nobody_listening_is_survived(theatre: Theatre) -> None:
     gone = free_port()
-    theatre.start("--osc", f"127.0.0.1:{gone}", osc=False)
+    theatre.start("--osc", f"127.0.0.1:{gone}")
     theatre.move(0, 60)
     summary = theatre.stop()
     assert summary["counters"]["frames"] == 60
