@@ -130,6 +130,7 @@ def _run(
             prewarm=prewarm,
             record=_recorder(rig, pipeline),
             synth=synth,
+            must_listen=isinstance(source, UdpSource),
             say=say,
         )
         if isinstance(source, ReplaySource):

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from realtime.child import SynthProcess
 from realtime.control import ControlServer, number, switch
 from realtime.pipeline import Pipeline
@@ -55,7 +55,7 @@ class Show:
     """Runs a pipeline until it is told to stop.
 
     ``record`` opens a recorder for a path (None: recording is not offered). ``say`` takes one line of
-    text for the person at the terminal.
+    text for the person at the terminal. ``must_listen``: without its remote control there is no show.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Show:
         prewarm: bool = True,
         record: Callable[[Path], Any] | None = None,
         synth: SynthProcess | None = None,
+        must_listen: bool = True,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.pipeline = pipeline
@@ -85,12 +86,19 @@ class Show:
         self._ended: asyncio.Event | None = None
         self._record_path: Path | None = None
         self.interrupted = False
+        self.control = self._remote(rig, must_listen)
+
+    def _remote(self, rig: Rig, must_listen: bool) -> ControlServer | None:
         control = rig.control
-        self.control = (
-            ControlServer(control.host, control.port, self._actions(), control.reply_port)
-            if control.enabled
-            else None
-        )
+        if not control.enabled:
+            return None
+        try:
+            return ControlServer(control.host, control.port, self._actions(), control.reply_port)
+        except DeviceError as error:
+            if must_listen:
+                raise
+            self._say(f"{error}; going on without remote control")
+            return None
 
     # -- the loop ----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.controls import NEUTRAL
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from realtime.child import free_port
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.mapping.desk import Desk
@@ -210,6 +210,19 @@ def test_recordings_are_never_overwritten(stage: Any, tmp_path: Path) -> None:
     (tmp_path / "take.anticip").write_text("dear")
     with pytest.raises(OptionError, match="never overwritten"):
         hall.show.start_recording(tmp_path / "take.anticip")
+    hall.source.close()
+    hall.show.control.close()
+    hall.out.close()
+
+
+def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> None:
+    hall = Hall(stage)
+    said: list[str] = []
+    beside = Show(hall.rig, hall.pipeline, hall.source, must_listen=False, say=said.append)
+    assert beside.control is None
+    assert "going on without remote control" in said[0]
+    with pytest.raises(DeviceError, match="in use"):
+        Show(hall.rig, hall.pipeline, hall.source)
     hall.source.close()
     hall.show.control.close()
     hall.out.close()
