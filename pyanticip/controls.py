@@ -372,7 +372,7 @@ class EventTrigger:
     ) -> None:
         if not (0 < theta <= 1 and max_buffer >= 1):
             raise OptionError(f"events: expected theta in 0..1, max_buffer >= 1, got {theta}, {max_buffer}")
-        levels = {"onset": 0.5, "phrase": 0.5} | dict(threshold or {})
+        levels = {"onset": 0.25, "phrase": 0.25} | dict(threshold or {})
         pauses = {"onset": 0.12, "phrase": 1.0} | dict(refractory or {})
         for name in (*levels, *pauses):
             if name not in EVENTS:
