@@ -5,8 +5,7 @@ order w, x, y, z, unit, local to the parent joint (they take coordinates seen fr
 seen from its parent). Arrays of poses are (T, J, 4), time first; speeds are per frame where no unit is given.
 The seven scalars have one order, :data:`SCALARS`.
 
-Importing this package loads NumPy and the Rust core, never torch; readers of motion files are loaded at
-first use.
+Importing this package loads the Rust core alone; what needs NumPy is loaded at first use, torch never.
 """
 
 from importlib import import_module
@@ -24,16 +23,16 @@ from pyanticip.errors import (
     SkeletonError,
     WireError,
 )
-from pyanticip.geometry import (
-    SCALARS,
-    JointLimits,
-    ScalarStream,
-    VectorStream,
-    pose_scalars,
-    vector_scalars,
-)
 
 if TYPE_CHECKING:
+    from pyanticip.geometry import (
+        SCALARS,
+        JointLimits,
+        ScalarStream,
+        VectorStream,
+        pose_scalars,
+        vector_scalars,
+    )
     from pyanticip.motion.clip import Clip
     from pyanticip.motion.load import load_motion
 
@@ -58,7 +57,12 @@ __all__ = [
     "vector_scalars",
 ]
 
-_LAZY = {"Clip": "pyanticip.motion.clip", "load_motion": "pyanticip.motion.load"}
+_GEOMETRY = ("SCALARS", "JointLimits", "ScalarStream", "VectorStream", "pose_scalars", "vector_scalars")
+_LAZY = {
+    "Clip": "pyanticip.motion.clip",
+    "load_motion": "pyanticip.motion.load",
+    **dict.fromkeys(_GEOMETRY, "pyanticip.geometry"),
+}
 
 
 def __getattr__(name: str) -> Any:
