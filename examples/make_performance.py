@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 SECONDS, RATE, INNER = 28.0, 50, 250
 # Noise: degrees at rest, and per degree/second of movement; slope of its spectrum; where it ends, Hz.
-TREMOR, LIVELY, SLOPE, HIGHEST = 0.2, 0.04, 0.4, 15.0
+TREMOR, LIVELY, SLOPE, HIGHEST = 0.1, 0.02, 0.65, 12.0
 TARGET = Path(__file__).resolve().parents[1] / "realtime" / "data" / "performance.bvh"
 
 # name, parent, offset from the parent in centimetres (T-pose, y up, facing +z, left is +x)
