@@ -70,6 +70,20 @@ def bench_latency(
     click.echo(f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores")
 
 
+@bench.command("scalars")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long, all in all.")
+@JSON
+def bench_scalars(seconds: float, as_json: bool) -> None:
+    """One frame of the seven scalars: smooth motion, the worst cases, and a stream a million frames old.
+
+    \b
+    Example: pyanticip bench scalars --seconds 60 --json
+    """
+    from realtime.bench.scalars import run, table
+
+    show(run(seconds), as_json, table)
+
+
 @bench.command("step")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="How long, all in all.")
 @click.option(

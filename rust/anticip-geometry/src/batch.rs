@@ -65,8 +65,8 @@ pub(crate) fn sequence_len(
     frames: usize,
     parts: usize,
 ) -> Result<usize, GeometryError> {
-    let one = frames.checked_mul(parts).unwrap_or(usize::MAX);
-    let expected = if one == 0 { 0 } else { given / one * one };
+    let one = frames.saturating_mul(parts);
+    let expected = given.checked_div(one).map_or(0, |n| n * one);
     if given != expected {
         return Err(GeometryError::Length {
             what,

@@ -184,7 +184,7 @@ impl<S: Space> Window<S> {
 
     /// The distance to the centre, or `None` where it is known to be at most `enough`.
     #[inline(always)]
-    fn to_centre(&mut self, slot: usize, enough: f64) -> Option<f64> {
+    fn measure_offset(&mut self, slot: usize, enough: f64) -> Option<f64> {
         if let Some((_, high)) = self.space.dist2_bounds(self.at(slot), &self.centre) {
             let upper = high.sqrt() * (1.0 + SLACK) + S::ABS_ERROR;
             if upper <= enough {
@@ -202,7 +202,7 @@ impl<S: Space> Window<S> {
         let newest = self.frames - 1;
         let first = self.frames - self.len();
         let last_farthest = std::mem::replace(&mut self.farthest, newest);
-        self.offset = self.to_centre(self.slot(newest), -1.0).unwrap_or(0.0);
+        self.offset = self.measure_offset(self.slot(newest), -1.0).unwrap_or(0.0);
         self.radius = self.offset;
         // The farthest of last time is likely to be it again: the others then need not be looked at.
         if last_farthest >= first && last_farthest < newest {
@@ -219,7 +219,7 @@ impl<S: Space> Window<S> {
 
     #[inline(always)]
     fn consider_radius(&mut self, frame: usize) {
-        if let Some(d) = self.to_centre(self.slot(frame), self.radius)
+        if let Some(d) = self.measure_offset(self.slot(frame), self.radius)
             && d > self.radius
         {
             (self.radius, self.farthest) = (d, frame);
@@ -228,7 +228,7 @@ impl<S: Space> Window<S> {
 
     /// The distance to the newest state, or `None` where it is known to be above `limit`.
     #[inline(always)]
-    fn to_newest(&mut self, slot: usize, limit: f64) -> Option<f64> {
+    fn measure_newest(&mut self, slot: usize, limit: f64) -> Option<f64> {
         let newest = self.slot(self.frames - 1);
         if let Some((low, _)) = self.space.dist2_bounds(self.at(slot), self.at(newest)) {
             let lower = low.sqrt() * (1.0 - SLACK) - S::ABS_ERROR;
@@ -258,7 +258,7 @@ impl<S: Space> Window<S> {
         if self.seeds.len() == self.k {
             threshold = 0.0;
             for i in 0..self.k {
-                let d = self.to_newest(self.slot(self.seeds[i]), f64::INFINITY);
+                let d = self.measure_newest(self.slot(self.seeds[i]), f64::INFINITY);
                 threshold = d.unwrap_or(f64::INFINITY).max(threshold);
             }
             threshold += 2.0 * grid;
@@ -273,7 +273,7 @@ impl<S: Space> Window<S> {
                 if known.is_none() && self.lower[slot] > threshold {
                     continue;
                 }
-                let Some(d) = known.or_else(|| self.to_newest(slot, threshold)) else {
+                let Some(d) = known.or_else(|| self.measure_newest(slot, threshold)) else {
                     continue;
                 };
                 last = Some(d);
@@ -290,7 +290,7 @@ impl<S: Space> Window<S> {
         for (slots, _) in self.spans(far_end, near_end) {
             for slot in slots {
                 if self.lower[slot] <= least {
-                    least = self.to_newest(slot, least).unwrap_or(least).min(least);
+                    least = self.measure_newest(slot, least).unwrap_or(least).min(least);
                 }
             }
         }
