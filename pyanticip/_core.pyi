@@ -217,6 +217,14 @@ def motion_features(
     `window` is that of the seven scalars. The live front end runs the same code frame by frame.
     """
 
+@final
+class BodyKinematics:
+    """Where the joints are and how fast they go, seen from the hips; bones are (22, 3) in metres."""
+
+    def __new__(cls, offsets: npt.ArrayLike) -> BodyKinematics: ...
+    def compute(self, row: npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        """Write the kinematics (1, 171) of a feature row (1, 231) into `out`, both contiguous float32."""
+
 # --- the live front end ---
 
 @final

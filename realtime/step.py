@@ -14,7 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import safetensors.numpy
 
+from pyanticip._core import BodyKinematics
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models.config import (
     EVENT_BINS,
@@ -23,8 +25,9 @@ from pyanticip.models.config import (
     HORIZONS_MS,
     PARAMETER_NAMES,
     SCALAR_COLUMNS,
+    front_width,
 )
-from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest, read_manifest
+from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest, read_manifest
 
 __all__ = ["BACKENDS", "Commitment", "OnnxBackend", "StepBackend", "StepResult", "open_backend", "paced_p50"]
 
@@ -230,7 +233,10 @@ class OnnxBackend:
         cfg = manifest.config
         self.manifest = manifest
         self._stride = cfg.slow_stride
-        self._features = np.zeros((1, FEATURES), np.float32)
+        self._seen = np.zeros((1, front_width(cfg)), np.float32)
+        # A feature row and its kinematics lie side by side; the graph reads both at once.
+        self._row, self._body = self._seen[:, :FEATURES], self._seen[:, FEATURES:]
+        self._kinematics = _kinematics(manifest) if cfg.kinematics else None
         self._held = np.zeros((1, cfg.d_model), np.float32)
         # The filter's taps and, last, the open pool: what goes in, and what the graph makes of it.
         self._front = np.zeros((cfg.taps, cfg.d_model), np.float32)
@@ -238,8 +244,8 @@ class OnnxBackend:
         self._out = np.zeros((1, sum(_SIZES)), np.float32)
         self._slow_out = np.zeros_like(self._held)
         shared = {
-            "features": self._features,
-            "given": self._features[:, slice(*SCALAR_COLUMNS)],
+            "features": self._seen,
+            "given": self._seen[:, slice(*SCALAR_COLUMNS)],
             "taps": self._front[:-1],
             "pool": self._front[-1:],
         }
@@ -275,7 +281,9 @@ class OnnxBackend:
         """See :class:`StepBackend`."""
         emit = False
         for row in checked_rows(rows):
-            self._features[0] = row
+            self._row[0] = row
+            if self._kinematics is not None:
+                self._kinematics.compute(self._row, self._body)
             self._phase += 1
             if self._phase == self._stride:
                 self._slow.run()
@@ -312,7 +320,9 @@ class OnnxBackend:
         The graphs only read the state, so they run on the stream's own, and nothing of what they say is
         stored; the host's part is gone through as well, writing every value over itself.
         """
-        checked_rows(self._features)
+        checked_rows(self._row)
+        if self._kinematics is not None:
+            self._kinematics.compute(self._row, self._body)
         if self._phase + 1 == self._stride:
             self._slow.run()
             self._slow.rehearse()
@@ -330,6 +340,14 @@ class OnnxBackend:
 
     def close(self) -> None:
         """See :class:`StepBackend`."""
+
+
+def _kinematics(manifest: Manifest) -> BodyKinematics:
+    """The body that the checkpoint was trained on."""
+    try:
+        return BodyKinematics(safetensors.numpy.load(manifest.read(WEIGHTS))["kinematics.offsets"])
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise CheckpointError(f"checkpoint {manifest.folder}: no body in {WEIGHTS}: {error}") from None
 
 
 def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:

@@ -34,6 +34,9 @@ EVENT_BINS = 25
 FEATURES = 231
 """Width of a feature row, features v1."""
 
+KINEMATICS = 171
+"""Width of the body kinematics that the motion front-end adds."""
+
 SCALAR_COLUMNS = (220, 227)
 """Half-open range of the columns of a feature row that hold the seven scalars."""
 
@@ -152,3 +155,8 @@ class ModelConfig:
                 hint = f", did you mean {near[0]!r}?" if near else ""
                 raise OptionError(f"unknown model option {name!r}{hint}")
         return cls(**fields)
+
+
+def front_width(config: ModelConfig) -> int:
+    """Width of what enters the motion model's first layer: a feature row and, beside it, its kinematics."""
+    return FEATURES + (KINEMATICS if config.kinematics else 0)

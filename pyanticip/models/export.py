@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import CheckpointError
-from pyanticip.models.config import FEATURES
+from pyanticip.models.config import FEATURES, front_width
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
-from pyanticip.models.motion import MotionTransformer
+from pyanticip.models.motion import CLIP, MotionTransformer
 from pyanticip.models.trunk import Block
 
 STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "taps_next", "pool_next")
@@ -70,9 +70,17 @@ class _Graph(nn.Module):
             self.register_buffer("kernel", table.transpose(0, 1)[:, :, None].contiguous())
 
     def front(self, features: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
-        """The taps (T - 1, D) after a frame (1, F), and its filtered embedding (1, D)."""
+        """The taps (T - 1, D) after a frame, and its filtered embedding (1, D).
+
+        ``features`` are a row (1, 231) and, beside it, its kinematics (1, 171) where the model uses them:
+        they come from outside, because as tensor operations they would be half of the graph.
+        """
         model = self.model
-        joined = torch.cat((taps, model.observe(features)), 0)
+        extra = features.shape[1] - FEATURES
+        mean = F.pad(model.mean, (0, extra))
+        gain = F.pad(model.visible / model.std, (0, extra), value=1.0)
+        raw = model.front(((features - mean) * gain).clamp(-CLIP, CLIP))
+        joined = torch.cat((taps, raw), 0)
         return joined[1:], (joined * model.filters).sum(0, keepdim=True)
 
     def bias(self, scalars: Tensor, slot: Tensor, mask: Tensor) -> Tensor:
@@ -162,7 +170,7 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
         return keys, values
 
     def frame(*names: str) -> dict[str, Tensor]:
-        shapes = {"features": (1, FEATURES), "taps": (cfg.taps - 1, cfg.d_model)}
+        shapes = {"features": (1, front_width(cfg)), "taps": (cfg.taps - 1, cfg.d_model)}
         return {name: noise(*shapes.get(name, (1, cfg.d_model))) for name in names}
 
     for name, graph, arguments, past, layers, outputs in (

@@ -19,6 +19,14 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 KINDS = ["onnx", "torch", pytest.param("cuda-graph", marks=needs_cuda)]
 
 
+def noise(rng, count):
+    """Random rows whose rotations are rotations."""
+    rows = rng.standard_normal((count, 231)).astype(np.float32)
+    frames = np.linalg.qr(rng.standard_normal((count, 22, 3, 3)))[0]
+    rows[:, :132] = frames[..., :2].swapaxes(-1, -2).reshape(count, 132)
+    return rows
+
+
 def assert_close(a, b, tolerance):
     for name in FIELDS:
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=tolerance, rtol=0)
@@ -32,14 +40,14 @@ def test_backends_equal_torch_over_long_streams_with_wrap_around_and_resets(save
         if i in (37, 38, 190):
             one.reset()
             two.reset()
-        rows = rng.standard_normal((rng.integers(1, 6), 231)).astype(np.float32)
+        rows = noise(rng, rng.integers(1, 6))
         a, b = one.step(rows), two.step(rows)
         assert_close(a, b, 1e-5)
         assert a.emit == b.emit
 
 
 def test_onnx_equals_the_whole_sequence(saved):
-    x = np.random.default_rng(1).standard_normal((80, 231)).astype(np.float32)
+    x = noise(np.random.default_rng(1), 80)
     backend = open_backend("onnx", saved)
     with torch.no_grad():
         out = load_checkpoint(saved)(torch.from_numpy(x)[None])
@@ -143,3 +151,21 @@ def test_commitment_rule_equals_the_models(saved):
         emit, state = gate.decide(torch.tensor([g]), state)
         assert bool(emit[0]) == mine.decide(float(g))
         assert int(state.steps[0]) == mine.waited
+
+
+def test_the_hosts_kinematics_are_the_models():
+    from pyanticip._core import BodyKinematics
+    from pyanticip.models import kinematics
+    from pyanticip.models.config import KINEMATICS
+
+    rows = noise(np.random.default_rng(6), 40)
+    reference = kinematics.BodyKinematics()
+    assert KINEMATICS == kinematics.KINEMATICS
+    host, out = BodyKinematics(reference.offsets.numpy()), np.zeros((1, KINEMATICS), np.float32)
+    for row, wanted in zip(rows, reference(torch.from_numpy(rows)).numpy(), strict=True):
+        host.compute(row[None], out)
+        np.testing.assert_allclose(out[0], wanted, atol=2e-5)
+    with pytest.raises(ShapeError, match=r"\(1, 171\)"):
+        host.compute(rows[:1], np.zeros((1, 170), np.float32))
+    with pytest.raises(ShapeError, match="offsets"):
+        BodyKinematics(np.zeros((21, 3)))

@@ -8,6 +8,7 @@ pub mod canonical;
 mod error;
 mod expand;
 pub mod features;
+pub mod kinematics;
 mod live;
 mod mapping;
 mod names;
@@ -24,6 +25,7 @@ pub use expand::Distributor;
 pub use features::{
     CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, FeatureExtractor, feature_names, motion_features,
 };
+pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, Source, Stages};
 pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
 pub use retarget::{Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
