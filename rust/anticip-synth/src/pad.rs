@@ -123,7 +123,9 @@ impl Pad {
         let mut cutoff = 0.0;
         for i in 0..FRAME {
             let rough = controls.roughness.at(i);
-            let bend = 1.0 + 0.35 * rough * rough * modulator[i];
+            // Harshness comes late: up to the middle the pad beats and warms, beyond it turns inharmonic.
+            let square = rough * rough;
+            let bend = 1.0 + 0.35 * square * square * modulator[i];
             let mut sides = [SUB * sub[i]; 2];
             for (v, saws) in self.saws.iter_mut().enumerate() {
                 let f = pitches[v].at(i) * bend;
@@ -134,9 +136,9 @@ impl Pad {
                 }
             }
             // Drive raises the level of the quiet; divided out so that roughness is not loudness.
-            let drive = 1.0 + 7.0 * rough;
+            let drive = 1.0 + 7.0 * square;
             let level = 1.0 / (0.22 * drive + 0.78);
-            let beat = 1.0 - 0.45 * rough * (1.0 + beating[i]);
+            let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + beating[i]);
             if i % FILTER_STEP == 0 {
                 cutoff = (lowest.at(i) * controls.octaves.at(i).exp2()).min(self.highest);
             }

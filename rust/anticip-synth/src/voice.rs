@@ -412,7 +412,7 @@ impl Voice {
         self.room.render(&self.dry, &mut self.wet, space);
         for i in 0..FRAME {
             let s = space.at(i);
-            let (direct, reverberant) = (1.0 - 0.3 * s, 0.9 * s * (1.0 + 0.3 * swell.at(i)));
+            let (direct, reverberant) = (1.0 - 0.3 * s, 0.75 * s * (1.0 + 0.3 * swell.at(i)));
             let mixed = core::array::from_fn(|k| {
                 (direct * self.dry[i][k] + reverberant * self.wet[i][k]) * gain.at(i)
             });
@@ -427,7 +427,7 @@ impl Voice {
         let right = pan.map(|p| core::f32::consts::SQRT_2 * angle(p).sin());
         for (i, x) in self.dry.iter_mut().enumerate() {
             let loud = loudness.at(i);
-            let level = 1.25 * loud * loud;
+            let level = 1.65 * loud * loud;
             let middle = 0.5 * (x[0] + x[1]);
             let side = 0.5 * (x[0] - x[1]);
             *x = [
