@@ -61,6 +61,10 @@ class ReplaySource:
             receive(datagram, due)
         self._timer = self._loop.call_later(0, self._play, receive)
 
+    def wait(self, seconds: float) -> bool:
+        """Nothing comes but by the loop's own timers: no waiting."""
+        return False
+
     def close(self) -> None:
         """Stop."""
         if self._timer is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import select
 import socket
 import struct
 import sys
@@ -120,6 +121,11 @@ class UdpSource:
                 age = time.time_ns() - (seconds * 1_000_000 + micros) * 1000
         # A step of the wall clock between stamp and reading must not throw the arrival about.
         return age if 0 <= age <= 1_000_000_000 else 0
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long at most, to the microsecond; True at once when a datagram is there to be read."""
+        ready, _, _ = select.select([self._sock], [], [], max(seconds, 0.0))
+        return bool(ready)
 
     def close(self) -> None:
         """Stop reading and close the socket."""

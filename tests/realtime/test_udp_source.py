@@ -89,3 +89,17 @@ def test_a_port_in_use_is_one_line_with_a_way_out() -> None:
 def test_an_address_that_is_not_ours_is_one_line(host: str) -> None:
     with pytest.raises(DeviceError, match="source vmc: cannot"):
         UdpSource("vmc", host, 12399)
+
+
+def test_waiting_ends_when_something_comes() -> None:
+    source = UdpSource("mocopi", "127.0.0.1", 0)
+    begun = time.monotonic()
+    assert not source.wait(0.02)
+    assert time.monotonic() - begun >= 0.02
+    assert not source.wait(-1.0)
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.sendto(b"x", source.address)
+    assert source.wait(5.0)
+    assert time.monotonic() - begun < 4.0
+    sender.close()
+    source.close()
