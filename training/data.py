@@ -221,7 +221,7 @@ def varied(piece: Piece, rng: np.random.Generator) -> Example:
     if rng.random() < 0.5:
         quats = augment.exaggerate(quats, np.exp(rng.uniform(-0.35, 0.35)))
     if rng.random() < 0.75:
-        quats = augment.posture(quats, rng.uniform(0.0, 0.2), rng)
+        quats = augment.posture(quats, rng.uniform(0.0, 0.3), rng)
     if rng.random() < 0.5:
         quats, root = augment.mirror(quats, root)
     quats, root = augment.yaw(quats, root, rng.uniform(-np.pi, np.pi))

@@ -12,9 +12,6 @@ from pyanticip.models.config import EVENT_BINS
 from pyanticip.models.motion import MotionOutput
 from training.batches import Batch
 
-HUBER: Final = 0.02
-"""Below this error the loss is quadratic: what the teacher cannot know to a hundredth is not fought over."""
-
 WEIGHT_EVENTS: Final = 0.02
 WEIGHT_SCALARS: Final = 0.5
 WEIGHT_ORTHOGONALITY: Final = 0.1
@@ -67,7 +64,9 @@ def reliability(model: MotionTransformer, out: MotionOutput, batch: Batch) -> Te
         return torch.sigmoid(2.0 * (plain - paid))
 
 
-def losses(model: MotionTransformer, out: MotionOutput, batch: Batch, param_weights: Tensor) -> Losses:
+def losses(
+    model: MotionTransformer, out: MotionOutput, batch: Batch, param_weights: Tensor, huber: float = 0.02
+) -> Losses:
     """The training loss of one batch.
 
     Args:
@@ -75,8 +74,9 @@ def losses(model: MotionTransformer, out: MotionOutput, batch: Batch, param_weig
         out: what it said about ``batch.features``.
         batch: the windows.
         param_weights: (8, 5) weight of every parameter at every horizon.
+        huber: below this error the loss of a parameter is quadratic, beyond it linear.
     """
-    wrong = F.huber_loss(out.params, batch.params, reduction="none", delta=HUBER) / HUBER
+    wrong = F.huber_loss(out.params, batch.params, reduction="none", delta=huber) / huber
     params = _mean((wrong * param_weights).mean(dim=2), batch.params_weight)
     judged = batch.weight
     events = _mean(event_nll(out.events, batch.event_bin, batch.event_seen).sum(dim=-1), judged)

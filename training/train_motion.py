@@ -25,7 +25,7 @@ from training.trainer import Trainer, TrainOptions
 STATE_FILE: Final = "training.state"
 LOG_FILE: Final = "metrics.csv"
 CHECKPOINT: Final = "checkpoint"
-DROPOUT: Final = 0.05
+DROPOUT: Final = 0.1
 PREDICTED_FROM: Final = 2
 """Index of the first horizon that the choice of weights looks at: 100 ms."""
 
@@ -53,7 +53,7 @@ def train(
     out: Path | str,
     *,
     steps: int = 3600,
-    copies: int = 8,
+    copies: int = 16,
     seed: int = 0,
     threads: int = 2,
     options: TrainOptions | None = None,

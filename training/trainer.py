@@ -35,6 +35,9 @@ class TrainOptions:
     clip_norm: float = 1.0
     ema: float = 0.998
     """Decay of the averaged weights, which are the ones that are judged and shipped."""
+    huber: tuple[float, float] = (0.02, 0.004)
+    """Where the parameters' loss turns from quadratic to linear, at the first and at the last step: the large
+    errors first, the exactness of a still pose in the end."""
     own_scalars: float = 0.3
     """Share of windows that, at the end of training, are steered by the model's own scalars."""
     threads: int = 2
@@ -42,8 +45,15 @@ class TrainOptions:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch_frames < 1:
             raise OptionError("training needs steps >= 1 and batch_frames >= 1")
+        if not min(self.huber) > 0.0:
+            raise OptionError("training needs huber > 0")
         if not (0.0 <= self.ema < 1.0 and 0.0 <= self.own_scalars <= 1.0):
             raise OptionError("training needs 0 <= ema < 1 and 0 <= own_scalars <= 1")
+
+    def huber_at(self, step: int) -> float:
+        """Geometric from the first to the last."""
+        first, last = self.huber
+        return float(first * (last / first) ** min(step / self.steps, 1.0))
 
     def learning_rate(self, step: int) -> float:
         """Linear warm-up, then a cosine from ``peak_lr`` to ``final_lr`` at the last step."""
@@ -98,7 +108,7 @@ class Trainer:
         # A whole window is steered by the model's own scalars or by the given ones: as it will be live.
         own = torch.from_numpy(self.rng.random(shape[0]) < share)[:, None].expand(shape)
         out = model(batch.features, predicted=own)
-        parts = losses(model, out, batch, self.param_weights)
+        parts = losses(model, out, batch, self.param_weights, options.huber_at(self.step))
         rate = options.learning_rate(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
