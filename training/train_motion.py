@@ -52,7 +52,7 @@ def train(
     data_dir: Path | str,
     out: Path | str,
     *,
-    steps: int = 3600,
+    steps: int = 2600,
     copies: int = 16,
     seed: int = 0,
     threads: int = 2,
