@@ -20,7 +20,7 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// Forward kinematics of feature rows for one body.
-#[pyclass(frozen)]
+#[pyclass(name = "BodyKinematics", module = "pyanticip._core", frozen)]
 struct BodyKinematics {
     offsets: [[f64; 3]; JOINT_COUNT],
 }
