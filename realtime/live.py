@@ -152,7 +152,11 @@ def _run(
     tuning.settle()
     if rig.realtime_priority:
         tuning.raise_priority()
-    return asyncio.run(show.run(seconds))
+        tuning.lock_memory()
+    try:
+        return asyncio.run(show.run(seconds))
+    finally:
+        tuning.unsettle()
 
 
 def _new_file(path: Path) -> None:

@@ -5,12 +5,14 @@ Called once, after everything is loaded and before the first datagram.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import os
 import sys
 import time
 
-__all__ = ["Collector", "one_thread_each", "raise_priority", "settle"]
+__all__ = ["Collector", "lock_memory", "one_thread_each", "raise_priority", "settle", "unsettle"]
 
 # A thread that wants the interpreter waits at most so long for it (Python's default is 5 ms: a quarter
 # of a frame).
@@ -42,6 +44,22 @@ def raise_priority() -> str:
     return "SCHED_RR"
 
 
+def lock_memory() -> bool:
+    """Keep what we have touched in memory, where the system lets us; whether it did.
+
+    A page that the kernel took away in a quiet minute costs a disk access in the middle of a frame. Granted
+    like the priority: root, or a memlock limit.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    current, future, on_fault = 1, 2, 4
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        return bool(libc.mlockall(current | future | on_fault) == 0)
+    except (OSError, AttributeError):
+        return False
+
+
 def settle() -> None:
     """No collection in the middle of a frame, no long wait for the interpreter.
 
@@ -52,6 +70,18 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
+
+
+def unsettle() -> None:
+    """Back to what Python does by itself: the show is over, the process may go on."""
+    gc.unfreeze()
+    gc.enable()
+    sys.setswitchinterval(0.005)
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).munlockall()
+    with contextlib.suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 class Collector:

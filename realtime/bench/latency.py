@@ -56,6 +56,7 @@ def run(
 
     frames = round((seconds + WARM_UP_SECONDS) * RATE)
     skeleton, datagrams = _datagrams(file, frames)
+    source: UdpSource | None = None
     suit, echo = _peer("suit"), _peer("echo", *([] if priority else ["ordinary"]))
     try:
         receiver_port, echo_port = _port(suit), _port(echo)
@@ -91,9 +92,13 @@ def run(
         tuning.settle()
         # The echo does the same, so that both are judged alike.
         scheduling = tuning.raise_priority() if priority else "ordinary"
+        locked = priority and tuning.lock_memory()
         asyncio.run(show.run(frames / RATE + 1.2))
         told, echoed = _answer(suit), _answer(echo)
     finally:
+        tuning.unsettle()
+        if source is not None:
+            source.close()
         for process in (suit, echo):
             process.kill()
             process.wait()
@@ -129,6 +134,7 @@ def run(
         "source": str(file) if file else "mocopi, synthetic motion",
         "threads": 1,
         "scheduling": scheduling,
+        "memory_locked": locked,
         **machine(),
     }  # fmt: skip
     return result

@@ -97,6 +97,7 @@ def echo() -> dict[str, Any]:
     """Return datagrams until one says end; with the pipeline's own priority unless told otherwise."""
     if "ordinary" not in sys.argv:
         tuning.raise_priority()
+        tuning.lock_memory()
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.1", 0))
     stamped = False
