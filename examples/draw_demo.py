@@ -126,6 +126,8 @@ def overview(now: Any, ahead: Any) -> Figure:
     curves(figure, middle, SCALARS, now["t"], now["scalars"], spans)
     lower = rows[2].subgridspec(8, 1, hspace=0.25)
     curves(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8, ahead["params"][: len(now["t"])])
+    words = f"seconds;  dark lines: predicted {LEAD} ms ahead"
+    figure.text(0.98, 0.008, words, ha="right", color=INK, fontsize=8)
     return figure
 
 
