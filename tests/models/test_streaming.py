@@ -49,7 +49,7 @@ def test_steps_equal_the_sequence_across_wrap_around(build, changes, mode, dtype
 
 
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8), stride=st.integers(1, 12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride):
     model = build(slow_stride=stride)
     x = frames(2, sum(sizes))
@@ -62,7 +62,7 @@ def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride):
     resets=st.lists(st.tuples(st.integers(0, 59), st.sets(st.integers(0, 2))), max_size=5),
     chunk=st.integers(1, 7),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_resetting_rows_starts_them_afresh_and_leaves_the_others(build, resets, chunk):
     """Each row equals the concatenation of fresh runs between its resets, whatever the chunks."""
     model = build()
