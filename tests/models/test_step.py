@@ -10,6 +10,7 @@ import torch
 
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_checkpoint
+from pyanticip.models.manifest import MANIFEST, SHIPPED
 from realtime import step
 from realtime.step import Commitment, open_backend
 
@@ -169,3 +170,12 @@ def test_the_hosts_kinematics_are_the_models():
         host.compute(rows[:1], np.zeros((1, 170), np.float32))
     with pytest.raises(ShapeError, match="offsets"):
         BodyKinematics(np.zeros((21, 3)))
+
+
+@pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")
+def test_the_shipped_checkpoint_steps_alike_on_onnx_and_torch():
+    rng = np.random.default_rng(7)
+    one, two = open_backend("onnx"), open_backend("torch")
+    for _ in range(100):
+        rows = noise(rng, 1)
+        assert_close(one.step(rows), two.step(rows), 1e-4)
