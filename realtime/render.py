@@ -188,8 +188,8 @@ def render(
     """Render motion file ``path`` to ``out``: .wav (48 kHz stereo), .npz or .csv; what was done, in numbers.
 
     ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of the file at most. The result's
-    ``times_real_time`` is seconds of motion per second of work, loading the file left out. Raises a
-    MotionError for a file that cannot be read or written.
+    ``times_real_time`` is seconds of motion per second of work, reading the file included, opening the
+    model left out. Raises a MotionError for a file that cannot be read or written.
     """
     from realtime.live import open_show
 
@@ -200,6 +200,7 @@ def render(
         raise DeviceError(f"{out}: the folder {out.absolute().parent} does not exist")
     tuning.one_thread_each()
     rig = rig or Rig()
+    begun, opening = time.perf_counter(), 0.0
     source, datagrams = open_show(path)
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
@@ -214,13 +215,14 @@ def render(
 
             # One processor decides nothing here: without a wish of the rig it is the portable backend.
             wish = "onnx" if rig.model.backend == "auto" else rig.model.backend
+            opening = -time.perf_counter()
             backend = _Watched(open_backend(wish, rig.model.checkpoint), roll)
+            opening += time.perf_counter()
         pipeline = assemble(
             rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[roll], backend=backend
         )
         undo.callback(pipeline.close)
         pairs = list(datagrams)
-        begun = time.perf_counter()
         play_offline(_watched(pairs, progress), clock, pipeline.feed, pipeline.tick, seconds)
         if not roll.times:
             raise FormatError(f"{path}: no frame of motion in it")
@@ -236,7 +238,7 @@ def render(
             _save_npz(out, _cut(roll.arrays(), kept))
         elif kind_of_file == ".csv":
             _save_csv(out, roll, kept)
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - begun - opening
         model = backend.name if backend is not None else "none"
         failed = pipeline.counts["failed_steps"]
     report = {
