@@ -373,7 +373,7 @@ class EventTrigger:
         if not (0 < theta <= 1 and max_buffer >= 1):
             raise OptionError(f"events: expected theta in 0..1, max_buffer >= 1, got {theta}, {max_buffer}")
         # At these levels about as many events are announced as the teacher hears.
-        levels = {"onset": 0.25, "phrase": 0.25} | dict(threshold or {})
+        levels = {"onset": 0.2, "phrase": 0.2} | dict(threshold or {})
         pauses = {"onset": 0.12, "phrase": 1.0} | dict(refractory or {})
         for name in (*levels, *pauses):
             if name not in EVENTS:

@@ -330,7 +330,7 @@ send = ["frame", "scalars", "param", "params", "event", "status"]
 theta = 0.8               # gate threshold, falling to half while waiting
 max_buffer = 5            # frames an event may wait
 reach_ms = 60             # announced when due within this time or lead_ms, whichever is longer
-# threshold.onset = 0.25
+# threshold.onset = 0.2
 # refractory.onset = 0.12
 
 [silence]
