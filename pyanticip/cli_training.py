@@ -27,6 +27,7 @@ def train() -> None:
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of every random choice.")
 @click.option("--threads", default=2, show_default=True, type=click.IntRange(1), help="Torch threads.")
+@click.option("--init", type=click.Path(path_type=Path), help="Checkpoint to refine, at a lower rate.")
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
 @click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out.")
 @JSON
@@ -37,6 +38,7 @@ def train_motion(
     copies: int,
     seed: int,
     threads: int,
+    init: Path | None,
     cache: Path | None,
     resume: bool,
     as_json: bool,
@@ -55,6 +57,7 @@ def train_motion(
         copies=copies,
         seed=seed,
         threads=threads,
+        init=init,
         cache=cache,
         resume=resume,
         quiet=as_json,

@@ -60,17 +60,24 @@ def resample_at(
 
 
 def time_warp(
-    quats: NDArray[np.floating], root: NDArray[np.floating], rate: float, rng: np.random.Generator
+    quats: NDArray[np.floating],
+    root: NDArray[np.floating],
+    rate: float,
+    rng: np.random.Generator,
+    *,
+    hold: bool = False,
 ) -> tuple[Array, Array]:
     """The clip at 50 Hz, played at a smoothly changing speed between 0.8 and 1.25 times its own.
 
     The logarithm of the speed is a constant plus a slow sinusoid (period 2 to 8 s), kept inside the bounds.
+    With ``hold`` the movement also stops once, for 0.4 to 2 s, slowing down and starting again within 0.2 s.
 
     Args:
         quats: (T, 22, 4) at the rate it was recorded, so that one interpolation does both.
         root: (T, 3) metres.
         rate: frames per second of the two.
         rng: where the speed is drawn from.
+        hold: whether the movement stops once.
     """
     frames = len(quats)
     room = np.log(FASTEST)
@@ -81,6 +88,14 @@ def time_warp(
     step = rate / RATE
     count = np.arange(int(np.ceil(frames / (SLOWEST * step))) + 2)
     speed = step * np.exp(base + swing * np.sin(2.0 * np.pi * count / period + phase))
+    if hold:
+        length, ramp = int(rng.integers(20, 100)), 10
+        gate = np.concatenate([np.ones(ramp), np.zeros(length), np.ones(ramp)])
+        gate = np.convolve(gate, np.hanning(ramp + 2)[1:-1] / np.hanning(ramp + 2).sum(), mode="same")
+        start = int(rng.integers(0, len(speed)))
+        stopped = np.ones(len(speed) + len(gate))
+        stopped[start : start + len(gate)] = gate
+        speed = np.concatenate([speed, speed[-1:].repeat(len(gate))]) * stopped
     where = np.concatenate([[0.0], np.cumsum(speed[:-1])])
     return resample_at(quats, root, where[where <= frames - 1])
 
@@ -139,3 +154,19 @@ def exaggerate(quats: NDArray[np.floating], factor: float) -> Array:
     wider = np.minimum(angle * factor, np.maximum(angle, 0.95 * np.pi))
     turned[:, 1:] = multiply(mean, _turn(axis * wider))
     return turned
+
+
+def tilt(quats: NDArray[np.floating], vector: NDArray[np.floating]) -> Array:
+    """The clip (T, 22, 4) with the whole body leant by a constant rotation vector (3,), radians."""
+    turned = np.array(quats, dtype=np.float64)
+    turn = _turn(np.asarray(vector, dtype=np.float64))
+    turned[:, 0] = multiply(np.broadcast_to(turn, turned[:, 0].shape), turned[:, 0])
+    return turned
+
+
+def upper_body_of(quats: NDArray[np.floating], other: NDArray[np.floating]) -> Array:
+    """Hips and legs of one clip, spine, head and arms of the other (T, 22, 4), as long as the shorter."""
+    frames = min(len(quats), len(other))
+    mixed = np.array(quats[:frames], dtype=np.float64)
+    mixed[:, 1:14] = other[:frames, 1:14]
+    return mixed

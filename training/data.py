@@ -210,18 +210,29 @@ def plain(piece: Piece) -> Example:
     return _example(piece, quats, root, piece.mask)
 
 
-def varied(piece: Piece, rng: np.random.Generator) -> Example:
+def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Example:
     """A new movement made from the piece: warped in time, turned, half of them mirrored.
 
-    Most are also held a little differently and swing wider or less wide, so that there are more bodies to
-    learn from than there were performers. One in eight lacks joints that some suits lack; the teacher then
-    sees the same body without them.
+    Most are also held a little differently and swing wider or less wide, some down to near stillness, some
+    stop for a moment, some lean, and some have the upper body of ``partner``, so that there are more bodies
+    and movements to learn from than there were performers. One in eight lacks joints that some suits lack;
+    the teacher then sees the same body without them.
     """
-    quats, root = augment.time_warp(piece.quats, piece.root, piece.rate, rng)
+    hold = bool(rng.random() < 0.3)
+    quats, root = augment.time_warp(piece.quats, piece.root, piece.rate, rng, hold=hold)
+    if partner is not None and rng.random() < 0.35:
+        other, _ = augment.time_warp(partner.quats, partner.root, partner.rate, rng)
+        if min(len(quats), len(other)) >= SHORTEST:
+            quats = augment.upper_body_of(quats, other)
+            root = root[: len(quats)]
     if rng.random() < 0.5:
-        quats = augment.exaggerate(quats, np.exp(rng.uniform(-0.35, 0.35)))
+        narrowest = np.log(0.1) if rng.random() < 0.3 else -0.35
+        quats = augment.exaggerate(quats, np.exp(rng.uniform(narrowest, 0.35)))
     if rng.random() < 0.75:
         quats = augment.posture(quats, rng.uniform(0.0, 0.3), rng)
+    if rng.random() < 0.3:
+        lean = rng.normal(0.0, 0.3 if rng.random() < 0.8 else 1.5, 3)
+        quats = augment.tilt(quats, lean * np.array([1.0, 0.0, 1.0]))
     if rng.random() < 0.5:
         quats, root = augment.mirror(quats, root)
     quats, root = augment.yaw(quats, root, rng.uniform(-np.pi, np.pi))
@@ -243,7 +254,8 @@ def training_examples(pieces: Sequence[Piece], copies: int, seed: int) -> list[E
     for number, piece in enumerate(pieces):
         examples.append(plain(piece))
         for copy in range(copies):
-            examples.append(varied(piece, np.random.default_rng((seed, number, copy))))
+            rng = np.random.default_rng((seed, number, copy))
+            examples.append(varied(piece, rng, pieces[int(rng.integers(len(pieces)))]))
     return [example for example in examples if len(example) >= SHORTEST]
 
 

@@ -15,12 +15,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models import ModelConfig, MotionTransformer, load_checkpoint, save_checkpoint
 from training.batches import HORIZONS, Windows
 from training.data import TEST, VALIDATION, Example, load_split, plain, statistics, training_examples
 from training.scores import measure, run_model
 from training.teacher import TEACHER_VERSION
 from training.trainer import Trainer, TrainOptions
+
+REFINE: Final = TrainOptions(peak_lr=8e-4, warm_up_steps=100, huber=(0.01, 0.004))
+"""How a run goes on from a finished checkpoint."""
 
 STATE_FILE: Final = "training.state"
 LOG_FILE: Final = "metrics.csv"
@@ -58,6 +61,7 @@ def train(
     threads: int = 2,
     options: TrainOptions | None = None,
     config: ModelConfig | None = None,
+    init: Path | str | None = None,
     cache: Path | str | None = None,
     resume: bool = False,
     interval: int = 200,
@@ -74,6 +78,7 @@ def train(
         threads: torch threads.
         options: everything else about the run; its steps, seed and threads are replaced by the above.
         config: sizes of the model; the shipped model's by default.
+        init: checkpoint to start from, with its sizes and its normalisation.
         cache: folder for the retargeted motion; read and written where given.
         resume: go on with the interrupted run in ``out``.
         interval: steps between validations, which are also when the state is saved.
@@ -92,7 +97,7 @@ def train(
     if state_file.exists() and not resume:
         raise OptionError(f"{folder}: an interrupted training is in it; resume it, or give another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    given = options or TrainOptions()
+    given = options or (TrainOptions() if init is None else REFINE)
     settings = TrainOptions(**(asdict(given) | {"steps": steps, "seed": seed, "threads": threads}))
     torch.set_num_threads(threads)
     console = Console(stderr=True, quiet=quiet)
@@ -109,9 +114,13 @@ def train(
     windows = Windows(training_examples(pieces, copies, seed))
 
     torch.manual_seed(seed)
-    cfg = config or ModelConfig(dropout=DROPOUT)
-    model = MotionTransformer(cfg)
-    model.set_normalisation(torch.from_numpy(mean), torch.from_numpy(std))
+    if init is None:
+        cfg = config or ModelConfig(dropout=DROPOUT)
+        model = MotionTransformer(cfg)
+        model.set_normalisation(torch.from_numpy(mean), torch.from_numpy(std))
+    else:
+        model = load_checkpoint(init)
+        cfg = model.cfg
     weights = torch.from_numpy(error_weights(scale)).float()
     trainer = Trainer(model, windows, weights, settings)
     if resume:

@@ -80,6 +80,9 @@ def test_augmented_rotations_stay_unit(move):
     assert unit(augment.posture(quats, 0.2, rng))
     assert unit(augment.exaggerate(quats, 1.4))
     assert unit(augment.without(quats, 2))
+    assert unit(augment.tilt(quats, np.array([1.0, 0.0, 2.0])))
+    assert unit(augment.upper_body_of(quats, quats[::-1]))
+    assert unit(augment.time_warp(quats, root, 50.0, rng, hold=True)[0])
     for _ in range(5):
         assert unit(augment.time_warp(quats, root, 50.0, rng)[0])
 
@@ -115,6 +118,26 @@ def test_the_warp_keeps_its_bounds(move):
         assert speed.min() >= augment.SLOWEST - 1e-9
         assert speed.max() <= augment.FASTEST + 1e-9
         assert np.abs(np.diff(speed)).max() < 0.02
+
+
+def test_a_held_movement_stands_still_and_goes_on(move):
+    quats, root = move(300, seed=5), np.column_stack([np.arange(300.0)] * 3)
+    stops = 0
+    for seed in range(10):
+        _, path = augment.time_warp(quats, root, 50.0, np.random.default_rng(seed), hold=True)
+        speed = np.diff(path[:, 0])
+        assert speed.min() >= 0.0
+        assert speed.max() <= augment.FASTEST + 1e-9
+        stops += bool((speed < 1e-9).sum() >= 15)
+    assert stops >= 5
+
+
+def test_a_mixed_body_is_two_halves(move):
+    one, other = move(100, seed=1), move(80, seed=2)
+    mixed = augment.upper_body_of(one, other)
+    assert mixed.shape == (80, 22, 4)
+    np.testing.assert_array_equal(mixed[:, 1:14], other[:, 1:14])
+    np.testing.assert_array_equal(mixed[:, [0, *range(14, 22)]], one[:80, [0, *range(14, 22)]])
 
 
 def test_a_missing_joint_keeps_the_rest_of_the_body_where_it_was(move):
