@@ -55,7 +55,7 @@ def train(
     data_dir: Path | str,
     out: Path | str,
     *,
-    steps: int = 2600,
+    steps: int = 1600,
     copies: int = 16,
     seed: int = 0,
     threads: int = 2,

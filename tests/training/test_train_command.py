@@ -1,8 +1,10 @@
 """From takes to a checkpoint that loads and can be judged, on synthetic takes; the command line around it."""
 
 import csv
+import dataclasses
 
 import pytest
+import torch
 
 from pyanticip.cli_tools import run
 from pyanticip.errors import FormatError, OptionError
@@ -32,7 +34,7 @@ def takes(piece_of, monkeypatch):
 
 
 @pytest.mark.slow
-def test_training_writes_a_checkpoint_that_can_be_judged(takes, tmp_path):
+def test_training_writes_a_checkpoint_that_can_be_judged(takes, tmp_path, monkeypatch):
     options = TrainOptions(batch_frames=320, warm_up_steps=1)
     report = train_motion.train(
         tmp_path,
@@ -59,6 +61,17 @@ def test_training_writes_a_checkpoint_that_can_be_judged(takes, tmp_path):
     paths = write_report(found, tmp_path)
     assert all(path.stat().st_size > 500 for path in paths)
     train_motion.ship(tmp_path / "run", tmp_path / "shipped")
+    # Refined from there: the same sizes, and the weights it starts from are those.
+    kept = []
+    monkeypatch.setattr(train_motion, "save_checkpoint", lambda path, model, training: kept.append(model))
+    again = tmp_path / "run" / "checkpoint"
+    still = dataclasses.replace(options, peak_lr=0.0, final_lr=0.0, weight_decay=0.0, ema=0.0)
+    train_motion.train(
+        tmp_path, tmp_path / "two", steps=1, copies=0, threads=1, options=still, init=again, quiet=True
+    )
+    assert kept[0].cfg == TINY
+    for name, value in model.state_dict().items():
+        assert torch.allclose(value, kept[0].state_dict()[name], atol=1e-6), name
     assert len(list((tmp_path / "shipped").iterdir())) == 4
 
 
