@@ -223,7 +223,7 @@ class BodyKinematics:
 
     def __new__(cls, offsets: npt.ArrayLike) -> BodyKinematics: ...
     def compute(self, row: npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        """Write the kinematics (1, 171) of a feature row (1, 231) into `out`, both contiguous float32."""
+        """Write the kinematics (1, 177) of a feature row (1, 231) into `out`, both contiguous float32."""
 
 # --- the live front end ---
 

@@ -34,7 +34,7 @@ EVENT_BINS = 25
 FEATURES = 231
 """Width of a feature row, features v1."""
 
-KINEMATICS = 171
+KINEMATICS = 177
 """Width of the body kinematics that the motion front-end adds."""
 
 SCALAR_COLUMNS = (220, 227)
@@ -79,7 +79,7 @@ class ModelConfig:
     dropout: float = 0.1
     dist_scale: float = 0.02
     """Distance of neighbouring steps in the bias kernel: seconds for motion, 0.01 for tokens."""
-    taps: int = 16
+    taps: int = 25
     """Length in steps of the motion front-end's causal filter."""
     kinematics: bool = True
     """Whether the motion front-end adds joint positions, heights and velocities computed from the rotations,

@@ -70,18 +70,18 @@ class _Graph(nn.Module):
             self.register_buffer("kernel", table.transpose(0, 1)[:, :, None].contiguous())
 
     def front(self, features: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
-        """The taps (T - 1, D) after a frame, and its filtered embedding (1, D).
+        """The last frames (T, D) with this one, and its filtered embedding (1, D).
 
-        ``features`` are a row (1, 231) and, beside it, its kinematics (1, 171) where the model uses them:
+        ``features`` are a row (1, 231) and, beside it, its kinematics (1, 177) where the model uses them:
         they come from outside, because as tensor operations they would be half of the graph.
         """
         model = self.model
         extra = features.shape[1] - FEATURES
         mean = F.pad(model.mean, (0, extra))
         gain = F.pad(model.visible / model.std, (0, extra), value=1.0)
-        raw = model.front(((features - mean) * gain).clamp(-CLIP, CLIP))
+        raw = model.condense(((features - mean) * gain).clamp(-CLIP, CLIP))
         joined = torch.cat((taps, raw), 0)
-        return joined[1:], (joined * model.filters).sum(0, keepdim=True)
+        return joined, (joined * model.filters).sum(0, keepdim=True)
 
     def bias(self, scalars: Tensor, slot: Tensor, mask: Tensor) -> Tensor:
         """The additive bias, broadcastable to (1, H, 1, P + 1), for scalars (1, 7), slot (1,) and a mask."""
@@ -109,14 +109,15 @@ class StepGraph(_Graph):
     ) -> tuple[Tensor, ...]:
         """Returns params (1, 40), hazards (1, 50), scalars, gate, the next taps and pool, keys and values."""
         trunk, model = self.model.trunk, self.model
-        after, x = self.front(features, taps)
+        joined, x = self.front(features, taps)
         fast, new = _attend_all(trunk.fast, x, self.bias(given, slot, mask), keys, values)
         mixed, _ = trunk.pathway(given, x, fast, held)
         refined = trunk.refined_head(mixed)
         hidden = trunk.norm(mixed)
         gate = trunk.commitment(hidden, refined[:, :1])
-        params, logits = model.control.flat(hidden, gate)
-        return (params, torch.sigmoid(logits), refined, gate, after, pool + x, *new)
+        recent = joined[:, -model.direct :].t().reshape(1, -1) if model.direct else None
+        params, logits = model.control.flat(hidden, gate, recent)
+        return (params, torch.sigmoid(logits), refined, gate, joined[1:], pool + x, *new)
 
 
 class SlowGraph(_Graph):

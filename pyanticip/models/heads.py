@@ -42,26 +42,34 @@ class ControlHead(nn.Module):
     plus what the hidden state says, the latter scaled by the commitment gate: an uncommitted movement falls
     back to the base rate, and the gate has something to learn from.
 
+    With ``recent`` numbers of the last frames the parameters are ``sigmoid(what the hidden state says + a
+    linear filter of those numbers)``.
+
+    :param recent: how many numbers of the last frames come along; 0 for none.
     :param base_hazard: hazard per bin that the base rate starts at.
     """
 
-    def __init__(self, d_model: int, hidden: int, base_hazard: float = 0.01) -> None:
+    def __init__(self, d_model: int, hidden: int, recent: int = 0, base_hazard: float = 0.01) -> None:
         super().__init__()
         self.params = (len(PARAMETER_NAMES), len(HORIZONS_MS))
         self.events = (len(EVENT_NAMES), EVENT_BINS)
         self.first = nn.Linear(d_model, hidden)
         self.last = nn.Linear(hidden, math.prod(self.params) + math.prod(self.events))
+        self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if recent else None
         start = math.log(base_hazard / (1.0 - base_hazard))
         self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
 
-    def forward(self, hidden: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
-        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D) and gate (..., 1)."""
-        params, logits = self.flat(hidden, gate)
+    def forward(self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D), gate (..., 1) and the
+        numbers of the last frames (..., recent)."""
+        params, logits = self.flat(hidden, gate, recent)
         rows = hidden.shape[:-1]
         return params.view(*rows, *self.params), logits.view(*rows, *self.events)
 
-    def flat(self, hidden: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
+    def flat(self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same as (..., 40) and (..., 50)."""
         out = self.last(F.gelu(self.first(hidden)))
         params, evidence = out.split((math.prod(self.params), math.prod(self.events)), -1)
+        if self.recent is not None and recent is not None:
+            params = params + self.recent(recent)
         return torch.sigmoid(params), self.base + gate * evidence

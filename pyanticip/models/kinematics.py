@@ -6,6 +6,8 @@ Here it is computed. Everything is seen from the hips, with gravity beside it, s
 the direction a performer faces.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -21,9 +23,18 @@ _ROUNDS = 3  # pointers jump 1, 2 and 4 ancestors: enough for chains of eight jo
 _POSITION_SCALE = 0.3
 _SPEED_FLOOR = 0.1
 
-KINEMATICS = 3 + (JOINTS - 1) * 8
+MEASURES = 6
+"""The last columns: what sound parameters are made of. In order: height of the higher hand, speed of the body
+(by mass), speed of the faster hand, how many ends of the body share the movement, extension, side."""
+
+KINEMATICS = 3 + (JOINTS - 1) * 8 + MEASURES
 """Columns this module gives: up (3); per joint but the hips position (3), height, velocity (3) and the
-logarithm of its speed."""
+logarithm of its speed; then the measures."""
+
+_HANDS, _ENDS, _REACH, _CHEST = [9, 13], [9, 13, 17, 21, 5], [9, 13, 16, 20], 3
+_LIMB_MASSES = {7: 0.027, 8: 0.022, 9: 0.012, 14: 0.10, 15: 0.06, 16: 0.03, 17: 0.01}
+_TRUNK_MASSES = {0: 0.142, 2: 0.16, 3: 0.17, 5: 0.08}
+_HAND_BLEND = 0.15
 
 
 class BodyKinematics(nn.Module):
@@ -40,6 +51,7 @@ class BodyKinematics(nn.Module):
     jumps: Tensor
     rest: Tensor
     one: Tensor
+    masses: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,6 +75,13 @@ class BodyKinematics(nn.Module):
         self.register_buffer("jumps", torch.stack(jumps), persistent=False)
         self.register_buffer("one", torch.eye(3)[None], persistent=False)
         self.register_buffer("rest", sums @ offsets, persistent=False)
+        # Share of the body's mass that moves with each joint (after Dempster 1955); left and right are alike.
+        masses = torch.zeros(JOINTS)
+        for joint, mass in (_TRUNK_MASSES | _LIMB_MASSES).items():
+            masses[joint] = mass
+        for joint, mass in _LIMB_MASSES.items():
+            masses[joint + 4] = mass
+        self.register_buffer("masses", masses / masses.sum(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Kinematics of raw feature rows (..., 231)."""
@@ -92,8 +111,35 @@ class BodyKinematics(nn.Module):
             (height - self.rest[1:, 1]) / _POSITION_SCALE,
             velocity[:, 1:].flatten(1),
             speed,
+            self.measures(place, place @ up[..., None], (velocity**2).sum(-1)),
         )
         return torch.cat(parts, 1).view(*rows, KINEMATICS)
+
+    def measures(self, place: Tensor, height: Tensor, speed2: Tensor) -> Tensor:
+        """Measures (N, 6) of positions (N, 22, 3), heights (N, 22, 1) and squared speeds (N, 22).
+
+        Each is of unit scale and in a form that extrapolates: heights and distances as they are, speeds as
+        logarithms.
+        """
+        hands = height[:, _HANDS, 0] / _HAND_BLEND
+        top = _HAND_BLEND * (torch.logsumexp(hands, 1) - math.log(2.0))
+        body = speed2 @ self.masses
+        ends2 = speed2[:, _ENDS]
+        ends = ends2.sqrt()
+        sharing = ends.sum(1) ** 2 / (ends2.sum(1) + 0.0225)
+        reach = (place[:, _REACH] - place[:, _CHEST : _CHEST + 1]).norm(dim=-1).mean(1)
+        side = (ends2 * place[:, _ENDS, 0]).sum(1) / (ends2.sum(1) + 0.1)
+        return torch.stack(
+            (
+                (top - 0.12) / 0.18,
+                0.75 * torch.log((body + 4e-4) / 0.1225),
+                0.65 * torch.log((speed2[:, _HANDS].amax(1) + 4e-4) / 0.64),
+                4.0 * torch.log((sharing + 0.3) / 3.6),
+                (reach - 0.8) / 0.05,
+                side / 0.075,
+            ),
+            1,
+        )
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:

@@ -8,15 +8,17 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.bias import Orthogonality
-from pyanticip.models.config import FEATURES, SCALAR_COLUMNS, ModelConfig
+from pyanticip.models.config import FEATURES, PARAMETER_NAMES, SCALAR_COLUMNS, ModelConfig
 from pyanticip.models.heads import ControlHead
-from pyanticip.models.kinematics import KINEMATICS, BodyKinematics
+from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
 from pyanticip.models.streaming import State
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
 
 CLIP = 10.0
 """Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
 window."""
+
+_MEASURED = (("pitch", 1), ("loudness", 1), ("brightness", 1), ("density", 1), ("space", 1), ("pan", -1))
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class MotionTransformer(nn.Module):
     see :mod:`pyanticip.models.kinematics`), and the rotation of the hips only as the direction of gravity:
     what it says does not depend on where the performer faces.
 
+    The measures among the kinematics also go straight to the control head: there a linear filter over the
+    last frames holds or extrapolates them, and the trunk says what must be corrected.
+
     The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
     scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
     from movement, and the model can run on its own predictions (``mode``).
@@ -77,17 +82,25 @@ class MotionTransformer(nn.Module):
             visible[:6] = 0.0
         self.register_buffer("visible", visible, persistent=False)
         self.kinematics = BodyKinematics() if cfg.kinematics else None
-        self.front = nn.Linear(FEATURES + (KINEMATICS if cfg.kinematics else 0), cfg.d_model)
+        self.direct = MEASURES if cfg.kinematics else 0
+        self.front = nn.Linear(FEATURES + (KINEMATICS if cfg.kinematics else 0), cfg.d_model - self.direct)
         # One causal filter per channel, oldest tap first; it starts as the identity.
         filters = torch.zeros(cfg.taps, cfg.d_model)
         filters[-1] = 1.0
         self.filters = nn.Parameter(filters)
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
-        self.control = ControlHead(cfg.d_model, cfg.control_hidden)
+        self.control = ControlHead(cfg.d_model, cfg.control_hidden, cfg.taps * self.direct)
         for linear in (self.front, self.control.first, self.control.last):
             nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
+        if self.control.recent is not None:
+            # Start as what holds the mean of the last 80 ms, for the parameters that a measure stands for.
+            weight = torch.zeros(*self.control.params, MEASURES, cfg.taps)
+            for measure, (name, sign) in enumerate(_MEASURED):
+                weight[PARAMETER_NAMES.index(name), :, measure, -4:] = sign / min(cfg.taps, 4)
+            with torch.no_grad():
+                self.control.recent.weight.copy_(weight.view(-1, MEASURES * cfg.taps))
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
         """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
@@ -111,11 +124,19 @@ class MotionTransformer(nn.Module):
         seen = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
         if self.kinematics is not None:
             seen = torch.cat((seen, self.kinematics(x).clamp(-CLIP, CLIP)), -1)
+        return self.condense(seen)
+
+    def condense(self, seen: Tensor) -> Tensor:
+        """Embedded frames (..., D) of normalised rows (..., 231 and kinematics): a projection, and the
+        measures as they are in the last channels."""
         raw: Tensor = self.front(seen)
+        if self.direct:
+            raw = torch.cat((raw, seen[..., -self.direct :]), -1)
         return raw
 
-    def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Embedded frames (B, L, D) of raw features (B, L, 231), and the frames the filter needs next."""
+    def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Embedded frames (B, L, D) of raw features (B, L, 231), the frames the filter needs next, and the
+        measures of the last frames (B, L, taps * MEASURES), oldest first within each measure."""
         raw = self.observe(x)
         count = self.cfg.taps
         if taps is None:
@@ -125,7 +146,10 @@ class MotionTransformer(nn.Module):
             filtered = (joined * self.filters).sum(1, keepdim=True)
         else:
             filtered = torch.einsum("bldt,td->bld", joined.unfold(1, count, 1), self.filters)
-        return filtered, joined[:, raw.shape[1] :]
+        recent = None
+        if self.direct:
+            recent = joined[..., -self.direct :].unfold(1, count, 1).flatten(2)
+        return filtered, joined[:, raw.shape[1] :], recent
 
     @overload
     def forward(
@@ -179,7 +203,7 @@ class MotionTransformer(nn.Module):
             raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
         if mode not in ("external", "initial", "refined_prev"):
             raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
-        embedded, taps = self.embed(x, None if state is None else state.taps)
+        embedded, taps, recent = self.embed(x, None if state is None else state.taps)
         embedded = self.dropout(embedded)
         given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
         trunk, after = self.trunk(
@@ -190,7 +214,7 @@ class MotionTransformer(nn.Module):
             predicted=predicted,
             due=due,
         )
-        params, events = self.control(trunk.hidden, trunk.gate)
+        params, events = self.control(trunk.hidden, trunk.gate, recent)
         out = MotionOutput(
             params, events, trunk.scalars, trunk.initial, trunk.gate[..., 0], trunk.share, trunk.hidden
         )

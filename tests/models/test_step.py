@@ -166,7 +166,7 @@ def test_the_hosts_kinematics_are_the_models():
     for row, wanted in zip(rows, reference(torch.from_numpy(rows)).numpy(), strict=True):
         host.compute(row[None], out)
         np.testing.assert_allclose(out[0], wanted, atol=2e-5)
-    with pytest.raises(ShapeError, match=r"\(1, 171\)"):
+    with pytest.raises(ShapeError, match=r"\(1, 177\)"):
         host.compute(rows[:1], np.zeros((1, 170), np.float32))
     with pytest.raises(ShapeError, match="offsets"):
         BodyKinematics(np.zeros((21, 3)))

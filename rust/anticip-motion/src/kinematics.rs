@@ -6,8 +6,24 @@
 use crate::canonical::{JOINT_COUNT, PARENTS};
 use crate::features::{FEATURE_COUNT, ROTATION, VELOCITY};
 
-/// How many numbers a row gives: up (3); per joint but the hips position (3), height, velocity (3), log speed.
-pub const KINEMATICS_COUNT: usize = 3 + (JOINT_COUNT - 1) * 8;
+/// The last numbers of a row: height of the higher hand, speed of the body (by mass), speed of the faster hand, how
+/// many ends of the body share the movement, extension, side.
+pub const MEASURE_COUNT: usize = 6;
+
+/// How many numbers a row gives: up (3); per joint but the hips position (3), height, velocity (3), log speed; then
+/// the measures.
+pub const KINEMATICS_COUNT: usize = 3 + (JOINT_COUNT - 1) * 8 + MEASURE_COUNT;
+
+const HANDS: [usize; 2] = [9, 13];
+const ENDS: [usize; 5] = [9, 13, 17, 21, 5];
+const REACH: [usize; 4] = [9, 13, 16, 20];
+const CHEST: usize = 3;
+const HAND_BLEND: f64 = 0.15;
+/// Share of the body's mass that moves with each joint (after Dempster 1955), before it is divided by the sum.
+const MASSES: [f64; JOINT_COUNT] = [
+    0.142, 0.0, 0.16, 0.17, 0.0, 0.08, 0.0, 0.027, 0.022, 0.012, 0.0, 0.027, 0.022, 0.012, 0.10, 0.06, 0.03,
+    0.01, 0.10, 0.06, 0.03, 0.01,
+];
 
 const POSITION_SCALE: f64 = 0.3;
 const SPEED_FLOOR: f64 = 0.1;
@@ -65,7 +81,40 @@ pub fn body_kinematics(
     for v in &velocity[1..] {
         say((dot(*v, *v) + SPEED_FLOOR * SPEED_FLOOR).sqrt().ln() + 1.0);
     }
+    measures(&place, up, &velocity).into_iter().for_each(&mut say);
     out
+}
+
+/// What sound parameters are made of, of unit scale and in a form that extrapolates: speeds as logarithms.
+fn measures(
+    place: &[Vector; JOINT_COUNT],
+    up: Vector,
+    velocity: &[Vector; JOINT_COUNT],
+) -> [f64; MEASURE_COUNT] {
+    let speed2: [f64; JOINT_COUNT] = std::array::from_fn(|j| dot(velocity[j], velocity[j]));
+    let [left, right] = HANDS.map(|j| dot(place[j], up) / HAND_BLEND);
+    let top = left.max(right);
+    let height = HAND_BLEND * (top + (0.5 * ((left - top).exp() + (right - top).exp())).ln());
+    let mass: f64 = MASSES.iter().sum();
+    let body = speed2.iter().zip(&MASSES).map(|(s, m)| s * m).sum::<f64>() / mass;
+    let hand = speed2[HANDS[0]].max(speed2[HANDS[1]]);
+    let energy: f64 = ENDS.iter().map(|&j| speed2[j]).sum();
+    let total: f64 = ENDS.iter().map(|&j| speed2[j].sqrt()).sum();
+    let sharing = total * total / (energy + 0.0225);
+    let from_chest = |j: usize| {
+        let away: Vector = std::array::from_fn(|i| place[j][i] - place[CHEST][i]);
+        dot(away, away).sqrt()
+    };
+    let reach = REACH.iter().map(|&j| from_chest(j)).sum::<f64>() / REACH.len() as f64;
+    let side = ENDS.iter().map(|&j| speed2[j] * place[j][0]).sum::<f64>() / (energy + 0.1);
+    [
+        (height - 0.12) / 0.18,
+        0.75 * ((body + 4e-4) / 0.1225).ln(),
+        0.65 * ((hand + 4e-4) / 0.64).ln(),
+        4.0 * ((sharing + 0.3) / 3.6).ln(),
+        (reach - 0.8) / 0.05,
+        side / 0.075,
+    ]
 }
 
 fn dot(a: Vector, b: Vector) -> f64 {
@@ -94,6 +143,8 @@ mod tests {
     use super::*;
     use crate::canonical::OFFSETS;
 
+    const MOVES: usize = KINEMATICS_COUNT - MEASURE_COUNT;
+
     fn still() -> [f32; FEATURE_COUNT] {
         let mut row = [0.0; FEATURE_COUNT];
         for j in 0..JOINT_COUNT {
@@ -107,8 +158,8 @@ mod tests {
     fn the_rest_pose_is_the_origin() {
         let out = body_kinematics(&still(), &OFFSETS);
         assert!((out[1] - (1.0 / 0.3) as f32).abs() < 1e-6);
-        for (i, &v) in out.iter().enumerate().filter(|&(i, _)| i != 1) {
-            let wanted = if i >= KINEMATICS_COUNT - (JOINT_COUNT - 1) {
+        for (i, &v) in out[..MOVES].iter().enumerate().filter(|&(i, _)| i != 1) {
+            let wanted = if i >= MOVES - (JOINT_COUNT - 1) {
                 (SPEED_FLOOR.ln() + 1.0) as f32
             } else {
                 0.0
@@ -122,7 +173,7 @@ mod tests {
         let mut row = still();
         row[VELOCITY + 1] = 2.0; // rad/s about up
         let out = body_kinematics(&row, &OFFSETS);
-        let velocities = &out[3 + 4 * (JOINT_COUNT - 1)..];
+        let velocities = &out[3 + 4 * (JOINT_COUNT - 1)..MOVES];
         let mut place = [[0.0; 3]; JOINT_COUNT];
         for j in 1..JOINT_COUNT {
             place[j] = add(place[PARENTS[j] as usize], OFFSETS[j]);

@@ -35,7 +35,7 @@ impl BodyKinematics {
         })
     }
 
-    /// Writes the kinematics (1, 171) of a feature row (1, 231) into `out`.
+    /// Writes the kinematics (1, 177) of a feature row (1, 231) into `out`.
     fn compute(&self, row: PyReadonlyArray2<'_, f32>, mut out: PyReadwriteArray2<'_, f32>) -> PyResult<()> {
         let given = row.as_slice().ok().and_then(|r| r.try_into().ok());
         let wanted = out.as_slice_mut().ok();
