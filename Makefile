@@ -54,7 +54,7 @@ test-rust: ## the pure crates: unit, property and documentation tests
 
 .PHONY: test-python
 test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against the built wheel
-	PYTHONPATH=target/wheel $(BIN)/python -P -m pytest --import-mode=importlib $(PYTEST)
+	PYTHONPATH=$(CURDIR)/target/wheel $(BIN)/python -P -m pytest --import-mode=importlib $(PYTEST)
 
 # The suite runs against what users get: the wheel, unpacked, not the source tree.
 target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)

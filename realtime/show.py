@@ -24,10 +24,14 @@ __all__ = ["Show", "Source", "Taping"]
 _FRAME = 0.02
 # The first tick of silence comes when a packet is three quarters of a frame late.
 _QUIET = 0.035
-# How long before the next datagram the dummy step runs: other programs empty the caches within a few
-# milliseconds. The loop's timers round up to a whole one, so they aim earlier and `wait` does the rest.
-_PREWARM = 0.0015
-_WAKE = 0.003
+# How long before the next datagram the dummy steps begin; the first ones are slow themselves. The loop's
+# timers round up to a whole millisecond, so they aim earlier and `wait` does the rest.
+_PREWARM = 0.0035
+_WAKE = 0.005
+# From then on the socket is polled without sleeping, and the dummy step repeated: a core that sleeps for a
+# millisecond wakes late and with cold caches. Given up so long after the datagram was due.
+_REWARM = 0.0005
+_GRACE = 0.003
 _FADE_OUT = 0.4
 
 
@@ -188,9 +192,19 @@ class Show:
         """Shortly before the next datagram is due: warm the caches, unless it is here already."""
         rest = self._last + self._period - _PREWARM - self._loop.time()
         if self._prewarm and not self._source.wait(min(rest, _WAKE)):
-            self.pipeline.prewarm()
+            self._stay_warm(self._last + self._period + _GRACE)
         due = self._last + _QUIET / self._speed
         self._timer = self._loop.call_at(due, self._quiet, due)
+
+    def _stay_warm(self, until: float) -> None:
+        """Keep the core awake and the caches warm until the datagram is there, or plainly late."""
+        again = 0.0
+        while (now := self._loop.time()) < until:
+            if now >= again:
+                self.pipeline.prewarm()
+                again = self._loop.time() + _REWARM
+            if self._source.wait(0.0):
+                return
 
     def _quiet(self, due: float) -> None:
         """Nothing came: the sinks go on at 50 Hz."""
