@@ -129,6 +129,10 @@ class Show:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), seconds)
             self._source.close()
+            # Whatever the timer was waiting for, no datagram follows: only the ticks of silence go on.
+            if self._timer is not None:
+                self._timer.cancel()
+            self._await_quiet()
             await self._fade_out()
         finally:
             watch.cancel()
@@ -193,6 +197,9 @@ class Show:
         rest = self._last + self._period - _PREWARM - self._loop.time()
         if self._prewarm and not self._source.wait(min(rest, _WAKE)):
             self._stay_warm(self._last + self._period + _GRACE)
+        self._await_quiet()
+
+    def _await_quiet(self) -> None:
         due = self._last + _QUIET / self._speed
         self._timer = self._loop.call_at(due, self._quiet, due)
 

@@ -84,7 +84,10 @@ class Hall:
         return list(OscMessage(data).params)
 
     def play(self, performance: Coroutine[Any, Any, None]) -> dict[str, Any]:
+        mistakes: list[dict[str, Any]] = []
+
         async def evening() -> dict[str, Any]:
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: mistakes.append(context))
             running = asyncio.create_task(self.show.run(20))
             await asyncio.sleep(0)
             await performance
@@ -92,9 +95,11 @@ class Hall:
             return await running
 
         try:
-            return asyncio.run(evening())
+            summary = asyncio.run(evening())
         finally:
             self.out.close()
+        assert not mistakes, mistakes
+        return summary
 
 
 def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any) -> None:
@@ -114,6 +119,21 @@ def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any) -> None
     assert hall.ear.closed
     assert "prewarm" in hall.pipeline.backend.said
     assert hall.pipeline.backend.said[-1] == "close"
+
+
+def test_an_end_between_two_frames_leaves_nothing_waiting_for_the_source(
+    stage: Any, paper_model: Any
+) -> None:
+    hall = Hall(stage, paper_model())
+
+    async def performance() -> None:
+        await hall.move(0, 10)
+        hall.out.sendto(b"10", hall.source.address)
+        await asyncio.sleep(0.003)
+
+    summary = hall.play(performance())
+    assert summary["counters"]["frames"] == 11
+    assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
 
 
 def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
