@@ -1,0 +1,83 @@
+"""Synthetic sequences whose phases are known: a repeated motif, randomness, convergence (Diomande 2026)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import OptionError
+
+MOTIF, RANDOM, CONVERGE, PADDING = range(4)
+"""The labels of the phases."""
+
+PHASES: Final = ("motif", "random", "converge", "padding")
+"""Their names, in the order of the labels."""
+
+MOTIF_TOKENS: Final = (3, 7)
+MOTIF_REPEATS: Final = (2, 4)
+RANDOM_TOKENS: Final = (5, 14)
+CONVERGING_TOKENS: Final = 10
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Sequences and what each of their tokens belongs to."""
+
+    ids: NDArray[np.int64]
+    """(N, L) tokens."""
+    phases: NDArray[np.int8]
+    """(N, L) labels: 0 motif, 1 random, 2 converge, 3 padding."""
+
+
+def synthetic(vocab: int, length: int, sequences: int, seed: int) -> Synthetic:
+    """Draw sequences of three phases.
+
+    A motif of 3 to 7 random tokens, repeated 2 to 4 times; 5 to 14 random tokens; 10 tokens that converge
+    on a random centre: the i-th (from 0) is the centre plus uniform whole noise of at most
+    ``max(1, vocab // 2**i)``, modulo the vocabulary; random tokens up to ``length``. The rest is cut.
+
+    Args:
+        vocab: number of tokens, at least 2.
+        length: tokens of a sequence, at least 2.
+        sequences: how many.
+        seed: of every draw; training and validation data come from different ones.
+
+    Raises:
+        OptionError: a size that is too small, or a negative seed.
+
+    >>> drawn = synthetic(vocab=50, length=64, sequences=4, seed=0)
+    >>> drawn.ids.shape, int(drawn.ids.max()) < 50, drawn.phases[0, 0] == MOTIF
+    ((4, 64), True, np.True_)
+    """
+    for name, given, least in (
+        ("vocab", vocab, 2),
+        ("length", length, 2),
+        ("sequences", sequences, 1),
+        ("seed", seed, 0),
+    ):
+        if given < least:
+            raise OptionError(f"synthetic data: {name} must be at least {least}, given {given}")
+    rng = np.random.default_rng(seed)
+    at = np.arange(length)[None, :]
+
+    def between(bounds: tuple[int, int]) -> NDArray[np.int64]:
+        return rng.integers(bounds[0], bounds[1], size=(sequences, 1), endpoint=True)
+
+    period = between(MOTIF_TOKENS)
+    random_from = period * between(MOTIF_REPEATS)
+    converge_from = random_from + between(RANDOM_TOKENS)
+    padding_from = converge_from + CONVERGING_TOKENS
+    phases = (at >= random_from).astype(np.int8) + (at >= converge_from) + (at >= padding_from)
+
+    motif = rng.integers(vocab, size=(sequences, MOTIF_TOKENS[1]))
+    spread = np.maximum(1, vocab >> np.arange(CONVERGING_TOKENS))
+    centre = rng.integers(vocab, size=(sequences, 1))
+    noise = rng.integers(-spread, spread, size=(sequences, CONVERGING_TOKENS), endpoint=True)
+    converging = (centre + noise) % vocab
+
+    ids = rng.integers(vocab, size=(sequences, length))
+    ids = np.where(phases == MOTIF, np.take_along_axis(motif, at % period, axis=1), ids)
+    step = np.clip(at - converge_from, 0, CONVERGING_TOKENS - 1)
+    ids = np.where(phases == CONVERGE, np.take_along_axis(converging, step, axis=1), ids)
+    return Synthetic(ids, phases)
