@@ -1,0 +1,369 @@
+"""GeometryBridge: from token embeddings, or any vectors, to the seven scalars, on whatever device they live.
+
+:func:`torch_scalars` is the definition of ``docs/scalars.md`` for vectors as tensor code: CPU, CUDA,
+``torch.compile``. :func:`pyanticip.vector_scalars` is the same in Rust, and much faster on a CPU.
+:func:`bridge_scalars` takes whichever suits the device. No gradient passes through either: the scalars
+describe a trajectory, they do not shape it.
+
+**Precision.** All arithmetic is float64, whatever comes in. Uncertainty orders neighbours on a grid of 1e-9
+of the window's radius, so that equal tokens tie exactly; a distance from a Gram matrix
+(``a.a - 2 a.b + b.b``) loses half the digits near zero and would order ties by rounding noise. Distances
+between states therefore are sums of squared differences. Matrix products are used where they are safe: the
+window's mean, and the search for the state farthest from it, both relative to a state which every window of
+the block contains, so that neither a far-away origin nor data outside the window costs digits; the distance
+found is then computed in full.
+
+**Memory.** Queries go in blocks of at most a window, against the states their windows reach: the largest
+temporaries hold :data:`BLOCK` numbers, never (L, L, d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip import _core
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.geometry import Stability, Uncertainty, _Options, vector_scalars
+from pyanticip.packets import AnticipationPacket, from_packets, packets
+
+__all__ = [
+    "AnticipationPacket",
+    "GeometryBridge",
+    "bridge_scalars",
+    "from_packets",
+    "packets",
+    "torch_scalars",
+]
+
+BLOCK = 1 << 22
+"""Numbers in the largest temporary (32 MiB of float64)."""
+LARGEST = 1e100
+"""Components beyond this are not data: their squares could not be summed."""
+GRID = 1e-9
+"""Distances are compared in units of this times the window's radius."""
+AGES = 1 << 20
+"""More than any age; the largest key (2e9) times this is still exact in float64."""
+
+Missing = Literal["hold", "refuse"]
+
+
+@torch.no_grad()
+def torch_scalars(
+    x: Tensor,
+    *,
+    window: int | None = 256,
+    k: int = 8,
+    horizon: int = 1,
+    theiler: int = 1,
+    eps_v: float = 1e-9,
+    r0: float | None = None,
+    m: int = 5,
+    commitment: Sequence[float] = (0.4, 0.3, 0.3),
+    ema: float | None = None,
+    uncertainty: Uncertainty = "directional",
+    stability: Stability = "speed",
+    missing: Missing = "hold",
+) -> Tensor:
+    """The seven scalars of vector sequences, as tensor code; causal, without gradient.
+
+    The same options, defaults and values (within 1e-6, and within 1e-9 on anything but contrived data) as
+    :func:`pyanticip.vector_scalars`, of which it needs none: it runs where ``x`` is. It compiles without a
+    graph break (``torch.compile(torch_scalars, fullgraph=True)``).
+
+    Args:
+        x: the vectors, (..., L, d), floating point. Computed in float64 always.
+        window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability: as in
+            :class:`pyanticip.VectorStream`.
+        missing: what to do with a vector that has a component that is not finite or beyond 1e100. ``"hold"``:
+            the last one stands in, zeros before there is one, as in Rust. ``"refuse"``: an error naming it
+            (waits for the device, and breaks a compiled graph).
+
+    Returns:
+        The scalars, (..., L, 7), on the device of ``x``; float64 for float64, float32 for anything narrower.
+
+    Raises:
+        ShapeError: ``x`` is no floating-point tensor of at least two axes, the last not empty; or it has
+            missing vectors and ``missing="refuse"``.
+        OptionError: an option outside its range.
+
+    >>> line = torch.arange(40.0)[:, None] * torch.tensor([1.0, 2.0])
+    >>> [round(value, 3) for value in torch_scalars(line)[-1].tolist()]
+    [1.0, 0.0, 0.0, 0.0, 1.0, 0.026, 1.0]
+    """
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        given = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise ShapeError(f"x: expected a floating-point tensor (..., L, d), given {given}")
+    if x.ndim < 2 or x.shape[-1] == 0:
+        raise ShapeError(f"x: expected shape (..., L, d) with d >= 1, given {tuple(x.shape)}")
+    if missing not in ("hold", "refuse"):
+        raise OptionError(f"option missing: expected 'hold' or 'refuse', given {missing!r}")
+    c = tuple(commitment)
+    o = _checked(window, k, horizon, theiler, eps_v, r0, m, c, ema, uncertainty, stability)
+    if missing == "refuse":
+        _refuse_missing(x)
+    dtype = x.dtype if x.dtype == torch.float64 else torch.float32
+    lead, (length, dim) = x.shape[:-2], x.shape[-2:]
+    if x.numel() == 0:
+        return x.new_zeros(*lead, length, 7, dtype=dtype)
+    flat = x.detach().reshape(-1, length, dim)
+    # Even the smallest block of queries must not exceed the budget, whatever the batch.
+    reach = length if window is None else min(length, window + _LEAST)
+    parts = torch.split(flat, max(1, BLOCK // (_LEAST * max(reach, min(k, reach) * dim))))
+    done = [_sequences(_held(part.double()), o).to(dtype) for part in parts]
+    return torch.cat(done).reshape(*lead, length, 7)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def _checked(*values: Any) -> dict[str, Any]:
+    """The options, every range checked by the Rust core itself."""
+    options = _Options(*values)
+    _core.VectorStream(1, options)
+    if options["r0"] is None:
+        options["r0"] = options["eps_v"]
+    return dict(options)
+
+
+_LEAST = 16
+"""Queries in a block, at least (window permitting)."""
+
+
+def _held(x: Tensor) -> Tensor:
+    """Vectors that are no data replaced by the last one that was, zeros before there is one. (B, L, d)."""
+    usable = (x.abs() <= LARGEST).all(-1)
+    at = torch.arange(x.shape[1], device=x.device)
+    last = torch.where(usable, at, -1).cummax(-1).values
+    held = x.gather(1, last.clamp(min=0)[..., None].expand_as(x))
+    return torch.where((last >= 0)[..., None], held, 0.0)
+
+
+def _refuse_missing(x: Tensor) -> None:
+    wrong = ~(x.detach().abs().double() <= LARGEST)
+    if wrong.any():
+        at = wrong.nonzero()[0].tolist()
+        value = x.detach()[tuple(at)].item()
+        raise ShapeError(f"x{at}: expected a finite number of at most 1e100, given {value}")
+
+
+def _sequences(x: Tensor, o: dict[str, Any]) -> Tensor:
+    """All seven of (B, L, d) float64."""
+    batch, length, dim = x.shape
+    window = o["window"] or length
+    directions, rests = _continuations(x, o)
+    # A block's temporaries are queries x states, and queries x neighbours x dim.
+    widest = max(min(window, length), min(o["k"], length) * dim)
+    queries = max(_LEAST, min(_most(x.device), BLOCK // (batch * widest)))
+    queries = min(queries, window, length)
+    terms = [
+        _block(x, directions, rests, first, min(first + queries, length), window, o)
+        for first in range(0, length, queries)
+    ]
+    spread, proximity, novelty = (torch.cat(term, dim=1) for term in zip(*terms, strict=True))
+    persistence, phase, stability = _local(x, o, window)
+    a, b, c = o["commitment"]
+    commitment = (a * (1 - spread) + b * proximity + c * persistence).clamp(0, 1)
+    pressure = F.pad(commitment.diff(dim=1) - spread.diff(dim=1), (1, 0))
+    if o["ema"] is not None:
+        pressure = _ema(pressure, o["ema"])
+    columns = (commitment, spread, pressure.clamp(-2, 2), 1 - proximity, phase, novelty, stability)
+    return torch.stack(columns, dim=-1)
+
+
+def _most(device: torch.device) -> int:
+    """Queries in a block, at most: few large operations where each one costs a launch or a compilation."""
+    return 64 if device.type == "cpu" and not torch.compiler.is_compiling() else 256
+
+
+def _norm(x: Tensor) -> Tensor:
+    return (x * x).sum(-1).sqrt()
+
+
+def _continuations(x: Tensor, o: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """Unit directions (B, L, d) and rest coordinates (B, L) of how each state went on; last ones 0."""
+    length, horizon, eps = x.shape[1], o["horizon"], o["eps_v"]
+    if length <= horizon:
+        return torch.zeros_like(x), torch.zeros_like(x[..., 0])
+    c = x[:, horizon:] - x[:, :-horizon]
+    norm = ((c * c).sum(-1) + eps * eps).sqrt()
+    return F.pad(c / norm[..., None], (0, 0, 0, horizon)), F.pad(eps / norm, (0, horizon))
+
+
+def _block(
+    x: Tensor, directions: Tensor, rests: Tensor, first: int, end: int, window: int, o: dict[str, Any]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Uncertainty, proximity and novelty of the queries ``first..end``, a window of them at most."""
+    batch, _, dim = x.shape
+    low = max(0, first - window + 1)
+    states = x[:, low:end]
+    at = torch.arange(low, end, device=x.device)
+    age = at[first - low :, None] - at
+    inside = (age >= 0) & (age < window)
+    count = inside.sum(-1).double()
+
+    # State `first` is in the window of every query of the block: relative to it nothing in a window is larger
+    # than the window's diameter, so sums and products lose nothing, and a constant window gives exact zeros.
+    relative = states - x[:, first : first + 1]
+    mean = torch.matmul(inside.double(), relative) / count[:, None]
+    offset = _norm(relative[:, first - low :] - mean)
+    square = (relative * relative).sum(-1)
+    far = square[:, None] - 2 * torch.matmul(mean, relative.mT)
+    farthest = far.masked_fill(~inside, -torch.inf).argmax(-1)
+    radius = _norm(relative.gather(1, farthest[..., None].expand(-1, -1, dim)) - mean)
+    scale = torch.maximum(radius, offset) + o["r0"]
+    proximity = (offset / scale * ((count - 1) / 8).clamp(max=1)).clamp(0, 1)
+
+    distance = torch.cdist(x[:, first:end], states, compute_mode="donot_use_mm_for_euclid_dist")
+    near = inside & (age >= o["theiler"])
+    least = distance.masked_fill(~near, torch.inf).amin(-1)
+    novelty = (least / (2 * scale)).clamp(max=1)
+
+    past = inside & (age >= max(o["theiler"], o["horizon"]))
+    # Distance on the grid first, then age: one number, exact, no two alike.
+    key = torch.round(distance / (GRID * scale[..., None])) * AGES + age
+    key = key.masked_fill(~past, torch.inf)
+    found, slot = key.topk(min(o["k"], end - low), largest=False, sorted=True)
+    known = torch.isfinite(found)
+    row = torch.where(known, slot + low, x.shape[1] - 1)  # the last state has not gone on: zeros
+    every = torch.arange(batch, device=x.device)[:, None, None]
+    spread = _spread(directions[every, row], rests[every, row], known.sum(-1).double(), o)
+    return spread, proximity, novelty
+
+
+def _spread(u: Tensor, rest: Tensor, n: Tensor, o: dict[str, Any]) -> Tensor:
+    """Uncertainty from the neighbours' directions (B, Q, k, d), rests (B, Q, k) and number (B, Q)."""
+    k = o["k"]
+    pairs = (n * (n - 1)).clamp(min=1)
+    if o["uncertainty"] == "directional":
+        total = u.sum(2)
+        square = (total * total).sum(-1) + rest.sum(-1) ** 2
+        spread = 1 - ((square - n) / pairs).clamp(min=0)
+    else:
+        cosine = torch.matmul(u, u.mT) + rest[..., :, None] * rest[..., None, :]
+        there = (torch.arange(u.shape[2], device=u.device) < n[..., None]).double()
+        kernel = torch.exp(4 * (cosine.clamp(-1, 1) - 1)) * there[..., :, None] * there[..., None, :]
+        values = torch.linalg.eigvalsh(kernel / n.clamp(min=1)[..., None, None]).clamp(min=0)
+        spread = -torch.xlogy(values, values).sum(-1) / n.clamp(min=2).log()
+    blended = (n * spread.clamp(0, 1) + (k - n)) / k
+    return torch.where(n < 2, 1.0, blended.clamp(0, 1))
+
+
+def _local(x: Tensor, o: dict[str, Any], window: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Persistence, phase stiffness and stability: what the last velocities say. (B, L) each."""
+    length, eps, m = x.shape[1], o["eps_v"], o["m"]
+    t = torch.arange(length, device=x.device)
+    v = F.pad(x.diff(dim=1), (0, 0, 1, 0))
+    speed = _norm(v)
+    # The last m velocities sum to how far it got in m frames.
+    got = _norm(x - x[:, (t - m).clamp(min=0)])
+    path = F.pad(speed, (m - 1, 0)).unfold(-1, m, 1).sum(-1) + m * eps
+    persistence = (got / path).clamp(max=1)
+
+    v1, speed1 = _back(v, 1), _back(speed, 1)
+    moving = (t >= 2) & (speed > eps) & (speed1 > eps)
+    cosine = (v * v1).sum(-1) / torch.where(moving, speed, 1.0) / torch.where(moving, speed1, 1.0)
+    phase = torch.where(moving, ((1 + cosine) / 2).clamp(0, 1), 0.5)
+
+    v2, speed2 = _back(v, 2), _back(speed, 2)
+    jerk = torch.where(t >= 3, _norm((v - v1) - (v1 - v2)), 0.0)
+    if o["stability"] == "speed":
+        bound = speed + 2 * speed1 + speed2
+        steady = bound <= 4 * eps
+    else:
+        # A jerk is made of four frames: those of the window's first three reach out of it.
+        reach = min(window, length + 3) - 3
+        bound = F.pad(jerk, (reach - 1, 0)).unfold(-1, reach, 1).amax(-1)
+        steady = bound <= 0
+    ratio = (1 - jerk / torch.where(steady, 1.0, bound)).clamp(0, 1)
+    return persistence, phase, torch.where(steady | (t < 3), 1.0, ratio)
+
+
+def _back(x: Tensor, frames: int) -> Tensor:
+    """Axis 1 shifted to later by ``frames``, zeros before."""
+    return torch.cat((torch.zeros_like(x[:, :frames]), x[:, :-frames]), dim=1)[:, : x.shape[1]]
+
+
+def _ema(x: Tensor, weight: float) -> Tensor:
+    """Causal moving average along axis 1 from 0, in log2(L) steps."""
+    y, kept, shift = x * weight, 1 - weight, 1
+    while shift < x.shape[1] and kept > 0:
+        y = y + kept * _back(y, shift)
+        kept, shift = kept * kept, 2 * shift
+    return y
+
+
+def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **options: Any) -> Tensor:
+    """The seven scalars by the fastest way there is for where ``x`` lives.
+
+    Tensors on a CUDA device: :func:`torch_scalars` there. Everything else: the Rust core on the CPU, and the
+    result on the device of ``x``.
+
+    Args:
+        x: the vectors, (..., L, d): a floating-point tensor, or an array.
+        missing: as in :func:`torch_scalars`, but missing vectors are refused by default.
+        options: those of :func:`pyanticip.vector_scalars`.
+
+    Returns:
+        The scalars, (..., L, 7), on the device of ``x``; float64 for float64, float32 for anything narrower.
+
+    Raises:
+        ShapeError: another shape or type, or missing vectors.
+        OptionError: an option outside its range or without a meaning.
+    """
+    if not isinstance(x, Tensor):
+        array = np.asarray(x)
+        if array.dtype.kind != "f":
+            raise ShapeError(f"x: expected floating-point numbers (..., L, d), given {array.dtype}")
+        x = torch.from_numpy(np.ascontiguousarray(array, np.float64 if array.itemsize > 4 else np.float32))
+    if unknown := sorted(options.keys() - _NAMES):
+        raise OptionError(f"option {unknown[0]}: expected one of {', '.join(sorted(_NAMES))}")
+    if x.is_cuda or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] == 0:
+        return torch_scalars(x, missing=missing, **options)
+    if missing not in ("hold", "refuse"):
+        raise OptionError(f"option missing: expected 'hold' or 'refuse', given {missing!r}")
+    if missing == "refuse":
+        _refuse_missing(x)
+    dtype = x.dtype if x.dtype == torch.float64 else torch.float32
+    given = x.detach().to(device="cpu", dtype=dtype)
+    return torch.from_numpy(vector_scalars(given.numpy(), **options)).to(device=x.device, dtype=dtype)
+
+
+_NAMES = frozenset(
+    ("window", "k", "horizon", "theiler", "eps_v", "r0", "m", "commitment", "ema", "uncertainty", "stability")
+)
+
+
+class GeometryBridge:
+    """:func:`bridge_scalars` with its options set once, checked when it is made.
+
+    Args:
+        missing: as in :func:`bridge_scalars`.
+        options: those of :func:`pyanticip.vector_scalars`.
+
+    Raises:
+        OptionError: an option outside its range or without a meaning.
+
+    >>> bridge = GeometryBridge(window=None)
+    >>> bridge(torch.ones(2, 20, 3))[0, -1]
+    tensor([0.4000, 0.0000, 0.0000, 1.0000, 0.5000, 0.0000, 1.0000])
+    """
+
+    __slots__ = ("missing", "options")
+
+    def __init__(self, *, missing: Missing = "refuse", **options: Any) -> None:
+        self.missing: Missing = missing
+        self.options = dict(options)
+        bridge_scalars(torch.zeros(1, 1), missing=missing, **options)
+
+    def __call__(self, x: Tensor | npt.ArrayLike) -> Tensor:
+        """The scalars of ``x``, (..., L, d) to (..., L, 7)."""
+        return bridge_scalars(x, missing=self.missing, **self.options)
+
+    def packets(self, x: Tensor | npt.ArrayLike) -> list[AnticipationPacket]:
+        """The scalars of one sequence, (L, d), as packets with names."""
+        return packets(self(x).cpu())
