@@ -1,4 +1,4 @@
-"""The model family: configuration, the streaming motion transformer, and its checkpoints.
+"""The model family: configuration, the streaming motion and token transformers, and their checkpoints.
 
 Names are imported on first use, so that ``ModelConfig`` is to be had without torch.
 """
@@ -7,19 +7,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyanticip.models.baselines import BaselineTransformer as BaselineTransformer
     from pyanticip.models.checkpoint import load_checkpoint as load_checkpoint
     from pyanticip.models.checkpoint import save_checkpoint as save_checkpoint
     from pyanticip.models.config import ModelConfig as ModelConfig
+    from pyanticip.models.language import AnticipatoryTransformer as AnticipatoryTransformer
+    from pyanticip.models.language import build_language_model as build_language_model
     from pyanticip.models.motion import MotionTransformer as MotionTransformer
 
 _HOME = {
+    "AnticipatoryTransformer": "pyanticip.models.language",
+    "BaselineTransformer": "pyanticip.models.baselines",
+    "build_language_model": "pyanticip.models.language",
     "ModelConfig": "pyanticip.models.config",
     "MotionTransformer": "pyanticip.models.motion",
     "load_checkpoint": "pyanticip.models.checkpoint",
     "save_checkpoint": "pyanticip.models.checkpoint",
 }
 
-__all__ = ["ModelConfig", "MotionTransformer", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "AnticipatoryTransformer",
+    "BaselineTransformer",
+    "ModelConfig",
+    "MotionTransformer",
+    "build_language_model",
+    "load_checkpoint",
+    "save_checkpoint",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,16 +18,20 @@ class TrajectoryBias(nn.Module):
 
     :param heads: number of heads H; must divide 56.
     :param dist_scale: distance of neighbouring steps (seconds for motion).
+    :param positive: ``alpha = softplus(raw)``; False takes ``raw`` itself, as the paper does, which lets a
+        head prefer the far past.
     """
 
-    def __init__(self, heads: int, dist_scale: float) -> None:
+    def __init__(self, heads: int, dist_scale: float, positive: bool = True) -> None:
         super().__init__()
         self.heads = heads
         self.dist_scale = dist_scale
+        self.positive = positive
         self.first = nn.Linear(7, HIDDEN)
         self.second = nn.Linear(HIDDEN, HIDDEN)
         self.last = nn.Linear(HIDDEN, heads)
-        self.raw_alpha = nn.Parameter(torch.full((heads,), float(torch.tensor(1.0).expm1().log())))
+        start = float(torch.tensor(1.0).expm1().log()) if positive else 1.0
+        self.raw_alpha = nn.Parameter(torch.full((heads,), start))
         self.beta = nn.Parameter(torch.zeros(heads))
 
     def forward(self, scalars: Tensor) -> Tensor:
@@ -37,16 +41,45 @@ class TrajectoryBias(nn.Module):
         amplitude: Tensor = self.last(hidden)
         return amplitude
 
+    def rate(self, stride: int = 1) -> Tensor:
+        """Decay (H,) of the kernel over ``stride`` steps."""
+        alpha = F.softplus(self.raw_alpha) if self.positive else self.raw_alpha
+        return alpha * (stride * self.dist_scale)
+
     def kernel(self, past: int, stride: int = 1) -> Tensor:
         """The kernel (H, past + 1) at distances 0..past, in units of ``stride`` steps."""
         distance = torch.arange(past + 1, device=self.beta.device, dtype=self.beta.dtype)
-        distance = distance * (stride * self.dist_scale)
-        return torch.exp(-F.softplus(self.raw_alpha)[:, None] * distance + self.beta[:, None])
+        return torch.exp(-self.rate(stride)[:, None] * distance + self.beta[:, None])
 
     def orthogonality(self) -> "Orthogonality":
         """How much the heads' first-layer directions overlap."""
         rows = self.first.weight.view(self.heads, HIDDEN // self.heads, 7).mean(1)
         return orthogonality(rows)
+
+
+class RandomScalars(nn.Module):
+    """Scalars that know nothing: fixed pseudo-random values per step, for the ablation of the geometry.
+
+    Uniform over each scalar's range, the same for every row and every model; they repeat after ``PERIOD``
+    steps. Fed to :class:`TrajectoryBias` in place of real ones, they leave every parameter and every
+    operation as they are and take only the meaning away.
+    """
+
+    PERIOD = 8192
+    table: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        draw = torch.rand(self.PERIOD, 7, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+        draw[:, 2] = 4.0 * draw[:, 2] - 2.0
+        self.register_buffer("table", draw.float(), persistent=False)
+
+    def forward(self, length: int, frames: Tensor | None) -> Tensor:
+        """Scalars (B or 1, length, 7) of the steps that follow ``frames`` (B,) earlier ones."""
+        steps = torch.arange(length, device=self.table.device)[None]
+        if frames is not None:
+            steps = steps + frames[:, None]
+        return self.table[steps % self.PERIOD]
 
 
 @dataclass(frozen=True)

@@ -41,27 +41,46 @@ SCALAR_COLUMNS = (220, 227)
 """Half-open range of the columns of a feature row that hold the seven scalars."""
 
 _AVAILABLE: dict[str, tuple[object, ...]] = {
-    "positions": ("none",),
-    "bias": ("trajectory", "none"),
+    "positions": ("none", "sinusoidal", "rope", "alibi"),
+    "bias": ("trajectory", "none", "random"),
     "control_field": (False,),
     "planning": (False,),
     "kinematics": (True, False),
+    "alpha": ("softplus", "raw"),
+    "gate_start": ("monotone", "normal"),
+    "ffn_dropout": (True, False),
 }
+
+_SMALL: dict[str, Any] = {
+    "d_model": 128, "heads": 4, "fast_layers": 2, "slow_layers": 2, "window": 32, "ff": 256,
+    "vocab": 1000, "max_seq_len": 256,
+}  # fmt: skip
+_DEFAULT: dict[str, Any] = {
+    "d_model": 512, "heads": 8, "fast_layers": 3, "slow_layers": 3, "window": 128, "ff": 2048,
+    "vocab": 32_000, "max_seq_len": 2048,
+}  # fmt: skip
+_TOKENS: dict[str, Any] = {
+    "positions": "sinusoidal", "slow_stride": 1, "dist_scale": 0.01, "dropout": 0.1, "kinematics": False,
+    "ffn_dropout": False,
+}  # fmt: skip
+_PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """Everything that decides a model's shape and behaviour.
 
-    The defaults are the motion model at 50 Hz.
+    The defaults are the motion model at 50 Hz; :meth:`small` and :meth:`default` are the token models.
 
     :raises OptionError: a value that does not exist (yet), or sizes that do not fit together.
     """
 
     positions: str = "none"
-    """Position scheme added to the embedding; with ``"none"`` the trajectory bias carries distance."""
+    """Where a step is: ``"sinusoidal"`` encodings added to the embedding, ``"rope"`` rotated queries and
+    keys, ``"alibi"`` a linear bias; with ``"none"`` the trajectory bias alone carries distance."""
     bias: str = "trajectory"
-    """Additive attention bias: ``"trajectory"`` (from the scalars) or ``"none"``."""
+    """Additive attention bias: ``"trajectory"`` (from the scalars), ``"random"`` (the same, from fixed random
+    scalars: the ablation of the geometry) or ``"none"``."""
     control_field: bool = False
     planning: bool = False
     slow_stride: int = 10
@@ -86,6 +105,17 @@ class ModelConfig:
     and hides the direction the hips face; see :mod:`pyanticip.models.kinematics`."""
     control_hidden: int = 256
     """Width of the hidden layer of the control heads."""
+    vocab: int = 0
+    """Size of a token model's vocabulary; 0 for the motion model."""
+    max_seq_len: int = 0
+    """Longest sequence of a token model; 0 for the motion model, whose streams are endless."""
+    alpha: str = "softplus"
+    """How the bias kernel's decay follows from its parameter; ``"raw"`` is the paper's."""
+    gate_start: str = "monotone"
+    """Where the commitment gate starts: ``"monotone"`` rises with the commitment, ``"normal"`` is N(0, .02)
+    as in the paper."""
+    ffn_dropout: bool = True
+    """Whether dropout also follows the feed-forward layers."""
     theta: float = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: int = 5
@@ -111,6 +141,8 @@ class ModelConfig:
             ("taps", 2, 1024),
             ("control_hidden", 1, 65_536),
             ("max_buffer", 1, 10_000),
+            ("vocab", 0, 10_000_000),
+            ("max_seq_len", 0, 1_048_576),
         ):
             given = getattr(self, name)
             if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
@@ -125,8 +157,39 @@ class ModelConfig:
             raise OptionError(
                 f"d_model must be even and a multiple of heads={self.heads}, got {self.d_model}"
             )
-        if self.bias == "trajectory" and 56 % self.heads:
+        if self.bias != "none" and 56 % self.heads:
             raise OptionError(f"heads must divide 56 for the trajectory bias, got {self.heads}")
+        if self.positions == "rope" and self.d_model // self.heads % 2:
+            raise OptionError(f"rope needs d_model / heads to be even, got {self.d_model} / {self.heads}")
+        if (self.vocab > 0) != (self.max_seq_len > 0):
+            raise OptionError(
+                "a token model needs vocab and max_seq_len, both at least 1, "
+                f"got {self.vocab} and {self.max_seq_len}"
+            )
+
+    @classmethod
+    def small(cls, *, paper: bool = False, **changes: Any) -> "ModelConfig":
+        """The paper's small token model: d 128, 4 heads, 2 + 2 layers, vocabulary 1000, length 256.
+
+        :param paper: start and kernel to the paper's letter, where the defaults are corrected.
+        :param changes: any field; the slow pathway's context follows ``max_seq_len`` and ``slow_stride``.
+        """
+        return cls._token({**_SMALL, **(_PAPER if paper else {}), **changes})
+
+    @classmethod
+    def default(cls, *, paper: bool = False, **changes: Any) -> "ModelConfig":
+        """The paper's default token model: d 512, 8 heads, 3 + 3 layers, vocabulary 32,000, length 2048; see
+        :meth:`small`."""
+        return cls._token({**_DEFAULT, **(_PAPER if paper else {}), **changes})
+
+    @classmethod
+    def _token(cls, fields: dict[str, Any]) -> "ModelConfig":
+        fields = {**_TOKENS, **fields}
+        length, stride = fields["max_seq_len"], fields["slow_stride"]
+        if isinstance(length, int) and isinstance(stride, int) and stride > 0:
+            # Global attention: the context covers the longest sequence.
+            fields.setdefault("pools", max(2, -(-length // stride)))
+        return cls.from_dict(fields)
 
     @property
     def fast_past(self) -> int:

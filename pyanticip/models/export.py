@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.errors import CheckpointError
-from pyanticip.models.config import FEATURES, front_width
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models.config import FEATURES, ModelConfig, front_width
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import CLIP, MotionTransformer
 from pyanticip.models.trunk import Block
@@ -29,6 +29,18 @@ SLOW_OUTPUTS = ("slow",)
 SMALLEST_REFERENCE = 256
 INLINE_LIMIT = 4096
 """Constants up to this many bytes may stay inside the graph; larger ones must be among the weights."""
+
+
+def check_exportable(cfg: ModelConfig) -> None:
+    """The live graphs know neither positions nor random scalars.
+
+    :raises OptionError: a configuration with either.
+    """
+    if cfg.positions != "none" or cfg.bias == "random":
+        raise OptionError(
+            "a live checkpoint needs positions='none' and bias 'trajectory' or 'none', "
+            f"got positions={cfg.positions!r}, bias={cfg.bias!r}"
+        )
 
 
 def _attend(
@@ -158,8 +170,10 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
     weights.
 
     :raises CheckpointError: a graph whose output differs from torch by more than 1e-4.
+    :raises OptionError: a configuration that the graphs do not cover.
     """
     cfg = model.cfg
+    check_exportable(cfg)
     head = cfg.d_model // cfg.heads
     generator = torch.Generator().manual_seed(0)
 

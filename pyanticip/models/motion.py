@@ -11,6 +11,7 @@ from pyanticip.models.bias import Orthogonality
 from pyanticip.models.config import FEATURES, PARAMETER_NAMES, SCALAR_COLUMNS, ModelConfig
 from pyanticip.models.heads import ControlHead
 from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
+from pyanticip.models.positions import sinusoids
 from pyanticip.models.streaming import State
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
 
@@ -73,6 +74,8 @@ class MotionTransformer(nn.Module):
     def __init__(self, cfg: ModelConfig | None = None) -> None:
         super().__init__()
         cfg = cfg or ModelConfig()
+        if cfg.vocab:
+            raise OptionError(f"the motion model reads no tokens: vocab must be 0, got {cfg.vocab}")
         self.cfg = cfg
         self.register_buffer("mean", torch.zeros(FEATURES))
         self.register_buffer("std", torch.ones(FEATURES))
@@ -204,6 +207,11 @@ class MotionTransformer(nn.Module):
         if mode not in ("external", "initial", "refined_prev"):
             raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
         embedded, taps, recent = self.embed(x, None if state is None else state.taps)
+        if self.cfg.positions == "sinusoidal":
+            steps = torch.arange(x.shape[1], device=x.device)
+            if state is not None:
+                steps = state.trunk.frames[:, None] + steps
+            embedded = embedded + sinusoids(steps, self.cfg.d_model).to(embedded.dtype)
         embedded = self.dropout(embedded)
         given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
         trunk, after = self.trunk(

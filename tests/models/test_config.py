@@ -16,8 +16,11 @@ def test_fields_of_the_family_and_round_trip():
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("positions", "rope", "choose from 'none'"),
-        ("bias", "random", "'trajectory', 'none'"),
+        ("positions", "rotary", "choose from 'none'"),
+        ("bias", "geometric", "'trajectory', 'none', 'random'"),
+        ("alpha", "exp", "'softplus', 'raw'"),
+        ("vocab", 100, "needs vocab and max_seq_len"),
+        ("max_seq_len", 100, "needs vocab and max_seq_len"),
         ("control_field", True, "choose from False"),
         ("planning", True, "choose from False"),
         ("slow_stride", 0, "whole number from 1"),

@@ -7,10 +7,12 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig, MotionTransformer
-from pyanticip.models.attention import TrajectoryAttention, make_band
+from pyanticip.models.attention import TrajectoryAttention
+from pyanticip.models.band import make_band
 from pyanticip.models.bias import TrajectoryBias, orthogonality
 from pyanticip.models.gates import CommitmentGate
 from pyanticip.models.heads import AnticipationHead
+from pyanticip.models.steering import Steering
 from pyanticip.models.trunk import Trunk
 
 
@@ -70,10 +72,10 @@ def test_banded_attention_equals_plain_masked_attention(length):
     attention = TrajectoryAttention(8, heads, past).double()
     x = torch.randn(3, length, 8, dtype=torch.float64)
     amplitude = torch.randn(3, length, heads, dtype=torch.float64)
-    kernel = torch.rand(heads, past + 1, dtype=torch.float64)
-    band = make_band(
-        length, past, amplitude=amplitude, kernel=kernel, count=None, device=x.device, dtype=x.dtype
-    )
+    rate, beta = torch.rand(2, heads, dtype=torch.float64)
+    steering = Steering(amplitude, rate, beta)
+    kernel = steering.kernel(torch.arange(past + 1))
+    band = make_band(length, past, steering, count=None, device=x.device, dtype=x.dtype)
     got, _ = attention(x, band, None)
     q, k, v = (t.view(3, length, heads, 4).transpose(1, 2) for t in attention.qkv(x).chunk(3, -1))
     i, j = torch.arange(length)[:, None], torch.arange(length)[None]

@@ -1,0 +1,143 @@
+"""The plain transformer to compare with: one pathway, no scalars, no gates, as many parameters."""
+
+from dataclasses import dataclass, replace
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import ShapeError
+from pyanticip.models.attention import Layout, Ring
+from pyanticip.models.band import make_band
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.fused import make_fused
+from pyanticip.models.positions import alibi_slopes, sinusoids
+from pyanticip.models.slots import make_slots
+from pyanticip.models.steering import Steering
+from pyanticip.models.streaming import State
+from pyanticip.models.tokens import check_ids, check_length, check_token_config
+from pyanticip.models.trunk import Block, compute_dtype, init_weights, run_blocks
+
+
+@dataclass(frozen=True)
+class BaselineOutput:
+    """``logits`` (B, L, V) and ``hidden`` (B, L, D) after the final norm."""
+
+    logits: Tensor
+    hidden: Tensor
+
+
+@dataclass
+class BaselineState(State):
+    """``frames`` (B,) int64 tokens so far; one ring per layer."""
+
+    frames: Tensor
+    rings: tuple[Ring, ...]
+
+
+class BaselineTransformer(nn.Module):
+    """A pre-norm causal transformer of ``fast_layers + slow_layers`` layers in a row, with a tied head.
+
+    Positions are the configuration's: sinusoidal, ALiBi, RoPE or none. The feed-forward layers are widened
+    until it has as many parameters as the anticipatory transformer of the same configuration (within half a
+    column of each).
+
+    :param cfg: a token configuration; ``bias``, ``window`` and ``slow_stride`` do not matter here.
+    :param matched: False keeps ``cfg.ff``.
+    :raises OptionError: a configuration without a vocabulary.
+    """
+
+    places: Tensor
+    slopes: Tensor
+    reference: bool = False
+    """Whether whole sequences take the reference layout; see :class:`~pyanticip.models.trunk.Trunk`."""
+
+    def __init__(self, cfg: ModelConfig | None = None, *, matched: bool = True) -> None:
+        super().__init__()
+        cfg = ModelConfig.small() if cfg is None else cfg
+        check_token_config(cfg)
+        if matched:
+            cfg = replace(cfg, ff=matched_ff(cfg))
+        self.cfg = cfg
+        past = cfg.max_seq_len - 1
+        self.token = nn.Embedding(cfg.vocab, cfg.d_model)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.layers = nn.ModuleList(Block(cfg, past) for _ in range(cfg.fast_layers + cfg.slow_layers))
+        self.norm = nn.LayerNorm(cfg.d_model)
+        count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
+        self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
+        self.register_buffer("slopes", alibi_slopes(cfg.heads), persistent=False)
+        self.apply(init_weights)
+
+    def initial_state(self, batch: int) -> BaselineState:
+        """The state before the first token, for ``batch`` independent rows."""
+        frames = torch.zeros(batch, dtype=torch.int64, device=self.norm.weight.device)
+        blocks = (block for block in self.layers if isinstance(block, Block))
+        return BaselineState(frames, tuple(block.attention.initial_state(batch) for block in blocks))
+
+    def _layout(self, length: int, count: Tensor | None, like: Tensor) -> Layout:
+        positions, past = self.cfg.positions, self.cfg.max_seq_len - 1
+        steering = Steering(
+            slopes=self.slopes if positions == "alibi" else None,
+            rotary=1.0 if positions == "rope" else 0.0,
+        )
+        if count is None:
+            whole = None
+            if not self.reference:
+                whole = make_fused(length, past, steering, device=like.device, dtype=compute_dtype(like))
+            if whole is not None:
+                return whole
+            past = min(past, max(length - 1, 0))
+        elif length == 1 and not torch.is_grad_enabled():
+            return make_slots(past, steering, count=count, new=None, dtype=like.dtype)
+        return make_band(length, past, steering, count=count, device=like.device, dtype=like.dtype)
+
+    @overload
+    def forward(self, ids: Tensor, *, state: None = ...) -> BaselineOutput: ...
+
+    @overload
+    def forward(self, ids: Tensor, *, state: BaselineState) -> tuple[BaselineOutput, BaselineState]: ...
+
+    def forward(
+        self, ids: Tensor, *, state: BaselineState | None = None
+    ) -> BaselineOutput | tuple[BaselineOutput, BaselineState]:
+        """Run whole sequences from their start, or a chunk of any length that follows ``state``.
+
+        :param ids: (B, L) int64 tokens, 0 <= id < vocab.
+        :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``.
+        """
+        check_ids(ids, self.cfg.vocab)
+        rows, length = ids.shape
+        frames = None if state is None else state.frames
+        if frames is not None and frames.shape[0] != rows:
+            raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
+        check_length(length, frames, self.cfg)
+        x = self.token(ids)
+        if self.cfg.positions == "sinusoidal":
+            steps = torch.arange(length, device=ids.device)
+            x = x + self.places[steps if frames is None else frames[:, None] + steps]
+        x = self.dropout(x)
+        layout = self._layout(length, frames, x)
+        x, rings = run_blocks(self.layers, x, layout, None if state is None else state.rings)
+        hidden = self.norm(x)
+        out = BaselineOutput(F.linear(hidden, self.token.weight), hidden)
+        return out if state is None else (out, BaselineState(state.frames + length, rings))
+
+    def step(self, ids: Tensor, state: BaselineState) -> tuple[BaselineOutput, BaselineState]:
+        """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
+        return self.forward(ids[:, None] if ids.ndim == 1 else ids, state=state)
+
+
+def matched_ff(cfg: ModelConfig) -> int:
+    """The feed-forward width that gives the plain transformer the anticipatory one's parameter count."""
+    d = cfg.d_model
+    heads = 2 * (2 * d + d * (d // 2) + d // 2 + 7 * (d // 2) + 7)
+    gates = (7 + d + 1) + (d + 1) + 3
+    bias = (
+        0
+        if cfg.bias == "none"
+        else (7 * 56 + 56) + (56 * 56 + 56) + (56 * cfg.heads + cfg.heads) + 2 * cfg.heads
+    )
+    layers = cfg.fast_layers + cfg.slow_layers
+    return cfg.ff + round((heads + gates + bias) / (layers * (2 * d + 1)))

@@ -1,0 +1,165 @@
+"""Attention over whole sequences without a score matrix in memory.
+
+For j <= i the trajectory bias factors: ``a_i exp(-r (i - j) + b) = [a_i exp(-r i)] [exp(r j + b)]``. One
+more channel on queries and on keys therefore adds it exactly, inside any fused attention kernel, with
+gradients to amplitude, rate and beta; so do one channel for the linear bias and one that hides keys that do
+not exist. Time is counted from the middle, so that the two factors stay within the range of the floating
+point numbers; where they would not, :func:`make_fused` says so and the caller takes the reference.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip.models.attention import Ring
+from pyanticip.models.positions import rotate
+from pyanticip.models.steering import Steering
+
+LARGEST_EXPONENT = 60.0
+"""Beyond it a factor could leave the range of float32 (and of bfloat16, which has the same)."""
+
+_HIDDEN = -1e30
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What every layer of a pathway shares for one whole sequence.
+
+    ``block`` queries at a time see ``block + past`` keys through ``mask`` (Q, past + Q) bool; without a mask
+    (``None``) all queries are one block that sees all of the sequence's past. ``queries`` (B or 1, H, L, E)
+    and ``keys`` (1, H, L, E), or (1, H, blocks, past + Q, E) with a mask, are the additional channels; with a
+    mask the last of them hides the keys before the first step.
+    """
+
+    past: int
+    block: int
+    mask: Tensor | None
+    queries: Tensor | None
+    keys: Tensor | None
+    rotary: float
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None) -> tuple[Tensor, Ring | None]:
+        """See :class:`~pyanticip.models.attention.Layout`; there is no ring."""
+        assert ring is None
+        length, width = q.shape[1], q.shape[3]
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # (B, H, L, d)
+        if self.rotary:
+            places = torch.arange(length, device=q.device) * self.rotary
+            q, k = rotate(q, places), rotate(k, places)
+        q = q * width**-0.5
+        mixed = self._whole(q, k, v) if self.mask is None else self._blocks(q, k, v, self.mask)
+        return mixed[..., :width].transpose(1, 2).flatten(2), None
+
+    def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.queries is not None and self.keys is not None:
+            channels = self.queries.shape[-1]
+            q = torch.cat((q, self.queries.to(q.dtype).expand(*q.shape[:3], channels)), -1)
+            k = torch.cat((k, self.keys.to(k.dtype).expand(*k.shape[:3], channels)), -1)
+            v = F.pad(v, (0, channels))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
+
+    def _blocks(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        assert self.queries is not None
+        assert self.keys is not None
+        rows, heads, length, width = q.shape
+        blocks = -(-length // self.block)
+        extra = blocks * self.block - length
+        span = self.past + self.block
+        channels = self.queries.shape[-1]
+        q = torch.cat((q, self.queries.to(q.dtype).expand(rows, heads, length, channels)), -1)
+        if extra:
+            q = F.pad(q, (0, 0, 0, extra))
+        k = F.pad(k, (0, 0, self.past, extra)).unfold(2, span, self.block)  # (B, H, blocks, d, span)
+        v = F.pad(v, (0, channels, self.past, extra)).unfold(2, span, self.block)
+        kept = self.keys[:, :, :blocks].to(k.dtype).expand(rows, heads, blocks, span, channels)
+        k = torch.cat((k.transpose(-1, -2), kept), -1)
+        q = q.view(rows, heads, blocks, self.block, -1)
+        # Blocks stand beside the rows of the batch.
+        q, k, v = (
+            t.transpose(1, 2).reshape(rows * blocks, heads, -1, width + channels)
+            for t in (q, k, v.transpose(-1, -2))
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+        mixed = mixed.view(rows, blocks, heads, self.block, -1).transpose(1, 2)
+        return mixed.reshape(rows, heads, blocks * self.block, -1)[:, :, :length]
+
+
+def make_fused(
+    length: int, past: int, steering: Steering, *, device: torch.device, dtype: torch.dtype
+) -> Fused | None:
+    """Prepare a pathway's attention for a whole sequence; ``None`` where the bias does not factor safely.
+
+    :param length: steps of the sequence.
+    :param past: past steps each query may see beside itself.
+    """
+    whole = past >= length - 1
+    block = length if whole else max(past, 1)
+    if not fits(steering, block if whole else block + past, dtype):
+        return None
+    if whole:
+        at = torch.arange(length, device=device) - (length - 1) / 2
+        queries, keys = _channels(steering, at, at, dtype)
+        return Fused(past, block, None, queries, keys, steering.rotary)
+    span = past + block
+    blocks = -(-length // block)
+    places = torch.arange(span, device=device)
+    query = past + torch.arange(length, device=device) % block
+    distance = places[past:, None] - places[None]
+    mask = (distance >= 0) & (distance <= past)
+    middle = (span - 1) / 2
+    queries, keys = _channels(steering, query - middle, places - middle, dtype)
+    # A key before the first step lies in the first block only.
+    absent = torch.zeros(1, 1, blocks, span, 1, device=device, dtype=dtype)
+    absent[:, :, 0, :past] = max(_HIDDEN, torch.finfo(dtype).min / 4)
+    one = torch.ones(1, 1, length, 1, device=device, dtype=dtype)
+    if queries is None or keys is None:
+        return Fused(past, block, mask, one, absent, steering.rotary)
+    heads = keys.shape[1]
+    keys = torch.cat(
+        (keys[:, :, None].expand(-1, -1, blocks, -1, -1), absent.expand(-1, heads, -1, -1, -1)), -1
+    )
+    queries = torch.cat((queries, one.expand(queries.shape[0], heads, -1, -1)), -1)
+    return Fused(past, block, mask, queries, keys, steering.rotary)
+
+
+def fits(steering: Steering, span: int, dtype: torch.dtype) -> bool:
+    """Whether the factors of the bias stay in range over ``span`` steps."""
+    if dtype == torch.float16:
+        return False
+    if steering.rate is None or torch.compiler.is_compiling():
+        return True
+    rates = steering.rate.detach()
+    largest = float(torch.maximum(rates.max(), -rates.min()))
+    return largest * span / 2 <= LARGEST_EXPONENT
+
+
+def _channels(
+    steering: Steering, query: Tensor, key: Tensor, dtype: torch.dtype
+) -> tuple[Tensor | None, Tensor | None]:
+    """Additional channels of queries (B or 1, H, L, E) and keys (1, H, K, E) at these times."""
+    pairs: list[tuple[Tensor, Tensor]] = []
+    if steering.amplitude is not None and steering.rate is not None and steering.beta is not None:
+        rate = steering.rate[:, None]
+        rise = torch.exp(rate * key.to(rate.dtype) + steering.beta[:, None])  # (H, K)
+        fall = torch.exp(-rate * query.to(rate.dtype))  # (H, L)
+        pairs.append((steering.amplitude.transpose(1, 2) * fall, rise[None]))
+    if steering.slopes is not None:
+        line = steering.slopes[:, None] * key.to(steering.slopes.dtype)
+        # The part that depends on the query alone drops out of the softmax.
+        pairs.append((line.new_ones(1, line.shape[0], len(query)), line[None]))
+    if not pairs:
+        return None, None
+    if dtype == torch.bfloat16:
+        pairs = [half for pair in pairs for half in _halves(*pair)]
+    rows = max(q.shape[0] for q, _ in pairs)
+    queries = torch.stack([q.to(dtype).expand(rows, -1, -1) for q, _ in pairs], -1)
+    return queries, torch.stack([k.to(dtype) for _, k in pairs], -1)
+
+
+def _halves(query: Tensor, key: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """A product as three products of bfloat16 parts, to some 16 bits."""
+    high, raised = query.to(torch.bfloat16), key.to(torch.bfloat16)
+    low, rest = query - high, key - raised
+    return [(high, raised), (high, rest), (low, raised)]

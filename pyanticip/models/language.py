@@ -1,0 +1,249 @@
+"""The token model of the family: the Anticipatory Transformer of Diomande (2026)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.baselines import BaselineTransformer
+from pyanticip.models.bias import Orthogonality
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.positions import sinusoids
+from pyanticip.models.streaming import State
+from pyanticip.models.tokens import check_ids, check_length, check_token_config
+from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
+
+
+@dataclass(frozen=True)
+class LanguageOutput:
+    """What the model says at every step (B batch, L steps, V vocabulary, D width).
+
+    ``raw_logits`` (B, L, V) of the tied head; ``scalars`` (B, L, 7) of the refined head and ``initial``
+    (B, L, 7) of the initial head, native units; ``gate`` (B, L) commitment gate in (0, 1); ``share`` (B, L)
+    of the fast pathway; ``hidden`` (B, L, D) after the final norm.
+    """
+
+    raw_logits: Tensor
+    scalars: Tensor
+    initial: Tensor
+    gate: Tensor
+    share: Tensor
+    hidden: Tensor
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """(B, L, V) the raw logits times the gate: an uncommitted step spreads its prediction. The same in
+        training, in evaluation and step by step."""
+        return self.raw_logits * self.gate[..., None]
+
+
+@dataclass
+class LanguageState(State):
+    """The trunk's state; its ``frames`` is the number of tokens so far in each row."""
+
+    trunk: TrunkState
+
+
+class AnticipatoryTransformer(nn.Module):
+    """Token embedding + positions -> dual-pathway trunk -> tied language-model head.
+
+    :param cfg: sizes and options; see :meth:`ModelConfig.small` and :meth:`ModelConfig.default`.
+    :raises OptionError: a configuration without a vocabulary.
+    """
+
+    places: Tensor
+
+    def __init__(self, cfg: ModelConfig | None = None) -> None:
+        super().__init__()
+        cfg = ModelConfig.small() if cfg is None else cfg
+        check_token_config(cfg)
+        self.cfg = cfg
+        self.token = nn.Embedding(cfg.vocab, cfg.d_model)
+        nn.init.normal_(self.token.weight, 0.0, 0.02)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.trunk = Trunk(cfg)
+        count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
+        self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.
+
+        :raises ShapeError: ids that are not whole numbers (B, L) from 0 to the vocabulary's last.
+        """
+        check_ids(ids, self.cfg.vocab)
+        embedded: Tensor = self.token(ids)
+        return embedded
+
+    def latent(self, hidden: Tensor) -> Tensor:
+        """A hidden state (..., D) at the scale of the token embeddings, to stand in the place of one."""
+        scale = self.token.weight.detach().square().mean().sqrt()
+        return hidden * (scale / hidden.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-6))
+
+    def initial_state(self, batch: int) -> LanguageState:
+        """The state before the first token, for ``batch`` independent rows."""
+        return LanguageState(self.trunk.initial_state(batch))
+
+    @overload
+    def forward(
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = ...,
+        *,
+        state: None = ...,
+        mode: ScalarMode | None = ...,
+        predicted: Tensor | None = ...,
+    ) -> LanguageOutput: ...
+
+    @overload
+    def forward(
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = ...,
+        *,
+        state: LanguageState,
+        mode: ScalarMode | None = ...,
+        predicted: Tensor | None = ...,
+    ) -> tuple[LanguageOutput, LanguageState]: ...
+
+    def forward(
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = None,
+        *,
+        state: LanguageState | None = None,
+        mode: ScalarMode | None = None,
+        predicted: Tensor | None = None,
+    ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
+        """Run whole sequences from their start, or a chunk of any length that follows ``state``.
+
+        :param ids: (B, L) int64 tokens, 0 <= id < vocab.
+        :param scalars: (B, L, 7) anticipation scalars in native units, finite.
+        :param state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
+            its rings are written in place: go on with the state that comes back.
+        :param mode: which scalars steer: ``external`` the given ones, ``initial`` the initial head's,
+            ``refined_prev`` the refined head's of the step before. ``None``: the given ones if there are any,
+            else the initial head's.
+        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
+        :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``, scalars of another shape
+            or not finite.
+        """
+        return self._run(self.embed(ids), scalars, state, mode, predicted)
+
+    def step(
+        self,
+        ids: Tensor,
+        state: LanguageState,
+        scalars: Tensor | None = None,
+        *,
+        mode: ScalarMode | None = None,
+    ) -> tuple[LanguageOutput, LanguageState]:
+        """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
+        ids = ids[:, None] if ids.ndim == 1 else ids
+        if scalars is not None and scalars.ndim == 2:
+            scalars = scalars[:, None]
+        return self.forward(ids, scalars, state=state, mode=mode)
+
+    def latent_step(
+        self,
+        ids: Tensor,
+        hidden: Tensor,
+        waiting: Tensor,
+        state: LanguageState,
+        scalars: Tensor | None = None,
+        *,
+        mode: ScalarMode | None = None,
+    ) -> tuple[LanguageOutput, LanguageState]:
+        """One step in which some rows wait: they take their hidden state as input in place of a token.
+
+        :param ids: (B,) tokens of the rows that go on; whatever lies in waiting rows must be a valid id.
+        :param hidden: (B, D) the hidden states of the step before.
+        :param waiting: (B,) bool.
+        """
+        check_ids(ids[:, None], self.cfg.vocab)
+        embedded = torch.where(waiting[:, None], self.latent(hidden), self.token(ids))
+        if scalars is not None and scalars.ndim == 2:
+            scalars = scalars[:, None]
+        out = self._run(embedded[:, None], scalars, state, mode, None)
+        assert isinstance(out, tuple)
+        return out
+
+    def _run(
+        self,
+        embedded: Tensor,
+        scalars: Tensor | None,
+        state: LanguageState | None,
+        mode: ScalarMode | None,
+        predicted: Tensor | None,
+    ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
+        rows, length = embedded.shape[:2]
+        frames = None if state is None else state.trunk.frames
+        if frames is not None and frames.shape[0] != rows:
+            raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
+        check_length(length, frames, self.cfg)
+        mode = self._mode(scalars, mode, (rows, length, 7))
+        if predicted is not None and predicted.shape != (rows, length):
+            raise ShapeError(f"predicted must be ({rows}, {length}), got {tuple(predicted.shape)}")
+        if self.cfg.positions == "sinusoidal":
+            steps = torch.arange(length, device=embedded.device)
+            embedded = embedded + self.places[steps if frames is None else frames[:, None] + steps]
+        given = None if scalars is None else scalars.to(embedded.dtype)
+        trunk, after = self.trunk(
+            self.dropout(embedded),
+            given,
+            None if state is None else state.trunk,
+            mode=mode,
+            predicted=predicted,
+        )
+        out = LanguageOutput(
+            F.linear(trunk.hidden, self.token.weight),
+            trunk.scalars,
+            trunk.initial,
+            trunk.gate[..., 0],
+            trunk.share,
+            trunk.hidden,
+        )
+        return out if after is None else (out, LanguageState(after))
+
+    @staticmethod
+    def _mode(scalars: Tensor | None, mode: ScalarMode | None, shape: tuple[int, int, int]) -> ScalarMode:
+        if mode is None:
+            mode = "initial" if scalars is None else "external"
+        if mode not in ("external", "initial", "refined_prev"):
+            raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
+        if scalars is None:
+            if mode == "external":
+                raise OptionError("mode 'external' needs scalars, got none")
+            return mode
+        if scalars.shape != shape:
+            raise ShapeError(f"scalars must be {shape}, got {tuple(scalars.shape)}")
+        if not torch.compiler.is_compiling() and not bool(torch.isfinite(scalars).all()):
+            row, step, index = (int(i) for i in torch.nonzero(~torch.isfinite(scalars))[0])
+            raise ShapeError(
+                f"scalars must be finite, got {float(scalars[row, step, index])} at [{row}, {step}, {index}]"
+            )
+        return mode
+
+    def orthogonality(self) -> Orthogonality | None:
+        """The overlap of the bias heads' directions, ``None`` without a bias."""
+        return None if self.trunk.bias is None else self.trunk.bias.orthogonality()
+
+
+LanguageModel = AnticipatoryTransformer | BaselineTransformer
+
+
+def build_language_model(
+    cfg: ModelConfig, kind: Literal["anticipatory", "baseline"] = "anticipatory"
+) -> LanguageModel:
+    """The anticipatory transformer of a configuration, or the plain one of equal size.
+
+    :raises OptionError: an unknown kind, or a configuration without a vocabulary.
+    """
+    if kind == "anticipatory":
+        return AnticipatoryTransformer(cfg)
+    if kind == "baseline":
+        return BaselineTransformer(cfg)
+    raise OptionError(f"kind must be 'anticipatory' or 'baseline', got {kind!r}")

@@ -1,0 +1,43 @@
+"""Where a step is: sinusoids, rotary angles and linear slopes."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def sinusoids(positions: Tensor, width: int) -> Tensor:
+    """Sinusoidal encodings (..., width) of real positions (...,) (Vaswani et al. 2017).
+
+    Channel 2 i is ``sin(p / 10000^(2 i / width))``, channel 2 i + 1 its cosine.
+    """
+    pairs = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64)
+    angles = positions[..., None].double() * torch.exp(pairs * (-math.log(10_000.0) / width))
+    out = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
+    return out[..., :width]
+
+
+def alibi_slopes(heads: int) -> Tensor:
+    """Slopes (H,) of the linear bias, steepest first (Press et al. 2022).
+
+    ``2^(-8 k / H)`` for a power of two; otherwise those of the power of two below, then every second one of
+    the power above.
+    """
+    below = 2 ** int(math.log2(heads))
+    slopes = [2.0 ** (-8.0 * k / below) for k in range(1, below + 1)]
+    between = [2.0 ** (-4.0 * k / below) for k in range(1, 2 * below, 2)]
+    return torch.tensor((slopes + between)[:heads])
+
+
+def rotate(x: Tensor, positions: Tensor) -> Tensor:
+    """Rotary encoding (Su et al. 2024): channel pairs (i, i + d/2) turn by ``position * 10000^(-2 i / d)``.
+
+    :param x: (..., d) queries or keys, d even.
+    :param positions: real positions that broadcast to ``x``'s axes without the last one.
+    """
+    half = x.shape[-1] // 2
+    index = torch.arange(half, device=x.device, dtype=torch.float64)
+    angles = positions[..., None].double() * torch.exp(index * (-math.log(10_000.0) / half))
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat((a * cos - b * sin, a * sin + b * cos), -1)

@@ -1,0 +1,366 @@
+"""The token models: sizes from the formula, and one function, fused or not, offline or streaming."""
+
+import itertools
+
+import pytest
+import torch
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models import (
+    AnticipatoryTransformer,
+    BaselineTransformer,
+    ModelConfig,
+    MotionTransformer,
+    build_language_model,
+)
+from pyanticip.models.bias import RandomScalars
+from pyanticip.models.fused import LARGEST_EXPONENT, make_fused
+from pyanticip.models.positions import alibi_slopes, rotate, sinusoids
+from pyanticip.models.steering import Steering
+
+FIELDS = ("logits", "scalars", "initial", "gate", "share", "hidden")
+POSITIONS = ("none", "sinusoidal", "rope", "alibi")
+BIASES = ("none", "trajectory", "random")
+
+
+def tiny(**changes):
+    sizes = {
+        "d_model": 16,
+        "heads": 4,
+        "ff": 24,
+        "window": 12,
+        "vocab": 30,
+        "max_seq_len": 64,
+        "dropout": 0.0,
+    }
+    return ModelConfig.small(**{**sizes, **changes})
+
+
+def build(kind="anticipatory", dtype=torch.float64, **changes):
+    torch.manual_seed(0)
+    model = build_language_model(tiny(**changes), kind).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model.to(dtype)
+
+
+def tokens(rows=2, length=60, seed=1, vocab=30):
+    return torch.randint(vocab, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def given(rows=2, length=60, dtype=torch.float64):
+    draw = torch.rand(rows, length, 7, generator=torch.Generator().manual_seed(2), dtype=dtype)
+    draw[..., 2] = 4 * draw[..., 2] - 2
+    return draw
+
+
+def broken():
+    scalars = given()
+    scalars[1, 2, 3] = float("nan")
+    return scalars
+
+
+# -- sizes -------------------------------------------------------------------------------------------
+
+
+def formula(vocab, d, heads, layers, ff):
+    """The parameters of each component, as the paper's appendix A derives them."""
+    return {
+        "token": vocab * d,
+        "layers": layers * (3 * d * d + d * d + (d * ff + ff) + (ff * d + d) + 2 * 2 * d),
+        "bias": (7 * 56 + 56) + (56 * 56 + 56) + (56 * heads + heads) + 2 * heads,
+        "heads": 2 * (2 * d + (d * (d // 2) + d // 2) + (d // 2 * 7 + 7)),
+        "pathway": 7 + d + 1,
+        "commitment": (d + 1) + (2 + 1),
+        "norm": 2 * d,
+    }
+
+
+@pytest.mark.parametrize(
+    ("cfg", "sizes", "total"),
+    [
+        (ModelConfig.small(), (1000, 128, 4, 4, 256), 678_206),
+        (ModelConfig.default(), (32_000, 512, 8, 6, 2048), 35_560_490),
+        (ModelConfig.small(paper=True), (1000, 128, 4, 4, 256), 678_206),
+        (ModelConfig.small(bias="random", positions="rope", slow_stride=4), (1000, 128, 4, 4, 256), 678_206),
+    ],
+    ids=["small", "default", "paper", "options"],
+)
+def test_sizes_are_the_published_ones_component_by_component(cfg, sizes, total):
+    model = AnticipatoryTransformer(cfg)
+    parts = dict.fromkeys(formula(*sizes), 0)
+    owner = {"initial_head": "heads", "refined_head": "heads", "fast": "layers", "slow": "layers"}
+    for name, parameter in model.named_parameters():
+        top, *rest = name.split(".")
+        part = top if top == "token" else owner.get(rest[0], rest[0])
+        parts[part] += parameter.numel()
+    assert parts == formula(*sizes)
+    assert sum(parts.values()) == total
+
+
+@pytest.mark.parametrize("preset", [ModelConfig.small, ModelConfig.default])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_rival_has_as_many_parameters(preset, positions):
+    plain = BaselineTransformer(preset(positions=positions))
+    whole = AnticipatoryTransformer(preset(positions=positions))
+    counts = [sum(p.numel() for p in m.parameters()) for m in (plain, whole)]
+    assert abs(counts[0] / counts[1] - 1.0) < 0.002
+
+
+# -- one function ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("positions", "bias"), list(itertools.product(POSITIONS, BIASES)))
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("length", [1, 7, 50])
+def test_the_fused_layout_equals_the_reference_and_so_do_its_gradients(positions, bias, stride, length):
+    model = build(positions=positions, bias=bias, slow_stride=stride)
+    ids, scalars = tokens(length=length), given(length=length)
+    results = []
+    for reference in (False, True):
+        model.trunk.reference = reference
+        out = model(ids, scalars)
+        model.zero_grad()
+        torch.autograd.backward(out.logits.square().mean() + out.scalars.square().mean())
+        results.append((out.logits.detach(), {n: p.grad for n, p in model.named_parameters()}))
+    (fused, fused_grads), (plain, plain_grads) = results
+    torch.testing.assert_close(fused, plain, atol=1e-11, rtol=1e-10)
+    for name, grad in plain_grads.items():
+        other = fused_grads[name]
+        assert (other is None) == (grad is None), name
+        if grad is not None:
+            torch.testing.assert_close(other, grad, atol=1e-10, rtol=1e-8, msg=lambda m, name=name: name + m)
+
+
+@pytest.mark.parametrize("kind", ["anticipatory", "baseline"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "alibi"])
+@torch.no_grad()
+def test_in_float32_the_fused_layout_is_within_1e_5(kind, positions):
+    torch.manual_seed(0)
+    model = build_language_model(ModelConfig.small(positions=positions, dropout=0.0), kind).eval()
+    ids = tokens(2, 256, vocab=1000)
+    fused = model(ids).logits
+    (model if kind == "baseline" else model.trunk).reference = True
+    torch.testing.assert_close(fused, model(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["external", "initial", "refined_prev"])
+@pytest.mark.parametrize(("positions", "bias"), list(itertools.product(POSITIONS, BIASES)))
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@torch.no_grad()
+def test_steps_and_chunks_equal_the_sequence(mode, positions, bias, dtype, tolerance):
+    # 60 tokens wrap the fast rings many times and, with 5 pools of 3, the slow ones.
+    model = build(dtype=dtype, positions=positions, bias=bias, slow_stride=3, pools=5)
+    ids, scalars = tokens(), given(dtype=dtype)
+    whole = model(ids, scalars, mode=mode)
+    for sizes in ([1] * 60, [13, 1, 30, 16]):
+        state, outs, at = model.initial_state(2), [], 0
+        for size in sizes:
+            part = slice(at, at + size)
+            out, state = model(ids[:, part], scalars[:, part], state=state, mode=mode)
+            outs.append(out)
+            at += size
+        for name in FIELDS:
+            joined = torch.cat([getattr(o, name) for o in outs], 1)
+            torch.testing.assert_close(joined, getattr(whole, name), atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 4, 10])
+@torch.no_grad()
+def test_every_stride_streams_as_it_runs_offline(stride):
+    model = build(slow_stride=stride)
+    ids = tokens(length=61)
+    whole, state = model(ids), model.initial_state(2)
+    for t in range(61):
+        out, state = model.step(ids[:, t], state)
+        torch.testing.assert_close(out.logits[:, 0], whole.logits[:, t], atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@torch.no_grad()
+def test_the_baseline_streams_too(positions):
+    model = build("baseline", positions=positions)
+    ids = tokens()
+    whole = model(ids).logits
+    state = model.initial_state(2)
+    out, state = model(ids[:, :23], state=state)
+    logits = [out.logits]
+    for t in range(23, 60):
+        out, state = model.step(ids[:, t], state)
+        logits.append(out.logits)
+    torch.testing.assert_close(torch.cat(logits, 1), whole, atol=1e-10, rtol=1e-10)
+
+
+@torch.no_grad()
+def test_streams_with_relative_positions_have_no_end_and_slide():
+    model = build(positions="rope", bias="none", max_seq_len=16, window=8)
+    ids = tokens(1, 100)
+    state = model.initial_state(1)
+    for t in range(100):
+        out, state = model.step(ids[:, t], state)
+    assert torch.isfinite(out.logits).all()
+    assert state.trunk.frames.item() == 100
+
+
+@torch.no_grad()
+def test_resetting_a_row_starts_it_afresh_and_leaves_the_other():
+    model = build(positions="rope")
+    ids = tokens()
+    state = model.initial_state(2)
+    for t in range(20):
+        _, state = model.step(ids[:, t], state)
+    state.reset(torch.tensor([True, False]))
+    outs = []
+    for t in range(20, 40):
+        out, state = model.step(ids[:, t], state)
+        outs.append(out.logits)
+    got = torch.cat(outs, 1)
+    torch.testing.assert_close(got[:1], model(ids[:1, 20:40]).logits, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(got[1:], model(ids[1:, :40]).logits[:, 20:], atol=1e-10, rtol=1e-10)
+
+
+# -- parts -------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_logits_are_gated_and_the_head_is_tied():
+    model = build()
+    out = model(tokens())
+    torch.testing.assert_close(out.raw_logits, out.hidden @ model.token.weight.T)
+    torch.testing.assert_close(out.logits, out.raw_logits * out.gate[..., None])
+    assert out.logits is out.logits
+
+
+@torch.no_grad()
+def test_given_scalars_steer_and_predicted_ones_replace_them():
+    model = build()
+    ids, scalars = tokens(), given()
+    own, led = model(ids), model(ids, scalars)
+    assert not torch.allclose(own.logits, led.logits)
+    every = torch.ones(2, 60, dtype=torch.bool)
+    torch.testing.assert_close(model(ids, scalars, predicted=every).logits, own.logits)
+    torch.testing.assert_close(model(ids, scalars, mode="initial").logits, own.logits)
+
+
+@torch.no_grad()
+def test_random_scalars_are_the_same_everywhere_and_ignore_the_given_ones():
+    one, two = RandomScalars(), RandomScalars()
+    assert torch.equal(one.table, two.table)
+    assert one.table[:, 2].min() < -1.9
+    assert one.table[:, [0, 1, 3, 4, 5, 6]].min() >= 0
+    frames = torch.tensor([0, RandomScalars.PERIOD - 2])
+    assert torch.equal(one(4, frames)[1, 2:], one(2, None)[0])
+    model = build(bias="random")
+    model.trunk.pathway.linear.weight[:, :7] = 0
+    ids = tokens()
+    torch.testing.assert_close(model(ids, given()).hidden, model(ids).hidden)
+
+
+@torch.no_grad()
+def test_a_waiting_row_takes_its_hidden_state_as_input():
+    model = build()
+    ids = tokens()
+    out, state = model(ids[:, :10], state=model.initial_state(2))
+    hidden = out.hidden[:, -1]
+    waiting = torch.tensor([True, False])
+    mixed, _ = model.latent_step(ids[:, 10], hidden, waiting, state.clone())
+    plain, _ = model.step(ids[:, 10], state.clone())
+    torch.testing.assert_close(mixed.logits[1], plain.logits[1])
+    assert not torch.allclose(mixed.logits[0], plain.logits[0])
+    rms = model.latent(hidden).square().mean(-1).sqrt()
+    torch.testing.assert_close(rms, model.token.weight.square().mean().sqrt().expand(2))
+
+
+def test_the_paper_options_are_the_papers():
+    torch.manual_seed(0)
+    model = AnticipatoryTransformer(ModelConfig.small(paper=True))
+    assert model.trunk.bias.rate().tolist() == pytest.approx([0.01] * 4)
+    assert model.trunk.commitment.combine.weight.abs().max() < 0.2
+    assert model.trunk.commitment.combine.bias.item() == 0
+    assert model.trunk.fast[0].ffn_dropout.p == 0
+    default = AnticipatoryTransformer()
+    assert default.trunk.commitment.combine.weight.tolist() == [[1.0, 4.0]]
+
+
+def test_positions_follow_their_formulas():
+    table = sinusoids(torch.arange(5), 6)
+    assert table[3, 2].item() == pytest.approx(torch.sin(torch.tensor(3 / 10_000 ** (2 / 6)).double()).item())
+    assert table[3, 3].item() == pytest.approx(torch.cos(torch.tensor(3 / 10_000 ** (2 / 6)).double()).item())
+    assert sinusoids(torch.tensor([2.5]), 5).shape == (1, 5)
+    assert alibi_slopes(8).tolist() == [2.0**-k for k in range(1, 9)]
+    assert alibi_slopes(6).tolist() == pytest.approx([0.25, 0.0625, 2**-6, 2**-8, 0.5, 0.125])
+    x = torch.randn(3, 8, dtype=torch.float64)
+    scores = [
+        (rotate(x, torch.tensor(a)) * rotate(x.flip(0), torch.tensor(b))).sum(-1) for a, b in ((9, 4), (5, 0))
+    ]
+    torch.testing.assert_close(*scores)
+
+
+def test_a_bias_that_leaves_the_range_is_left_to_the_reference():
+    rate = torch.tensor([2.1 * LARGEST_EXPONENT / 100])
+    options = {"device": torch.device("cpu"), "dtype": torch.float32}
+    for length, fits in ((100, False), (90, True)):
+        steering = Steering(torch.ones(1, length, 1), rate, torch.zeros(1))
+        assert (make_fused(length, length - 1, steering, **options) is not None) == fits
+    assert make_fused(90, 89, Steering(), device=torch.device("cpu"), dtype=torch.float16) is None
+
+
+@torch.no_grad()
+def test_a_steep_bias_still_gives_the_reference():
+    model = build(dist_scale=4.0)
+    ids = tokens(length=60)
+    whole = model(ids).logits
+    state = model.initial_state(2)
+    out, _ = model(ids, state=state)
+    torch.testing.assert_close(out.logits, whole, atol=1e-10, rtol=1e-10)
+
+
+# -- mistakes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m(torch.tensor([[1, 30]])), r"ids must be 0 to 29, got 30 at \[0, 1\]"),
+        (lambda m: m(torch.tensor([[-1]])), "got -1"),
+        (lambda m: m(torch.tensor([1, 2])), r"ids must be \(B, L\)"),
+        (lambda m: m(torch.zeros(1, 0, dtype=torch.int64)), "L >= 1"),
+        (lambda m: m(torch.zeros(1, 3)), "int64 or int32, got torch.float32"),
+        (lambda m: m(tokens(1, 65)), "65 long, max_seq_len is 64"),
+        (lambda m: m(tokens(), given(length=59)), r"scalars must be \(2, 60, 7\), got \(2, 59, 7\)"),
+        (lambda m: m(tokens(), broken()), r"got nan at \[1, 2, 3\]"),
+        (lambda m: m(tokens(), mode="external"), "needs scalars"),
+        (lambda m: m(tokens(), mode="best"), "mode must be"),
+        (lambda m: m(tokens(), state=m.initial_state(3)), "state has 3 rows"),
+        (lambda m: m(tokens(), given(), predicted=torch.ones(2, 3, dtype=torch.bool)), "predicted must be"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(call, words):
+    with pytest.raises((ShapeError, OptionError), match=words):
+        call(build())
+
+
+@torch.no_grad()
+def test_a_stream_of_sinusoids_ends_where_they_do():
+    model = build()
+    _, state = model(tokens(1, 64), state=model.initial_state(1))
+    with pytest.raises(ShapeError, match="65 long, max_seq_len is 64"):
+        model.step(tokens(1, 1), state)
+
+
+def test_configurations_are_for_their_model():
+    with pytest.raises(OptionError, match="vocab >= 1"):
+        AnticipatoryTransformer(ModelConfig())
+    with pytest.raises(OptionError, match="kinematics must be False"):
+        BaselineTransformer(ModelConfig(vocab=10, max_seq_len=10))
+    with pytest.raises(OptionError, match="vocab must be 0"):
+        MotionTransformer(ModelConfig.small())
+    with pytest.raises(OptionError, match="rope needs"):
+        ModelConfig.small(positions="rope", d_model=12, heads=4)
+    with pytest.raises(OptionError, match="divide 56"):
+        ModelConfig.small(heads=16)
+    with pytest.raises(OptionError, match="did you mean 'window'"):
+        ModelConfig.small(windows=3)
+    with pytest.raises(OptionError, match="kind must be"):
+        build_language_model(ModelConfig.small(), "rnn")
