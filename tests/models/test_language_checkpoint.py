@@ -52,7 +52,7 @@ def test_the_tokenizer_travels_along_and_is_verified(folder):
         ({"version": 2}, "newer than"),
         ({"format": "other"}, "does not describe"),
         ({"kind": "rnn"}, "not describe a token model"),
-        ({"config": {**CFG.to_dict(), "d_model": 20}}, "does not fit"),
+        ({"config": {**CFG.to_dict(), "d_model": 24}}, "does not fit"),
         ({"config": {**CFG.to_dict(), "vocab": 0, "max_seq_len": 0}}, "not describe a token model"),
         ({"config": {"wibble": 1}}, "unknown model option"),
         ({"sha256": {"model.safetensors": 3}}, "garbles sha256"),
