@@ -60,15 +60,25 @@ class CommitmentGate(nn.Module):
 
     def threshold(self, waited: Tensor) -> Tensor:
         """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
-        return self.theta * (1.0 - 0.5 * waited / self.max_buffer)
+        return threshold(waited, self.theta, self.max_buffer)
 
-    @torch.no_grad()
     def decide(self, gate: Tensor, state: Waiting) -> tuple[Tensor, Waiting]:
-        """Which rows may emit now: those over their threshold, and those that have waited long enough.
+        """Which rows may emit now; see :func:`decide`."""
+        return decide(gate, state, self.theta, self.max_buffer)
 
-        :param gate: (B,) the gate of this step.
-        :returns: emit (B,) bool, and the state: 0 for rows that emit, one more for those that wait.
-        """
-        waited = state.steps
-        emit = (gate > self.threshold(waited).to(gate.dtype)) | (waited >= self.max_buffer)
-        return emit, Waiting(torch.where(emit, torch.zeros_like(waited), waited + 1))
+
+def threshold(waited: Tensor, theta: float, max_buffer: int) -> Tensor:
+    """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
+    return theta * (1.0 - 0.5 * waited / max_buffer)
+
+
+@torch.no_grad()
+def decide(gate: Tensor, state: Waiting, theta: float, max_buffer: int) -> tuple[Tensor, Waiting]:
+    """Which rows may emit now: those over their threshold, and those that have waited long enough.
+
+    :param gate: (B,) the gate of this step.
+    :returns: emit (B,) bool, and the state: 0 for rows that emit, one more for those that wait.
+    """
+    waited = state.steps
+    emit = (gate > threshold(waited, theta, max_buffer).to(gate.dtype)) | (waited >= max_buffer)
+    return emit, Waiting(torch.where(emit, torch.zeros_like(waited), waited + 1))

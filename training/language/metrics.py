@@ -1,0 +1,224 @@
+"""What is measured of a token model on held-out sequences, from arrays of what it said.
+
+A row of these arrays is a sequence; position t of ``loss`` is the cross-entropy of token t + 1, said after
+token t was seen, and stands beside the scalars and the gate of position t.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.config import SCALAR_NAMES
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+CONTEXTS: Final = (4, 8, 16, 32)
+"""Context lengths at which perplexity is measured, beside the full one."""
+
+DRAWS: Final = 2000
+LEVEL: Final = (0.025, 0.975)
+FLAT: Final = 1e-9
+"""A standard deviation below this is a constant: a correlation with it is not defined."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model says about every predicted position of held-out sequences.
+
+    ``loss`` (N, P) in nats, ``right`` (N, P) whether its first choice was right, ``mask`` (N, P) which
+    positions count; ``given``, ``scalars`` and ``initial`` (N, P, 7) the scalars given to it and those of its
+    two heads, ``gate`` and ``share`` (N, P). A model without a head or a gate has None there.
+    """
+
+    loss: Array
+    right: Mask
+    mask: Mask
+    given: Array | None = None
+    scalars: Array | None = None
+    initial: Array | None = None
+    gate: Array | None = None
+    share: Array | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.loss.shape
+        for name in ("right", "mask", "gate", "share"):
+            value = getattr(self, name)
+            if value is not None and value.shape != shape:
+                raise ShapeError(f"{name}: expected shape {shape} as loss has, given {value.shape}")
+        for name in ("given", "scalars", "initial"):
+            value = getattr(self, name)
+            if value is not None and value.shape != (*shape, 7):
+                raise ShapeError(f"{name}: expected shape {(*shape, 7)}, given {value.shape}")
+        if not self.mask.any():
+            raise ShapeError("mask: no position counts")
+
+
+def resample(
+    sums: Array, statistic: Callable[[Array], Array], *, draws: int = DRAWS, seed: int = 0
+) -> tuple[Array, Array]:
+    """The 2.5 and 97.5 % points of a statistic of sums, over resampled sequences.
+
+    Args:
+        sums: (N, K) sums of each sequence.
+        statistic: of (draws, K) totals, giving (draws, ...).
+        draws: resamplings.
+        seed: of the resampling.
+    """
+    rng = np.random.default_rng(seed)
+    rows = len(sums)
+    # How often each sequence was drawn: one matrix product instead of a gather per draw.
+    counts = rng.multinomial(rows, np.full(rows, 1.0 / rows), size=draws).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = statistic(counts @ sums)
+    low, high = np.nanquantile(values, LEVEL, axis=0) if np.isfinite(values).any() else (np.nan, np.nan)
+    return np.asarray(low), np.asarray(high)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its 95 % interval over sequences."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_dict(self, digits: int = 5) -> dict[str, float | None]:
+        """Plain values; None where nothing can be said."""
+        found = {"value": self.value, "low": self.low, "high": self.high}
+        return {k: round(v, digits) if np.isfinite(v) else None for k, v in found.items()}
+
+
+def perplexity(loss: Array, mask: Mask, *, seed: int = 0) -> Interval:
+    """``exp`` of the mean loss over the positions that count."""
+    sums = np.stack([(loss * mask).sum(1), mask.sum(1)], 1)
+
+    def ratio(total: Array) -> Array:
+        return np.asarray(np.exp(total[..., 0] / total[..., 1]))
+
+    low, high = resample(sums, ratio, seed=seed)
+    return Interval(float(ratio(sums.sum(0))), float(low), float(high))
+
+
+def correlation(a: Array, b: Array, mask: Mask, *, seed: int = 0) -> Interval:
+    """Pearson's correlation over the positions that count; NaN where either is constant."""
+    chosen_a, chosen_b = a[mask], b[mask]
+    if chosen_a.std() < FLAT or chosen_b.std() < FLAT:
+        return Interval(float("nan"), float("nan"), float("nan"))
+    # Centred first, so that sums of squares lose no digits.
+    x, y = np.where(mask, a - chosen_a.mean(), 0.0), np.where(mask, b - chosen_b.mean(), 0.0)
+    sums = np.stack([v.sum(1) for v in (mask.astype(np.float64), x, y, x * x, y * y, x * y)], 1)
+
+    def pearson(total: Array) -> Array:
+        n, sx, sy, sxx, syy, sxy = np.moveaxis(total, -1, 0)
+        return np.asarray((sxy - sx * sy / n) / np.sqrt((sxx - sx * sx / n) * (syy - sy * sy / n)))
+
+    low, high = resample(sums, pearson, seed=seed)
+    return Interval(float(pearson(sums.sum(0))), float(low), float(high))
+
+
+def scalar_errors(said: Array, given: Array, mask: Mask, mean: Array, *, seed: int = 0) -> dict[str, Any]:
+    """Mean squared error of each scalar beside that of predicting the mean of its position.
+
+    Args:
+        said, given: (N, P, 7).
+        mask: (N, P).
+        mean: (P, 7) mean of the *training* sequences at each position.
+    """
+    if mean.shape != given.shape[1:]:
+        raise ShapeError(f"mean: expected shape {given.shape[1:]}, given {mean.shape}")
+    counts = mask.sum(1).astype(np.float64)
+    report: dict[str, Any] = {}
+    for k, name in enumerate(SCALAR_NAMES):
+        ours = (np.square(said[..., k] - given[..., k]) * mask).sum(1)
+        theirs = (np.square(mean[:, k] - given[..., k]) * mask).sum(1)
+        total = counts.sum()
+
+        def ratio(sums: Array) -> Array:
+            return np.asarray(sums[..., 0] / sums[..., 1])
+
+        low, high = resample(np.stack([ours, theirs], 1), ratio, seed=seed)
+        share = ours.sum() / theirs.sum() if theirs.sum() > 0 else float("nan")
+        report[name] = {
+            "mse": round(float(ours.sum() / total), 6),
+            "position_mean_mse": round(float(theirs.sum() / total), 6),
+            "ratio": Interval(float(share), float(low), float(high)).to_dict(4),
+        }
+    return report
+
+
+def heads(weight: Array, count: int) -> dict[str, Any]:
+    """How far the heads of the trajectory bias look at different scalars.
+
+    Args:
+        weight: (56, 7) of the first bias layer.
+        count: number of heads H; head h owns rows ``h 56/H`` to ``(h + 1) 56/H``.
+
+    Returns:
+        ``profiles`` (H, 7) mean row of each head, L2-normalised; ``penalty`` the sum over pairs of squared
+        cosines, its ``floor`` for H > 7, the ``excess``; ``gram`` the mean absolute cosine of a pair;
+        ``dominant`` the scalar of the largest absolute weight per head, and how many of them are different.
+    """
+    if weight.ndim != 2 or count < 1 or len(weight) % count:
+        raise ShapeError(f"weight: expected (rows, scalars) with {count} equal heads, given {weight.shape}")
+    rows = weight.reshape(count, -1, weight.shape[1]).mean(1)
+    norm = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = rows / np.maximum(norm, 1e-12)
+    gram = unit @ unit.T
+    off = gram[~np.eye(count, dtype=bool)]
+    penalty = float(np.square(off).sum())
+    floor = max(0.0, count * count / weight.shape[1] - count)
+    dominant = [SCALAR_NAMES[k] for k in np.abs(unit).argmax(1)]
+    return {
+        "profiles": np.round(unit, 5).tolist(),
+        "penalty": round(penalty, 6),
+        "floor": round(floor, 6),
+        "excess": round(penalty - floor, 6),
+        "gram": round(float(np.abs(off).mean()), 6) if len(off) else 0.0,
+        "dominant": dominant,
+        "different": len(set(dominant)),
+    }
+
+
+def spread(values: Sequence[float | None]) -> dict[str, Any]:
+    """Mean, standard deviation (n - 1) and range over runs; runs without a value are left out and counted."""
+    known = np.array([v for v in values if v is not None and np.isfinite(v)], dtype=np.float64)
+    if not len(known):
+        return {"runs": 0, "mean": None, "std": None, "min": None, "max": None}
+    return {
+        "runs": len(known),
+        "mean": round(float(known.mean()), 6),
+        "std": round(float(known.std(ddof=1)), 6) if len(known) > 1 else None,
+        "min": round(float(known.min()), 6),
+        "max": round(float(known.max()), 6),
+    }
+
+
+def selective(loss: Array, confidence: Array, mask: Mask, share: float = 0.5) -> float:
+    """Mean loss of the ``share`` of positions with the highest confidence: the risk at that coverage.
+
+    Raises:
+        OptionError: a share outside (0, 1].
+    """
+    if not 0.0 < share <= 1.0:
+        raise OptionError(f"share must be above 0 and at most 1, got {share!r}")
+    chosen_loss, chosen = loss[mask], confidence[mask]
+    keep = max(1, round(share * len(chosen)))
+    # Equal confidences share their mean loss: neither order nor luck decides.
+    order = np.argsort(-chosen, kind="stable")
+    level = chosen[order[keep - 1]]
+    above, equal = chosen > level, chosen == level
+    rest = keep - int(above.sum())
+    return float((chosen_loss[above].sum() + rest * chosen_loss[equal].mean()) / keep)
+
+
+def calibration(right: Mask, confidence: Array, mask: Mask, bins: int = 15) -> float:
+    """Expected calibration error: mean gap of confidence and accuracy over equal-width bins."""
+    chosen, hits = confidence[mask], right[mask].astype(np.float64)
+    index = np.clip((chosen * bins).astype(np.int64), 0, bins - 1)
+    gaps = np.abs(np.bincount(index, chosen - hits, minlength=bins))
+    return float(gaps.sum() / len(chosen))
