@@ -48,6 +48,7 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "kinematics": (True, False),
     "alpha": ("softplus", "raw"),
     "gate_start": ("monotone", "normal"),
+    "gate_gradient": (True, False),
     "ffn_dropout": (True, False),
 }
 
@@ -114,6 +115,9 @@ class ModelConfig:
     gate_start: str = "monotone"
     """Where the commitment gate starts: ``"monotone"`` rises with the commitment, ``"normal"`` is N(0, .02)
     as in the paper."""
+    gate_gradient: bool = True
+    """Whether the loss of the tokens trains the refined head through the gate. It then bends the predicted
+    commitment into a confidence that the given one is not; False leaves that head to the scalars alone."""
     ffn_dropout: bool = True
     """Whether dropout also follows the feed-forward layers."""
     theta: float = 0.8

@@ -33,10 +33,13 @@ class CommitmentGate(nn.Module):
 
     The last layer starts at weights [1, 4] and bias -2.5, so that g rises with the predicted commitment C and
     can cross the threshold. ``theta`` and ``max_buffer`` belong to the inference rule :meth:`decide`.
+
+    :param gradient: whether what the gate is trained for reaches C.
     """
 
-    def __init__(self, d_model: int, theta: float = 0.8, max_buffer: int = 5) -> None:
+    def __init__(self, d_model: int, theta: float = 0.8, max_buffer: int = 5, gradient: bool = True) -> None:
         super().__init__()
+        self.gradient = gradient
         self.theta = theta
         self.max_buffer = max_buffer
         self.local = nn.Linear(d_model, 1)
@@ -50,6 +53,7 @@ class CommitmentGate(nn.Module):
 
     def forward(self, hidden: Tensor, commitment: Tensor) -> Tensor:
         """The gate (..., 1) in (0, 1) of hidden states (..., D) and predicted commitment (..., 1)."""
+        commitment = commitment if self.gradient else commitment.detach()
         local = torch.sigmoid(self.local(hidden))
         gate: Tensor = torch.sigmoid(self.combine(torch.cat((local, commitment), -1)))
         return gate

@@ -99,7 +99,7 @@ class Trunk(nn.Module):
         self.pathway = PathwayGate(cfg.d_model)
         self.refined_head = AnticipationHead(cfg.d_model)
         self.norm = nn.LayerNorm(cfg.d_model)
-        self.commitment = CommitmentGate(cfg.d_model, cfg.theta, cfg.max_buffer)
+        self.commitment = CommitmentGate(cfg.d_model, cfg.theta, cfg.max_buffer, cfg.gate_gradient)
         self.apply(init_weights)
         if cfg.gate_start == "monotone":
             self.commitment.reset_parameters()

@@ -187,3 +187,13 @@ def test_bad_input_is_one_clear_line(build):
         model(torch.zeros(1, 1, 231), mode="refined")
     with pytest.raises(ShapeError, match="231 finite"):
         model.set_normalisation(torch.zeros(231), torch.full((231,), float("nan")))
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_the_gate_trains_the_commitment_only_where_it_may(gradient):
+    gate = CommitmentGate(8, gradient=gradient)
+    gate.reset_parameters()
+    hidden, commitment = (torch.rand(3, n, requires_grad=True) for n in (8, 1))
+    gate(hidden, commitment).sum().backward()
+    assert torch.count_nonzero(hidden.grad) > 0
+    assert (commitment.grad is not None) == gradient
