@@ -119,3 +119,25 @@ def evaluate_motion(
         print_json(report)
     else:
         click.echo(judge.markdown(report), nl=False)
+
+
+@evaluate.command("forecast")
+@click.option("--benchmark", default="cmu", show_default=True, type=click.Choice(["cmu"]), help="Which one.")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder with train/ and test/.")
+@click.option(
+    "--split", default="test", show_default=True, type=click.Choice(["train", "test"]), help="Which files."
+)
+@JSON
+def evaluate_forecast(benchmark: str, data: Path, split: str, as_json: bool) -> None:
+    """The published benchmark of motion prediction: both metrics, exactly, beside the published rows.
+
+    \b
+    Example: pyanticip evaluate forecast --benchmark cmu --data data/cmu-bench --split train
+    """
+    from training.forecast import evaluate as judge
+
+    report = judge.evaluate_forecast(data, split=split)
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(judge.markdown(report), nl=False)
