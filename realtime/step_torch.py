@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import DeviceError
-from pyanticip.models import load_checkpoint
+from pyanticip.models import load_motion_model
 from pyanticip.models.motion import MotionOutput, MotionState
 from realtime.step import F32, Commitment, StepResult, checked_rows
 
@@ -31,7 +31,7 @@ class TorchBackend:
     def __init__(self, checkpoint: str | Path | None = None) -> None:
         # More threads stall for up to 100 ms when cores are busy; the step is too small to gain from them.
         torch.set_num_threads(1)
-        self._model = load_checkpoint(checkpoint)
+        self._model = load_motion_model(checkpoint)
         self._state = self._model.initial_state(1)
         self._scratch = self._model.initial_state(1)
         cfg = self._model.cfg
@@ -92,7 +92,7 @@ class CudaGraphBackend:
         if not torch.cuda.is_available():
             raise DeviceError("backend cuda-graph: CUDA does not work here; use onnx, or auto to choose")
         torch.set_num_threads(1)
-        self._model = load_checkpoint(checkpoint, device="cuda")
+        self._model = load_motion_model(checkpoint, device="cuda")
         for parameter in self._model.parameters():
             parameter.requires_grad_(False)
         cfg = self._model.cfg

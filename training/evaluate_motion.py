@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError
-from pyanticip.models import MotionTransformer, load_checkpoint
+from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.config import HORIZONS_MS, SCALAR_NAMES
 from training.baselines import Rivals, predict, tune
 from training.data import Example, Split, load_split, plain
@@ -201,7 +201,7 @@ def evaluate(
     """
     if split not in _SIDES:
         raise OptionError(f"split is one of {', '.join(_SIDES)}, given {split!r}")
-    model: MotionTransformer = load_checkpoint(checkpoint)
+    model: MotionTransformer = load_motion_model(checkpoint)
     tuned = Rivals.load(RIVALS_FILE if rivals is None else Path(rivals))
     cache_dir = None if cache is None else Path(cache)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig, MotionTransformer, load_checkpoint, save_checkpoint
+from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
 from training.batches import HORIZONS, Windows
 from training.data import TEST, VALIDATION, Example, load_split, plain, statistics, training_examples
 from training.scores import measure, run_model
@@ -119,7 +119,7 @@ def train(
         model = MotionTransformer(cfg)
         model.set_normalisation(torch.from_numpy(mean), torch.from_numpy(std))
     else:
-        model = load_checkpoint(init)
+        model = load_motion_model(init)
         cfg = model.cfg
     weights = torch.from_numpy(error_weights(scale)).float()
     trainer = Trainer(model, windows, weights, settings)

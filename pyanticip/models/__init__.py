@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyanticip.models.baselines import BaselineTransformer as BaselineTransformer
     from pyanticip.models.checkpoint import load_checkpoint as load_checkpoint
+    from pyanticip.models.checkpoint import load_language_model as load_language_model
+    from pyanticip.models.checkpoint import load_motion_model as load_motion_model
     from pyanticip.models.checkpoint import save_checkpoint as save_checkpoint
     from pyanticip.models.config import ModelConfig as ModelConfig
     from pyanticip.models.language import AnticipatoryTransformer as AnticipatoryTransformer
@@ -22,6 +24,8 @@ _HOME = {
     "ModelConfig": "pyanticip.models.config",
     "MotionTransformer": "pyanticip.models.motion",
     "load_checkpoint": "pyanticip.models.checkpoint",
+    "load_language_model": "pyanticip.models.checkpoint",
+    "load_motion_model": "pyanticip.models.checkpoint",
     "save_checkpoint": "pyanticip.models.checkpoint",
 }
 
@@ -32,6 +36,8 @@ __all__ = [
     "MotionTransformer",
     "build_language_model",
     "load_checkpoint",
+    "load_language_model",
+    "load_motion_model",
     "save_checkpoint",
 ]
 

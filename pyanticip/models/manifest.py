@@ -2,8 +2,8 @@
 
 A checkpoint is a folder: ``model.safetensors`` (all weights and the normalisation), ``model.json``
 (everything else), ``step.onnx`` and ``slow.onnx`` (the graphs of the live path, whose weights lie in the
-safetensors file). Nothing in it is executed and nothing is unpickled; every file's SHA-256 is in
-``model.json``.
+safetensors file). A token model has no graphs, and its ``tokenizer.json`` beside it. Nothing in it is
+executed and nothing is unpickled; every file's SHA-256 is in ``model.json``.
 """
 
 import hashlib
@@ -26,6 +26,9 @@ from pyanticip.models.config import (
 
 FORMAT = "anticip-motion"
 VERSION = 1
+LANGUAGE_FORMAT = "anticip-language"
+LANGUAGE_VERSION = 1
+TOKENIZER = "tokenizer.json"
 WEIGHTS = "model.safetensors"
 MANIFEST = "model.json"
 STEP_GRAPH = "step.onnx"
@@ -42,7 +45,7 @@ class Manifest:
     """A checkpoint's verified description.
 
     ``folder`` where it lies; ``config`` its sizes; ``parameters`` how many it has; ``training`` what the
-    trainer wrote down; ``sha256`` by file name.
+    trainer wrote down; ``sha256`` by file name; ``kind`` motion, anticipatory or baseline.
     """
 
     folder: Path
@@ -50,6 +53,7 @@ class Manifest:
     parameters: int
     training: Mapping[str, Any]
     sha256: Mapping[str, str]
+    kind: str = "motion"
 
     @property
     def name(self) -> str:
@@ -121,12 +125,11 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
     }
 
 
-def read_manifest(path: str | Path | None = None) -> Manifest:
-    """Read and check ``model.json`` of a checkpoint folder (``None``: the one that comes with the package).
+def read_description(folder: Path) -> dict[str, Any]:
+    """The JSON object in ``model.json``, whatever it describes.
 
-    :raises CheckpointError: missing, malformed, from a newer version, or made for other features or outputs.
+    :raises CheckpointError: missing, too large, or not a JSON object.
     """
-    folder = SHIPPED if path is None else Path(path)
     where = f"checkpoint {folder}"
     file = folder / MANIFEST
     try:
@@ -137,13 +140,34 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
         raise CheckpointError(f"{where}: cannot read {MANIFEST}: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise CheckpointError(f"{where}: {MANIFEST} is not valid JSON") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise CheckpointError(f"{where}: {MANIFEST} does not describe a {FORMAT} checkpoint")
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint")
+    return data
+
+
+def check_format(data: Mapping[str, Any], where: str, form: str, newest: int) -> None:
+    """A description must be of the format ``form`` and of no newer version than ``newest``.
+
+    :raises CheckpointError: otherwise.
+    """
+    if data.get("format") != form:
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a {form} checkpoint")
     version = data.get("version")
     if not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{where}: version must be a whole number from 1, got {version!r}")
-    if version > VERSION:
-        raise CheckpointError(f"{where}: version {version} is newer than this program's {VERSION}: update it")
+    if version > newest:
+        raise CheckpointError(f"{where}: version {version} is newer than this program's {newest}: update it")
+
+
+def read_manifest(path: str | Path | None = None) -> Manifest:
+    """Read and check ``model.json`` of a checkpoint folder (``None``: the one that comes with the package).
+
+    :raises CheckpointError: missing, malformed, from a newer version, or made for other features or outputs.
+    """
+    folder = SHIPPED if path is None else Path(path)
+    where = f"checkpoint {folder}"
+    data = read_description(folder)
+    check_format(data, where, FORMAT, VERSION)
     given = data.get("features_version")
     if given != FEATURES_VERSION:
         raise CheckpointError(
@@ -163,7 +187,36 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
         raise CheckpointError(f"{where}: {error}") from None
     if not whole or not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, STEP_GRAPH, SLOW_GRAPH)):
         raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    if config.vocab:
+        raise CheckpointError(f"{where}: a motion model has no vocabulary, got vocab={config.vocab}")
     return Manifest(folder, config, count, training, hashes)
+
+
+def read_language_manifest(path: str | Path) -> Manifest:
+    """Read and check ``model.json`` of a token model's checkpoint folder.
+
+    :raises CheckpointError: missing, malformed, or from a newer version.
+    """
+    folder = Path(path)
+    where = f"checkpoint {folder}"
+    data = read_description(folder)
+    check_format(data, where, LANGUAGE_FORMAT, LANGUAGE_VERSION)
+    try:
+        config = ModelConfig.from_dict(data["config"])
+        count, training, hashes, kind = (
+            data[name] for name in ("parameter_count", "training", "sha256", "kind")
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
+    except OptionError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+    if not (isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    if kind not in ("anticipatory", "baseline") or not config.vocab or config.kinematics:
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a token model")
+    if not all(isinstance(name, str) and isinstance(value, str) for name, value in hashes.items()):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles sha256")
+    return Manifest(folder, config, count, training, hashes, kind)
 
 
 # Where tensors can hide in an ONNX file: message type -> field number -> type of what lies there.

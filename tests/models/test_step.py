@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
-from pyanticip.models import load_checkpoint
+from pyanticip.models import load_motion_model
 from pyanticip.models.manifest import MANIFEST, SHIPPED
 from realtime import step
 from realtime.step import Commitment, open_backend
@@ -51,7 +51,7 @@ def test_onnx_equals_the_whole_sequence(saved):
     x = noise(np.random.default_rng(1), 80)
     backend = open_backend("onnx", saved)
     with torch.no_grad():
-        out = load_checkpoint(saved)(torch.from_numpy(x)[None])
+        out = load_motion_model(saved)(torch.from_numpy(x)[None])
     for t in range(80):
         got = backend.step(x[t : t + 1])
         np.testing.assert_allclose(got.params, out.params[0, t].numpy(), atol=1e-5)

@@ -8,7 +8,7 @@ import torch
 
 from pyanticip.cli_tools import run
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.models import ModelConfig, load_checkpoint
+from pyanticip.models import ModelConfig, load_motion_model
 from training import evaluate_motion, train_motion
 from training.evaluate_motion import evaluate, write_report
 from training.trainer import TrainOptions
@@ -54,7 +54,7 @@ def test_training_writes_a_checkpoint_that_can_be_judged(takes, tmp_path, monkey
         rows = list(csv.DictReader(file))
     assert [row["step"] for row in rows] == ["2", "3"]
     assert all(float(row["validation"]) > 0.0 for row in rows)
-    model = load_checkpoint(tmp_path / "run" / "checkpoint")
+    model = load_motion_model(tmp_path / "run" / "checkpoint")
     assert model.cfg == TINY
     found = evaluate(tmp_path / "run" / "checkpoint", tmp_path, "held-out")
     assert found["subjects"] == ["06", "07", "35"]
