@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import CheckpointError, FormatError
 from training.language.tokens import Tokenizer
 
 _BLOCK: Final = 1 << 20
@@ -112,7 +112,19 @@ class Corpus:
         if not target.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             _write(path, tokenizer, target)
-        return cls(np.load(target, mmap_mode="r", allow_pickle=False), target, str(path), sha)
+        return cls.open(target, str(path), sha)
+
+    @classmethod
+    def open(cls, file: Path, source: str, sha256: str) -> "Corpus":
+        """Map tokens that :meth:`encode` wrote.
+
+        Raises:
+            CheckpointError: the file is missing or damaged.
+        """
+        try:
+            return cls(np.load(file, mmap_mode="r", allow_pickle=False), file, source, sha256)
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{file}: the tokens of {source} cannot be read ({error})") from None
 
 
 def _write(path: Path | str, tokenizer: Tokenizer, target: Path) -> None:

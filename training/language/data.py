@@ -18,6 +18,7 @@ from training.language.synthetic import synthetic
 ORDER: Final = 1
 SAMPLING: Final = 2
 DROPOUT: Final = 3
+INITIAL: Final = 4
 TRAIN_DATA: Final = 11
 VALID_DATA: Final = 12
 
@@ -123,16 +124,21 @@ class Batches:
     def __init__(
         self, windows: Windows, options: LanguageOptions, *, start: int = 0, rank: int = 0, world: int = 1
     ) -> None:
+        self.check(options, world)
+        self.windows, self.options = windows, options
+        self.start, self.rank, self.world = start, rank, world
+        self._epoch = -1
+        self._order = np.empty(0, dtype=np.int64)
+
+    @staticmethod
+    def check(options: LanguageOptions, world: int) -> None:
+        """Refuse a batch that cannot be divided; see the class."""
         pieces = world * options.accumulate
         if options.batch % pieces:
             raise OptionError(
                 f"option batch: must be a multiple of processes times accumulate = {pieces}, "
                 f"given {options.batch}"
             )
-        self.windows, self.options = windows, options
-        self.start, self.rank, self.world = start, rank, world
-        self._epoch = -1
-        self._order = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
         """Parts of the whole run, those before ``start`` included."""

@@ -1,0 +1,377 @@
+"""Runs: what they write, going on after an interruption, the command line."""
+
+import csv
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from pyanticip.cli_tools import run as run_cli
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models import load_checkpoint
+from training.language.data import Batches, synthetic_data
+from training.language.folder import LAST, load_run, read_state
+from training.language.launch import resolve_device
+from training.language.losses import losses
+from training.language.module import forward_losses
+from training.language.record import read_metrics
+from training.language.train import train
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
+
+
+def weights(folder, which="last"):
+    return load_run(folder, which)[0].state_dict()
+
+
+def same_weights(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def rows(folder):
+    """The metrics but for the seconds, as written."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{name: v for name, v in row.items() if name != "seconds"} for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def whole(tiny, tmp_path_factory):
+    """A tiny run that nothing interrupted: (options, folder, report)."""
+    options = tiny()
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    return options, folder, train(options, folder)
+
+
+def test_a_run_keeps_what_it_says(whole):
+    options, folder, report = whole
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoints",
+        "config.json",
+        "metrics.csv",
+        "model",
+        "report.json",
+        "tensorboard",
+    ]
+    assert not list(folder.parent.glob(".run*"))
+    assert [row["step"] for row in read_metrics(folder)] == [5, 6, 10, 12]
+    assert ["valid_ce" in row for row in read_metrics(folder)] == [False, True, False, True]
+    assert json.loads((folder / "report.json").read_text()) == report
+    assert report["finished"]
+    assert report["step"] == 12
+    model, tokenizer, found = load_run(folder)
+    assert tokenizer is None
+    assert found == options
+    assert not model.training
+    assert same_weights(load_checkpoint(folder / "model").state_dict(), model.state_dict())
+    # The best weights are those whose validation loss was noted down.
+    data = synthetic_data(options, 50)
+    ids = torch.from_numpy(data.valid.take(data.valid.spread(8)))
+    with torch.no_grad():
+        ce = float(forward_losses(model, ids, options).ce)
+    best = min(row["valid_ce"] for row in read_metrics(folder) if "valid_ce" in row)
+    assert ce == pytest.approx(best, abs=1e-5)
+    assert report["best_perplexity"] == pytest.approx(2.718281828**best, rel=1e-5)
+
+
+def test_the_model_learns_something(tiny, tmp_path):
+    report = train(
+        tiny(steps=60, lr=5e-3, train_sequences=4, log_every=10, sampling_end=0.0), tmp_path / "run"
+    )
+    assert report["last_loss"] < report["first_loss"] - 0.5
+
+
+KILLED = """
+import os, signal, sys
+from training.language.data import Batches, LanguageOptions
+from training.language.train import train
+take = Batches.update
+def update(self, step):
+    if step == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return take(self, step)
+Batches.update = update
+import json
+train(LanguageOptions(**json.loads(sys.argv[1])), sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path):
+    options, folder, _ = whole
+    killed = tmp_path / "run"
+    arguments = [sys.executable, "-c", KILLED, json.dumps(options.to_dict()), str(killed)]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    child = subprocess.run(arguments, check=False, env={**os.environ, "PYTHONPATH": paths}, timeout=300)
+    assert child.returncode == -signal.SIGKILL
+    # Killed after the row and the validation of step 6; the last state is that of step 6 too.
+    assert read_state(killed)["global_step"] == 6
+    assert [row["step"] for row in read_metrics(killed)] == [5, 6]
+    with (killed / "metrics.csv").open("a") as file:
+        file.write("7" + "," * 22 + "\n")  # as if a row had been written after that state
+    report = train(None, killed, resume=True)
+    assert report["resumed_at"] == 6
+    assert same_weights(weights(killed), weights(folder))
+    assert same_weights(weights(killed, "best"), weights(folder, "best"))
+    assert rows(killed) == rows(folder)
+    events = EventAccumulator(str(killed / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [5, 10, 12]
+    assert [event.step for event in events.Scalars("valid/ce")] == [6, 12]
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("at", [3, 7])
+def test_an_interrupted_run_goes_on_to_the_same_end(tiny, tmp_path, monkeypatch, accumulate, at):
+    # Not a multiple of log_every nor save_every: sums of half a row must survive.
+    options = tiny(accumulate=accumulate)
+    train(options, tmp_path / "whole")
+    take = Batches.update
+    sent = []
+
+    def update(self, step):
+        if step == at and not sent:
+            sent.append(step)
+            os.kill(os.getpid(), signal.SIGINT)
+        return take(self, step)
+
+    monkeypatch.setattr(Batches, "update", update)
+    before = signal.getsignal(signal.SIGINT)
+    report = train(options, tmp_path / "run")
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not report["finished"]
+    # Lightning fetches one batch ahead where it does not know better: the update in flight is completed.
+    assert report["step"] in (at, at + 1)
+    assert read_state(tmp_path / "run")["global_step"] == report["step"]
+    assert not (tmp_path / "run" / "report.json").exists()
+    done = train(None, tmp_path / "run", resume=True)
+    assert done["finished"]
+    assert same_weights(weights(tmp_path / "run"), weights(tmp_path / "whole"))
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+    # A finished run has nothing left to do.
+    assert train(None, tmp_path / "run", resume=True) == done
+
+
+def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
+    plain = {"model": {"dropout": 0.0}}
+    train(tiny(**plain), tmp_path / "one")
+    train(tiny(**plain, accumulate=2, eval_every=5), tmp_path / "two")
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name, value in one.items():
+        torch.testing.assert_close(value, two[name], atol=2e-5, rtol=1e-3)
+    losses = [
+        [row["loss"] for row in read_metrics(tmp_path / run) if "loss" in row] for run in ("one", "two")
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "baseline", "model": {"positions": "rope"}},
+        {"scalars": "self", "supervise": "refined"},
+        {"model": {"bias": "random"}, "sampling_unit": "position"},
+        {"model": {"bias": "none", "positions": "alibi"}},
+        {"model": {"paper": True, "slow_stride": 4}, "clip": 0.0},
+        {"precision": "bf16"},
+    ],
+)
+def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
+    report = train(tiny(steps=2, **changes), tmp_path / "run")
+    assert report["finished"]
+    model, _, _ = load_run(tmp_path / "run")
+    assert type(model).__name__ == ("BaselineTransformer" if "kind" in changes else "AnticipatoryTransformer")
+
+
+def infinite(*arguments):
+    """The losses with an infinite sum whose gradient is the finite one's."""
+    found = losses(*arguments)
+    return dataclasses.replace(found, total=found.total + float("inf"))
+
+
+def test_a_loss_that_explodes_is_said(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("training.language.module.losses", infinite)
+    with pytest.raises(OptionError, match="the loss became inf at step 5 or shortly before; try a lower lr"):
+        train(tiny(clip=0.0), tmp_path / "run")
+
+
+def test_precision_16_needs_cuda(tiny):
+    with pytest.raises(OptionError, match="precision: 16 needs CUDA"):
+        resolve_device(tiny(precision="16"))
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    from pyanticip.cli import cli as group
+
+    def call(*words):
+        monkeypatch.setattr("sys.argv", ["pyanticip", "train", "language", *map(str, words)])
+        code = run_cli(group)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def texts(tmp_path):
+    for name in ("train", "valid"):
+        (tmp_path / f"{name}.txt").write_text(TEXT, encoding="utf-8")
+    config = tmp_path / "tiny.toml"
+    config.write_text(
+        "steps = 3\nbatch = 4\nseq_len = 16\nthreads = 1\nvalid_windows = 4\n"
+        "[model]\nd_model = 32\nff = 32\nwindow = 8\nfast_layers = 1\nslow_layers = 1\nmax_seq_len = 16\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "bpe"])
+def test_text_from_the_command_line(texts, cli, tokenizer):
+    given = ["--data", texts / "train.txt", "--valid", texts / "valid.txt", "--tokenizer", tokenizer]
+    vocab = ["--vocab", 300] if tokenizer == "bpe" else []
+    out = texts / "runs" / "text"
+    code, printed, _ = cli(*given, *vocab, "--config", texts / "tiny.toml", "--out", out, "--json")
+    assert code == 0
+    report = json.loads(printed)
+    assert report["step"] == 3
+    model, tokens, options = load_run(out)
+    assert tokens.decode(tokens.encode("green wall")) == "green wall"
+    assert tokens.vocab == model.cfg.vocab == report["vocab"]
+    assert options.steps == 3
+    # Going on does not need the texts any more, says so when nothing is left, refuses other options.
+    (texts / "train.txt").unlink()
+    code, printed, _ = cli("--out", out, "--resume")
+    assert (code, printed.count("\n")) == (0, 1)
+    assert "3 steps" in printed
+    code, _, complaint = cli("--out", out, "--resume", "--steps", 4)
+    assert code == 2
+    assert "option steps: the run in" in complaint
+    assert "begun with 3, given 4" in complaint
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "code"),
+    [
+        (["--data", "nowhere.txt", "--valid", "valid.txt"], "nowhere.txt: cannot be read", 1),
+        (["--data", "train.txt"], "option valid: a text file to validate on is needed", 2),
+        (["--data", "empty.txt", "--valid", "valid.txt"], "empty.txt: empty", 1),
+        (["--data", "train.txt", "--valid", "short.txt"], "short.txt: has 4 tokens, a window needs 17", 2),
+        (["--data", "latin.txt", "--valid", "valid.txt"], "latin.txt: not UTF-8 at byte 3", 1),
+        (
+            ["--data", "train.txt", "--valid", "valid.txt", "--tokenizer", "bpe", "--vocab", "99"],
+            "given 99",
+            2,
+        ),
+        (["--vocab", "1"], "option vocab: expected at least 2 tokens", 2),
+        (["--set", "stepz=3"], "unknown option 'stepz'; did you mean 'steps'?", 2),
+        (["--set", "model.head=3"], "unknown model option 'head', did you mean 'heads'?", 2),
+        (["--set", "model.heads=5"], "d_model must be even and a multiple of heads=5", 2),
+        (["--set", "batch=3", "--accumulate", "2"], "multiple of processes times accumulate = 2, given 3", 2),
+        (["--set", "model.vocab=3"], "option model.vocab: the vocabulary is the tokenizer's", 2),
+        (["--config", "nowhere.toml"], "nowhere.toml: cannot be read", 2),
+        (["--seq-len", "17"], "option seq_len: the model reads at most 16 tokens, given 17", 2),
+        (["--resume"], "not a run of train language", 1),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(texts, cli, monkeypatch, words, message, code):
+    monkeypatch.chdir(texts)
+    Path("empty.txt").write_text("")
+    Path("short.txt").write_text("wall")
+    Path("latin.txt").write_bytes(b"abc\xe9\n" * 9)
+    before = sorted(texts.rglob("*"))
+    config = [] if "--config" in words else ["--config", "tiny.toml"]
+    got, _, complaint = cli(*config, *words, "--out", "run")
+    assert (got, complaint.count("\n")) == (code, 1), complaint
+    assert message in complaint
+    assert sorted(texts.rglob("*")) == before
+
+
+def test_a_folder_with_something_in_it_is_left_alone(whole, texts, cli):
+    _, folder, _ = whole
+    code, _, complaint = cli("--preset", "smoke", "--out", folder)
+    assert code == 2
+    assert "holds a run already; go on with --resume" in complaint
+    code, _, complaint = cli("--preset", "smoke", "--out", texts)
+    assert code == 2
+    assert "is not empty" in complaint
+
+
+def test_damaged_states_are_said(whole, tmp_path):
+    options, folder, _ = whole
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "config.json").write_bytes((folder / "config.json").read_bytes())
+    with pytest.raises(CheckpointError, match="no weights yet"):
+        load_run(run)
+    with pytest.raises(CheckpointError, match="nothing was saved yet"):
+        load_run(run, "last")
+    (run / LAST).write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match=r"last\.ckpt: not a saved state"):
+        train(None, run, resume=True)
+    with pytest.raises(OptionError, match="option lr: the run in"):
+        train(options.but(lr=0.5), run, resume=True)
+
+
+def test_interrupted_before_the_first_state_it_begins_anew(whole, tmp_path):
+    _, folder, _ = whole
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_bytes((folder / "config.json").read_bytes())
+    train(None, run, resume=True)
+    assert same_weights(weights(run), weights(folder))
+
+
+def test_ctrl_c_on_the_command_line_says_how_to_go_on(texts, cli, monkeypatch):
+    take = Batches.update
+
+    def update(self, step):
+        if step == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return take(self, step)
+
+    monkeypatch.setattr(Batches, "update", update)
+    code, printed, _ = cli("--config", texts / "tiny.toml", "--out", texts / "run", "--vocab", 50)
+    assert code == 130
+    assert "interrupted after step" in printed
+    assert f"pyanticip train language --out {texts / 'run'} --resume" in printed
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_curve_of_one(tiny, tmp_path):
+    config = tmp_path / "tiny.toml"
+    settings = "".join(
+        f"{name} = {json.dumps(value)}\n"
+        for name, value in tiny(log_every=1).to_dict().items()
+        if name not in ("model", "valid")
+    )
+    model = "".join(f"{name} = {value}\n" for name, value in tiny().model.items())
+    config.write_text(f"{settings}[model]\n{model}dropout = 0.0\n")
+    command = ["-m", "pyanticip", "train", "language", "--config", str(config), "--json", "--out"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    found = subprocess.run(
+        [sys.executable, *torchrun, *command, str(tmp_path / "two")],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        cwd=ROOT,
+    )
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["processes"] == 2
+    train(tiny(log_every=1, model={"dropout": 0.0}), tmp_path / "one")
+    one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
+    assert [row["step"] for row in two] == list(range(1, 13))
+    for name in ("loss", "ce", "scalar_refined", "grad_norm"):
+        assert [row[name] for row in two] == pytest.approx([row[name] for row in one], abs=1e-4)
+    for name in ("valid_ce", "valid_scalar_initial"):
+        assert two[-1][name] == pytest.approx(one[-1][name], abs=1e-4)

@@ -1,0 +1,128 @@
+"""Processes and signals: what a run needs from the system it runs on."""
+
+import logging
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from pyanticip.errors import DeviceError, OptionError
+from training.language.options import LanguageOptions
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those that ``torchrun`` started, or alone."""
+
+    rank: int = 0
+    world: int = 1
+    local: int = 1
+    """Processes on this machine."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def wait(self) -> None:
+        """Until all processes have come here."""
+        if self.world > 1:
+            dist.barrier()
+
+
+@contextmanager
+def processes(device: str) -> Iterator[Processes]:
+    """Join the other processes of ``torchrun``; alone without it."""
+    if not dist.is_available() or not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
+        yield Processes()
+        return
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=timedelta(minutes=30))
+    try:
+        yield Processes(dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_WORLD_SIZE"]))
+    finally:
+        dist.destroy_process_group()
+
+
+def resolve_device(options: LanguageOptions) -> str:
+    """``"cpu"`` or ``"cuda"``.
+
+    Raises:
+        DeviceError: CUDA is asked for and not there.
+        OptionError: half precision without CUDA.
+    """
+    cuda = torch.cuda.is_available()
+    if options.device == "cuda" and not cuda:
+        raise DeviceError("option device: cuda is not available here; use cpu or auto")
+    device = "cuda" if cuda and options.device != "cpu" else "cpu"
+    if options.precision == "16" and device == "cpu":
+        raise OptionError("option precision: 16 needs CUDA; on a CPU use bf16 or 32")
+    return device
+
+
+class Interrupt:
+    """Whether the user, or the system, asked to stop: Ctrl-C or SIGTERM.
+
+    Args:
+        insist: whether a second Ctrl-C stops at once. Under ``torchrun`` it comes twice anyway.
+    """
+
+    def __init__(self, insist: bool) -> None:
+        self.asked = False
+        self._insist = insist
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        return self.asked
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and self._insist:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def arm(self) -> None:
+        """Take the signals over from whoever has them; only the main thread can, and gets them."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._handle)
+
+    @contextmanager
+    def armed(self) -> Iterator["Interrupt"]:
+        """Watch within, and give the signals back."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before: dict[int, Any] = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+        self.arm()
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Without lightning's advertisements, and without its warnings about choices made here on purpose."""
+    speakers = [logging.getLogger(f"lightning.pytorch{name}") for name in (".utilities.rank_zero", "")]
+    levels = [speaker.level for speaker in speakers]
+    for speaker in speakers:
+        speaker.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            # Of lightning's own making: it uses a class that torch has deprecated.
+            warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
+            yield
+    finally:
+        for speaker, level in zip(speakers, levels, strict=True):
+            speaker.setLevel(level)

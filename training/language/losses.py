@@ -1,0 +1,84 @@
+"""What a token model is trained to minimise."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip.models import AnticipatoryTransformer, BaselineTransformer
+from pyanticip.models.baselines import BaselineOutput
+from pyanticip.models.language import LanguageOutput
+from training.language.options import LanguageOptions
+
+
+@dataclass(frozen=True)
+class LanguageLosses:
+    """The parts, each a scalar tensor; those a model does not have are zero."""
+
+    total: Tensor
+    """What is minimised: ``ce + scalar_weight (scalar_refined [+ scalar_initial]) + ortho_weight ortho``."""
+    paper: Tensor
+    """The paper's loss, whatever is minimised: ``ce + scalar_refined + 0.1 ortho``."""
+    ce: Tensor
+    """Cross-entropy of the next token under the gated logits, nats."""
+    scalar_refined: Tensor
+    """Mean squared error of the refined head over the seven scalars, native units."""
+    scalar_initial: Tensor
+    ortho: Tensor
+    """Orthogonality penalty of the bias network's heads."""
+    ortho_excess: Tensor
+    """What of it lies above the least that is possible for so many heads."""
+    gate_mean: Tensor
+    gate_std: Tensor
+    """Of the commitment gate over the batch."""
+
+    def stacked(self) -> Tensor:
+        """All parts without gradient, (9,), in the order of :data:`PARTS`."""
+        return torch.stack([getattr(self, name).detach().float() for name in PARTS])
+
+
+PARTS = tuple(each.name for each in fields(LanguageLosses))
+"""Names of the parts."""
+
+
+def losses(
+    model: AnticipatoryTransformer | BaselineTransformer,
+    out: LanguageOutput | BaselineOutput,
+    targets: Tensor,
+    given: Tensor | None,
+    options: LanguageOptions,
+) -> LanguageLosses:
+    """The losses of one batch.
+
+    Args:
+        model: what made ``out``; its orthogonality penalty is taken along.
+        out: of inputs (B, L).
+        targets: (B, L) the tokens that come next.
+        given: (B, L, 7) scalars computed from the embeddings; None where the model has no heads.
+        options: the weights and what is supervised.
+    """
+    ce = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
+    zero = torch.zeros((), dtype=ce.dtype, device=ce.device)
+    if not isinstance(model, AnticipatoryTransformer) or not isinstance(out, LanguageOutput):
+        return LanguageLosses(ce, ce, ce, zero, zero, zero, zero, zero, zero)
+    assert given is not None
+    refined = F.mse_loss(out.scalars.float(), given)
+    initial = F.mse_loss(out.initial.float(), given)
+    both = options.supervise == "both"
+    found = model.orthogonality()
+    ortho, excess = (zero, zero) if found is None else (found.penalty, found.excess)
+    supervised = refined + initial if both else refined
+    total = ce + options.scalar_weight * supervised + options.ortho_weight * ortho
+    gate = out.gate.detach().float()
+    return LanguageLosses(
+        total=total,
+        paper=ce + refined + 0.1 * ortho,
+        ce=ce,
+        scalar_refined=refined,
+        scalar_initial=initial,
+        ortho=ortho,
+        ortho_excess=excess,
+        gate_mean=gate.mean(),
+        gate_std=gate.std(),
+    )
