@@ -84,6 +84,27 @@ def bench_scalars(seconds: float, as_json: bool) -> None:
     show(run(seconds), as_json, table)
 
 
+@bench.command("bridge")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=120.0, help="About how long, all in all.")
+@click.option(
+    "--length", "lengths", type=click.IntRange(1, 65536), multiple=True, help="Only this one; repeatable."
+)
+@click.option(
+    "--data", type=click.Choice(["noise", "tokens", "walk"]), default="noise", help="What to measure on."
+)
+@click.option("--compile/--no-compile", "compiled", default=True, help="Without: torch.compile is left out.")
+@JSON
+def bench_bridge(seconds: float, lengths: tuple[int, ...], data: str, compiled: bool, as_json: bool) -> None:
+    """The scalars of a batch of embeddings in Rust, torch, torch.compile and NumPy, side by side.
+
+    \b
+    Example: pyanticip bench bridge --seconds 120 --json
+    """
+    from realtime.bench.bridge import LENGTHS, run, table
+
+    show(run(seconds, lengths or LENGTHS, data, compiled), as_json, table)
+
+
 @bench.command("step")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="How long, all in all.")
 @click.option(

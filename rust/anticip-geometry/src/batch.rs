@@ -1,5 +1,6 @@
 //! Whole sequences at once: the streams, run over each sequence, sequences in parallel.
 
+use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
 use crate::config::{PoseConfig, VectorConfig};
@@ -49,13 +50,36 @@ pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
     out.par_chunks_mut(frames)
         .zip(x.par_chunks(one))
         .try_for_each_with(stream, |stream, (out, seq)| {
-            stream.reset();
-            for (o, state) in out.iter_mut().zip(seq.chunks_exact(dim)) {
-                *o = stream.push_any(state)?;
-            }
-            Ok(())
+            Arch::new().dispatch(Sequence {
+                stream,
+                x: seq,
+                dim,
+                out,
+            })
         })?;
     Ok(out)
+}
+
+/// One vector sequence, compiled for each instruction set there may be and run with the best that there is. No
+/// compiler reorders or fuses floating-point operations on its own: all of them give the same bits.
+struct Sequence<'a, T> {
+    stream: &'a mut VectorStream,
+    x: &'a [T],
+    dim: usize,
+    out: &'a mut [[f64; 7]],
+}
+
+impl<T: Copy + Into<f64>> NullaryFnOnce for Sequence<'_, T> {
+    type Output = Result<(), GeometryError>;
+
+    #[inline(always)]
+    fn call(self) -> Self::Output {
+        self.stream.reset();
+        for (o, state) in self.out.iter_mut().zip(self.x.chunks_exact(self.dim)) {
+            *o = self.stream.push_any(state)?;
+        }
+        Ok(())
+    }
 }
 
 /// Values in one sequence, once it is known that they divide what is given.

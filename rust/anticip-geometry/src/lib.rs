@@ -22,6 +22,7 @@ mod kernel;
 mod markley;
 mod paper;
 mod quat;
+mod sketch;
 mod space;
 mod stream;
 mod vendi;

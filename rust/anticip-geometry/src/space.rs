@@ -19,6 +19,8 @@ pub(crate) trait Space {
     fn dist2(&self, a: &[f64], b: &[f64]) -> f64;
     /// Bounds on it from below and above that cost much less, where there are any.
     fn dist2_bounds(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)>;
+    /// Whether the distance is that of the numbers of the states themselves, so that these can be sketched.
+    fn euclidean(&self) -> bool;
     /// A state joins the window.
     fn enter(&mut self, state: &[f64]);
     /// A state that is in the window leaves it.
@@ -118,6 +120,10 @@ impl Space for PoseSpace {
         Some(kernel::pose_dist2_bounds(a, b, &self.weights))
     }
 
+    fn euclidean(&self) -> bool {
+        false
+    }
+
     #[inline(always)]
     fn enter(&mut self, state: &[f64]) {
         self.sums.update(state, 1);
@@ -170,38 +176,56 @@ impl Space for PoseSpace {
     }
 }
 
+/// The larger of two numbers, neither of which is NaN: one instruction.
+#[inline(always)]
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
 /// Vectors in `R^d`.
 ///
 /// The sum of the window is kept in twice the working precision, with a bound on what it has lost since it was
 /// last made anew; it is made anew as soon as the mean could notice.
 #[derive(Clone, Debug)]
 pub(crate) struct VectorSpace {
-    sum: Vec<[f64; 2]>,
+    high: Vec<f64>,
+    low: Vec<f64>,
     lost: f64,
 }
 
 impl VectorSpace {
     pub(crate) fn new(dim: usize) -> Self {
         Self {
-            sum: vec![[0.0; 2]; dim.next_multiple_of(LANES)],
+            high: vec![0.0; dim.next_multiple_of(LANES)],
+            low: vec![0.0; dim.next_multiple_of(LANES)],
             lost: 0.0,
         }
     }
 
     #[inline(always)]
     fn add(&mut self, state: &[f64], sign: f64) {
-        let mut largest = 0.0f64;
-        for ([hi, lo], x) in self.sum.iter_mut().zip(state) {
-            let x = sign * x;
-            // Knuth's two-sum: s + e is exactly hi + x.
-            let s = *hi + x;
-            let t = s - *hi;
-            let e = (*hi - (s - t)) + (x - t);
-            let low = *lo + e;
-            largest = largest.max(hi.abs()).max(s.abs());
-            *hi = s + low;
-            *lo = low - (*hi - s);
+        // Eight maxima side by side: one alone would be a chain as long as the state.
+        let mut largest = [0.0f64; LANES];
+        let sums = self
+            .high
+            .as_chunks_mut::<LANES>()
+            .0
+            .iter_mut()
+            .zip(self.low.as_chunks_mut::<LANES>().0);
+        for ((high, low), x) in sums.zip(state.as_chunks::<LANES>().0) {
+            for l in 0..LANES {
+                let x = sign * x[l];
+                // Knuth's two-sum: s + e is exactly high + x.
+                let s = high[l] + x;
+                let t = s - high[l];
+                let e = (high[l] - (s - t)) + (x - t);
+                let rest = low[l] + e;
+                largest[l] = larger(larger(largest[l], high[l].abs()), s.abs());
+                high[l] = s + rest;
+                low[l] = rest - (high[l] - s);
+            }
         }
+        let largest = largest.into_iter().fold(0.0, larger);
         self.lost += largest * 2f64.powi(-102);
     }
 }
@@ -210,11 +234,11 @@ impl Space for VectorSpace {
     const ABS_ERROR: f64 = 0.0;
 
     fn state_len(&self) -> usize {
-        self.sum.len()
+        self.high.len()
     }
 
     fn tangent_len(&self) -> usize {
-        self.sum.len()
+        self.high.len()
     }
 
     #[inline(always)]
@@ -234,6 +258,10 @@ impl Space for VectorSpace {
         None
     }
 
+    fn euclidean(&self) -> bool {
+        true
+    }
+
     #[inline(always)]
     fn enter(&mut self, state: &[f64]) {
         self.add(state, 1.0);
@@ -245,23 +273,29 @@ impl Space for VectorSpace {
     }
 
     fn clear(&mut self) {
-        self.sum.fill([0.0; 2]);
+        self.high.fill(0.0);
+        self.low.fill(0.0);
         self.lost = 0.0;
     }
 
+    #[inline(always)]
     fn worn(&self, newest: &[f64]) -> bool {
-        let largest = self
-            .sum
-            .iter()
-            .zip(newest)
-            .fold(0.0f64, |m, ([hi, _], x)| m.max(hi.abs()).max(x.abs()));
+        let mut largest = [0.0f64; LANES];
+        let chunks = self.high.as_chunks::<LANES>().0.iter();
+        for (high, x) in chunks.zip(newest.as_chunks::<LANES>().0) {
+            for l in 0..LANES {
+                largest[l] = larger(larger(largest[l], high[l].abs()), x[l].abs());
+            }
+        }
+        let largest = largest.into_iter().fold(0.0, larger);
         self.lost > largest * 2f64.powi(-75)
     }
 
     #[inline(always)]
     fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]) {
         let n = n as f64;
-        for ((o, [hi, lo]), x) in out.iter_mut().zip(&self.sum).zip(newest) {
+        let sums = self.high.iter().zip(&self.low);
+        for ((o, (hi, lo)), x) in out.iter_mut().zip(sums).zip(newest) {
             // The mean as the newest state plus the mean of the differences from it, so that the mean of equal
             // states is that state to the last bit. Dekker's product: p + e is exactly n x (n below 2^26).
             let p = n * x;

@@ -234,12 +234,14 @@ impl VectorStream {
         self.push_any(x)
     }
 
+    #[inline(always)]
     pub(crate) fn push_any<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<[f64; 7], GeometryError> {
         self.repair(x)?;
         Ok(self.engine.push(&self.state))
     }
 
     /// The vector as it is used: what is missing held and counted.
+    #[inline(always)]
     pub(crate) fn repair<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<&[f64], GeometryError> {
         if x.len() != self.dim {
             return Err(GeometryError::Dimension {

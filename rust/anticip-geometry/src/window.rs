@@ -3,10 +3,12 @@
 //! Every distance that decides something is computed in full; the bounds only say which ones cannot decide
 //! anything. From one frame to the next the newest state moves by `step` and the centre by `shift`, so the triangle
 //! inequality keeps, for every state, a lower bound on its distance to the newest state and an upper bound on
-//! its distance to the centre, at one addition a frame.
+//! its distance to the centre, at one addition a frame. Where these decide too little, states in R^d have sketches
+//! that do; poses have the first terms of a series.
 
 use std::ops::Range;
 
+use crate::sketch::Sketch;
 use crate::space::Space;
 
 /// Bounds are widened by this at each use and each update, far beyond what rounding can do to them.
@@ -46,6 +48,11 @@ pub(crate) struct Window<S> {
     /// Frames of the neighbours of last time.
     seeds: Vec<usize>,
     k: usize,
+    sketch: Option<Sketch>,
+    /// Frame at which the sketches were last made anew.
+    sketched: usize,
+    /// The least sketched squared distances, in order.
+    best: Vec<i64>,
 }
 
 impl<S: Space> Window<S> {
@@ -66,6 +73,9 @@ impl<S: Space> Window<S> {
             neighbours: Vec::with_capacity(k + 1),
             seeds: Vec::with_capacity(k),
             k,
+            sketch: space.euclidean().then(|| Sketch::new(len, n)).flatten(),
+            sketched: 0,
+            best: Vec::with_capacity(k + 1),
             space,
         }
     }
@@ -163,7 +173,40 @@ impl<S: Space> Window<S> {
         self.age_bounds(step, shift);
         self.lower[slot] = 0.0;
         self.upper[slot] = f64::INFINITY;
+        self.draw(state);
         self.find_radius();
+    }
+
+    /// Sketches the newest state; all of them where it does not fit, or where they have become too coarse (for that
+    /// reason once a window at most).
+    #[inline(always)]
+    fn draw(&mut self, state: &[f64]) {
+        let Some(sketch) = &mut self.sketch else { return };
+        let newest = self.frames - 1;
+        if newest == 0 {
+            sketch.restart(state);
+            self.sketched = 0;
+        }
+        let first = self.limit.map_or(0, |m| self.frames.saturating_sub(m));
+        let slot = |frame: usize| self.limit.map_or(frame, |m| frame % m);
+        let len = state.len();
+        let mut anew = false;
+        if self.limit.is_some_and(|m| newest - self.sketched >= m) && sketch.coarse(self.radius) {
+            self.sketched = newest;
+            sketch.restart(state);
+            for frame in first..newest {
+                let at = slot(frame) * len;
+                sketch.widen(&self.states[at..at + len]);
+            }
+            anew = true;
+        }
+        if sketch.widen(state) || anew {
+            for frame in first..newest {
+                let at = slot(frame);
+                sketch.enter(at, &self.states[at * len..(at + 1) * len]);
+            }
+        }
+        sketch.enter(slot(newest), state);
     }
 
     #[inline(always)]
@@ -208,6 +251,9 @@ impl<S: Space> Window<S> {
         if last_farthest >= first && last_farthest < newest {
             self.consider_radius(last_farthest);
         }
+        if let Some(frame) = self.sketch_offsets(first, newest) {
+            self.consider_radius(frame);
+        }
         for (slots, frame) in self.spans(first, newest) {
             for (i, slot) in slots.enumerate() {
                 if self.upper[slot] > self.radius && !self.repeated[slot] {
@@ -215,6 +261,34 @@ impl<S: Space> Window<S> {
                 }
             }
         }
+    }
+
+    /// Tightens the bounds on the distances to the centre that could be the radius; returns the frame that looks
+    /// farthest.
+    #[inline(always)]
+    fn sketch_offsets(&mut self, first: usize, newest: usize) -> Option<usize> {
+        let spans = self.spans(first, newest);
+        let sketch = self.sketch.as_mut()?;
+        let mut farthest = None;
+        let mut most = -1;
+        let mut asked = false;
+        for (slots, frame) in spans {
+            for (i, slot) in slots.enumerate() {
+                if self.upper[slot] <= self.radius || self.repeated[slot] {
+                    continue;
+                }
+                if !asked {
+                    sketch.ask(&self.centre);
+                    asked = true;
+                }
+                let d = sketch.measure(slot);
+                self.upper[slot] = sketch.upper(d).min(self.upper[slot]);
+                if d > most {
+                    (most, farthest) = (d, Some(frame + i));
+                }
+            }
+        }
+        farthest
     }
 
     #[inline(always)]
@@ -258,11 +332,12 @@ impl<S: Space> Window<S> {
         if self.seeds.len() == self.k {
             threshold = 0.0;
             for i in 0..self.k {
-                let d = self.measure_newest(self.slot(self.seeds[i]), f64::INFINITY);
-                threshold = d.unwrap_or(f64::INFINITY).max(threshold);
+                let d = self.measure_seed(self.slot(self.seeds[i]), i == 0);
+                threshold = d.max(threshold);
             }
             threshold += 2.0 * grid;
         }
+        threshold = self.sketch_distances(first, far_end, threshold, 2.0 * grid);
         let mut least = f64::INFINITY;
         // Newest first: of states at the same distance the first to come stays.
         let [old, recent] = self.spans(first, far_end);
@@ -273,9 +348,11 @@ impl<S: Space> Window<S> {
                 if known.is_none() && self.lower[slot] > threshold {
                     continue;
                 }
-                let Some(d) = known.or_else(|| self.measure_newest(slot, threshold)) else {
-                    continue;
+                let measured = match known {
+                    Some(d) => Some(d),
+                    None => self.measure_newest(slot, threshold),
                 };
+                let Some(d) = measured else { continue };
                 last = Some(d);
                 least = least.min(d);
                 self.insert(Neighbour {
@@ -295,6 +372,54 @@ impl<S: Space> Window<S> {
             }
         }
         least.is_finite().then_some(least)
+    }
+
+    /// The distance of a seed to the newest state, or an upper bound on it that is nearly as good.
+    #[inline(always)]
+    fn measure_seed(&mut self, slot: usize, first: bool) -> f64 {
+        let newest = self.slot(self.frames - 1);
+        if let Some(sketch) = &mut self.sketch {
+            if first {
+                sketch.ask_slot(newest);
+            }
+            return sketch.upper(sketch.measure(slot));
+        }
+        self.measure_newest(slot, f64::INFINITY).unwrap_or(f64::INFINITY)
+    }
+
+    /// Tightens the bounds on the distances of the frames `first..end` to the newest state that could be within the
+    /// threshold; returns the threshold, lowered to what `k` of them are surely within and `margin` more.
+    #[inline(always)]
+    fn sketch_distances(&mut self, first: usize, end: usize, threshold: f64, margin: f64) -> f64 {
+        let spans = self.spans(first, end);
+        let newest = self.slot(self.frames - 1);
+        let Some(sketch) = &mut self.sketch else {
+            return threshold;
+        };
+        sketch.ask_slot(newest);
+        let best = &mut self.best;
+        best.clear();
+        for (slots, _) in spans {
+            for slot in slots {
+                if self.lower[slot] > threshold || self.repeated[slot] {
+                    continue;
+                }
+                let d = sketch.measure(slot);
+                self.lower[slot] = sketch.lower(d).max(self.lower[slot]);
+                if best.len() == self.k {
+                    if d >= best[self.k - 1] {
+                        continue;
+                    }
+                    best.pop();
+                }
+                let at = best.partition_point(|b| *b <= d);
+                best.insert(at, d);
+            }
+        }
+        if best.len() < self.k {
+            return threshold;
+        }
+        threshold.min(sketch.upper(best[self.k - 1]) + margin)
     }
 
     #[inline(always)]

@@ -1,0 +1,61 @@
+"""``bench bridge`` compares like with like, and says what it leaves out."""
+
+import json
+
+import numpy as np
+import pytest
+import trajectories
+
+import pyanticip as pa
+from pyanticip.errors import OptionError
+
+
+@pytest.mark.parametrize("way", ["vectorised", "loop"])
+@pytest.mark.parametrize("length", [1, 2, 3, 9, 100, 300])
+def test_numpy_is_the_definition(way, length):
+    from realtime.bench import bridge_numpy
+
+    x = np.stack([trajectories.tokens(length, 30, 6), trajectories.motions.walk(length, 6)])
+    given = getattr(bridge_numpy, way)(x)
+    np.testing.assert_allclose(given, pa.vector_scalars(x), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("data", ["noise", "tokens", "walk"])
+def test_bench(data):
+    from rich.console import Console
+
+    from realtime.bench.bridge import run, table
+
+    result = json.loads(json.dumps(run(1.0, (16, 64), data, compiled=False)))
+    measured = [row for row in result["rows"] if "left_out" not in row]
+    assert {row["way"] for row in measured} >= {"rust", "torch", "numpy", "numpy, position by position"}
+    for row in measured:
+        assert 0 < row["min"] <= row["p10"] <= row["p50"] <= row["p90"]
+        assert row["rounds"] >= 1
+        assert row["difference"] < 1e-6
+    left_out = [row for row in result["rows"] if "left_out" in row]
+    assert {(row["length"], row["way"]) for row in left_out} >= {(16, "torch.compile"), (64, "torch.compile")}
+    console = Console(width=140)
+    with console.capture() as captured:
+        console.print(table(result))
+    assert "left out: L 64, torch.compile: not asked for" in captured.get()
+
+
+def test_what_takes_too_long_is_left_out_aloud():
+    from realtime.bench.bridge import run
+
+    rows = run(1.0, (64, 2048), compiled=True)["rows"]
+    left_out = {(row["length"], row["way"]): row["left_out"] for row in rows if "left_out" in row}
+    assert "one call would take about" in left_out[2048, "numpy, position by position"]
+    assert (64, "torch.compile") in left_out
+
+
+def test_options_are_checked():
+    from realtime.bench.bridge import run
+
+    with pytest.raises(OptionError, match="seconds: expected 1 to 3600, got 0"):
+        run(0)
+    with pytest.raises(OptionError, match="data: expected one of noise, tokens, walk, got 'text'"):
+        run(1, data="text")
+    with pytest.raises(OptionError, match="length: expected 1 to 65536, got 0"):
+        run(1, (0,))
