@@ -24,8 +24,13 @@ from training.language.module import forward_losses
 from training.language.record import read_metrics
 from training.language.train import train
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
+
+
+def environment():
+    """A child finds what is under test where this process found it."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
 
 
 def weights(folder, which="last"):
@@ -108,8 +113,7 @@ def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path):
     options, folder, _ = whole
     killed = tmp_path / "run"
     arguments = [sys.executable, "-c", KILLED, json.dumps(options.to_dict()), str(killed)]
-    paths = os.pathsep.join(path for path in sys.path if path)
-    child = subprocess.run(arguments, check=False, env={**os.environ, "PYTHONPATH": paths}, timeout=300)
+    child = subprocess.run(arguments, check=False, env=environment(), timeout=300)
     assert child.returncode == -signal.SIGKILL
     # Killed after the row and the validation of step 6; the last state is that of step 6 too.
     assert read_state(killed)["global_step"] == 6
@@ -354,17 +358,14 @@ def test_two_processes_make_the_curve_of_one(tiny, tmp_path):
     model = "".join(f"{name} = {value}\n" for name, value in tiny().model.items())
     config.write_text(f"{settings}[model]\n{model}dropout = 0.0\n")
     command = ["-m", "pyanticip", "train", "language", "--config", str(config), "--json", "--out"]
-    paths = os.pathsep.join(path for path in sys.path if path)
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     found = subprocess.run(
         [sys.executable, *torchrun, *command, str(tmp_path / "two")],
         check=False,
         capture_output=True,
         text=True,
-        env=environment,
+        env=environment(),
         timeout=300,
-        cwd=ROOT,
     )
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["processes"] == 2
