@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -194,3 +194,128 @@ def evaluate_forecast(benchmark: str, data: Path, split: str, as_json: bool) -> 
         print_json(report)
     else:
         click.echo(judge.markdown(report), nl=False)
+
+
+@evaluate.command("language")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("--report", type=click.Path(path_type=Path), help="Folder for report.html, .md and .json.")
+@click.option(
+    "--sequences", default=256, show_default=True, type=click.IntRange(1), help="Held-out sequences, at most."
+)
+@click.option(
+    "--drift-steps",
+    default=5000,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Self-predicted steps; 0: none.",
+)
+@click.option(
+    "--which", default="best", show_default=True, type=click.Choice(["best", "last"]), help="Weights."
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the intervals.")
+@JSON
+def evaluate_language(
+    runs: tuple[Path, ...],
+    report: Path | None,
+    sequences: int,
+    drift_steps: int,
+    which: Literal["best", "last"],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Judge runs of train language on held-out data; runs that differ in their seed alone are averaged.
+
+    \b
+    Example: pyanticip evaluate language runs/text-0 runs/text-1 --report report
+    """
+    from training.language.evaluate import evaluate as judge
+    from training.language.report import tables
+
+    found = judge(runs, report=report, sequences=sequences, steps=drift_steps, which=which, seed=seed)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(tables(found), nl=False)
+    if report is not None and not as_json:
+        click.echo(f"wrote {report / 'report.html'}")
+
+
+@evaluate.command("generation")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--judge", required=True, type=click.Path(path_type=Path), help="Run of the model that judges.")
+@click.option("--theta", "thetas", multiple=True, type=click.FloatRange(0, 1), help="Threshold; repeatable.")
+@click.option("--prompts", default=64, show_default=True, type=click.IntRange(1), help="Held-out prompts.")
+@click.option("--prompt", default=16, show_default=True, type=click.IntRange(1), help="Tokens of a prompt.")
+@click.option("--tokens", default=32, show_default=True, type=click.IntRange(1), help="Tokens to generate.")
+@click.option("--temperature", default=1.0, show_default=True, type=click.FloatRange(0), help="0: greedy.")
+@click.option(
+    "--scalars",
+    default="external",
+    show_default=True,
+    type=click.Choice(["external", "initial", "refined_prev"]),
+    help="What steers.",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of every random choice.")
+@JSON
+def evaluate_generation(
+    run: Path,
+    judge: Path,
+    thetas: tuple[float, ...],
+    prompts: int,
+    prompt: int,
+    tokens: int,
+    temperature: float,
+    scalars: Literal["external", "initial", "refined_prev"],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Does waiting for commitment help? Gated against ungated generation at equal compute.
+
+    \b
+    Example: pyanticip evaluate generation runs/text-0 --judge runs/plain-1 --theta 0.8 --theta 0.5
+    """
+    from training.language import generation
+
+    report = generation.compare(
+        run,
+        judge,
+        thetas=thetas or generation.THETAS,
+        prompts=prompts,
+        prompt=prompt,
+        tokens=tokens,
+        temperature=temperature,
+        scalars=scalars,
+        seed=seed,
+    )
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(generation.markdown(report), nl=False)
+
+
+@evaluate.command("gate")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the study's runs.")
+@click.option("--arm", "arms", multiple=True, help="Only this arm; repeatable.")
+@click.option("--seeds", default=5, show_default=True, type=click.IntRange(1), help="Runs of each arm.")
+@click.option("--steps", type=click.IntRange(1), help="Updates of a run; the study's own by default.")
+@JSON
+def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | None, as_json: bool) -> None:
+    """Train and judge the study of the commitment gate; complete runs in OUT are kept.
+
+    \b
+    Example: pyanticip evaluate gate --out runs/gate
+    """
+    from training.language import gate_study
+
+    gate_study.single_thread()
+    report = gate_study.study(
+        out,
+        arms=arms or tuple(gate_study.ARMS),
+        seeds=seeds,
+        steps=steps,
+        on_run=lambda name: None if as_json else click.echo(name, err=True),
+    )
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(gate_study.markdown(report), nl=False)

@@ -74,6 +74,7 @@ def generate(
     top_k: int | None = None,
     seed: int = 0,
     scalars: Steering = "initial",
+    neighbours: int = 8,
     waits: Tensor | None = None,
     follow: Tensor | None = None,
 ) -> Generation:
@@ -93,6 +94,7 @@ def generate(
     :param seed: of the random numbers.
     :param scalars: what steers: the initial head's, the refined head's of the step before, or ``external``,
         computed from everything the row was fed, latent steps included.
+    :param neighbours: past states that the uncertainty of external scalars compares, as in training.
     :param waits: (B, T) int64 >= 0: wait so often before each token, whatever the gate says; for comparison.
     :param follow: (B, T) int64: say these tokens; their ``log_probs`` are of interest.
     :raises OptionError: an option outside its range.
@@ -115,7 +117,7 @@ def generate(
     model.eval()
     rows, device = prompt.shape[0], prompt.device
     draws = _draws(rows, tokens, seed).to(device)
-    feed = _Feed(model, scalars)
+    feed = _Feed(model, scalars, neighbours)
     out = feed.start(prompt)
     said = torch.zeros(rows, dtype=torch.int64, device=device)
     waiting = Waiting(torch.zeros(rows, dtype=torch.int64, device=device))
@@ -173,8 +175,9 @@ def generate(
 class _Feed:
     """Steps a model with the scalars of one kind."""
 
-    def __init__(self, model: LanguageModel, scalars: Steering) -> None:
+    def __init__(self, model: LanguageModel, scalars: Steering, neighbours: int) -> None:
         self.model = model
+        self.neighbours = neighbours
         self.mode = scalars
         self.streams: list[VectorStream] = []
         self.state: Any = None
@@ -189,7 +192,7 @@ class _Feed:
         given = None
         if self.mode == "external":
             vectors = model.embed(prompt).double().cpu().numpy()
-            self.streams = [VectorStream(model.cfg.d_model) for _ in vectors]
+            self.streams = [VectorStream(model.cfg.d_model, k=self.neighbours) for _ in vectors]
             found = [s.push_many(v) for s, v in zip(self.streams, vectors, strict=True)]
             given = torch.from_numpy(np.stack(found)).to(model.token.weight)
         out, self.state = model(prompt, given, state=self.state, mode=self.mode)

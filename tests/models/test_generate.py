@@ -105,8 +105,8 @@ def test_external_scalars_are_those_of_what_was_fed():
     made = model(0.9)
     import pyanticip as pa
 
-    out = generate(made, PROMPT, tokens=10, scalars="external", temperature=0.0)
-    given = pa.vector_scalars(made.embed(out.ids).detach().double().numpy())
+    out = generate(made, PROMPT, tokens=10, scalars="external", temperature=0.0, neighbours=2)
+    given = pa.vector_scalars(made.embed(out.ids).detach().double().numpy(), k=2)
     whole = made(out.ids, torch.from_numpy(given).float()).logits
     assert torch.equal(whole[:, 2:-1].argmax(-1), out.ids[:, 3:])
 

@@ -82,7 +82,14 @@ def synthetic_data(options: LanguageOptions, vocab: int) -> LanguageData:
     """Synthetic windows for training and validation, from different seeds."""
     length = options.seq_len
     drawn = [
-        synthetic(vocab, length + 1, count, derived_seed(options.seed, purpose)).ids
+        synthetic(
+            vocab,
+            length + 1,
+            count,
+            derived_seed(options.seed, purpose),
+            repeats=options.repeats,
+            chained=options.chained,
+        ).ids
         for purpose, count in ((TRAIN_DATA, options.train_sequences), (VALID_DATA, options.valid_windows))
     ]
     return LanguageData(*(Windows(ids, length) for ids in drawn))

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from pyanticip.models import AnticipatoryTransformer
 from training.language.listen import HeldOut, Mode, ScalarsOf
-from training.language.metrics import Array, Said, correlation, perplexity, selective
+from training.language.metrics import Array, Said, calibration, correlation, perplexity, selective
 
 COVERAGE = 0.5
 """Share of the positions that selective measures keep."""
@@ -19,12 +19,15 @@ def gate_report(said: Said, *, seed: int = 0) -> dict[str, Any]:
 
     Correlations over all positions that count, with 95 % intervals over sequences. ``selective_gain``: how
     much lower the mean loss is on the half of the positions with the highest gate than on all of them, which
-    is what a half chosen by chance (a gate that knows nothing) has.
+    is what a half chosen by chance (a gate that knows nothing) has; ``selective_gain_confidence`` the same
+    for the half with the most probable first choice. ``calibration_error`` of the first choice's probability.
     """
     assert said.gate is not None
     assert said.given is not None
     assert said.scalars is not None
+    assert said.confidence is not None
     gate, given, own, mask = said.gate, said.given[..., 0], said.scalars[..., 0], said.mask
+    sure = said.confidence
     chosen = gate[mask]
     everywhere = float(said.loss[mask].mean())
     return {
@@ -37,6 +40,8 @@ def gate_report(said: Said, *, seed: int = 0) -> dict[str, Any]:
         "with_predicted": correlation(own, gate, mask, seed=seed).to_dict(),
         "with_loss": correlation(gate, said.loss, mask, seed=seed).to_dict(),
         "selective_gain": round(everywhere - selective(said.loss, gate, mask, COVERAGE), 5),
+        "calibration_error": round(calibration(said.right, sure, mask), 5),
+        "selective_gain_confidence": round(everywhere - selective(said.loss, sure, mask, COVERAGE), 5),
     }
 
 
@@ -59,13 +64,15 @@ def shuffled_loss(
     scalars_of: ScalarsOf,
     mode: Mode = "external",
     *,
+    whole: bool = False,
     seed: int = 0,
     rows: int = 64,
 ) -> tuple[Array, Array]:
     """Loss and gate (N, L) of a model whose gate is fed the commitment of other positions.
 
     Only what enters the gate is shuffled, over all positions of up to ``rows`` sequences; bias, pathways and
-    logits before the gate stay as they are.
+    logits before the gate stay as they are. The gate may know of its position's commitment by the hidden
+    state too: with ``whole`` each position gets another one's gate.
     """
     model.eval()
     generator = torch.Generator().manual_seed(seed)
@@ -75,8 +82,11 @@ def shuffled_loss(
         seen, next_ids = ids[:, :-1], ids[:, 1:]
         out = model(seen, scalars_of(seen) if mode == "external" else None, mode=mode)
         commitment = out.scalars[..., 0].flatten()
-        other = commitment[torch.randperm(len(commitment), generator=generator).to(ids.device)]
+        order = torch.randperm(len(commitment), generator=generator).to(ids.device)
+        other = commitment[order]
         gate = model.trunk.commitment(out.hidden, other.view(seen.shape)[..., None])
+        if whole:
+            gate = out.gate.flatten()[order].view(seen.shape)[..., None]
         logits = (out.raw_logits * gate).float()
         loss = F.cross_entropy(logits.flatten(0, 1), next_ids.flatten(), reduction="none")
         losses.append(loss.view(seen.shape).double().cpu().numpy())

@@ -82,6 +82,7 @@ def listen(
         logits = out.logits.float()
         loss = F.cross_entropy(logits.flatten(0, 1), next_ids.flatten(), reduction="none")
         found: dict[str, Any] = {"loss": loss.view(next_ids.shape), "right": logits.argmax(-1) == next_ids}
+        found["confidence"] = logits.softmax(-1).amax(-1)
         if mode is not None:
             found |= {"given": given}
             found |= {name: getattr(out, name) for name in ("scalars", "initial", "gate", "share")}

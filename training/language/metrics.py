@@ -32,7 +32,8 @@ class Said:
 
     ``loss`` (N, P) in nats, ``right`` (N, P) whether its first choice was right, ``mask`` (N, P) which
     positions count; ``given``, ``scalars`` and ``initial`` (N, P, 7) the scalars given to it and those of its
-    two heads, ``gate`` and ``share`` (N, P). A model without a head or a gate has None there.
+    two heads, ``gate`` and ``share`` (N, P), ``confidence`` (N, P) the probability of its first choice. A
+    model without a head or a gate has None there.
     """
 
     loss: Array
@@ -43,10 +44,11 @@ class Said:
     initial: Array | None = None
     gate: Array | None = None
     share: Array | None = None
+    confidence: Array | None = None
 
     def __post_init__(self) -> None:
         shape = self.loss.shape
-        for name in ("right", "mask", "gate", "share"):
+        for name in ("right", "mask", "gate", "share", "confidence"):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
                 raise ShapeError(f"{name}: expected shape {shape} as loss has, given {value.shape}")

@@ -42,7 +42,8 @@ def forward_losses(
     if not isinstance(model, AnticipatoryTransformer):
         return losses(model, model(inputs), targets, None, options)
     with torch.autocast(ids.device.type, enabled=False):
-        given = bridge_scalars(model.embed(inputs).detach()).to(ids.device, torch.float32)
+        found = bridge_scalars(model.embed(inputs).detach(), k=options.neighbours)
+        given = found.to(ids.device, torch.float32)
     if options.scalars == "self":
         return losses(model, model(inputs, mode="initial"), targets, given, options)
     return losses(model, model(inputs, given, predicted=predicted), targets, given, options)

@@ -26,6 +26,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "supervise": ("both", "refined"),
     "scalars": ("external", "self"),
     "sampling_unit": ("window", "position"),
+    "gate_feed": ("own", "shuffled"),
     "device": ("auto", "cpu", "cuda"),
 }
 
@@ -57,6 +58,10 @@ class LanguageOptions:
     """Size of the vocabulary; 0: 1000 for synthetic data, every character of the text, 4096 for BPE."""
     train_sequences: int = 16_384
     """Synthetic sequences to train on."""
+    repeats: tuple[int, int] = (2, 4)
+    """How often a motif of the synthetic data is repeated, both ends included."""
+    chained: bool = False
+    """Whether the three phases of the synthetic data begin again where they would end in random tokens."""
     valid_windows: int = 256
     """Windows of a validation: that many synthetic sequences, or evenly spaced windows of the text."""
 
@@ -86,7 +91,18 @@ class LanguageOptions:
     supervise: str = "both"
     """Heads whose scalars are supervised: ``"both"``, or ``"refined"`` as in the paper."""
     scalar_weight: float = 1.0
+    scalar_balance: bool = False
+    """Whether the error of each scalar counts as a share of its variance about its position's mean, so that
+    those that vary little are not drowned by the others."""
+    neighbours: int = 8
+    """Past states that uncertainty compares; see ``k`` of :class:`pyanticip.VectorStream`."""
     ortho_weight: float = 0.1
+    gate_weight: float = 0.0
+    """Of the mean squared difference of gate and given commitment; 0: the gate learns from the tokens alone,
+    as in the paper."""
+    gate_feed: str = "own"
+    """Which commitment the gate is fed: its position's own, or that of another one (``"shuffled"``, for
+    comparison; what it is trained towards is shuffled alike)."""
     sampling_end: float = 0.0
     """Scheduled sampling: share of scalars that are the model's own at the last step, from 0, linearly."""
     sampling_unit: str = "window"
@@ -111,6 +127,10 @@ class LanguageOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", _betas(self.betas))
+        object.__setattr__(self, "repeats", _repeats(self.repeats))
+        for name in ("chained", "scalar_balance"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"option {name}: expected true or false, given {getattr(self, name)!r}")
         object.__setattr__(self, "data", str(self.data))
         object.__setattr__(self, "valid", None if self.valid is None else str(self.valid))
         for name, known in CHOICES.items():
@@ -184,7 +204,7 @@ class LanguageOptions:
 
     def to_dict(self) -> dict[str, Any]:
         """All options as plain values that JSON can hold."""
-        return {**dataclasses.asdict(self), "betas": list(self.betas)}
+        return {**dataclasses.asdict(self), "betas": list(self.betas), "repeats": list(self.repeats)}
 
     def but(self, **changes: Any) -> "LanguageOptions":
         """The same options but for these; fields of ``model`` are merged."""
@@ -206,6 +226,7 @@ _WHOLE: Final = {
     "vocab": 0,
     "train_sequences": 1,
     "valid_windows": 1,
+    "neighbours": 1,
     "steps": 1,
     "batch": 1,
     "seq_len": 2,
@@ -225,6 +246,7 @@ _REAL: Final = {
     "clip": (0.0, 1e9),
     "scalar_weight": (0.0, 1e3),
     "ortho_weight": (0.0, 1e3),
+    "gate_weight": (0.0, 1e3),
     "sampling_end": (0.0, 1.0),
 }
 
@@ -319,6 +341,17 @@ def merged(preset: str | None, config: Path | str | None, overrides: Mapping[str
 def _hint(name: str, known: list[str]) -> str:
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _repeats(given: Any) -> tuple[int, int]:
+    try:
+        low, high = given
+    except (TypeError, ValueError):
+        low = high = 0
+    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (low, high))
+    if not whole or not 1 <= low <= high:
+        raise OptionError(f"option repeats: expected two whole numbers, 1 <= least <= most, given {given!r}")
+    return low, high
 
 
 def _betas(given: Any) -> tuple[float, float]:

@@ -30,7 +30,15 @@ class Synthetic:
     """(N, L) labels: 0 motif, 1 random, 2 converge, 3 padding."""
 
 
-def synthetic(vocab: int, length: int, sequences: int, seed: int) -> Synthetic:
+def synthetic(
+    vocab: int,
+    length: int,
+    sequences: int,
+    seed: int,
+    *,
+    repeats: tuple[int, int] = MOTIF_REPEATS,
+    chained: bool = False,
+) -> Synthetic:
     """Draw sequences of three phases.
 
     A motif of 3 to 7 random tokens, repeated 2 to 4 times; 5 to 14 random tokens; 10 tokens that converge
@@ -42,6 +50,8 @@ def synthetic(vocab: int, length: int, sequences: int, seed: int) -> Synthetic:
         length: tokens of a sequence, at least 2.
         sequences: how many.
         seed: of every draw; training and validation data come from different ones.
+        repeats: least and most repetitions of a motif.
+        chained: the phases begin again, with other tokens, where they would end in random ones: no padding.
 
     Raises:
         OptionError: a size that is too small, or a negative seed.
@@ -58,14 +68,32 @@ def synthetic(vocab: int, length: int, sequences: int, seed: int) -> Synthetic:
     ):
         if given < least:
             raise OptionError(f"synthetic data: {name} must be at least {least}, given {given}")
+    if not 1 <= repeats[0] <= repeats[1]:
+        raise OptionError(f"synthetic data: repeats must be 1 <= least <= most, given {repeats}")
     rng = np.random.default_rng(seed)
+    if not chained:
+        return _once(rng, vocab, length, sequences, repeats)
+    # Pieces of every sequence side by side, then the paddings squeezed out.
+    longest = MOTIF_TOKENS[1] * repeats[1] + RANDOM_TOKENS[1] + CONVERGING_TOKENS
+    shortest = MOTIF_TOKENS[0] * repeats[0] + RANDOM_TOKENS[0] + CONVERGING_TOKENS
+    pieces = [_once(rng, vocab, longest, sequences, repeats) for _ in range(-(-length // shortest))]
+    ids = np.concatenate([piece.ids for piece in pieces], axis=1)
+    phases = np.concatenate([piece.phases for piece in pieces], axis=1)
+    front = np.argsort(phases == PADDING, axis=1, kind="stable")[:, :length]
+    return Synthetic(np.take_along_axis(ids, front, axis=1), np.take_along_axis(phases, front, axis=1))
+
+
+def _once(
+    rng: np.random.Generator, vocab: int, length: int, sequences: int, repeats: tuple[int, int]
+) -> Synthetic:
+    """Every phase once, then padding."""
     at = np.arange(length)[None, :]
 
     def between(bounds: tuple[int, int]) -> NDArray[np.int64]:
         return rng.integers(bounds[0], bounds[1], size=(sequences, 1), endpoint=True)
 
     period = between(MOTIF_TOKENS)
-    random_from = period * between(MOTIF_REPEATS)
+    random_from = period * between(repeats)
     converge_from = random_from + between(RANDOM_TOKENS)
     padding_from = converge_from + CONVERGING_TOKENS
     phases = (at >= random_from).astype(np.int8) + (at >= converge_from) + (at >= padding_from)

@@ -1,0 +1,179 @@
+"""Runs judged from their folders: the numbers against a second computation, the report's files."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch.nn import functional as F
+
+from pyanticip.bridge import bridge_scalars
+from pyanticip.cli import cli
+from pyanticip.errors import CheckpointError, OptionError
+from training.language.evaluate import bridge, evaluate, held_out
+from training.language.folder import load_run, open_run
+from training.language.gate import shuffled_loss
+from training.language.listen import HeldOut, by_context, drift, endless, listen
+
+
+@pytest.fixture(scope="module")
+def judged(runs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return evaluate(list(runs.values()), report=folder, steps=50), folder
+
+
+def opened(folder):
+    run = open_run(folder)
+    model, _, options = load_run(folder)
+    return run, model, held_out(run, model, 12, options.neighbours), bridge(model, options.neighbours)
+
+
+def test_the_numbers_are_those_of_the_model(runs, judged):
+    run, model, held, _ = opened(runs["own-1"])
+    ids = torch.from_numpy(run.data.valid.take(np.arange(12)))
+    assert torch.equal(held.ids, ids)
+    given = bridge_scalars(model.embed(ids[:, :-1]).detach(), k=3)
+    with torch.no_grad():
+        out = model(ids[:, :-1], given)
+        loss = F.cross_entropy(out.logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view(12, 40)
+        own = model(ids[:, :-1], mode="initial")
+    report = judged[0]["runs"][1]
+    assert report["perplexity"]["external"]["value"] == pytest.approx(math.exp(loss.mean()), rel=1e-4)
+    pairs = {
+        ("gate", "external", "with_given"): (given[..., 0], out.gate),
+        ("gate", "external", "with_predicted"): (out.scalars[..., 0], out.gate),
+        ("commitment_loss", "external", "predicted"): (out.scalars[..., 0], loss),
+        ("gate", "initial", "with_given"): (given[..., 0], own.gate),
+    }
+    for path, (a, b) in pairs.items():
+        found = report[path[0]][path[1]][path[2]]
+        assert found["value"] == pytest.approx(np.corrcoef(a.flatten(), b.flatten())[0, 1], abs=1e-4)
+        assert found["low"] <= found["value"] <= found["high"]
+    assert report["gate"]["external"]["std"] == pytest.approx(out.gate.std(correction=0).item(), rel=1e-4)
+    train = torch.from_numpy(run.data.train.take(run.data.train.spread(1024)))[:, :-1]
+    mean = bridge_scalars(model.embed(train).detach(), k=3).mean(0)
+    ratio = (out.scalars - given).square().mean((0, 1)) / (mean - given).square().mean((0, 1))
+    assert report["scalars"]["external"]["novelty"]["ratio"]["value"] == pytest.approx(
+        ratio[5].item(), rel=1e-3
+    )
+    excess = model.orthogonality().excess.item()
+    assert report["heads"]["excess"] == pytest.approx(excess, abs=1e-5)
+
+
+def test_the_untrained_model_stands_beside_it(judged):
+    report = judged[0]["runs"][0]
+    assert 0.0 < report["gate"]["step0"]["std"] < 0.1
+    assert report["gate"]["step0"] != report["gate"]["external"]
+
+
+def test_every_prediction_sees_exactly_its_context(runs):
+    _, model, held, scalars_of = opened(runs["own-0"])
+    found = by_context(model, held, scalars_of, contexts=(4, 16), positions=3)
+    losses = []
+    with torch.no_grad():
+        for row in held.ids:
+            for target in (16, 28, 40):
+                window = row[None, target - 4 : target]
+                out = model(window, bridge_scalars(model.embed(window)))
+                losses.append(F.cross_entropy(out.logits[0, -1], row[target]).item())
+    assert found["4"].value == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
+    assert set(found) == {"4", "16", "full"}
+    far = held.ids.clone()
+    far[:, :12] = (far[:, :12] + 1) % 24
+    other = by_context(model, HeldOut(far, held.mask, held.mean), scalars_of, contexts=(4,), positions=1)
+    same = by_context(model, held, scalars_of, contexts=(4,), positions=1)
+    assert other["4"] != same["4"], "its first target follows the changed tokens"
+    with pytest.raises(OptionError, match="from 1 to the sequences' 40 tokens"):
+        by_context(model, held, scalars_of, contexts=(64,))
+
+
+def test_masked_positions_do_not_count(runs):
+    _, model, held, scalars_of = opened(runs["own-0"])
+    mask = held.mask.copy()
+    mask[:, 20:] = False
+    half = listen(model, HeldOut(held.ids, mask, held.mean), scalars_of)
+    whole = listen(model, held, scalars_of)
+    assert np.array_equal(half.loss, whole.loss)
+    from training.language.metrics import perplexity
+
+    assert perplexity(half.loss, half.mask).value == pytest.approx(math.exp(whole.loss[:, :20].mean()))
+
+
+def test_shuffling_changes_what_the_gate_is_fed_and_nothing_else(runs):
+    _, model, held, scalars_of = opened(runs["own-0"])
+    said = listen(model, held, scalars_of)
+    with torch.no_grad():
+        model.trunk.commitment.combine.weight[0, 1] = 0.0  # a gate that does not look at commitment
+        blind = listen(model, held, scalars_of)
+        loss, gate = shuffled_loss(model, held, scalars_of)
+    np.testing.assert_allclose(loss, blind.loss, atol=1e-5)
+    np.testing.assert_allclose(gate, blind.gate, atol=1e-6)
+    assert not np.allclose(said.gate, blind.gate, atol=1e-3)
+
+
+def test_the_drift_watch_is_the_closed_loop(runs):
+    _, model, held, _ = opened(runs["own-0"])
+    watched = drift(model, held.ids, steps=60)
+    stream = held.ids.flatten()[:60]
+    with torch.no_grad():
+        out = model(stream[None], mode="refined_prev")
+    np.testing.assert_allclose(watched.trace, out.scalars[0].numpy(), atol=1e-5)
+    report = watched.report()
+    assert report["steps"] == 60
+    assert report["finite"]
+    assert report["commitment"]["min"] <= report["commitment"]["first_mean"] <= report["commitment"]["max"]
+
+
+def test_a_watch_beyond_the_longest_sequence_keeps_weights_and_contexts(runs):
+    _, model, held, _ = opened(runs["own-0"])
+    longer = endless(model, 400)
+    assert longer.cfg.max_seq_len == 400
+    assert longer.cfg.pools == model.cfg.pools
+    ids = held.ids[:, :40]
+    with torch.no_grad():
+        torch.testing.assert_close(longer(ids).logits, model(ids).logits, atol=1e-6, rtol=1e-5)
+    assert endless(model, 40) is model
+    assert len(drift(model, held.ids, steps=300).trace) == 300
+
+
+def test_the_report_needs_no_other_file(runs, judged):
+    result, folder = judged
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 2 + 2 * 4
+    assert not re.findall(r'(?:src|href)="(?!data:)', page)
+    assert json.loads((folder / "report.json").read_text(encoding="utf-8")) == json.loads(json.dumps(result))
+    text = (folder / "report.md").read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert (folder / link).read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_that_differ_in_their_seed_are_averaged(judged):
+    summary = judged[0]["summary"]
+    assert [group["runs"] for group in summary] == [["own-0", "own-1"], ["plain"]]
+    values = [run["perplexity"]["external"]["value"] for run in judged[0]["runs"][:2]]
+    found = summary[0]["perplexity, given scalars steer"]
+    assert found["mean"] == pytest.approx(np.mean(values), abs=1e-5)
+    assert found["std"] == pytest.approx(np.std(values, ddof=1), abs=1e-5)
+    assert summary[1]["perplexity"]["runs"] == 1
+
+
+def test_the_command(runs, tmp_path):
+    arguments = ["evaluate", "language", str(runs["own-0"]), "--drift-steps", "0", "--sequences", "4"]
+    shown = CliRunner().invoke(cli, [*arguments, "--report", str(tmp_path / "r")])
+    assert shown.exit_code == 0, shown.output
+    assert "corr(given commitment, gate)" in shown.output
+    assert (tmp_path / "r" / "report.html").is_file()
+    plain = CliRunner().invoke(cli, [*arguments, "--json", "--which", "last"])
+    assert json.loads(plain.output)["runs"][0]["run"] == "own-0"
+
+
+def test_what_is_no_run_is_refused(runs, tmp_path):
+    with pytest.raises(CheckpointError, match="not a run"):
+        evaluate([tmp_path])
+    with pytest.raises(OptionError, match="named twice"):
+        evaluate([runs["plain"], runs["plain"]])
+    with pytest.raises(OptionError, match="at least one run"):
+        evaluate([])
