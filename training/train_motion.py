@@ -19,6 +19,7 @@ from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, 
 from training.batches import HORIZONS, Windows
 from training.data import TEST, VALIDATION, Example, load_split, plain, statistics, training_examples
 from training.scores import measure, run_model
+from training.shrink import shrink
 from training.teacher import TEACHER_VERSION
 from training.trainer import Trainer, TrainOptions
 
@@ -55,7 +56,7 @@ def train(
     data_dir: Path | str,
     out: Path | str,
     *,
-    steps: int = 1600,
+    steps: int = 1200,
     copies: int = 16,
     seed: int = 0,
     threads: int = 2,
@@ -156,11 +157,13 @@ def train(
         )
 
     judge.load_state_dict(torch.load(best_file, weights_only=True)["weights"])
+    slow_hold = shrink(judge, held_out)
     report: dict[str, Any] = {
         "teacher_version": TEACHER_VERSION,
         "options": asdict(settings),
         "copies": copies,
         "best_step": int(best["step"]),
+        "slow_hold": slow_hold,
         "frames": int(sum(map(len, bare))),
         "frames_with_copies": windows.frames,
         "held_out": {"validation": list(VALIDATION), "test": list(TEST)},

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.config import FEATURES, ModelConfig, front_width
+from pyanticip.models.kinematics import MEASURES
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import CLIP, MotionTransformer
 from pyanticip.models.trunk import Block
@@ -127,7 +128,11 @@ class StepGraph(_Graph):
         refined = trunk.refined_head(mixed)
         hidden = trunk.norm(mixed)
         gate = trunk.commitment(hidden, refined[:, :1])
-        recent = joined[:, -model.direct :].t().reshape(1, -1) if model.direct else None
+        recent = None
+        if model.smoothed is not None:
+            # As in ``model.recent``, without its sliding windows: there is one.
+            measures = joined[:, -MEASURES:].t().reshape(1, -1)
+            recent = torch.cat((measures, model.smoothed(joined[:, -model.direct :]).view(1, -1)), 1)
         params, logits = model.control.flat(hidden, gate, recent)
         return (params, torch.sigmoid(logits), refined, gate, joined[1:], pool + x, *new)
 

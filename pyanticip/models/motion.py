@@ -12,6 +12,16 @@ from pyanticip.models.config import FEATURES, PARAMETER_NAMES, SCALAR_COLUMNS, M
 from pyanticip.models.heads import ControlHead
 from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
 from pyanticip.models.positions import sinusoids
+from pyanticip.models.smoothed import (
+    CARRIED,
+    JERK,
+    QUANTITIES,
+    SMOOTHED,
+    SPEED,
+    STRETCHES,
+    VELOCITY_COLUMNS,
+    SmoothedMeasures,
+)
 from pyanticip.models.streaming import State
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
 
@@ -58,18 +68,21 @@ class MotionTransformer(nn.Module):
     what it says does not depend on where the performer faces.
 
     The measures among the kinematics also go straight to the control head: there a linear filter over the
-    last frames holds or extrapolates them, and the trunk says what must be corrected.
+    last frames, and of what they are when smoothed first (:mod:`pyanticip.models.smoothed`), holds or
+    extrapolates them, and the trunk says what must be corrected.
 
     The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
     scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
     from movement, and the model can run on its own predictions (``mode``).
 
     :param cfg: sizes and options; the default is the shipped model's.
+    :raises OptionError: with kinematics, a ``d_model`` that leaves no room beside the body's own channels.
     """
 
     mean: Tensor
     std: Tensor
     visible: Tensor
+    velocities: Tensor
 
     def __init__(self, cfg: ModelConfig | None = None) -> None:
         super().__init__()
@@ -85,7 +98,14 @@ class MotionTransformer(nn.Module):
             visible[:6] = 0.0
         self.register_buffer("visible", visible, persistent=False)
         self.kinematics = BodyKinematics() if cfg.kinematics else None
-        self.direct = MEASURES if cfg.kinematics else 0
+        self.smoothed = SmoothedMeasures(cfg.taps) if cfg.kinematics else None
+        self.direct = CARRIED if cfg.kinematics else 0
+        if cfg.d_model <= self.direct:
+            raise OptionError(
+                f"d_model must be over {CARRIED}, the channels that the kinematics fill, got {cfg.d_model}"
+            )
+        columns = FEATURES + torch.tensor(VELOCITY_COLUMNS)
+        self.register_buffer("velocities", columns, persistent=False)
         self.front = nn.Linear(FEATURES + (KINEMATICS if cfg.kinematics else 0), cfg.d_model - self.direct)
         # One causal filter per channel, oldest tap first; it starts as the identity.
         filters = torch.zeros(cfg.taps, cfg.d_model)
@@ -93,7 +113,8 @@ class MotionTransformer(nn.Module):
         self.filters = nn.Parameter(filters)
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
-        self.control = ControlHead(cfg.d_model, cfg.control_hidden, cfg.taps * self.direct)
+        told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
+        self.control = ControlHead(cfg.d_model, cfg.control_hidden, told)
         for linear in (self.front, self.control.first, self.control.last):
             nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
@@ -102,8 +123,13 @@ class MotionTransformer(nn.Module):
             weight = torch.zeros(*self.control.params, MEASURES, cfg.taps)
             for measure, (name, sign) in enumerate(_MEASURED):
                 weight[PARAMETER_NAMES.index(name), :, measure, -4:] = sign / min(cfg.taps, 4)
+            # No measure of a frame stands for the roughness: jerk over speed, the mean of all stretches.
+            smoothed = torch.zeros(*self.control.params, len(STRETCHES), QUANTITIES)
+            smoothed[PARAMETER_NAMES.index("roughness"), ..., JERK] = 1.0 / len(STRETCHES)
+            smoothed[PARAMETER_NAMES.index("roughness"), ..., SPEED] = -1.0 / len(STRETCHES)
+            start = torch.cat((weight.flatten(2), smoothed.flatten(2)), 2)
             with torch.no_grad():
-                self.control.recent.weight.copy_(weight.view(-1, MEASURES * cfg.taps))
+                self.control.recent.weight.copy_(start.flatten(0, 1))
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
         """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
@@ -130,16 +156,24 @@ class MotionTransformer(nn.Module):
         return self.condense(seen)
 
     def condense(self, seen: Tensor) -> Tensor:
-        """Embedded frames (..., D) of normalised rows (..., 231 and kinematics): a projection, and the
-        measures as they are in the last channels."""
+        """Embedded frames (..., D) of normalised rows (..., 231 and kinematics): a projection, and in the
+        last channels the velocities of the body's ends and the measures as they are."""
         raw: Tensor = self.front(seen)
         if self.direct:
-            raw = torch.cat((raw, seen[..., -self.direct :]), -1)
+            raw = torch.cat((raw, seen[..., self.velocities], seen[..., -MEASURES:]), -1)
         return raw
 
+    def recent(self, joined: Tensor) -> Tensor:
+        """What the control head is told about the last frames, (..., L, taps * MEASURES + SMOOTHED), of
+        embedded frames (..., taps - 1 + L, D): the measures, oldest first within each, and smoothed ones."""
+        assert self.smoothed is not None
+        windows = joined[..., -self.direct :].unfold(-2, self.cfg.taps, 1)  # (..., L, CARRIED, taps)
+        measures = windows[..., -MEASURES:, :].flatten(-2)
+        return torch.cat((measures, self.smoothed(windows.transpose(-1, -2))), -1)
+
     def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Embedded frames (B, L, D) of raw features (B, L, 231), the frames the filter needs next, and the
-        measures of the last frames (B, L, taps * MEASURES), oldest first within each measure."""
+        """Embedded frames (B, L, D) of raw features (B, L, 231), the frames the filter needs next, and
+        what :meth:`recent` says about the last ones."""
         raw = self.observe(x)
         count = self.cfg.taps
         if taps is None:
@@ -149,10 +183,7 @@ class MotionTransformer(nn.Module):
             filtered = (joined * self.filters).sum(1, keepdim=True)
         else:
             filtered = torch.einsum("bldt,td->bld", joined.unfold(1, count, 1), self.filters)
-        recent = None
-        if self.direct:
-            recent = joined[..., -self.direct :].unfold(1, count, 1).flatten(2)
-        return filtered, joined[:, raw.shape[1] :], recent
+        return filtered, joined[:, raw.shape[1] :], self.recent(joined) if self.direct else None
 
     @overload
     def forward(

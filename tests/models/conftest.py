@@ -12,7 +12,7 @@ def one_thread():
 def tiny_config(**changes):
     """Small enough that rings wrap within a hundred frames."""
     sizes = {
-        "d_model": 16,
+        "d_model": 32,
         "heads": 4,
         "fast_layers": 2,
         "slow_layers": 2,
@@ -20,7 +20,7 @@ def tiny_config(**changes):
         "window": 12,
         "pools": 5,
         "slow_stride": 3,
-        "taps": 4,
+        "taps": 12,
     }
     return ModelConfig(**{**sizes, "control_hidden": 16, "dropout": 0.0, **changes})
 

@@ -90,7 +90,7 @@ def test_banded_attention_equals_plain_masked_attention(length):
 def test_slow_pathway_holds_between_pools_and_is_zero_before_the_first(build):
     model = build(slow_stride=4)
     trunk = model.trunk
-    x = torch.randn(1, 14, 16, dtype=torch.float64)
+    x = torch.randn(1, 14, trunk.cfg.d_model, dtype=torch.float64)
     slow, _ = trunk._slow(x, None, None, None)
     assert not slow[:, :3].any()
     for start in (3, 7):

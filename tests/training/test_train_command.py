@@ -63,6 +63,7 @@ def test_training_writes_a_checkpoint_that_can_be_judged(takes, tmp_path, monkey
     train_motion.ship(tmp_path / "run", tmp_path / "shipped")
     # Refined from there: the same sizes, and the weights it starts from are those.
     kept = []
+    monkeypatch.setattr(train_motion, "shrink", lambda model, examples: [])
     monkeypatch.setattr(train_motion, "save_checkpoint", lambda path, model, training: kept.append(model))
     again = tmp_path / "run" / "checkpoint"
     still = dataclasses.replace(options, peak_lr=0.0, final_lr=0.0, weight_decay=0.0, ema=0.0)
