@@ -22,7 +22,7 @@ def train() -> None:
 @train.command("motion")
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder of CMU takes.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
-@click.option("--steps", default=1200, show_default=True, type=click.IntRange(1), help="Updates.")
+@click.option("--steps", default=2400, show_default=True, type=click.IntRange(1), help="Updates.")
 @click.option(
     "--copies", default=16, show_default=True, type=click.IntRange(0), help="Variations of each take."
 )
@@ -47,7 +47,7 @@ def train_motion(
     """Train the motion model and write its best checkpoint to OUT/checkpoint.
 
     \b
-    Example: pyanticip train motion --data data/cmu --out runs/motion --steps 1200 --seed 0
+    Example: pyanticip train motion --data data/cmu --out runs/motion --steps 2400 --seed 0
     """
     from training.train_motion import train as run
 

@@ -56,7 +56,7 @@ def train(
     data_dir: Path | str,
     out: Path | str,
     *,
-    steps: int = 1200,
+    steps: int = 2400,
     copies: int = 16,
     seed: int = 0,
     threads: int = 2,

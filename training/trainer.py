@@ -24,7 +24,7 @@ from training.losses import losses
 class TrainOptions:
     """Everything that decides a training run but the data and the model's sizes."""
 
-    steps: int = 1200
+    steps: int = 2400
     seed: int = 0
     batch_frames: int = 3072
     """Frames of a batch; the number of its windows follows from their length."""
