@@ -33,7 +33,7 @@ BATCH, DIM = 8, 128
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 DATA = ("noise", "tokens", "walk")
 #: Seconds a compilation may take on a slow machine, per block of 256 queries; corrected by the first one.
-COMPILATION = 30.0
+COMPILATION = 15.0
 #: Rounds are enough after this many, and time is better spent on the next length.
 ROUNDS = 200
 

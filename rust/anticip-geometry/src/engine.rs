@@ -1,7 +1,7 @@
 //! The seven scalars of a stream of states: the definition, term by term.
 
 use crate::config::{Options, Stability, Uncertainty};
-use crate::kernel::dot;
+use crate::kernel::{dot, jerk2};
 use crate::space::Space;
 use crate::vendi::Vendi;
 use crate::window::Window;
@@ -296,12 +296,7 @@ impl<S: Space> Engine<S> {
             return 1.0;
         }
         let ((v0, s0), (v1, s1), (v2, s2)) = (self.velocity(0), self.velocity(1), self.velocity(2));
-        let mut square = 0.0;
-        for ((a, b), c) in v0.iter().zip(v1).zip(v2) {
-            let j = (a - b) - (b - c);
-            square += j * j;
-        }
-        let jerk = square.sqrt();
+        let jerk = jerk2(v0, v1, v2).sqrt();
         self.jerks[slot] = jerk;
         match self.options.stability {
             Stability::Speed => {

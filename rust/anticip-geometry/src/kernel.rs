@@ -200,6 +200,20 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     sum_lanes(&acc)
 }
 
+/// `|(a - b) - (b - c)|^2`; all padded to a multiple of eight.
+#[inline(always)]
+pub(crate) fn jerk2(a: &[f64], b: &[f64], c: &[f64]) -> f64 {
+    let mut acc = [0.0; LANES];
+    let newer = a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0);
+    for ((a, b), c) in newer.zip(c.as_chunks::<LANES>().0) {
+        for l in 0..LANES {
+            let j = (a[l] - b[l]) - (b[l] - c[l]);
+            acc[l] += j * j;
+        }
+    }
+    sum_lanes(&acc)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -249,7 +249,10 @@ impl VectorStream {
                 given: x.len(),
             });
         }
-        let usable = x.iter().all(|&c| c.into().abs() <= MAX_COMPONENT);
+        // All of them, without stopping at the first: that is the loop that compilers make wide.
+        let usable = x
+            .iter()
+            .fold(true, |usable, &c| usable & (c.into().abs() <= MAX_COMPONENT));
         if usable {
             for (s, &c) in self.state.iter_mut().zip(x) {
                 *s = c.into();

@@ -330,12 +330,7 @@ impl<S: Space> Window<S> {
         self.neighbours.clear();
         let mut threshold = f64::INFINITY;
         if self.seeds.len() == self.k {
-            threshold = 0.0;
-            for i in 0..self.k {
-                let d = self.measure_seed(self.slot(self.seeds[i]), i == 0);
-                threshold = d.max(threshold);
-            }
-            threshold += 2.0 * grid;
+            threshold = self.measure_seeds() + 2.0 * grid;
         }
         threshold = self.sketch_distances(first, far_end, threshold, 2.0 * grid);
         let mut least = f64::INFINITY;
@@ -374,17 +369,22 @@ impl<S: Space> Window<S> {
         least.is_finite().then_some(least)
     }
 
-    /// The distance of a seed to the newest state, or an upper bound on it that is nearly as good.
+    /// The largest distance of a seed to the newest state, or an upper bound on it that is nearly as good.
     #[inline(always)]
-    fn measure_seed(&mut self, slot: usize, first: bool) -> f64 {
+    fn measure_seeds(&mut self) -> f64 {
         let newest = self.slot(self.frames - 1);
         if let Some(sketch) = &mut self.sketch {
-            if first {
-                sketch.ask_slot(newest);
-            }
-            return sketch.upper(sketch.measure(slot));
+            sketch.ask_slot(newest);
+            let slots = self.seeds.iter().map(|&f| self.limit.map_or(f, |m| f % m));
+            let most = slots.map(|slot| sketch.measure(slot)).max();
+            return most.map_or(f64::INFINITY, |square| sketch.upper(square));
         }
-        self.measure_newest(slot, f64::INFINITY).unwrap_or(f64::INFINITY)
+        let mut most = 0.0f64;
+        for i in 0..self.seeds.len() {
+            let d = self.measure_newest(self.slot(self.seeds[i]), f64::INFINITY);
+            most = most.max(d.unwrap_or(f64::INFINITY));
+        }
+        most
     }
 
     /// Tightens the bounds on the distances of the frames `first..end` to the newest state that could be within the
@@ -399,21 +399,24 @@ impl<S: Space> Window<S> {
         sketch.ask_slot(newest);
         let best = &mut self.best;
         best.clear();
+        let mut enough = i64::MAX;
+        let (factor, error) = sketch.lower();
         for (slots, _) in spans {
-            for slot in slots {
-                if self.lower[slot] > threshold || self.repeated[slot] {
+            let first = slots.start;
+            let bounds = self.lower[slots.clone()].iter_mut();
+            for (i, (lower, &repeated)) in bounds.zip(&self.repeated[slots]).enumerate() {
+                if *lower > threshold || repeated {
                     continue;
                 }
-                let d = sketch.measure(slot);
-                self.lower[slot] = sketch.lower(d).max(self.lower[slot]);
-                if best.len() == self.k {
-                    if d >= best[self.k - 1] {
-                        continue;
+                let square = sketch.measure(first + i);
+                let bound = (square as f64).sqrt() * factor - error;
+                *lower = if bound > *lower { bound } else { *lower };
+                if square < enough {
+                    settle(best, self.k, square, |a, b| a < b);
+                    if best.len() == self.k {
+                        enough = best[self.k - 1];
                     }
-                    best.pop();
                 }
-                let at = best.partition_point(|b| *b <= d);
-                best.insert(at, d);
             }
         }
         if best.len() < self.k {
@@ -424,14 +427,24 @@ impl<S: Space> Window<S> {
 
     #[inline(always)]
     fn insert(&mut self, new: Neighbour) {
-        let before = |n: &Neighbour| (n.key, n.age) < (new.key, new.age);
-        if self.neighbours.len() == self.k {
-            if self.neighbours.last().is_some_and(before) {
-                return;
-            }
-            self.neighbours.pop();
+        let before = |a: &Neighbour, b: &Neighbour| (a.key, a.age) < (b.key, b.age);
+        let full = self.neighbours.len() == self.k;
+        if !full || self.neighbours.last().is_some_and(|last| before(&new, last)) {
+            settle(&mut self.neighbours, self.k, new, before);
         }
-        let at = self.neighbours.partition_point(before);
-        self.neighbours.insert(at, new);
     }
+}
+
+/// Inserts into a short list in order, in place of its last element where it has `most` already.
+#[inline(always)]
+fn settle<T: Copy>(list: &mut Vec<T>, most: usize, new: T, before: impl Fn(&T, &T) -> bool) {
+    if list.len() < most {
+        list.push(new);
+    }
+    let mut at = list.len() - 1;
+    while at > 0 && before(&new, &list[at - 1]) {
+        list[at] = list[at - 1];
+        at -= 1;
+    }
+    list[at] = new;
 }
