@@ -26,7 +26,7 @@ def test_bench(data):
 
     from realtime.bench.bridge import run, table
 
-    result = json.loads(json.dumps(run(1.0, (16, 64), data, compiled=False)))
+    result = json.loads(json.dumps(run(1.5, (16, 64), data, compiled=False)))
     measured = [row for row in result["rows"] if "left_out" not in row]
     assert {row["way"] for row in measured} >= {"rust", "torch", "numpy", "numpy, position by position"}
     for row in measured:
