@@ -16,6 +16,7 @@ from pyanticip.models import AnticipatoryTransformer
 from pyanticip.models.config import SCALAR_NAMES
 from training.language.evaluate import bridge, held_out
 from training.language.folder import LAST, REPORT, load_run, open_run
+from training.language.foretelling import foretelling
 from training.language.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.language.listen import listen
 from training.language.metrics import heads, perplexity, scalar_errors, spread
@@ -131,7 +132,13 @@ def study(
                 text = json.dumps(judge(run) | {"arm": arm}, indent=1)
                 (run / RESULT).write_text(text + "\n", encoding="utf-8")
             results.append(json.loads((run / RESULT).read_text(encoding="utf-8")))
-    report = {"base": BASE.to_dict(), "arms": ARMS, "runs": results, "summary": summarise(results)}
+    report = {
+        "base": BASE.to_dict(),
+        "arms": ARMS,
+        "runs": results,
+        "summary": summarise(results),
+        "foretelling": foretelling(),
+    }
     (folder / "study.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return report
 
@@ -252,7 +259,17 @@ def markdown(report: Mapping[str, Any]) -> str:
             )
             cells.append(f"{found['mean']:.3f} (at most {found['max']:.3f}); {own['mean']:.2f}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "| corr(given commitment, miss of copying) | " + " | ".join(_neighbours(report)) + " |"]
+    lines.append("|" + "---|" * (len(_neighbours(report)) + 1))
+    for name in dict.fromkeys(row["data"] for row in report["foretelling"]):
+        found = [row["commitment"] for row in report["foretelling"] if row["data"] == name]
+        cells = [f"{c['value']:+.3f} [{c['low']:+.3f}, {c['high']:+.3f}]" for c in found]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _neighbours(report: Mapping[str, Any]) -> list[str]:
+    return [f"{k} neighbours" for k in dict.fromkeys(row["neighbours"] for row in report["foretelling"])]
 
 
 def single_thread() -> None:
