@@ -15,7 +15,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.models.config import SCALAR_NAMES
 from training.language.evaluate import bridge, held_out
-from training.language.folder import LAST, REPORT, load_run, open_run
+from training.language.folder import CONFIG, REPORT, load_run, open_run
 from training.language.foretelling import foretelling
 from training.language.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.language.listen import listen
@@ -125,7 +125,7 @@ def study(
             on_run(run.name)
             options = options_of(arm, seed, steps)
             if not (run / REPORT).is_file():
-                trained = train(options, run, resume=(run / LAST).is_file())
+                trained = train(options, run, resume=(run / CONFIG).is_file())
                 if not trained["finished"]:
                     raise KeyboardInterrupt
             if not (run / RESULT).is_file():
