@@ -121,3 +121,19 @@ def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | Non
     from realtime.bench.step import run, table
 
     show(run(seconds, backends, checkpoint), as_json, table)
+
+
+@bench.command("train")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=120.0, help="About how long, all in all.")
+@click.option("--size", type=click.Choice(["small", "default"]), default="small", help="Preset.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where.")
+@JSON
+def bench_train(seconds: float, size: str, device: str, as_json: bool) -> None:
+    """The token model beside a plain transformer of equal size: training step, memory, decoding.
+
+    \b
+    Example: pyanticip bench train --seconds 120 --json
+    """
+    from realtime.bench.train import run, table
+
+    show(run(seconds, size=size, device=device), as_json, table)

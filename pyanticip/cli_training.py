@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from pyanticip.cli_study import train_study
 from pyanticip.cli_tools import JSON, Group, print_json
 
 
@@ -319,3 +320,4 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
         print_json(report)
     else:
         click.echo(gate_study.markdown(report), nl=False)
+train.add_command(train_study)

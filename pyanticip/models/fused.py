@@ -28,8 +28,8 @@ class Fused:
     """What every layer of a pathway shares for one whole sequence.
 
     ``block`` queries at a time see ``block + past`` keys through ``mask`` (Q, past + Q) bool; without a mask
-    (``None``) all queries are one block that sees all of the sequence's past. ``queries`` (B or 1, H, L, E)
-    and ``keys`` (1, H, L, E), or (1, H, blocks, past + Q, E) with a mask, are the additional channels; with a
+    (``None``) all queries are one block that sees all of the sequence's past. ``queries`` (B or 1, L, H, E)
+    and ``keys`` (1, L, H, E), or (1, blocks, past + Q, H, E) with a mask, are the additional channels; with a
     mask the last of them hides the keys before the first step.
     """
 
@@ -39,51 +39,68 @@ class Fused:
     queries: Tensor | None
     keys: Tensor | None
     rotary: float
+    alignment: int = 1
+    """The kernels' head width is filled up with zeros to a multiple of this."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None) -> tuple[Tensor, Ring | None]:
         """See :class:`~pyanticip.models.attention.Layout`; there is no ring."""
         assert ring is None
         length, width = q.shape[1], q.shape[3]
-        q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # (B, H, L, d)
         if self.rotary:
-            places = torch.arange(length, device=q.device) * self.rotary
+            places = (torch.arange(length, device=q.device) * self.rotary)[:, None]
             q, k = rotate(q, places), rotate(k, places)
         q = q * width**-0.5
         mixed = self._whole(q, k, v) if self.mask is None else self._blocks(q, k, v, self.mask)
-        return mixed[..., :width].transpose(1, 2).flatten(2), None
+        return mixed[..., :width].flatten(2), None
 
     def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.queries is not None and self.keys is not None:
-            channels = self.queries.shape[-1]
-            q = torch.cat((q, self.queries.to(q.dtype).expand(*q.shape[:3], channels)), -1)
-            k = torch.cat((k, self.keys.to(k.dtype).expand(*k.shape[:3], channels)), -1)
-            v = F.pad(v, (0, channels))
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
+            v = F.pad(v, (0, self._missing(v.shape[-1])))
+            q, k = self._widen(q, self.queries), self._widen(k, self.keys)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)
 
     def _blocks(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         assert self.queries is not None
         assert self.keys is not None
-        rows, heads, length, width = q.shape
-        blocks = -(-length // self.block)
+        rows, length, heads, width = q.shape
+        blocks = self.keys.shape[1]
         extra = blocks * self.block - length
-        span = self.past + self.block
-        channels = self.queries.shape[-1]
-        q = torch.cat((q, self.queries.to(q.dtype).expand(rows, heads, length, channels)), -1)
+        q = self._widen(q, self.queries)
         if extra:
-            q = F.pad(q, (0, 0, 0, extra))
-        k = F.pad(k, (0, 0, self.past, extra)).unfold(2, span, self.block)  # (B, H, blocks, d, span)
-        v = F.pad(v, (0, channels, self.past, extra)).unfold(2, span, self.block)
-        kept = self.keys[:, :, :blocks].to(k.dtype).expand(rows, heads, blocks, span, channels)
-        k = torch.cat((k.transpose(-1, -2), kept), -1)
-        q = q.view(rows, heads, blocks, self.block, -1)
+            q = F.pad(q, (0, 0, 0, 0, 0, extra))
+        k = self._widen(self._spans(F.pad(k, (0, 0, 0, 0, self.past, extra))), self.keys)
+        v = self._spans(F.pad(v, (0, self._missing(width), 0, 0, self.past, extra)))
         # Blocks stand beside the rows of the batch.
-        q, k, v = (
-            t.transpose(1, 2).reshape(rows * blocks, heads, -1, width + channels)
-            for t in (q, k, v.transpose(-1, -2))
+        mixed = F.scaled_dot_product_attention(
+            q.view(rows * blocks, self.block, heads, -1).transpose(1, 2),
+            k.flatten(0, 1).transpose(1, 2),
+            v.flatten(0, 1).transpose(1, 2),
+            attn_mask=mask,
+            scale=1.0,
         )
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
-        mixed = mixed.view(rows, blocks, heads, self.block, -1).transpose(1, 2)
-        return mixed.reshape(rows, heads, blocks * self.block, -1)[:, :, :length]
+        return mixed.transpose(1, 2).reshape(rows, blocks * self.block, heads, -1)[:, :length]
+
+    def _missing(self, width: int) -> int:
+        """By how much a head is widened."""
+        channels = 0 if self.queries is None else self.queries.shape[-1]
+        return channels + -(width + channels) % self.alignment
+
+    def _widen(self, x: Tensor, channels: Tensor) -> Tensor:
+        """A head's numbers and, beside them, its additional channels."""
+        room = self._missing(x.shape[-1]) - channels.shape[-1]
+        if room:
+            channels = F.pad(channels, (0, room))
+        return torch.cat((x, channels.to(x.dtype).expand(*x.shape[:-1], -1)), -1)
+
+    def _spans(self, padded: Tensor) -> Tensor:
+        """What each block sees (B, blocks, past + Q, H, d) of (B, past + blocks Q, H, d)."""
+        if not self.past:
+            return padded[:, :, None]
+        # A block is as long as its past: it sees the block before and itself. (Unfolding is one call, but
+        # its gradient is slow.)
+        pieces = padded.view(padded.shape[0], -1, self.block, *padded.shape[2:])
+        return torch.cat((pieces[:, :-1], pieces[:, 1:]), 2)
 
 
 def make_fused(
@@ -94,6 +111,8 @@ def make_fused(
     :param length: steps of the sequence.
     :param past: past steps each query may see beside itself.
     """
+    # On a GPU a mask takes a kernel that wants the width in whole vectors.
+    alignment = 8 if device.type == "cuda" else 1
     whole = past >= length - 1
     block = length if whole else max(past, 1)
     if not fits(steering, block if whole else block + past, dtype):
@@ -101,7 +120,7 @@ def make_fused(
     if whole:
         at = torch.arange(length, device=device) - (length - 1) / 2
         queries, keys = _channels(steering, at, at, dtype)
-        return Fused(past, block, None, queries, keys, steering.rotary)
+        return Fused(past, block, None, queries, keys, steering.rotary, alignment)
     span = past + block
     blocks = -(-length // block)
     places = torch.arange(span, device=device)
@@ -111,17 +130,15 @@ def make_fused(
     middle = (span - 1) / 2
     queries, keys = _channels(steering, query - middle, places - middle, dtype)
     # A key before the first step lies in the first block only.
-    absent = torch.zeros(1, 1, blocks, span, 1, device=device, dtype=dtype)
-    absent[:, :, 0, :past] = max(_HIDDEN, torch.finfo(dtype).min / 4)
-    one = torch.ones(1, 1, length, 1, device=device, dtype=dtype)
+    absent = torch.zeros(1, blocks, span, 1, 1, device=device, dtype=dtype)
+    absent[:, 0, :past] = max(_HIDDEN, torch.finfo(dtype).min / 4)
+    one = torch.ones(1, length, 1, 1, device=device, dtype=dtype)
     if queries is None or keys is None:
-        return Fused(past, block, mask, one, absent, steering.rotary)
-    heads = keys.shape[1]
-    keys = torch.cat(
-        (keys[:, :, None].expand(-1, -1, blocks, -1, -1), absent.expand(-1, heads, -1, -1, -1)), -1
-    )
-    queries = torch.cat((queries, one.expand(queries.shape[0], heads, -1, -1)), -1)
-    return Fused(past, block, mask, queries, keys, steering.rotary)
+        return Fused(past, block, mask, one, absent, steering.rotary, alignment)
+    heads = keys.shape[2]
+    keys = torch.cat((keys[:, None].expand(-1, blocks, -1, -1, -1), absent.expand(-1, -1, -1, heads, -1)), -1)
+    queries = torch.cat((queries, one.expand(queries.shape[0], -1, heads, -1)), -1)
+    return Fused(past, block, mask, queries, keys, steering.rotary, alignment)
 
 
 def fits(steering: Steering, span: int, dtype: torch.dtype) -> bool:
@@ -138,17 +155,17 @@ def fits(steering: Steering, span: int, dtype: torch.dtype) -> bool:
 def _channels(
     steering: Steering, query: Tensor, key: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Additional channels of queries (B or 1, H, L, E) and keys (1, H, K, E) at these times."""
+    """Additional channels of queries (B or 1, L, H, E) and keys (1, K, H, E) at these times."""
     pairs: list[tuple[Tensor, Tensor]] = []
     if steering.amplitude is not None and steering.rate is not None and steering.beta is not None:
-        rate = steering.rate[:, None]
-        rise = torch.exp(rate * key.to(rate.dtype) + steering.beta[:, None])  # (H, K)
-        fall = torch.exp(-rate * query.to(rate.dtype))  # (H, L)
-        pairs.append((steering.amplitude.transpose(1, 2) * fall, rise[None]))
+        rate = steering.rate
+        rise = torch.exp(key.to(rate.dtype)[:, None] * rate + steering.beta)  # (K, H)
+        fall = torch.exp(query.to(rate.dtype)[:, None] * -rate)  # (L, H)
+        pairs.append((steering.amplitude * fall, rise[None]))
     if steering.slopes is not None:
-        line = steering.slopes[:, None] * key.to(steering.slopes.dtype)
+        line = key.to(steering.slopes.dtype)[:, None] * steering.slopes
         # The part that depends on the query alone drops out of the softmax.
-        pairs.append((line.new_ones(1, line.shape[0], len(query)), line[None]))
+        pairs.append((line.new_ones(1, len(query), line.shape[1]), line[None]))
     if not pairs:
         return None, None
     if dtype == torch.bfloat16:

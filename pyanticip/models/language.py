@@ -22,23 +22,24 @@ from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
 class LanguageOutput:
     """What the model says at every step (B batch, L steps, V vocabulary, D width).
 
-    ``raw_logits`` (B, L, V) of the tied head; ``scalars`` (B, L, 7) of the refined head and ``initial``
+    ``logits`` (B, L, V) the tied head's times the gate: an uncommitted step spreads its prediction; the same
+    in training, in evaluation and step by step. ``scalars`` (B, L, 7) of the refined head and ``initial``
     (B, L, 7) of the initial head, native units; ``gate`` (B, L) commitment gate in (0, 1); ``share`` (B, L)
-    of the fast pathway; ``hidden`` (B, L, D) after the final norm.
+    of the fast pathway; ``hidden`` (B, L, D) after the final norm; ``head`` (V, D) the tied head's weight.
     """
 
-    raw_logits: Tensor
+    logits: Tensor
     scalars: Tensor
     initial: Tensor
     gate: Tensor
     share: Tensor
     hidden: Tensor
+    head: Tensor
 
     @cached_property
-    def logits(self) -> Tensor:
-        """(B, L, V) the raw logits times the gate: an uncommitted step spreads its prediction. The same in
-        training, in evaluation and step by step."""
-        return self.raw_logits * self.gate[..., None]
+    def raw_logits(self) -> Tensor:
+        """(B, L, V) of the tied head, before the gate."""
+        return F.linear(self.hidden, self.head)
 
 
 @dataclass
@@ -198,13 +199,16 @@ class AnticipatoryTransformer(nn.Module):
             mode=mode,
             predicted=predicted,
         )
+        head = self.token.weight
         out = LanguageOutput(
-            F.linear(trunk.hidden, self.token.weight),
+            # The gate on the narrow side of the product: one pass over D numbers in place of V.
+            F.linear(trunk.hidden * trunk.gate, head),
             trunk.scalars,
             trunk.initial,
             trunk.gate[..., 0],
             trunk.share,
             trunk.hidden,
+            head,
         )
         return out if after is None else (out, LanguageState(after))
 

@@ -1,0 +1,67 @@
+"""The commands of the study of the geometric bias. Mounted by :mod:`pyanticip.cli_training`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pyanticip.cli_tools import JSON, ExampleCommand, print_json
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command("study", cls=ExampleCommand)
+@click.option("--out", required=True, type=PATH, help="Folder of the runs; what it holds is not repeated.")
+@click.option("--seeds", default="0-4", show_default=True, help="Such as 0-4 or 0,2,7.")
+@click.option("--variants", default="main", show_default=True, help="Comma-separated; or main, strides.")
+@click.option("--data", default="text,synthetic", show_default=True, help="Either or both.")
+@click.option("--train", type=PATH, help="Text to learn from.")
+@click.option("--test", type=PATH, help="Text to test on.")
+@click.option("--tokens", default=1_000_000, show_default=True, type=click.IntRange(1), help="Of every run.")
+@click.option("--lr", default=6e-3, show_default=True, type=click.FloatRange(0, min_open=True), help="Rate.")
+@click.option("--d-model", default=64, show_default=True, type=click.IntRange(2), help="Width of the models.")
+@click.option("--ff", default=128, show_default=True, type=click.IntRange(1), help="Feed-forward width.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1), help="Runs at a time.")
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@JSON
+def train_study(
+    out: Path,
+    seeds: str,
+    variants: str,
+    data: str,
+    train: Path | None,
+    test: Path | None,
+    tokens: int,
+    lr: float,
+    d_model: int,
+    ff: int,
+    processes: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Train variants of the model that differ in one thing, over seeds and data; go on where it stopped.
+
+    \b
+    Example: pyanticip train study --out runs/study --train learn.txt --test test.txt --seeds 0-4
+    """
+    from training.language import study
+
+    names = {"main": study.MAIN, "strides": tuple(study.STRIDES.values())}.get(variants)
+    recipe = study.Recipe(
+        train,
+        test,
+        tokens=tokens,
+        lr=lr,
+        model={"d_model": d_model, "ff": ff, "dropout": 0.0},
+        device=device,
+    )
+    runs = study.plan(data.split(","), names or variants.split(","), study.seeds(seeds))
+    report = study.study(
+        out, runs, recipe, processes=processes, say=lambda line: click.echo(line, err=as_json)
+    )
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(f"{report['done']} runs done, {report['kept']} kept; see them with:")
+        click.echo(f"  pyanticip evaluate study {out}")

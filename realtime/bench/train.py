@@ -1,0 +1,307 @@
+"""``pyanticip bench train``: what the token model costs beside a plain transformer of equal size.
+
+Forward and backward of whole sequences, memory, and decoding token by token. The two models take turns, call
+by call, so that what disturbs the machine disturbs them alike; their ratio is the median over pairs, and
+beside it stands the ratio of the plain model to itself (A/A): a difference smaller than that spread is none.
+The scalars that steer the anticipatory model are computed outside the timed calls, as a data loader would;
+what that costs is shown apart.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console, Group
+from rich.table import Table
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip.bridge import bridge_scalars
+from pyanticip.errors import OptionError
+from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
+from realtime.bench.machine import machine
+from realtime.bench.memory import peak_bytes
+
+__all__ = ["run", "table"]
+
+LENGTHS = (256, 1024, 2048)
+TOKENS = 2048
+"""Tokens of a batch, whatever the length."""
+PAIRS = 5
+"""Fewest pairs a ratio is the median of."""
+POSITIONS = (16, 64, 256, 1024, 2040)
+"""Tokens generated before the step that is timed."""
+STEPS = 6
+"""Steps of a turn in decoding, of which the first is left out."""
+
+Model = AnticipatoryTransformer | BaselineTransformer
+
+
+def run(
+    seconds: float = 120.0,
+    *,
+    size: str = "small",
+    lengths: Sequence[int] | None = None,
+    threads: Sequence[int] | None = None,
+    device: str = "auto",
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Measure; the object that ``--json`` prints.
+
+    On a CPU in float32, on a GPU under bfloat16 autocast.
+
+    Args:
+        seconds: about how long, all in all; five pairs of everything are measured in any case.
+        size: ``"small"`` or ``"default"``, a preset of :class:`~pyanticip.models.ModelConfig`.
+        lengths: tokens of a sequence; by default 256, 1024 and 2048.
+        threads: numbers of torch threads, on a CPU; by default 1 and, where there are two cores, 2.
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        console: prints the table on it as well.
+
+    Returns:
+        ``train`` (a list: ``ratio`` of the anticipatory to the plain model with quartiles, both in
+        milliseconds, ``bridge_ms``), ``memory`` (a list: peak MiB of a training step on one sequence, fused,
+        with the reference layout, and of the plain model) and ``decode`` (microseconds per token after so
+        many tokens).
+
+    Raises:
+        OptionError: an option outside its range, or no GPU.
+    """
+    if not 1.0 <= seconds <= 3600.0:
+        raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
+    if size not in ("small", "default"):
+        raise OptionError(f"size must be small or default, got {size!r}")
+    if device not in ("auto", "cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise OptionError(f"device must be auto, cpu, or cuda where there is one, got {device!r}")
+    on = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    counts = [1] if on.type == "cuda" else list(threads or range(1, min(2, cores) + 1))
+    before = torch.get_num_threads()
+    lengths = lengths or LENGTHS
+    share = seconds * 0.8 / (len(lengths) * len(counts))
+    try:
+        train = []
+        for count in counts:
+            torch.set_num_threads(count)
+            train += [_training(size, length, count, on, share) for length in lengths]
+        torch.set_num_threads(1)
+        memory = [_memory(size, length, on) for length in lengths]
+        decode = _decoding(size, on, seconds * 0.1)
+    finally:
+        torch.set_num_threads(before)
+    result = {
+        "train": train,
+        "memory": memory,
+        "decode": decode,
+        "size": size,
+        "tokens": TOKENS,
+        "device": torch.cuda.get_device_name(on) if on.type == "cuda" else "cpu",
+        "precision": "bfloat16 autocast" if on.type == "cuda" else "float32",
+        "torch": torch.__version__,
+        **machine(),
+    }
+    if console is not None:
+        console.print(table(result))
+    return result
+
+
+def _pair(size: str, length: int, on: torch.device) -> tuple[AnticipatoryTransformer, BaselineTransformer]:
+    torch.manual_seed(0)
+    preset = ModelConfig.small if size == "small" else ModelConfig.default
+    cfg = preset(max_seq_len=length)
+    return AnticipatoryTransformer(cfg).to(on), BaselineTransformer(cfg).to(on)
+
+
+def _batch(model: Model, rows: int, length: int) -> tuple[Tensor, Tensor]:
+    ids = torch.randint(0, model.cfg.vocab, (rows, length + 1), generator=torch.Generator().manual_seed(1))
+    on = model.token.weight.device
+    return ids.to(on), torch.rand(rows, length, 7).to(on)
+
+
+def _step(model: Model, ids: Tensor, scalars: Tensor) -> None:
+    """Forward, the loss of training, and backward, into fresh gradients."""
+    model.zero_grad(set_to_none=True)
+    half = ids.device.type == "cuda"
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=half):
+        targets = ids[:, 1:].flatten()
+        if isinstance(model, BaselineTransformer):
+            total = F.cross_entropy(model(ids[:, :-1]).logits.flatten(0, 1), targets)
+        else:
+            out = model(ids[:, :-1], scalars)
+            total = F.cross_entropy(out.logits.flatten(0, 1), targets)
+            total = total + F.mse_loss(out.scalars.float(), scalars)
+            total = total + F.mse_loss(out.initial.float(), scalars)
+            overlap = model.orthogonality()
+            total = total if overlap is None else total + 0.1 * overlap.penalty
+    total.backward()  # type: ignore[no-untyped-call]
+
+
+def _took(call: Callable[[], object], on: torch.device) -> tuple[float, float]:
+    """Wall and CPU seconds of a call."""
+    if on.type == "cuda":
+        torch.cuda.synchronize(on)
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    if on.type == "cuda":
+        torch.cuda.synchronize(on)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _training(size: str, length: int, threads: int, on: torch.device, seconds: float) -> dict[str, Any]:
+    ours, plain = _pair(size, length, on)
+    rows = max(1, TOKENS // length)
+    ids, scalars = _batch(ours, rows, length)
+    calls: list[Callable[[], object]] = [
+        lambda: _step(ours, ids, scalars),
+        lambda: _step(plain, ids, scalars),
+    ]
+    end = time.perf_counter() + seconds
+    for call in calls * 2:
+        call()
+    times: list[list[tuple[float, float]]] = [[], []]
+    while len(times[0]) < PAIRS or time.perf_counter() < end:
+        first = len(times[0]) % 2
+        for which in (first, 1 - first):
+            times[which].append(_took(calls[which], on))
+    a, b = (np.array(t) for t in times)
+    embedded = ours.embed(ids[:, :-1]).detach()
+    bridge = [_took(lambda: bridge_scalars(embedded), on)[0] for _ in range(PAIRS + 1)][1:]
+    # The plain model against itself: neighbours in time, as the two models of a pair are.
+    same = b[1:] / b[:-1]
+    return {
+        "threads": threads,
+        "length": length,
+        "batch": rows,
+        "pairs": len(a),
+        "anticipatory_ms": _ms(a[:, 0]),
+        "plain_ms": _ms(b[:, 0]),
+        "ratio": _quartiles(a[:, 0] / b[:, 0]),
+        "cpu_ratio": _quartiles(a[:, 1] / b[:, 1]),
+        "same_ratio": _quartiles(same[:, 0]),
+        "bridge_ms": _ms(np.array(bridge)),
+        "parameters": [sum(p.numel() for p in m.parameters()) for m in (ours, plain)],
+    }
+
+
+def _memory(size: str, length: int, on: torch.device) -> dict[str, Any]:
+    """Peak of a training step on one sequence, beside the parameters that lie there already."""
+    ours, plain = _pair(size, length, on)
+    ids, scalars = _batch(ours, 1, length)
+    found: dict[str, Any] = {"length": length}
+    for name, model, reference in (
+        ("fused", ours, False),
+        ("reference", ours, True),
+        ("plain", plain, False),
+    ):
+        if isinstance(model, AnticipatoryTransformer):
+            model.trunk.reference = reference
+        _step(model, ids, scalars)
+        model.zero_grad(set_to_none=True)
+        peak = peak_bytes(lambda model=model: _step(model, ids, scalars), on)  # type: ignore[misc]
+        model.zero_grad(set_to_none=True)
+        found[name] = None if peak is None else round(peak / 2**20, 2)
+    return found
+
+
+@torch.no_grad()
+def _decoding(size: str, on: torch.device, seconds: float) -> dict[str, Any]:
+    """Time of a token after so many, one row: turns over the places, so that all see the same machine."""
+    length = max(POSITIONS) + STEPS
+    ours, plain = _pair(size, length, on)
+    ids, scalars = _batch(ours, 1, length)
+    # The rings are written in place: every place keeps a state of its own.
+    states: dict[tuple[str, int], Any] = {}
+    for place in POSITIONS:
+        _, states["anticipatory", place] = ours.eval()(
+            ids[:, :place], scalars[:, :place], state=ours.initial_state(1)
+        )
+        _, states["plain", place] = plain.eval()(ids[:, :place], state=plain.initial_state(1))
+    times: dict[tuple[str, int], list[float]] = {key: [] for key in states}
+    end = time.perf_counter() + seconds
+    turns = -2
+    while turns < PAIRS or time.perf_counter() < end:
+        for (name, place), state in states.items():
+            took = _steps(ours if name == "anticipatory" else plain, ids, scalars, state, on)
+            if turns >= 0:
+                times[name, place] += took[1:]
+        turns += 1
+    medians = {
+        name: {str(place): round(float(np.median(times[name, place])) * 1e6, 1) for place in POSITIONS}
+        for name in ("anticipatory", "plain")
+    }
+    first, last = str(POSITIONS[0]), str(POSITIONS[-1])
+    return {
+        "us": medians,
+        "last_to_first": {name: round(m[last] / m[first], 4) for name, m in medians.items()},
+        "steps": turns * (STEPS - 1),
+        "max_seq_len": length,
+    }
+
+
+def _steps(model: Model, ids: Tensor, scalars: Tensor, state: Any, on: torch.device) -> list[float]:
+    """Seconds of each of a few steps that follow a state."""
+    took = []
+    for i in range(STEPS):
+
+        def step(i: int = i) -> None:
+            nonlocal state
+            if isinstance(model, BaselineTransformer):
+                _, state = model.step(ids[:, i], state)
+            else:
+                _, state = model.step(ids[:, i], state, scalars[:, i])
+
+        took.append(_took(step, on)[0])
+    return took
+
+
+def _ms(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    return round(float(np.median(values)) * 1e3, 3)
+
+
+def _quartiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    return {"median": round(float(middle), 4), "q25": round(float(low), 4), "q75": round(float(high), 4)}
+
+
+def table(result: dict[str, Any]) -> Group:
+    """The result as tables for people."""
+    train = Table(title=f"forward and backward, {result['size']}, {result['tokens']} tokens a batch")
+    for column in ("threads", "length", "anticipatory ms", "plain ms", "ratio (quartiles)", "CPU time",
+                   "A/A", "pairs", "bridge ms"):  # fmt: skip
+        train.add_column(column, justify="right")
+    for row in result["train"]:
+        ratio, cpu, same = row["ratio"], row["cpu_ratio"], row["same_ratio"]
+        train.add_row(
+            str(row["threads"]),
+            str(row["length"]),
+            f"{row['anticipatory_ms']:.1f}",
+            f"{row['plain_ms']:.1f}",
+            f"{ratio['median']:.3f} ({ratio['q25']:.3f} to {ratio['q75']:.3f})",
+            f"{cpu['median']:.3f}",
+            f"{same['q25']:.3f} to {same['q75']:.3f}",
+            str(row["pairs"]),
+            f"{row['bridge_ms']:.1f}",
+        )
+    memory = Table(title="peak memory of a training step on one sequence, MiB")
+    for column in ("length", "fused", "reference", "plain"):
+        memory.add_column(column, justify="right")
+    for row in result["memory"]:
+        cells = ("-" if row[n] is None else f"{row[n]:.1f}" for n in ("fused", "reference", "plain"))
+        memory.add_row(str(row["length"]), *cells)
+    decode = Table(title="one token, one row, microseconds, after so many tokens")
+    decode.add_column("model")
+    places = list(result["decode"]["us"]["plain"])
+    for place in places:
+        decode.add_column(place, justify="right")
+    for name, times in result["decode"]["us"].items():
+        decode.add_row(name, *(f"{times[place]:.0f}" for place in places))
+    words = (
+        f"{result['device']}, {result['precision']}, {result['cpu']}, torch {result['torch']}, "
+        f"commit {result['commit']}"
+    )
+    return Group(train, memory, decode, words)
