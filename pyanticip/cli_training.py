@@ -320,4 +320,6 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
         print_json(report)
     else:
         click.echo(gate_study.markdown(report), nl=False)
+
+
 train.add_command(train_study)
