@@ -65,3 +65,25 @@ def train_study(
     else:
         click.echo(f"{report['done']} runs done, {report['kept']} kept; see them with:")
         click.echo(f"  pyanticip evaluate study {out}")
+
+
+@click.command("study", cls=ExampleCommand)
+@click.argument("runs", type=PATH)
+@click.option("--report", type=PATH, help="Folder of geometric-bias.md and slow-stride.md.")
+@click.option("--measure", is_flag=True, help="Time the strides of the slow pathway anew, in RUNS.")
+@JSON
+def evaluate_study(runs: Path, report: Path | None, measure: bool, as_json: bool) -> None:
+    """Compare the variants of train study: perplexity, paired differences, cost; from whatever is done.
+
+    \b
+    Example: pyanticip evaluate study runs/study --report docs/experiments
+    """
+    from training.language import stride_cost, study_report
+
+    if measure:
+        stride_cost.measure(runs)
+    found = study_report.report(runs, report)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(f"{found['bias']}\n{found['strides']}", nl=False)

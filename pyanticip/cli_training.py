@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import click
 
-from pyanticip.cli_study import train_study
+from pyanticip.cli_study import evaluate_study, train_study
 from pyanticip.cli_tools import JSON, Group, print_json
 
 
@@ -323,3 +323,4 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
 
 
 train.add_command(train_study)
+evaluate.add_command(evaluate_study)

@@ -25,7 +25,8 @@ from torch import nn
 
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.models import AnticipatoryTransformer, build_language_model
+from pyanticip.models import AnticipatoryTransformer, ModelConfig, build_language_model
+from pyanticip.models.bias import TrajectoryBias
 from pyanticip.models.language import LanguageModel
 from training.language.corpus import Corpus, digest, read_lines
 from training.language.data import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows, derived_seed
@@ -122,10 +123,13 @@ class Recipe:
         chosen = VARIANTS[variant]
         length = self.lengths[data]
         batch = max(1, self.batch_tokens // length)
+        model = {**self.model, **chosen.model, "max_seq_len": length}
+        if model.get("bias") == "none":
+            model["ff"] = self._widened(model)
         return LanguageOptions(
             kind=chosen.kind,
             size=self.size,
-            model={**self.model, **chosen.model, "max_seq_len": length},
+            model=model,
             data=SYNTHETIC if data == "synthetic" else Path(str(self.train)).name,
             valid=None if data == "synthetic" else Path(str(self.test)).name,
             vocab=self.vocab if data == "synthetic" else 0,
@@ -139,6 +143,14 @@ class Recipe:
             scalars=chosen.scalars,
             device=self.device,
         )
+
+    def _widened(self, model: Mapping[str, Any]) -> int:
+        """The feed-forward width that makes up for the parameters of a bias that is not there."""
+        preset = ModelConfig.small if self.size == "small" else ModelConfig.default
+        bare = preset(**model)
+        bias = TrajectoryBias(bare.heads, bare.dist_scale)
+        missing = sum(p.numel() for p in bias.parameters())
+        return bare.ff + round(missing / ((bare.fast_layers + bare.slow_layers) * (2 * bare.d_model + 1)))
 
 
 @dataclass(frozen=True)
@@ -249,7 +261,7 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
             "torch": torch.__version__,
             "numpy": np.__version__,
         },
-        "processor": _processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "processor": processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
     }
     part = out / f".{run.file}.{os.getpid()}"
     part.write_text(json.dumps(result) + "\n", encoding="utf-8")
@@ -341,7 +353,8 @@ def _kept(out: Path, run: Run, recipe: Recipe) -> bool:
         return False
     mine = recipe.options(run.data, run.variant, run.seed)
     found = read(file)
-    theirs = {**found["options"], "embedding_std": found["embedding_std"]}
+    # An option that came later has the default which stands for what was done before.
+    theirs = {**LanguageOptions().to_dict(), **found["options"], "embedding_std": found["embedding_std"]}
     wanted = {**mine.to_dict(), "embedding_std": recipe.embedding_std}
     for name, value in wanted.items():
         if name == "device":
@@ -400,7 +413,8 @@ def _sources(recipe: Recipe, run: Run) -> dict[str, str]:
     return {n: digest(f) for n, f in files if f is not None and run.data == "text"}
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of the CPU."""
     info = Path("/proc/cpuinfo")
     if info.is_file():
         for line in info.read_text(encoding="utf-8").splitlines():
