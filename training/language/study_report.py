@@ -222,7 +222,7 @@ def draw(runs: dict[str, Runs], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     shown = [name for name in runs if any(v in runs[name] for v in MAIN)]
-    figure, axes = plt.subplots(len(shown), 2, figsize=(10.5, 3.8 * len(shown)), squeeze=False)
+    figure, axes = plt.subplots(len(shown), 2, figsize=(12.0, 4.0 * len(shown)), squeeze=False)
     for (left, right), data in zip(axes, shown, strict=True):
         for number, name in enumerate(MAIN):
             mine = runs[data].get(name)
@@ -235,6 +235,7 @@ def draw(runs: dict[str, Runs], path: Path) -> None:
             }
             curves: NDArray[np.float64] = np.array([run["curve"] for run in mine.values()])
             mean = curves.mean(0)
+            mean = mean[len(mean) // 10 :]  # the fall from the start would hide the rest
             left.plot(mean[:, 0] / 1e6, mean[:, 1], label=name, **look)
             measures = [*map(str, CONTEXTS), "places"]
             losses = [np.mean([run["test"]["loss"][m] for run in mine.values()]) for m in measures]
@@ -245,7 +246,8 @@ def draw(runs: dict[str, Runs], path: Path) -> None:
         right.set_title(f"{data}: held-out loss by context")
         right.set_xticks(range(len(CONTEXTS) + 1), [*map(str, CONTEXTS), "full"])
         right.set_xlabel("tokens seen")
-        right.legend(fontsize=7, ncols=2)
-    figure.tight_layout()
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", fontsize=8, ncols=len(MAIN))
+    figure.tight_layout(rect=(0.0, 0.05, 1.0, 1.0))
     figure.savefig(path, dpi=80)
     plt.close(figure)
