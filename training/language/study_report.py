@@ -215,7 +215,7 @@ def _strides(found: Runs, cost: dict[str, Any] | None) -> str:
 
 
 def draw(runs: dict[str, Runs], path: Path) -> None:
-    """Loss curves, mean over seeds, and losses by context."""
+    """Loss curves and losses by context: means over the seeds that all variants drawn have."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -224,9 +224,11 @@ def draw(runs: dict[str, Runs], path: Path) -> None:
     shown = [name for name in runs if any(v in runs[name] for v in MAIN)]
     figure, axes = plt.subplots(len(shown), 2, figsize=(12.0, 4.0 * len(shown)), squeeze=False)
     for (left, right), data in zip(axes, shown, strict=True):
+        there = [runs[data][name] for name in MAIN if name in runs[data]]
+        common = set.intersection(*(set(mine) for mine in there)) or set.union(*map(set, there))
         for number, name in enumerate(MAIN):
-            mine = runs[data].get(name)
-            if mine is None:
+            mine = {seed: run for seed, run in runs[data].get(name, {}).items() if seed in common}
+            if not mine:
                 continue
             look = {
                 "color": f"C{number}",
@@ -240,7 +242,7 @@ def draw(runs: dict[str, Runs], path: Path) -> None:
             measures = [*map(str, CONTEXTS), "places"]
             losses = [np.mean([run["test"]["loss"][m] for run in mine.values()]) for m in measures]
             right.plot(range(len(measures)), losses, marker="o", ms=3, label=name, **look)
-        left.set_title(f"{data}: training loss")
+        left.set_title(f"{data}: training loss, mean of {len(common)} seed{'s' * (len(common) > 1)}")
         left.set_xlabel("million tokens")
         left.set_ylabel("nats a token")
         right.set_title(f"{data}: held-out loss by context")
