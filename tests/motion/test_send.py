@@ -97,7 +97,9 @@ def test_ctrl_c_ends_cleanly(tmp_path, receiver):
     path = write_walk(tmp_path)
     port = receiver.getsockname()[1]
     call = f"send({str(path)!r}, 'mocopi', '127.0.0.1', {port}, loop=True)"
-    code = f"import json; from realtime.send import send; print(json.dumps({call}))"
+    # Tests started in the background have inherited that Ctrl-C is ignored.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}\nimport json; from realtime.send import send; print(json.dumps({call}))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     receiver.settimeout(30.0)
     for _ in range(10):
