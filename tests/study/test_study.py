@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import build_language_model
-from training.language import study, study_report, study_test
+from training.language import held_out, study, study_report
 
 LINES = "the quick brown fox jumps over the lazy dog\nand comes back again, as foxes do\n"
 LENGTHS = {"text": 48, "synthetic": 40}
@@ -105,8 +105,8 @@ def test_scores_are_those_of_the_model_on_what_it_may_see():
     ids = rng.integers(64, size=(3, 41))
     mask = np.zeros((3, 40), dtype=bool)
     mask[:, [9, 35]] = True
-    test = study_test.Test(ids, mask)
-    found = study_test.score(model, test, "external", torch.device("cpu"), contexts=(8,))
+    test = held_out.Test(ids, mask)
+    found = held_out.score(model, test, "external", torch.device("cpu"), contexts=(8,))
     # Column 36 alone has 32 tokens before it; it is foretold from the 8 before it.
     assert test.places().tolist() == [[0, 36], [1, 36], [2, 36]]
     from pyanticip.bridge import bridge_scalars

@@ -30,9 +30,9 @@ from pyanticip.models.bias import TrajectoryBias
 from pyanticip.models.language import LanguageModel
 from training.language.corpus import Corpus, digest, read_lines
 from training.language.data import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows, derived_seed
+from training.language.held_out import Test, score
 from training.language.losses import losses
 from training.language.options import SYNTHETIC, LanguageOptions
-from training.language.study_test import Test, score
 from training.language.synthetic import CONVERGE, MOTIF, synthetic
 from training.language.tokens import learn
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pyanticip.errors import FormatError
+from training.language.held_out import CONTEXTS
 from training.language.study import DATA, MAIN, STRIDES, VARIANTS, read
-from training.language.study_test import CONTEXTS
 
 BEGIN: Final = "<!-- tables: written by `pyanticip evaluate study`, do not edit -->"
 END: Final = "<!-- end of tables -->"
