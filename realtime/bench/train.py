@@ -138,7 +138,7 @@ def _step(model: Model, ids: Tensor, scalars: Tensor) -> None:
             total = total + F.mse_loss(out.initial.float(), scalars)
             overlap = model.orthogonality()
             total = total if overlap is None else total + 0.1 * overlap.penalty
-    total.backward()  # type: ignore[no-untyped-call]
+    torch.autograd.backward(total)
 
 
 def _took(call: Callable[[], object], on: torch.device) -> tuple[float, float]:

@@ -14,8 +14,8 @@ from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import ShapeError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.models.language import LanguageModel
+from training.language.metrics import CONTEXTS
 
-CONTEXTS: Final = (4, 8, 16, 32)
 TARGETS: Final = 8
 """Predicted places per sequence where context is cut."""
 SEQUENCES: Final = 256

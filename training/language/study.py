@@ -306,7 +306,7 @@ def fit(
         for group in optimizer.param_groups:
             group["lr"] = options.lr * options.rate(batch.step)
         optimizer.zero_grad(set_to_none=True)
-        parts.total.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(parts.total)
         if options.clip:
             nn.utils.clip_grad_norm_(model.parameters(), options.clip)
         optimizer.step()

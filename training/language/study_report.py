@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pyanticip.errors import FormatError
-from training.language.held_out import CONTEXTS
+from training.language.metrics import CONTEXTS
 from training.language.study import DATA, MAIN, STRIDES, VARIANTS, read
 
 BEGIN: Final = "<!-- tables: written by `pyanticip evaluate study`, do not edit -->"
