@@ -43,6 +43,9 @@ class Batch:
     """(B, L, 2): how many bins ahead lie inside the clip, 0 where nothing is judged."""
     weight: Tensor
     """(B, L): 1 where the frame is judged at all."""
+    divisors: tuple[float, float] | None = None
+    """What sums weighed by ``params_weight`` and by ``weight`` are divided by to become means. None: by the
+    sums of these weights; another number where the batch is a part of what an update is computed from."""
 
     @property
     def scalars(self) -> Tensor:
@@ -50,19 +53,26 @@ class Batch:
         return self.features[..., slice(*SCALAR_COLUMNS)]
 
 
-def event_targets(events: NDArray[np.int64], frames: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each of ``frames`` frames the bin of the next event, and the bins that lie inside the clip.
+def event_targets(
+    events: NDArray[np.int64], frames: int, now: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each frame of a clip of ``frames`` the bin of the next event, and bins that lie inside the clip.
 
     Bin b of frame t is frame t + 1 + b, that is (20 b, 20 (b + 1)] ms ahead; ``EVENT_BINS`` stands for later.
+
+    Args:
+        events: frames of the events.
+        frames: length of the clip.
+        now: which frames are asked about; all by default.
     """
-    now = np.arange(frames)
+    now = np.arange(frames) if now is None else now
     following = np.append(np.sort(events), frames + EVENT_BINS + 1)
     upcoming = following[np.searchsorted(following, now, side="right")]
     return np.minimum(upcoming - now - 1, EVENT_BINS), np.minimum(frames - 1 - now, EVENT_BINS)
 
 
 class Windows:
-    """Draws windows from examples. All frames lie in one tensor; a window is gathered by index.
+    """Draws windows from examples, whose frames stay where they are: in memory, or mapped from a file.
 
     Args:
         examples: at least one.
@@ -74,57 +84,65 @@ class Windows:
     def __init__(self, examples: Sequence[Example]) -> None:
         if not examples:
             raise OptionError("windows need at least one example")
-        lengths = np.array([len(example) for example in examples])
-        self.lengths = lengths
-        self.starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        self.examples = tuple(examples)
+        self.lengths = np.array([len(example) for example in examples])
         # Subjects count by the root of their frames: between all alike and all by length.
         of_subject: dict[str, int] = {}
         for example in examples:
             of_subject[example.subject] = of_subject.get(example.subject, 0) + len(example)
         self.share = np.array([len(e) / np.sqrt(of_subject[e.subject]) for e in examples])
-        kind = np.searchsorted(np.array(LENGTHS[1:]) * 3 // 4, lengths, side="right")
+        kind = np.searchsorted(np.array(LENGTHS[1:]) * 3 // 4, self.lengths, side="right")
         self.buckets = [np.flatnonzero(kind == bucket) for bucket in range(len(LENGTHS))]
         self.bucket_share = np.array([self.share[m].sum() for m in self.buckets]) / self.share.sum()
-        self.features = torch.from_numpy(np.concatenate([example.features for example in examples]))
-        self.params = torch.from_numpy(np.concatenate([example.params for example in examples]))
-        bins, seen = [], []
-        for example in examples:
-            pairs = [event_targets(events, len(example)) for events in (example.onsets, example.phrases)]
-            bins.append(np.stack([pair[0] for pair in pairs], axis=1))
-            seen.append(np.stack([pair[1] for pair in pairs], axis=1))
-        self.event_bin = torch.from_numpy(np.concatenate(bins))
-        self.event_seen = torch.from_numpy(np.concatenate(seen))
 
     @property
     def frames(self) -> int:
         """Frames of all examples together."""
         return int(self.lengths.sum())
 
+    def judged(
+        self, chosen: NDArray[np.int64], first: NDArray[np.int64], length: int
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Where windows are judged: parameters (B, L, 5), and anything at all (B, L); see :meth:`gather`."""
+        local = first[:, None] + np.arange(length)
+        size = self.lengths[chosen][:, None]
+        ahead = local[..., None] + np.array(HORIZONS)
+        # A clip's own beginning is what a stream's beginning looks like: there the first frames count.
+        warm = (np.arange(length) >= WARM_UP) | (first[:, None] == 0)
+        judged = (local < size) & warm
+        known = (ahead >= TARGET_EDGE) & (ahead < size[..., None] - TARGET_EDGE) & judged[..., None]
+        return known, judged
+
     def gather(self, chosen: NDArray[np.int64], first: NDArray[np.int64], length: int) -> Batch:
         """The windows of ``length`` frames that begin at frame ``first[b]`` of example ``chosen[b]``."""
-        local = torch.from_numpy(first)[:, None] + torch.arange(length)
-        size = torch.from_numpy(self.lengths[chosen])[:, None]
-        base = torch.from_numpy(self.starts[chosen])[:, None]
-        inside = local < size
-        index = base + torch.minimum(local, size - 1)
-        steps = torch.tensor(HORIZONS)
-        ahead = local[..., None] + steps
-        target = base[..., None] + torch.minimum(ahead, size[..., None] - 1)
-        # A clip's own beginning is what a stream's beginning looks like: there the first frames count.
-        warm = (torch.arange(length) >= WARM_UP) | (torch.from_numpy(first)[:, None] == 0)
-        judged = inside & warm
-        known = (ahead >= TARGET_EDGE) & (ahead < size[..., None] - TARGET_EDGE) & judged[..., None]
+        known, judged = self.judged(chosen, first, length)
+        features, params, bins, seen = [], [], [], []
+        for number, begin in zip(chosen.tolist(), first.tolist(), strict=True):
+            example = self.examples[number]
+            last = len(example) - 1
+            now = np.minimum(np.arange(begin, begin + length), last)
+            ahead = np.minimum(now[:, None] + np.array(HORIZONS), last)
+            # Slices and not single rows: what is mapped from a file is read in one stretch.
+            stop = begin + length + HORIZONS[-1]
+            features.append(np.asarray(example.features[begin : begin + length])[now - begin])
+            params.append(np.asarray(example.params[begin:stop])[ahead - begin])
+            pairs = [event_targets(e, len(example), now) for e in (example.onsets, example.phrases)]
+            bins.append(np.stack([pair[0] for pair in pairs], axis=1))
+            seen.append(np.stack([pair[1] for pair in pairs], axis=1))
         return Batch(
-            features=self.features[index],
-            params=self.params[target].transpose(-1, -2),
-            params_weight=known.float(),
-            event_bin=self.event_bin[index],
-            event_seen=self.event_seen[index] * judged[..., None],
-            weight=judged.float(),
+            features=torch.from_numpy(np.stack(features)),
+            params=torch.from_numpy(np.stack(params)).transpose(-1, -2),
+            params_weight=torch.from_numpy(known).float(),
+            event_bin=torch.from_numpy(np.stack(bins)),
+            event_seen=torch.from_numpy(np.stack(seen) * judged[..., None]),
+            weight=torch.from_numpy(judged).float(),
         )
 
-    def draw(self, rng: np.random.Generator, frames: int) -> Batch:
-        """Random windows of about ``frames`` frames altogether, all of one length.
+    def choose(
+        self, rng: np.random.Generator, frames: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Random windows of about ``frames`` frames altogether, all of one length, as :meth:`gather` takes
+        them.
 
         Windows suit the length of their clip: neither much padding nor contexts cut short.
         """
@@ -136,4 +154,8 @@ class Windows:
         room = np.maximum(self.lengths[chosen] - length, 0)
         # Beginning a little before the clip would be the fair thing for its first frames: clipped to 0.
         first = rng.integers(-length // 4, room + 1)
-        return self.gather(chosen, np.maximum(first, 0).astype(np.int64), length)
+        return chosen, np.maximum(first, 0).astype(np.int64), length
+
+    def draw(self, rng: np.random.Generator, frames: int) -> Batch:
+        """The windows that :meth:`choose` chooses."""
+        return self.gather(*self.choose(rng, frames))

@@ -34,8 +34,8 @@ class Losses:
         return {name: float(part.detach()) for name, part in vars(self).items()}
 
 
-def _mean(x: Tensor, weight: Tensor) -> Tensor:
-    return (x * weight).sum() / weight.sum().clamp(min=1.0)
+def _mean(x: Tensor, weight: Tensor, divisor: float | None) -> Tensor:
+    return (x * weight).sum() / (weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6))
 
 
 def event_nll(logits: Tensor, event_bin: Tensor, seen: Tensor) -> Tensor:
@@ -76,14 +76,16 @@ def losses(
         param_weights: (8, 5) weight of every parameter at every horizon.
         huber: below this error the loss of a parameter is quadratic, beyond it linear.
     """
+    known, frames = batch.divisors or (None, None)
     wrong = F.huber_loss(out.params, batch.params, reduction="none", delta=huber) / huber
-    params = _mean((wrong * param_weights).mean(dim=2), batch.params_weight)
+    params = _mean((wrong * param_weights).mean(dim=2), batch.params_weight, known)
     judged = batch.weight
-    events = _mean(event_nll(out.events, batch.event_bin, batch.event_seen).sum(dim=-1), judged)
+    events = _mean(event_nll(out.events, batch.event_bin, batch.event_seen).sum(dim=-1), judged, frames)
     given = batch.scalars
     both = ((out.scalars - given) ** 2).mean(dim=-1) + ((out.initial - given) ** 2).mean(dim=-1)
-    scalars = _mean(both, judged)
-    gate = _mean(F.binary_cross_entropy(out.gate, reliability(model, out, batch), reduction="none"), judged)
+    scalars = _mean(both, judged, frames)
+    committed = F.binary_cross_entropy(out.gate, reliability(model, out, batch), reduction="none")
+    gate = _mean(committed, judged, frames)
     overlap = model.orthogonality()
     orthogonality = params.new_zeros(()) if overlap is None else overlap.excess
     total = (
