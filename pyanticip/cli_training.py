@@ -144,6 +144,7 @@ def evaluate() -> None:
     type=click.Choice(["validation", "test", "held-out"]),
     help="Which subjects.",
 )
+@click.option("--subjects", help="Judge these instead, such as 02,05,09 left out of a run's training.")
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
 @click.option("--figure", type=click.Path(path_type=Path), help="PNG to draw a clip's parameters into.")
 @click.option("--clip", help="Which clip to draw; the longest by default.")
@@ -153,6 +154,7 @@ def evaluate_motion(
     data: Path,
     checkpoint: Path | None,
     split: str,
+    subjects: str | None,
     cache: Path | None,
     figure: Path | None,
     clip: str | None,
@@ -168,7 +170,16 @@ def evaluate_motion(
 
     if retune is not None:
         judge.retune(data, retune, cache=cache)
-    report = judge.evaluate(checkpoint, data, split, cache=cache, rivals=retune, figure=figure, clip=clip)
+    report = judge.evaluate(
+        checkpoint,
+        data,
+        split,
+        cache=cache,
+        rivals=retune,
+        figure=figure,
+        clip=clip,
+        subjects=tuple(name.strip() for name in (subjects or "").split(",") if name.strip()),
+    )
     if as_json:
         print_json(report)
     else:

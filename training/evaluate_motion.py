@@ -12,19 +12,16 @@ from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.config import HORIZONS_MS, SCALAR_NAMES
 from training.baselines import Rivals, predict, tune
-from training.data import Example, Split, load_split, plain
-from training.descriptors import EVENTS, PARAMETERS
-from training.filters import RATE
-from training.scores import Errors, EventScore, Said, announced, bootstrap, match, measure, run_model
-from training.teacher import EDGE, TEACHER_VERSION
-from training.twin import causal_events
+from training.data import Example, Split, load_split, plain, split_of
+from training.descriptors import PARAMETERS
+from training.evaluation.beat import model_rows
+from training.evaluation.categories import group_of, read_categories
+from training.scores import Errors, Said, bootstrap, measure, run_model
+from training.teacher import TEACHER_VERSION
 
 RIVALS_FILE: Final = Path(__file__).with_name("rivals.json")
 """The rivals as tuned on the training subjects."""
 
-LEADS_MS: Final = (0, 100, 200)
-TOLERANCE_FRAMES: Final = 2.5
-THRESHOLDS: Final = tuple(round(0.05 * n, 2) for n in range(2, 17))
 DRAWS: Final = 2000
 
 _SIDES: Final[dict[str, tuple[Split, ...]]] = {
@@ -36,66 +33,6 @@ _SIDES: Final[dict[str, tuple[Split, ...]]] = {
 
 def _table(values: NDArray[np.float64]) -> list[list[float]]:
     return [[round(float(value), 6) for value in row] for row in np.atleast_2d(values)]
-
-
-def _event_score(
-    examples: Sequence[Example], reports: Sequence[NDArray[np.floating]], kind: str
-) -> EventScore:
-    hits = reported = true = 0
-    for example, times in zip(examples, reports, strict=True):
-        truth = example.onsets if kind == "onset" else example.phrases
-        # Edges are left out on both sides alike, the tolerance inwards for the reports.
-        low, high = EDGE, len(example) - EDGE
-        inner = truth[(truth >= low) & (truth < high)].astype(np.float64)
-        near = times[(times >= low) & (times < high)]
-        hits += match(near, inner, TOLERANCE_FRAMES)
-        reported += len(near)
-        true += len(inner)
-    return EventScore(hits, reported, true)
-
-
-def _best_threshold(examples: Sequence[Example], said: Sequence[Said], kind: int, lead: int) -> float:
-    def f1(threshold: float) -> float:
-        reports = [announced(s.hazards, kind, lead, threshold) for s in said]
-        return _event_score(examples, reports, EVENTS[kind]).f1
-
-    return max(THRESHOLDS, key=f1)
-
-
-def event_table(
-    examples: Sequence[Example],
-    said: Sequence[Said],
-    chosen_on: tuple[Sequence[Example], Sequence[Said]],
-) -> list[dict[str, Any]]:
-    """Precision, recall and F1 within 50 ms, per kind of event and lead; the twin's detector beside it.
-
-    Args:
-        examples: the clips to judge.
-        said: what the model says about them.
-        chosen_on: clips and answers on which the thresholds are chosen.
-    """
-    rows: list[dict[str, Any]] = []
-    for number, kind in enumerate(EVENTS):
-        for lead_ms in LEADS_MS:
-            lead = round(lead_ms * RATE / 1000.0)
-            threshold = _best_threshold(*chosen_on, number, lead)
-            reports = [announced(s.hazards, number, lead, threshold) for s in said]
-            score = _event_score(examples, reports, kind)
-            rows.append(_event_row(kind, f"model, lead {lead_ms} ms", score) | {"threshold": threshold})
-        late = [causal_events(example.quats)[kind].astype(np.float64) for example in examples]
-        rows.append(_event_row(kind, "causal twin", _event_score(examples, late, kind)))
-    return rows
-
-
-def _event_row(kind: str, who: str, score: EventScore) -> dict[str, Any]:
-    return {
-        "event": kind,
-        "who": who,
-        "precision": round(score.precision, 3),
-        "recall": round(score.recall, 3),
-        "f1": round(score.f1, 3),
-        "true": score.true,
-    }
 
 
 def gate_report(examples: Sequence[Example], said: Sequence[Said]) -> dict[str, float]:
@@ -177,6 +114,7 @@ def evaluate(
     rivals: Path | str | None = None,
     figure: Path | str | None = None,
     clip: str | None = None,
+    subjects: Sequence[str] = (),
     seed: int = 0,
 ) -> dict[str, Any]:
     """Mean absolute error of a checkpoint and of both rivals, at every horizon, on subjects it never saw.
@@ -189,6 +127,7 @@ def evaluate(
         rivals: file of tuned rivals; the package's own by default.
         figure: PNG to draw one clip's parameters into.
         clip: which one, ``06_13/16`` for example; the longest by default.
+        subjects: judge these instead of a split, say some that a run of training left out.
         seed: of the bootstrap.
 
     Returns:
@@ -208,7 +147,15 @@ def evaluate(
     def examples_of(sides: Sequence[Split]) -> list[Example]:
         return [plain(piece) for side in sides for piece in load_split(Path(data_dir), side, cache_dir)]
 
-    examples = examples_of(_SIDES[split])
+    if subjects:
+        sides: tuple[Split, ...] = ("train", "validation", "test")
+        chosen = [side for side in sides if any(split_of(s) == side for s in subjects)]
+        examples = [example for example in examples_of(chosen) if example.subject in subjects]
+        if missing := sorted(set(subjects) - {example.subject for example in examples}):
+            raise OptionError(f"{data_dir}: no motion of subject {', '.join(missing)}")
+        split = "subjects"
+    else:
+        examples = examples_of(_SIDES[split])
     said = {id(example): run_model(model, example) for example in examples}
     errors = measure(examples, lambda example: said[id(example)].params)
     hold = measure(examples, lambda example: predict(example, tuned.hold))
@@ -222,18 +169,20 @@ def evaluate(
             raise OptionError(f"no clip {clip!r} among the {split} subjects")
         shown = max(named, key=len)
         draw_clip(shown, said[id(shown)].params, predict(shown, tuned.hold), Path(figure))
-    # Thresholds of announcements come from the validation subjects, whichever side is judged.
-    if split == "validation":
+    # Settings of announcements come from other subjects: of the validation side, or of those judged.
+    if split in ("validation", "subjects"):
         chosen_on = (examples, answers)
     else:
         choosers = examples_of(("validation",))
         chosen_on = (choosers, [run_model(model, example) for example in choosers])
+    categories = read_categories(Path(data_dir))
+    groups = [group_of(example.name, categories) for example in examples]
     return {
         "split": split,
         "teacher_version": TEACHER_VERSION,
         "horizons_ms": list(HORIZONS_MS),
         **compare(errors, hold, linear, seed=seed),
-        "events": event_table(examples, answers, chosen_on),
+        "events": model_rows(examples, answers, groups, chosen_on),
         "scalars_mae": scalar_report(examples, answers),
         **gate_report(examples, answers),
     }
@@ -272,11 +221,17 @@ def markdown(report: dict[str, Any]) -> str:
             mark = "**" if ours < min(one, other) else ""
             cells.append(f"{mark}{ours:.4f}{mark} / {one:.4f} / {other:.4f}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", "| event | who | precision | recall | F1 |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| event | lead | movement (events) | who | precision | recall | F1 | median lead |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in report["events"]:
+        median = "-" if row["median_lead_ms"] is None else f"{row['median_lead_ms']:.0f} ms"
+        interval = f" [{row['f1_low']:.2f}, {row['f1_high']:.2f}]" if "f1_low" in row else ""
         lines.append(
-            f"| {row['event']} ({row['true']}) | {row['who']} | {row['precision']:.2f} | {row['recall']:.2f} "
-            f"| {row['f1']:.2f} |"
+            f"| {row['event']} | {row['lead_ms']} ms | {row['category']} ({row['true']}) | {row['who']} "
+            f"| {row['precision']:.2f} | {row['recall']:.2f} | {row['f1']:.2f}{interval} | {median} |"
         )
     scalars = ", ".join(f"{name} {value:.3f}" for name, value in report["scalars_mae"].items())
     lines += [

@@ -1,0 +1,155 @@
+"""Announcements against events: pairing, the lead that a decision must have, edges, and the rules."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pyanticip.controls import EventTrigger
+from training.evaluation.beat import by_category, f1_interval
+from training.evaluation.categories import category_of, group_of, read_categories
+from training.evaluation.events import Announcements, pair, score_clip
+from training.evaluation.rules import Choice, Rule, live, window
+from training.scores import EventScore, Said
+from training.teacher import EDGE
+
+
+def said_of(hazards, gate=1.0):
+    frames = len(hazards)
+    return Said(
+        np.zeros((frames, 8, 5), np.float32),
+        hazards.astype(np.float32),
+        np.zeros((frames, 7), np.float32),
+        np.full(frames, gate, np.float32),
+    )
+
+
+def sure_of(events, frames=200):
+    """Hazards of a model that knows when onsets come."""
+    hazards = np.full((frames, 2, 25), 1e-4)
+    for event in events:
+        for t in range(max(event - 25, 0), event):
+            hazards[t, 0, event - t - 1] = 0.97
+    return hazards
+
+
+def test_pairs_are_as_many_as_there_can_be():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n, m = rng.integers(0, 5, 2)
+        times = np.sort(rng.uniform(0, 12, n))
+        reports = Announcements(times - rng.uniform(0, 6, n), times)
+        true = np.sort(rng.choice(13, size=m, replace=False))
+        found = pair(reports, true, 3.0, 2.5)
+        allowed = {
+            (i, j)
+            for i in range(n)
+            for j in range(m)
+            if abs(times[i] - true[j]) <= 2.5 and true[j] - reports.decided[i] >= 3.0
+        }
+        assert set(found) <= allowed
+        best = 0
+        for size in range(min(n, m) + 1):
+            for chosen in itertools.permutations(range(n), size):
+                for events in itertools.combinations(range(m), size):
+                    if all(p in allowed for p in zip(chosen, events, strict=True)):
+                        best = size
+        assert len(found) == best
+
+
+def test_a_decision_that_comes_too_late_is_no_hit_however_exact():
+    true = np.array([100])
+    exact = Announcements(np.array([97.0]), np.array([100.0]))
+    assert score_clip(exact, true, 200, lead=3.0)[0] == EventScore(1, 1, 1)
+    assert score_clip(exact, true, 200, lead=5.0)[0] == EventScore(0, 1, 1)
+    late = Announcements(np.array([104.0]), np.array([104.0]))
+    assert score_clip(late, true, 200)[0].hits == 0
+    assert score_clip(late, true, 200, tolerance=4.0)[1].tolist() == [-4.0]
+
+
+def test_the_edges_count_neither_for_nor_against():
+    true = np.array([EDGE - 1, 100])
+    reports = Announcements(np.array([EDGE - 6.0, 95.0]), np.array([EDGE + 1.0, 100.0]))
+    assert score_clip(reports, true, 200)[0] == EventScore(1, 1, 1)
+    lonely = Announcements(np.array([60.0]), np.array([64.0]))
+    assert score_clip(lonely, true, 200)[0] == EventScore(0, 1, 1)
+
+
+@pytest.mark.parametrize("lead_ms", [0, 100, 200])
+def test_a_model_that_knows_scores_one_by_both_rules(lead_ms):
+    events = np.array([60, 90, 130])
+    lead = lead_ms // 20
+    by_window = window(said_of(sure_of(events)), 0, lead, Rule("window", 0.5, 2))
+    assert score_clip(by_window, events, 200, lead)[0] == EventScore(3, 3, 3)
+    by_trigger = live(said_of(sure_of(events)), 0, lead_ms + 60.0)
+    assert score_clip(by_trigger, events, 200, lead)[0] == EventScore(3, 3, 3)
+
+
+def test_the_live_rule_is_the_one_that_plays():
+    rng = np.random.default_rng(3)
+    said = said_of(rng.uniform(0.0, 0.2, (120, 2, 25)), gate=0.5)
+    trigger, expected = EventTrigger(), []
+    for t in range(120):
+        for name, _, ahead in trigger.step(said.hazards[t], float(said.gate[t]), 100.0, 0.02):
+            if name == "onset":
+                expected.append((t, t + ahead * 50.0))
+    found = live(said, 0, 100.0)
+    assert len(expected) > 3
+    np.testing.assert_allclose(np.column_stack([found.decided, found.times]), expected)
+
+
+def test_settings_are_chosen_on_the_other_subjects(example_of):
+    clips = [example_of(200, seed=n, subject=s) for n, s in enumerate(("01", "02"))]
+    rules = (Rule("window", 0.3), Rule("window", 0.6))
+    # The first rule is right about subject 01 alone, the second about 02 alone.
+    right = {0.3: 0, 0.6: 1}
+
+    def reports(rule):
+        none = Announcements(np.zeros(0), np.zeros(0))
+        return [
+            Announcements(c.onsets - 5.0, c.onsets.astype(float)) if n == right[rule.threshold] else none
+            for n, c in enumerate(clips)
+        ]
+
+    assert all(len(c.onsets[(c.onsets >= EDGE) & (c.onsets < 200 - EDGE)]) for c in clips)
+    choice = Choice(rules, clips, [reports(rule) for rule in rules], 0, 5)
+    assert choice.without("01").threshold == 0.6
+    assert choice.without("02").threshold == 0.3
+
+
+def test_categories_come_from_the_manifest(tmp_path):
+    assert category_of("dance - sideways steps, pirouette") == "dance"
+    assert category_of("run, leap") == "running"
+    assert category_of("slow walk, stop") == "walking"
+    assert category_of("basketball - forward dribble") == "other"
+    assert category_of("drunk walker") == "other"
+    assert read_categories(tmp_path) == {}
+    (tmp_path / "MANIFEST.csv").write_text(
+        'file,subject,description\n05.asf,05,skeleton\n05_02.amc,05,"dance - arms, run"\n06_01.bvh,06,walk\n'
+    )
+    found = read_categories(tmp_path)
+    assert found == {"05_02": "dance", "06_01": "walking"}
+    assert group_of("05_02/3", found) == "dance"
+    assert group_of("99_01", found) == "other"
+
+
+def test_rows_add_up_over_categories(example_of):
+    clips = [example_of(200, seed=n, subject=f"0{n}") for n in range(4)]
+    reports = [Announcements(c.onsets - 5.0, c.onsets + 1.0) for c in clips]
+    rows = by_category(clips, ["dance", "walking"] * 2, reports, who="x", kind=0, lead_ms=100)
+    assert [row["category"] for row in rows] == ["all", "dance", "walking"]
+    assert rows[0]["true"] == rows[1]["true"] + rows[2]["true"]
+    assert rows[0]["f1"] == 1.0
+    assert rows[0]["median_lead_ms"] == 100.0
+    alone = by_category(clips, ["other"] * 4, reports, who="x", kind=0, lead_ms=120)
+    assert [row["category"] for row in alone] == ["all"]
+    assert alone[0]["f1"] == 0.0
+
+
+def test_the_interval_of_f1_widens_with_what_subjects_differ():
+    alike = [EventScore(8, 10, 10)] * 6
+    low, high = f1_interval(alike, list("aabbcc"))
+    assert low == pytest.approx(0.8)
+    assert high == pytest.approx(0.8)
+    low, high = f1_interval([EventScore(10, 10, 10), EventScore(0, 10, 10)], ["a", "b"])
+    assert (low, high) == (0.0, 1.0)
