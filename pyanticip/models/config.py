@@ -50,6 +50,9 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "gate_start": ("monotone", "normal"),
     "gate_gradient": (True, False),
     "ffn_dropout": (True, False),
+    "mixing": ("gated", "mean"),
+    "gated_events": (True, False),
+    "scalar_input": (False, True),
 }
 
 _SMALL: dict[str, Any] = {
@@ -91,6 +94,7 @@ class ModelConfig:
     heads: int = 4
     fast_layers: int = 2
     slow_layers: int = 3
+    """Layers of the slow pathway; 0 leaves it out, and the fast pathway is all there is."""
     ff: int = 512
     window: int = 128
     """Local attention reaches ``window // 2`` past steps and the step itself."""
@@ -120,6 +124,15 @@ class ModelConfig:
     commitment into a confidence that the given one is not; False leaves that head to the scalars alone."""
     ffn_dropout: bool = True
     """Whether dropout also follows the feed-forward layers."""
+    mixing: str = "gated"
+    """How the pathways come together: ``"gated"`` by a share that scalars and step decide, ``"mean"`` by
+    halves."""
+    gated_events: bool = True
+    """Whether the commitment gate scales the motion model's evidence for events. False leaves the gate as a
+    prediction that nothing else uses."""
+    scalar_input: bool = False
+    """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
+    only steer, through bias and pathway gate."""
     theta: float = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: int = 5
@@ -138,7 +151,7 @@ class ModelConfig:
             ("d_model", 2, 65_536),
             ("heads", 1, 56),
             ("fast_layers", 1, 256),
-            ("slow_layers", 1, 256),
+            ("slow_layers", 0, 256),
             ("ff", 1, 1_048_576),
             ("window", 2, 1_048_576),
             ("pools", 2, 1_048_576),

@@ -33,15 +33,17 @@ INLINE_LIMIT = 4096
 
 
 def check_exportable(cfg: ModelConfig) -> None:
-    """The live graphs know neither positions nor random scalars.
+    """The live graphs know neither positions nor random scalars, and there is one for each pathway.
 
-    :raises OptionError: a configuration with either.
+    :raises OptionError: a configuration with either, or without a slow pathway.
     """
     if cfg.positions != "none" or cfg.bias == "random":
         raise OptionError(
             "a live checkpoint needs positions='none' and bias 'trajectory' or 'none', "
             f"got positions={cfg.positions!r}, bias={cfg.bias!r}"
         )
+    if not cfg.slow_layers:
+        raise OptionError("a live checkpoint needs slow_layers of at least 1, got 0")
 
 
 def _attend(
@@ -124,6 +126,7 @@ class StepGraph(_Graph):
         trunk, model = self.model.trunk, self.model
         joined, x = self.front(features, taps)
         fast, new = _attend_all(trunk.fast, x, self.bias(given, slot, mask), keys, values)
+        assert trunk.pathway is not None
         mixed, _ = trunk.pathway(given, x, fast, held)
         refined = trunk.refined_head(mixed)
         hidden = trunk.norm(mixed)

@@ -21,6 +21,14 @@ class PathwayGate(nn.Module):
         return slow + share * (fast - slow), share[..., 0]
 
 
+class PathwayMean(nn.Module):
+    """``h = (fast + slow) / 2``: what is left of the pathway gate without the gate."""
+
+    def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`PathwayGate.forward`, with a share of 1/2."""
+        return 0.5 * (fast + slow), x.new_full(x.shape[:-1], 0.5)
+
+
 @dataclass
 class Waiting(State):
     """How many steps each row has been held back: ``steps`` (B,) int64."""

@@ -47,10 +47,14 @@ class ControlHead(nn.Module):
 
     :param recent: how many numbers of the last frames come along; 0 for none.
     :param base_hazard: hazard per bin that the base rate starts at.
+    :param gated: False leaves the evidence as it is, whatever the gate.
     """
 
-    def __init__(self, d_model: int, hidden: int, recent: int = 0, base_hazard: float = 0.01) -> None:
+    def __init__(
+        self, d_model: int, hidden: int, recent: int = 0, base_hazard: float = 0.01, gated: bool = True
+    ) -> None:
         super().__init__()
+        self.gated = gated
         self.params = (len(PARAMETER_NAMES), len(HORIZONS_MS))
         self.events = (len(EVENT_NAMES), EVENT_BINS)
         self.first = nn.Linear(d_model, hidden)
@@ -72,4 +76,4 @@ class ControlHead(nn.Module):
         params, evidence = out.split((math.prod(self.params), math.prod(self.events)), -1)
         if self.recent is not None and recent is not None:
             params = params + self.recent(recent)
-        return torch.sigmoid(params), self.base + gate * evidence
+        return torch.sigmoid(params), self.base + (gate * evidence if self.gated else evidence)

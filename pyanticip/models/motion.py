@@ -73,7 +73,8 @@ class MotionTransformer(nn.Module):
 
     The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
     scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
-    from movement, and the model can run on its own predictions (``mode``).
+    from movement, and the model can run on its own predictions (``mode``). With ``cfg.scalar_input`` they do
+    enter it, and neither holds: ``mode`` then still says what steers, but the given scalars are seen as well.
 
     :param cfg: sizes and options; the default is the shipped model's.
     :raises OptionError: with kinematics, a ``d_model`` that leaves no room beside the body's own channels.
@@ -93,7 +94,8 @@ class MotionTransformer(nn.Module):
         self.register_buffer("mean", torch.zeros(FEATURES))
         self.register_buffer("std", torch.ones(FEATURES))
         visible = torch.ones(FEATURES)
-        visible[slice(*SCALAR_COLUMNS)] = 0.0
+        if not cfg.scalar_input:
+            visible[slice(*SCALAR_COLUMNS)] = 0.0
         if cfg.kinematics:
             visible[:6] = 0.0
         self.register_buffer("visible", visible, persistent=False)
@@ -114,7 +116,7 @@ class MotionTransformer(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
         told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
-        self.control = ControlHead(cfg.d_model, cfg.control_hidden, told)
+        self.control = ControlHead(cfg.d_model, cfg.control_hidden, told, gated=cfg.gated_events)
         for linear in (self.front, self.control.first, self.control.last):
             nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
@@ -237,6 +239,9 @@ class MotionTransformer(nn.Module):
             raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
         if mode not in ("external", "initial", "refined_prev"):
             raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
+        if scalars is not None and self.cfg.scalar_input:
+            first, last = SCALAR_COLUMNS
+            x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
         embedded, taps, recent = self.embed(x, None if state is None else state.taps)
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(x.shape[1], device=x.device)

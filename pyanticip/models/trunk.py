@@ -16,7 +16,7 @@ from pyanticip.models.band import make_band
 from pyanticip.models.bias import RandomScalars, TrajectoryBias
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.fused import make_fused
-from pyanticip.models.gates import CommitmentGate, PathwayGate
+from pyanticip.models.gates import CommitmentGate, PathwayGate, PathwayMean
 from pyanticip.models.heads import AnticipationHead
 from pyanticip.models.positions import alibi_slopes
 from pyanticip.models.slots import make_slots
@@ -79,7 +79,10 @@ class Block(nn.Module):
 
 
 class Trunk(nn.Module):
-    """Both pathways, the bias, the gates and the anticipation heads, up to the final norm."""
+    """Both pathways, the bias, the gates and the anticipation heads, up to the final norm.
+
+    Without slow layers the fast pathway's result goes on alone, with a share of 1.
+    """
 
     slopes: Tensor
     reference: bool = False
@@ -96,7 +99,9 @@ class Trunk(nn.Module):
         self.register_buffer("slopes", alibi_slopes(cfg.heads), persistent=False)
         self.fast = nn.ModuleList(Block(cfg, cfg.fast_past) for _ in range(cfg.fast_layers))
         self.slow = nn.ModuleList(Block(cfg, cfg.slow_past) for _ in range(cfg.slow_layers))
-        self.pathway = PathwayGate(cfg.d_model)
+        self.pathway: PathwayGate | PathwayMean | None = None
+        if cfg.slow_layers:
+            self.pathway = PathwayGate(cfg.d_model) if cfg.mixing == "gated" else PathwayMean()
         self.refined_head = AnticipationHead(cfg.d_model)
         self.norm = nn.LayerNorm(cfg.d_model)
         self.commitment = CommitmentGate(cfg.d_model, cfg.theta, cfg.max_buffer, cfg.gate_gradient)
@@ -139,8 +144,13 @@ class Trunk(nn.Module):
         active = self._active(initial, given, state, mode, predicted)
         amplitude = self._amplitude(active, state)
         fast, rings = self._fast(x, amplitude, state)
-        slow, memory = self._slow(x, amplitude, state, due)
-        mixed, share = self.pathway(active, x, fast, slow)
+        memory: tuple[tuple[Ring, ...], Tensor, Tensor]
+        if self.pathway is None:
+            mixed, share = fast, x.new_ones(x.shape[:-1])
+            memory = ((), torch.zeros_like(x[:, -1]), torch.zeros_like(x[:, -1]))
+        else:
+            slow, memory = self._slow(x, amplitude, state, due)
+            mixed, share = self.pathway(active, x, fast, slow)
         refined: Tensor = self.refined_head(mixed)
         hidden: Tensor = self.norm(mixed)
         gate: Tensor = self.commitment(hidden, refined[..., :1])

@@ -1,0 +1,140 @@
+"""Each option of the motion model: causal, the same as a stream, and off unless asked for."""
+
+import pytest
+import torch
+
+from pyanticip.errors import OptionError
+from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models.tokens import check_token_config
+
+FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
+CHANGES = {
+    "random": {"bias": "random"},
+    "alibi": {"bias": "none", "positions": "alibi"},
+    "rope": {"bias": "none", "positions": "rope"},
+    "bias-and-rope": {"positions": "rope"},
+    "sinusoidal": {"bias": "none", "positions": "sinusoidal"},
+    "no-slow": {"slow_layers": 0, "fast_layers": 3},
+    "mean": {"mixing": "mean"},
+    "events-ungated": {"gated_events": False},
+    "scalar-input": {"scalar_input": True, "bias": "none"},
+}
+OPTIONS = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+
+
+@OPTIONS
+def test_gradient_of_the_past_by_the_future_is_exactly_zero(build, changes):
+    model = build(**changes)
+    x = torch.randn(1, 20, 231, dtype=torch.float64, requires_grad=True)
+    out = model(x)
+    for t in (0, 5, 11, 18):
+        total = sum(getattr(out, name)[:, t].sum() for name in FIELDS)
+        (gradient,) = torch.autograd.grad(total, x, retain_graph=True)
+        assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
+        assert torch.count_nonzero(gradient[:, t]) > 0
+
+
+@OPTIONS
+@pytest.mark.parametrize("mode", ["external", "refined_prev"])
+@torch.no_grad()
+def test_a_stream_says_what_the_sequence_says(build, changes, mode):
+    """In single steps and in chunks, across wrap-around, and with one row reset on the way."""
+    model = build(**changes)
+    x = torch.randn(2, 50, 231, dtype=torch.float64)
+    whole = model(x, mode=mode)
+    fresh = model(x[1:, 31:], mode=mode)
+    for sizes in ([1] * 50, [7, 1, 23, 13, 6]):
+        state, at, outs = model.initial_state(2), 0, []
+        for size in sizes:
+            if at == 31:
+                state.reset(torch.tensor([False, True]))
+            out, state = model(x[:, at : at + size], state, mode=mode)
+            outs.append(out)
+            at += size
+        for name in FIELDS:
+            got = torch.cat([getattr(out, name) for out in outs], 1)
+            torch.testing.assert_close(got[0], getattr(whole, name)[0], atol=1e-10, rtol=1e-10)
+            torch.testing.assert_close(got[1, :31], getattr(whole, name)[1, :31], atol=1e-10, rtol=1e-10)
+            torch.testing.assert_close(got[1:, 31:], getattr(fresh, name), atol=1e-10, rtol=1e-10)
+
+
+def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
+    """A description written before there were these options gives the same model with the same weights."""
+    cfg = tiny_config()
+    older = {
+        name: value
+        for name, value in cfg.to_dict().items()
+        if name not in ("mixing", "gated_events", "scalar_input")
+    }
+    assert ModelConfig.from_dict(older) == cfg
+    names = set(build().state_dict())
+    assert {"trunk.pathway.linear.weight", "trunk.slow.0.up.weight"} <= names
+    assert not any("visible" in name for name in names)
+
+
+@torch.no_grad()
+def test_what_is_off_is_off(build):
+    x = torch.randn(1, 30, 231, dtype=torch.float64)
+    alone = build(slow_layers=0)
+    assert not any("slow" in name or "pathway" in name for name in alone.state_dict())
+    assert torch.equal(alone(x).share, torch.ones(1, 30, dtype=torch.float64))
+    even = build(mixing="mean")
+    assert not any("pathway" in name for name in even.state_dict())
+    assert torch.equal(even(x).share, torch.full((1, 30), 0.5, dtype=torch.float64))
+    free = build(gated_events=False)
+    hidden = torch.randn(1, 3, 32, dtype=torch.float64)
+    shut, opened = (free.control(hidden, torch.full((1, 3, 1), g).double())[1] for g in (0.0, 1.0))
+    assert torch.equal(shut, opened)
+
+
+@torch.no_grad()
+def test_scalars_enter_the_embedding_only_where_they_are_told_to(build):
+    x = torch.randn(1, 30, 231, dtype=torch.float64)
+    other = x.clone()
+    other[..., 220:227] = torch.rand(1, 30, 7)
+    seeing, blind = build(scalar_input=True), build()
+    assert not torch.equal(seeing(x).initial, seeing(other).initial)
+    assert torch.equal(blind(x).initial, blind(other).initial)
+    # Scalars given in place of those in the rows are the ones that it sees.
+    assert torch.equal(seeing(x, scalars=other[..., 220:227]).hidden, seeing(other).hidden)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"mixing": "mean"}, {"gated_events": False}, {"scalar_input": True, "bias": "none"}]
+)
+def test_options_that_need_nothing_new_go_live(build, tmp_path, changes):
+    """The graphs are checked against torch as they are written."""
+    pytest.importorskip("onnxscript")
+    from pyanticip.models import load_motion_model
+    from realtime.step import open_backend
+
+    model = build(torch.float32, **changes)
+    folder = save_checkpoint(tmp_path / "live", model)
+    assert load_motion_model(folder).cfg == model.cfg
+    backend = open_backend("onnx", folder)
+    x = torch.randn(7, 231)
+    with torch.no_grad():
+        wanted = model(x[None])
+    got = backend.step(x.numpy())
+    torch.testing.assert_close(torch.from_numpy(got.params), wanted.params[0, -1], atol=1e-5, rtol=0)
+    hazards = torch.sigmoid(wanted.events[0, -1])
+    torch.testing.assert_close(torch.from_numpy(got.hazards), hazards, atol=1e-5, rtol=0)
+
+
+def test_what_cannot_be_is_refused(build, tmp_path):
+    with pytest.raises(OptionError, match="slow_layers"):
+        save_checkpoint(tmp_path / "fast", build(torch.float32, slow_layers=0))
+    for wrong in ({"scalar_input": True}, {"gated_events": False}):
+        with pytest.raises(OptionError, match="motion model"):
+            check_token_config(ModelConfig.small(**wrong))
+    with pytest.raises(OptionError, match="mixing"):
+        ModelConfig(mixing="half")
+
+
+@OPTIONS
+def test_every_parameter_that_is_left_has_a_gradient(changes):
+    sizes = {"d_model": 32, "ff": 24, "window": 12, "pools": 5, "slow_stride": 3, "control_hidden": 16}
+    model = MotionTransformer(ModelConfig(**{**sizes, "slow_layers": 1, "fast_layers": 1, **changes}))
+    out = model(torch.randn(1, 12, 231))
+    sum(getattr(out, name).sum() for name in FIELDS).backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
