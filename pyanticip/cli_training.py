@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from pyanticip.cli_data import data
 from pyanticip.cli_study import evaluate_study, train_study
 from pyanticip.cli_tools import JSON, Group, print_json
 
@@ -333,5 +334,6 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
         click.echo(gate_study.markdown(report), nl=False)
 
 
+train.add_command(data)
 train.add_command(train_study)
 evaluate.add_command(evaluate_study)

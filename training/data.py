@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -129,6 +129,15 @@ def jumps(quats: NDArray[np.floating], root: NDArray[np.floating], rate: float) 
     return found
 
 
+def steady_runs(
+    quats: NDArray[np.floating], root: NDArray[np.floating], rate: float
+) -> list[tuple[int, int]]:
+    """First frame and the one after the last of every stretch without a tracking jump."""
+    fine = np.concatenate([[False], ~jumps(quats, root, rate), [False]])
+    edges = np.flatnonzero(fine[1:] != fine[:-1])
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
 def _read(take: Take) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], float]:
     from pyanticip.motion.load import load_motion
 
@@ -158,9 +167,7 @@ def load_pieces(take: Take, cache: Path | None = None) -> list[Piece]:
         if entry is not None:
             entry.parent.mkdir(parents=True, exist_ok=True)
             np.savez(entry, quats=quats, root=root, mask=mask, rate=rate)
-    fine = np.concatenate([[False], ~jumps(quats, root, rate), [False]])
-    edges = np.flatnonzero(fine[1:] != fine[:-1])
-    runs = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    runs = steady_runs(quats, root, rate)
     pieces = []
     for number, (start, stop) in enumerate(runs):
         if (stop - start) * RATE / rate >= SHORTEST:
@@ -200,14 +207,20 @@ def _example(
     )
 
 
-def plain(piece: Piece) -> Example:
-    """The piece as it is, at 50 Hz by the live resampler."""
+def at_rate(piece: Piece) -> Piece:
+    """The piece at 50 Hz by the live resampler; itself where it is."""
     if piece.rate == RATE:
-        return _example(piece, piece.quats, piece.root, piece.mask)
+        return piece
     from pyanticip._core import resample
 
     quats, root = resample(piece.quats, piece.root, piece.rate, RATE)
-    return _example(piece, quats, root, piece.mask)
+    return replace(piece, quats=quats, root=root, rate=RATE)
+
+
+def plain(piece: Piece) -> Example:
+    """The piece as it is, at 50 Hz."""
+    piece = at_rate(piece)
+    return _example(piece, piece.quats, piece.root, piece.mask)
 
 
 def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Example:

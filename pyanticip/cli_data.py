@@ -1,0 +1,108 @@
+"""The commands that prepare motion for training. Mounted by :mod:`pyanticip.cli_training`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyanticip.cli_tools import JSON, Group, print_json
+
+if TYPE_CHECKING:
+    from training.sets.builder import Step
+
+PATH = click.Path(path_type=Path)
+WORKERS = click.option(
+    "--workers", type=click.IntRange(1), help="Processes; as many as there are cores if not given."
+)
+
+
+@click.group("data", cls=Group)
+def data() -> None:
+    """Prepare a folder of motion for training, and look at what is in it.
+
+    \b
+    Example: pyanticip train data build takes --out sets/mine
+    """
+
+
+def _cores(workers: int | None) -> int:
+    import os
+
+    if workers is not None:
+        return workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
+    """A bar on the terminal, and a line for every file that cannot be used, on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=quiet or not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+
+        def say(found: Step) -> None:
+            if found.error:
+                console.print(found.error, markup=False)
+            bar.update(task, completed=found.done, total=found.total)
+
+        yield say
+
+
+@data.command("build")
+@click.argument("folder", type=PATH, metavar="DIR")
+@click.option("--out", required=True, type=PATH, help="Folder of the set.")
+@WORKERS
+@click.option(
+    "--subject-from",
+    default="auto",
+    show_default=True,
+    metavar="RULE",
+    help="Who performs: auto, folder, top, file, or a regular expression for the path.",
+)
+@click.option("--split-file", type=PATH, help="Subjects and their sides: TOML or CSV.")
+@click.option(
+    "--min-seconds",
+    default=1.6,
+    show_default=True,
+    type=click.FloatRange(0.1),
+    help="Shorter stretches are left out.",
+)
+@click.option("--rate", type=click.FloatRange(1, 1000), help="Frames a second of all files.")
+@click.option("--units", help="Unit of length of all files: m, cm, mm, in, cmu.")
+@JSON
+def data_build(folder: Path, out: Path, workers: int | None, as_json: bool, **given: Any) -> None:
+    """Make a set of all takes in DIR: BVH, AMC with ASF, AMASS npz, recordings, in any folders.
+
+    Interrupted, or with new takes in DIR, the same command goes on with what is finished.
+
+    \b
+    Example: pyanticip train data build takes --out sets/mine --workers 8
+             pyanticip train data build takes --out sets/mine --split-file who.toml
+             pyanticip train data build amass --out sets/amass --subject-from top
+    """
+    from training.sets import build
+
+    with _progress("takes", as_json) as say:
+        report = build(folder, out, workers=_cores(workers), on_progress=say, **given)
+    if as_json:
+        print_json(report.plain())
+        return
+    for line in report.warnings:
+        click.echo(f"warning: {line}", err=True)
+    earlier = f" ({report.found + report.kept} of them done before)" if report.found + report.kept else ""
+    click.echo(
+        f"{out}: {report.clips} clips, {report.frames} frames ({report.frames / 3000.0:.1f} min) of "
+        f"{report.takes} takes{earlier} in {report.seconds:.1f} s"
+    )
+    for split, subjects in report.subjects.items():
+        names = ", ".join(subjects[:12]) + (f" and {len(subjects) - 12} more" if len(subjects) > 12 else "")
+        click.echo(f"  {split}: {names or 'nobody'}")

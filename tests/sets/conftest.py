@@ -1,0 +1,68 @@
+"""Small takes of synthetic movement, written as files of every kind."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pyanticip as pa
+from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.npz import save_npz
+from pyanticip.motion.recording import RecordingWriter
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "motion"))
+
+
+def moving(frames: int = 200, seed: int = 0, rate: float = 50.0, amount: float = 0.4) -> pa.Clip:
+    """A canonical body whose joints swing at 0.3 to 1.5 Hz while it walks in a circle."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(frames)[:, None, None] / rate
+    vector = np.zeros((frames, 22, 3))
+    for _ in range(3):
+        size = rng.normal(0.0, amount, (22, 3))
+        hz, phase = rng.uniform(0.3, 1.5, (22, 1)), rng.uniform(0.0, 2.0 * np.pi, (22, 1))
+        vector += size * np.sin(2.0 * np.pi * hz * t + phase)
+    angle = np.linalg.norm(vector, axis=-1, keepdims=True)
+    axis = vector / np.maximum(angle, 1e-12)
+    quats = np.concatenate([np.cos(angle / 2.0), np.sin(angle / 2.0) * axis], axis=-1)
+    where = 0.5 * t[:, 0, 0]
+    root = np.column_stack([np.cos(where), np.full(frames, 0.95), np.sin(where)])
+    return pa.Clip(quats.astype(np.float32), root.astype(np.float32), rate, canonical_skeleton())
+
+
+def write(path: Path, clip: pa.Clip) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".bvh":
+        save_bvh(clip, path)
+    elif path.suffix == ".npz":
+        save_npz(clip, path)
+    else:
+        with RecordingWriter(path, {"source": "mocopi"}) as writer:
+            for n in range(len(clip)):
+                writer.frame(n, n, n * 20_000_000, clip.quats[n], clip.root[n])
+    return path
+
+
+@pytest.fixture(scope="session")
+def take() -> Callable[..., Path]:
+    """``take(path, frames, seed, rate)`` writes a take; the suffix says of what kind."""
+
+    def make(path: Path, frames: int = 200, seed: int = 0, rate: float = 50.0) -> Path:
+        return write(path, moving(frames, seed, rate))
+
+    return make
+
+
+@pytest.fixture
+def takes(tmp_path: Path, take: Callable[..., Path]) -> Path:
+    """A folder of five takes by three people, of three kinds."""
+    folder = tmp_path / "takes"
+    take(folder / "anna" / "walk.bvh", 200, 1)
+    take(folder / "anna" / "run.npz", 300, 2, 60.0)
+    take(folder / "ben" / "show.anticip", 150, 3)
+    take(folder / "cleo" / "deep" / "a.bvh", 120, 4)
+    take(folder / "cleo" / "deep" / "b.npz", 500, 5, 120.0)
+    return folder

@@ -1,0 +1,319 @@
+"""A folder of takes becomes a set: complete, the same every time, and nothing that is half written opens."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from motion_files import AMC
+
+from pyanticip.errors import FormatError, OptionError
+from training.data import load_pieces, load_split, plain
+from training.sets import MotionSet, build
+from training.sets.format import ARRAYS, INDEX
+from training.sets.writer import WORK, Lock
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+
+
+def test_every_kind_of_file_is_in_the_set(takes, tmp_path):
+    seen = []
+    report = build(takes, tmp_path / "set", on_progress=seen.append)
+    found = MotionSet.open(tmp_path / "set", verify=True)
+    assert [clip.name for clip in found.clips] == [
+        "anna/run", "anna/walk", "ben/show", "cleo/deep/a", "cleo/deep/b",
+    ]  # fmt: skip
+    assert [clip.subject for clip in found.clips] == ["anna", "anna", "ben", "cleo/deep", "cleo/deep"]
+    # At 50 Hz, 300 frames of 60 Hz and 500 of 120 Hz; the grid ends at or before the last frame.
+    assert [clip.frames for clip in found.clips] == [250, 200, 150, 120, 208]
+    assert found.frames == 928 == len(found.features) == report.frames
+    assert sorted(found.subjects("train") + found.subjects("validation") + found.subjects("test")) == [
+        "anna", "ben", "cleo/deep",
+    ]  # fmt: skip
+    assert (report.made, report.found, report.kept, report.refused) == (5, 0, 0, [])
+    assert [step.done for step in seen] == [1, 2, 3, 4, 5]
+    assert not (tmp_path / "set" / WORK).exists()
+
+
+def test_a_set_of_real_takes_holds_what_training_reads_from_the_files(data_dir, tmp_path):
+    few = tmp_path / "cmu"
+    few.mkdir()
+    for name in (
+        "06.asf",
+        "06_13.bvh",
+        "35.asf",
+        "35_01.amc",
+        "35_02.amc",
+        "05.asf",
+        "05_01.amc",
+        "05_01.bvh",
+    ):
+        if (data_dir / "cmu" / name).is_file():
+            shutil.copy(data_dir / "cmu" / name, few / name)
+    build(few, tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    for split in ("train", "validation"):
+        ours, theirs = found.examples(split), [plain(piece) for piece in load_split(few, split)]
+        assert [example.name for example in ours] == [example.name for example in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            for name in ("quats", "features", "params", "onsets", "phrases"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name), strict=True)
+    # The take that is there as AMC and as BVH is there once.
+    assert [clip.source for clip in found.clips if clip.name.startswith("05_01")] == ["05_01.amc"]
+    assert found.subjects("train") == ["05"]
+
+
+def test_examples_are_views_and_nothing_can_be_written(takes, tmp_path):
+    build(takes, tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    example = found.example(1)
+    assert np.shares_memory(example.features, found.features)
+    with pytest.raises(ValueError, match="read-only"):
+        example.params[0] = 0.0
+    piece = found.piece(1)
+    assert piece.rate == 50.0
+    assert piece.mask.all()
+    np.testing.assert_array_equal(piece.quats, example.quats)
+
+
+def test_the_bytes_do_not_depend_on_workers_or_on_where_the_folder_is(takes, tmp_path):
+    one = build(takes, tmp_path / "one", workers=1)
+    elsewhere = tmp_path / "moved" / "takes"
+    shutil.copytree(takes, elsewhere)
+    two = build(elsewhere, tmp_path / "two", workers=2)
+    assert one.digest == two.digest
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_another_movement_is_another_digest(takes, take, tmp_path):
+    one = build(takes, tmp_path / "one")
+    take(takes / "ben" / "show.npz", 150, 30)
+    two = build(takes, tmp_path / "one")
+    assert one.digest != two.digest
+    assert (two.made, two.kept) == (1, 5)
+    assert two.warnings[0].startswith("ben/show.npz: there is another take of that name")
+    assert contents(tmp_path / "one") != {}
+    # Copied rows and fresh ones make the same set.
+    assert build(takes, tmp_path / "fresh").digest == two.digest
+
+
+def test_files_that_cannot_be_read_are_told_and_the_rest_goes_on(takes, tmp_path):
+    (takes / "ben" / "cut.bvh").write_bytes((takes / "anna" / "walk.bvh").read_bytes()[:4000])
+    (takes / "ben" / "empty.bvh").touch()
+    (takes / "ben" / "noise.npz").write_bytes(os.urandom(100))
+    text = (takes / "anna" / "walk.bvh").read_text().splitlines()
+    text[-3] = "nan " + text[-3].split(" ", 1)[1]
+    (takes / "ben" / "nan.bvh").write_text("\n".join(text) + "\n")
+    lines = []
+    report = build(takes, tmp_path / "set", on_progress=lambda step: lines.append(step.error))
+    refused = {line["path"]: line["reason"] for line in report.refused}
+    assert set(refused) == {"ben/cut.bvh", "ben/empty.bvh", "ben/nan.bvh", "ben/noise.npz"}
+    for path, reason in refused.items():
+        assert reason.startswith(path)
+        assert "\n" not in reason
+        assert reason in lines
+    assert f"ben/nan.bvh:{len(text) - 2}" in refused["ben/nan.bvh"]
+    found = MotionSet.open(tmp_path / "set")
+    assert found.index["refused"] == report.refused
+    assert "4 takes could not be used" in found.warnings
+    assert len(found) == 5
+
+
+def test_takes_that_are_too_short_are_told(take, tmp_path):
+    take(tmp_path / "takes" / "a" / "long.bvh", 100)
+    take(tmp_path / "takes" / "b" / "short.bvh", 79)
+    report = build(tmp_path / "takes", tmp_path / "set")
+    assert report.refused == [
+        {"path": "b/short.bvh", "reason": "b/short.bvh: 1.58 s of motion, expected at least 1.60 s"}
+    ]
+    assert any("shorter than 5.12 s, the window of the scalars" in line for line in report.warnings)
+    assert build(tmp_path / "takes", tmp_path / "set", min_seconds=1.0).clips == 2
+
+
+def test_a_folder_of_nothing_usable_is_an_error(takes, tmp_path):
+    with pytest.raises(FormatError, match="no such folder"):
+        build(tmp_path / "nowhere", tmp_path / "set")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FormatError, match="no motion in it"):
+        build(tmp_path / "empty", tmp_path / "set")
+    (tmp_path / "empty" / "a.bvh").write_text("nothing")
+    with pytest.raises(FormatError, match=r"none of the 1 takes can be used; the first: a\.bvh"):
+        build(tmp_path / "empty", tmp_path / "set")
+    assert not (tmp_path / "set" / INDEX).exists()
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(takes, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("x")
+    with pytest.raises(OptionError, match=r"holds chapter\.txt and no set"):
+        build(takes, tmp_path / "thesis")
+
+
+def test_a_set_may_lie_inside_the_folder_of_its_takes(takes):
+    first = build(takes, takes / "sets")
+    assert build(takes, takes / "sets").digest == first.digest
+
+
+def test_two_builds_at_once_are_refused(takes, tmp_path):
+    pytest.importorskip("fcntl")
+    (tmp_path / "set" / WORK).mkdir(parents=True)
+    with Lock(tmp_path / "set" / WORK), pytest.raises(OptionError, match="another process is building"):
+        build(takes, tmp_path / "set")
+
+
+def test_the_same_file_twice_is_there_once(takes, tmp_path):
+    shutil.copy(takes / "anna" / "walk.bvh", takes / "ben" / "copy.bvh")
+    report = build(takes, tmp_path / "set")
+    assert report.clips == 5
+    assert "ben/copy.bvh: the same motion as anna/walk.bvh; it is in the set once" in report.warnings
+
+
+def test_the_bvh_is_read_where_the_amc_cannot_be(take, tmp_path):
+    take(tmp_path / "takes" / "01_01.bvh", 100)
+    (tmp_path / "takes" / "01_01.amc").write_text(AMC)
+    report = build(tmp_path / "takes", tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    assert found.clips[0].source == "01_01.bvh"
+    (line,) = [line for line in report.warnings if line.startswith("01_01.bvh: read instead of")]
+    assert "01_01.amc: has no skeleton beside it" in line
+    assert report.refused == []
+    again = build(tmp_path / "takes", tmp_path / "set")
+    assert (again.kept, again.digest) == (1, report.digest)
+
+
+SCRIPT = """
+import sys, time
+import training.sets.builder as b
+from training.sets.prepare import prepare
+slow = lambda task: (time.sleep(0.3), prepare(task))[1]
+b.prepare = slow
+b.build(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_build_goes_on_and_ends_with_the_same_bytes(takes, tmp_path):
+    whole = build(takes, tmp_path / "whole")
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(takes), str(tmp_path / "set")])
+    work = tmp_path / "set" / WORK
+    deadline = time.monotonic() + 60.0
+    while len(list(work.glob("*.npz"))) < 2 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = len(list(work.glob("*.npz")))
+    assert 2 <= done < 5
+    with pytest.raises(FormatError, match="no set in it"):
+        MotionSet.open(tmp_path / "set")
+    # What a kill may also leave: a result that is half there.
+    broken = sorted(work.glob("*.npz"))[0]
+    broken.write_bytes(broken.read_bytes()[:-200])
+    report = build(takes, tmp_path / "set")
+    assert report.found == done - 1
+    assert report.made == 5 - report.found
+    assert report.digest == whole.digest
+    assert contents(tmp_path / "set") == contents(tmp_path / "whole")
+
+
+def test_an_old_set_never_opens_with_new_arrays(takes, take, tmp_path, monkeypatch):
+    build(takes, tmp_path / "set")
+    before = contents(tmp_path / "set")
+    take(takes / "dora" / "new.bvh", 100, 9)
+    monkeypatch.setattr(
+        "training.sets.writer.write_atomic", lambda *_: (_ for _ in ()).throw(OSError("full"))
+    )
+    with pytest.raises(OSError, match="full"):
+        build(takes, tmp_path / "set")
+    with pytest.raises(FormatError, match="no set in it"):
+        MotionSet.open(tmp_path / "set")
+    monkeypatch.undo()
+    assert build(takes, tmp_path / "set").clips == 6
+    (takes / "dora" / "new.bvh").unlink()
+    build(takes, tmp_path / "set")
+    assert contents(tmp_path / "set") == before
+
+
+def test_damage_is_told(takes, tmp_path):
+    build(takes, tmp_path / "set")
+    out = tmp_path / "set"
+    index = json.loads((out / INDEX).read_text())
+
+    def opening(match, **changed):
+        (out / INDEX).write_text(json.dumps(index | changed))
+        with pytest.raises(FormatError, match=match):
+            MotionSet.open(out)
+
+    opening("changed by hand", warnings=["nothing to see"])
+    opening("layout of version 2, expected 1", version=2)
+    opening("teacher 0, expected", teacher_version=0)
+    opening("features of version 9", features_version=9)
+    opening("not the index of a set", format="other")
+    (out / INDEX).write_text("{")
+    with pytest.raises(FormatError, match="cannot be read"):
+        MotionSet.open(out)
+    (out / INDEX).write_text(json.dumps(index))
+    assert len(MotionSet.open(out)) == 5
+    data = bytearray((out / "params.f32").read_bytes())
+    data[100] ^= 1
+    (out / "params.f32").write_bytes(data)
+    with pytest.raises(FormatError, match=r"params\.f32: its content"):
+        MotionSet.open(out, verify=True)
+    (out / "params.f32").write_bytes(data[:-1])
+    with pytest.raises(FormatError, match=r"params\.f32: has \d+ bytes, expected"):
+        MotionSet.open(out)
+    (out / "params.f32").unlink()
+    with pytest.raises(FormatError, match="is missing"):
+        MotionSet.open(out)
+
+
+def test_arrays_are_what_the_documentation_says(takes, tmp_path):
+    build(takes, tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    for name, (kind, row) in ARRAYS.items():
+        rows = found.index["arrays"][name]["rows"]
+        raw = np.fromfile(tmp_path / "set" / name, dtype=kind).reshape(rows, *row)
+        np.testing.assert_array_equal(raw, getattr(found, name.split(".")[0]))
+
+
+def test_one_subject_is_a_warning_and_asking_for_another_side_an_error(take, tmp_path):
+    take(tmp_path / "takes" / "solo" / "a.bvh", 100)
+    report = build(tmp_path / "takes", tmp_path / "set")
+    assert report.subjects == {"train": ["solo"], "validation": [], "test": []}
+    assert report.warnings[0].startswith("one subject only (solo, train): nobody is held out")
+    found = MotionSet.open(tmp_path / "set")
+    with pytest.raises(FormatError, match=r"no validation clip \(its only subject is solo\)"):
+        found.examples("validation")
+    with pytest.raises(OptionError, match="split is one of train"):
+        found.examples("valid")
+
+
+def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
+    from training.sets.pool import spread
+
+    with pytest.raises(FormatError, match="a worker process was killed"):
+        list(spread(os._exit, [1, 1, 1], 2))
+    assert multiprocessing.active_children() == []
+    with pytest.raises(OptionError, match="workers must be at least 1"):
+        build(takes, tmp_path / "set", workers=0)
+
+
+def test_real_pieces_keep_their_names(data_dir, tmp_path):
+    folder = tmp_path / "one"
+    folder.mkdir()
+    shutil.copy(data_dir / "cmu" / "06_13.bvh", folder)
+    build(folder, tmp_path / "set")
+    from training.data import find_takes
+
+    pieces = load_pieces(find_takes(folder)[0])
+    found = MotionSet.open(tmp_path / "set")
+    assert len(pieces) > 1
+    assert [clip.name for clip in found.clips] == [piece.name for piece in pieces]

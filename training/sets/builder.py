@@ -1,0 +1,278 @@
+"""``pyanticip train data build``: a folder of takes becomes a set."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pyanticip.errors import FormatError, OptionError
+from training.data import SHORTEST, Split
+from training.filters import RATE
+from training.sets.discover import Found, Source, discover
+from training.sets.format import SPLITS, ClipEntry, MotionSet, is_set
+from training.sets.pool import spread
+from training.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
+from training.sets.splits import sides_of, split_warnings
+from training.sets.writer import Lock, SetWriter, prepare_folder
+
+SCALAR_WINDOW: Final = 256
+"""Frames that the scalars look back on."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens during a build."""
+
+    done: int
+    total: int
+    path: str
+    error: str = ""
+    """Why a file of the take cannot be used."""
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What a build did."""
+
+    out: str
+    digest: str
+    clips: int
+    frames: int
+    takes: int
+    subjects: dict[Split, list[str]]
+    made: int
+    """Takes that were computed now."""
+    found: int
+    """Takes that an interrupted build had finished."""
+    kept: int
+    """Takes that were in the set before and have not changed."""
+    refused: list[dict[str, str]]
+    warnings: list[str]
+    seconds: float
+
+    def plain(self) -> dict[str, Any]:
+        """As values for JSON."""
+        return asdict(self)
+
+
+@dataclass
+class _Kept:
+    """The clips of an earlier set by source and by key."""
+
+    old: MotionSet | None
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    clips: dict[str, list[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, out: Path) -> "_Kept":
+        if not is_set(out):
+            return cls(None)
+        try:
+            kept = cls(MotionSet.open(out))
+        except FormatError:  # of another version or damaged: made anew
+            return cls(None)
+        assert kept.old is not None
+        kept.records = {str(record["path"]): record for record in kept.old.index["sources"]}
+        for number, clip in enumerate(kept.old.clips):
+            kept.clips.setdefault(clip.source, []).append(number)
+        return kept
+
+    def key(self, paths: tuple[str, ...]) -> str:
+        """Key of what was made of a take, wherever it was read from."""
+        return next((str(self.records[path].get("key", "")) for path in paths if path in self.records), "")
+
+    def parts(self, source: str) -> Iterator[Part]:
+        assert self.old is not None
+        for number in self.clips[source]:
+            clip, example = self.old.clips[number], self.old.example(number)
+            yield Part(
+                clip.part,
+                clip.seconds,
+                clip.missing,
+                clip.targets,
+                example.features,
+                example.params,
+                example.quats,
+                self.old.piece(number).root,
+                example.onsets,
+                example.phrases,
+            )
+
+
+def build(
+    folder: Path | str,
+    out: Path | str,
+    *,
+    workers: int = 1,
+    subject_from: str = "auto",
+    split_file: Path | str | None = None,
+    min_seconds: float = SHORTEST / RATE,
+    rate: float | None = None,
+    units: str | float | None = None,
+    on_progress: Callable[[Step], None] | None = None,
+) -> BuildReport:
+    """Make a set of all takes in a folder, or bring the set that is there up to date.
+
+    The same folder and options give the same bytes, whatever the number of workers. An interrupted build
+    goes on where it was: finished takes wait inside ``out``. Takes that a complete set there was made
+    of, and that have not changed, are copied from it.
+
+    Args:
+        folder: of the takes.
+        out: folder of the set: new, empty, or one of an earlier build.
+        workers: processes.
+        subject_from: rule that finds the subject of a take (:func:`training.sets.splits.subject_of`).
+        split_file: TOML or CSV of subjects and their sides (:func:`training.sets.splits.read_split_file`).
+        min_seconds: shorter stretches of motion are left out.
+        rate: frames a second of all files, instead of what they say.
+        units: unit of length of all files, instead of what their size says.
+        on_progress: called after each take.
+
+    Raises:
+        FormatError: no motion in the folder, none that can be read, or a bad split file.
+        OptionError: options that make no sense, or a folder that holds something else.
+    """
+    began = time.perf_counter()
+    source_dir, target = Path(folder), Path(out)
+    if not 0.1 <= min_seconds < float("inf"):
+        raise OptionError(f"min_seconds is at least 0.1, given {min_seconds}")
+    options = Options(max(round(min_seconds * RATE), 1), rate, units)
+    found = discover(source_dir, target, subject_from)
+    sides = sides_of(_subjects(found), None if split_file is None else Path(split_file))
+    work = prepare_folder(target)
+    with Lock(work):
+        kept = _Kept.of(target)
+        results = _prepare_all(source_dir, work, found, options, kept, workers, on_progress)
+        report = _assemble(target, work, found, sides, results, kept, options, subject_from)
+    shutil.rmtree(work)
+    return BuildReport(**report, seconds=time.perf_counter() - began)
+
+
+def _subjects(found: Found) -> dict[str, bool]:
+    """Every subject, and whether all its takes have CMU names."""
+    subjects: dict[str, bool] = {}
+    for source in found.sources:
+        subjects[source.subject] = subjects.get(source.subject, True) and source.cmu
+    return subjects
+
+
+def _prepare_all(
+    folder: Path,
+    work: Path,
+    found: Found,
+    options: Options,
+    kept: _Kept,
+    workers: int,
+    on_progress: Callable[[Step], None] | None,
+) -> dict[str, Result]:
+    tasks = (Task(folder, work, source.paths, options, kept.key(source.paths)) for source in found.sources)
+    results: dict[str, Result] = {}
+    for result in spread(prepare, tasks, workers):
+        results[result.paths[0]] = result
+        if on_progress is not None:
+            on_progress(Step(len(results), len(found.sources), result.paths[0], result.error))
+    return results
+
+
+def _assemble(
+    out: Path,
+    work: Path,
+    found: Found,
+    sides: dict[str, Split],
+    results: dict[str, Result],
+    kept: _Kept,
+    options: Options,
+    subject_from: str,
+) -> dict[str, Any]:
+    states: dict[str, int] = dict.fromkeys(("made", "found", "kept", "refused"), 0)
+    refused: list[dict[str, str]] = []
+    records: list[dict[str, Any]] = []
+    warnings = list(found.warnings)
+    first_of: dict[str, str] = {}
+    used: set[str] = {source.name for source in found.sources}
+    with SetWriter(out) as writer:
+        for source in found.sources:
+            result = results[source.paths[0]]
+            states[result.state] += 1
+            if result.state == "refused":
+                refused.append({"path": source.paths[0], "reason": result.error})
+                continue
+            path = str(result.record["path"])
+            if result.error:
+                warnings.append(f"{path}: read instead of another file of the take: {result.error}")
+            if result.key in first_of:
+                warnings.append(f"{path}: the same motion as {first_of[result.key]}; it is in the set once")
+                continue
+            first_of[result.key] = path
+            if result.state == "kept":
+                records.append(kept.records[path])
+                parts = kept.parts(path)
+            else:
+                records.append(result.record)
+                parts, _ = read_parts(work_file(work, result.key))
+            for part in parts:
+                _append(writer, source, sides[source.subject], path, part, used)
+        if not writer.clips:
+            why = f"; the first: {refused[0]['reason']}" if refused else ""
+            raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
+        warnings += _warnings(writer.clips, refused)
+        index = writer.finish(
+            made_by={"command": "build", **vars(options), "subject_from": subject_from},
+            sources=records,
+            refused=refused,
+            warnings=warnings,
+        )
+    subjects: dict[Split, list[str]] = {
+        split: sorted({clip.subject for clip in writer.clips if clip.split == split}) for split in SPLITS
+    }
+    return {
+        "out": str(out),
+        "digest": index["digest"],
+        "clips": len(writer.clips),
+        "frames": index["frames"],
+        "takes": len(records),
+        "subjects": subjects,
+        "refused": refused,
+        "warnings": warnings,
+    } | {state: number for state, number in states.items() if state != "refused"}
+
+
+def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Part, used: set[str]) -> None:
+    name = source.name
+    if part.number is not None:
+        name = f"{source.name}/{part.number}"
+        while name in used:  # there is a take of that very name
+            name += "'"
+        used.add(name)
+    entry = ClipEntry(
+        name=name,
+        subject=source.subject,
+        split=split,
+        start=0,
+        frames=0,
+        missing=part.missing,
+        source=path,
+        part=part.number,
+        seconds=part.seconds,
+        targets=part.targets,
+        events=(0, 0, 0),
+    )
+    writer.append(entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases)
+
+
+def _warnings(clips: list[ClipEntry], refused: list[dict[str, str]]) -> list[str]:
+    found = split_warnings({clip.subject: clip.split for clip in clips})
+    if refused:
+        found.append(f"{len(refused)} takes could not be used")
+    short = sum(clip.frames < SCALAR_WINDOW for clip in clips)
+    if short:
+        found.append(
+            f"{short} of {len(clips)} clips are shorter than {SCALAR_WINDOW / RATE:.2f} s, the window of the "
+            "scalars, which then rest on fewer frames throughout"
+        )
+    return found
+
+
+__all__ = ["BuildReport", "Step", "build"]

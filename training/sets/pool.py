@@ -1,0 +1,69 @@
+"""Work in several processes with little waiting in memory; one process works in place."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from typing import TypeVar
+
+from pyanticip.errors import FormatError, OptionError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def _start() -> None:
+    """Ctrl-C is for the parent, and who loses the parent ends: a killed build leaves no process behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)
+
+
+def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator[R]:
+    """Results of ``work`` as they come, in no particular order.
+
+    Args:
+        work: a function of a module.
+        tasks: taken as there is room: twice as many as workers are under way.
+        workers: processes; with 1 everything happens here.
+
+    Raises:
+        OptionError: no worker.
+        FormatError: a worker was killed.
+    """
+    if workers < 1:
+        raise OptionError(f"workers must be at least 1, given {workers}")
+    if workers == 1:
+        yield from map(work, tasks)
+        return
+    # Not by fork: the parent may have threads (rayon, a progress bar) that a copy would not.
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
+    under_way: set[Future[R]] = set()
+    try:
+        for task in tasks:
+            if len(under_way) >= 2 * workers:
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+            under_way.add(pool.submit(work, task))
+        while under_way:
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    except BrokenProcessPool:
+        raise FormatError(
+            "a worker process was killed (out of memory?); what is finished is kept: run the command again, "
+            "with fewer --workers"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

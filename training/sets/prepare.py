@@ -1,0 +1,259 @@
+"""One take, from its file to rows of a set. Runs in worker processes; the result waits in a file."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+from pyanticip.errors import FormatError, MotionError
+from pyanticip.motion.asf import find_asf
+from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.load import load_motion
+from training.data import SHORTEST, Piece, at_rate, plain, steady_runs
+from training.filters import RATE
+from training.sets.format import sha256_of
+from training.teacher import TEACHER_VERSION
+
+PREPARE_VERSION: Final = 1
+"""Counts the changes of what is made of a file; results of another version are made anew."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is the same for all takes."""
+
+    min_frames: int = SHORTEST
+    """Frames at 50 Hz that a clip must have."""
+    rate: float | None = None
+    """Frames a second of all files, instead of what they say."""
+    units: str | float | None = None
+    """Unit of length of all files, instead of what their size says."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One take to prepare."""
+
+    folder: Path
+    work: Path
+    paths: tuple[str, ...]
+    """Files it can be read from, relative to ``folder``, the best first."""
+    options: Options
+    known: str = ""
+    """Key of what an earlier set made of it."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a take: a key, or an error."""
+
+    paths: tuple[str, ...]
+    key: str = ""
+    state: Literal["made", "found", "kept", "refused"] = "refused"
+    """Made now, found in the work of an interrupted build, kept from the set that was there, or unusable."""
+    record: dict[str, Any] = field(default_factory=dict)
+    """Its entry among the sources of the set."""
+    error: str = ""
+    """Why it was refused, or why not the first of its files was read."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A clip of a take."""
+
+    number: int | None
+    """Which stretch between tracking jumps; None where there was no jump."""
+    seconds: float
+    missing: tuple[str, ...]
+    targets: Literal["teacher", "audio"]
+    features: NDArray[np.float32]
+    params: NDArray[np.float32]
+    quats: NDArray[np.float32]
+    root: NDArray[np.float32]
+    onsets: NDArray[np.int64]
+    phrases: NDArray[np.int64]
+
+
+def work_file(work: Path, key: str) -> Path:
+    """Where a finished take waits."""
+    return work / f"{key}.npz"
+
+
+def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
+    """Keep the clips of a take in a file that is whole or not there."""
+    meta = {
+        "record": record,
+        "parts": [
+            {
+                "number": part.number,
+                "seconds": part.seconds,
+                "missing": list(part.missing),
+                "targets": part.targets,
+                "frames": len(part.params),
+                "events": [len(part.onsets), len(part.phrases)],
+            }
+            for part in parts
+        ],
+    }
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
+        features=np.concatenate([part.features for part in parts]),
+        params=np.concatenate([part.params for part in parts]),
+        quats=np.concatenate([part.quats for part in parts]),
+        root=np.concatenate([part.root for part in parts]),
+        events=np.concatenate([np.concatenate([part.onsets, part.phrases]) for part in parts]),
+    )
+    write_atomic(path, buffer.getvalue())
+
+
+def read_parts(path: Path) -> tuple[Iterator[Part], dict[str, Any]]:
+    """The clips of a take, and its entry among the sources.
+
+    Raises:
+        FormatError: damaged.
+    """
+    try:
+        with path.open("rb") as file, np.load(file) as saved:
+            arrays = {name: saved[name] for name in saved.files}
+        meta = json.loads(arrays["meta"].tobytes())
+        return _parts(arrays, meta["parts"]), meta["record"]
+    except Exception as error:  # zip, zlib, JSON, KeyError: whatever damage does
+        raise FormatError(f"{path}: is damaged: {error}") from None
+
+
+def _parts(arrays: dict[str, NDArray[Any]], metas: list[dict[str, Any]]) -> Iterator[Part]:
+    row = event = 0
+    for meta in metas:
+        rows = slice(row, row + meta["frames"])
+        onsets, phrases = meta["events"]
+        events = arrays["events"][event : event + onsets + phrases]
+        yield Part(
+            meta["number"],
+            meta["seconds"],
+            tuple(meta["missing"]),
+            meta["targets"],
+            arrays["features"][rows],
+            arrays["params"][rows],
+            arrays["quats"][rows],
+            arrays["root"][rows],
+            events[:onsets],
+            events[onsets:],
+        )
+        row, event = rows.stop, event + onsets + phrases
+
+
+def prepare(task: Task) -> Result:
+    """Read a take and keep what it gives in the work folder. Never raises for a bad file."""
+    error = ""
+    for path in task.paths:
+        try:
+            found = _prepare(task, path)
+        except MotionError as failure:
+            reason = str(failure)
+        except OSError as failure:
+            reason = f"{task.folder / path}: cannot be read: {failure.strerror or failure}"
+        except Exception as failure:  # one odd file among thousands must not end the build
+            reason = f"{task.folder / path}: {type(failure).__name__}: {failure}"
+        else:
+            return replace(found, error=error)
+        error = error or _relative(reason, task.folder)
+    return Result(task.paths, error=error)
+
+
+def _relative(line: str, folder: Path) -> str:
+    """The line without the folder in front of its paths: sets do not say where they were built."""
+    return " ".join(line.replace(f"{folder}/", "").split())
+
+
+def _prepare(task: Task, path: str) -> Result:
+    file = task.folder / path
+    record: dict[str, Any] = {"path": path, "sha256": sha256_of(file)}
+    skeleton: Path | None = None
+    if PurePosixPath(path).suffix.lower() == ".amc":
+        skeleton = find_asf(file)
+        record["skeleton"] = {
+            "path": skeleton.relative_to(task.folder).as_posix(),
+            "sha256": sha256_of(skeleton),
+        }
+    key = _key(task.options, record)
+    record["key"] = key
+    target = work_file(task.work, key)
+    if key == task.known:
+        return Result(task.paths, key, "kept", record)
+    if target.is_file():
+        try:
+            _, saved = read_parts(target)
+        except FormatError:
+            target.unlink()
+        else:
+            # The same motion may lie there under another name.
+            return Result(task.paths, key, "found", {**record, "notes": saved["notes"]})
+    parts, notes = _make(task, file, skeleton)
+    record["notes"] = [_relative(note, task.folder) for note in notes]
+    save_parts(target, parts, record)
+    return Result(task.paths, key, "made", record)
+
+
+def _key(options: Options, record: dict[str, Any]) -> str:
+    """Names what is made of a take: of the same bytes in the same way."""
+    what = [
+        PREPARE_VERSION,
+        FEATURES_VERSION,
+        TEACHER_VERSION,
+        vars(options),
+        record["sha256"],
+        record.get("skeleton", {}).get("sha256"),
+    ]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], list[str]]:
+    options = task.options
+    clip = load_motion(file, skeleton=skeleton, rate=options.rate, units=options.units).retarget("humanoid")
+    rate = float(clip.rate)
+    notes = list(clip.warnings)
+    mask = np.asarray(clip.mask, dtype=np.bool_)
+    missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, mask, strict=True) if not there)
+    runs = steady_runs(clip.quats, clip.root, rate)
+    kept = [(n, run) for n, run in enumerate(runs) if (run[1] - run[0]) * RATE / rate >= options.min_frames]
+    if not kept:
+        longest = max((stop - start for start, stop in runs), default=0) / rate
+        cut = f" between {len(runs) - 1} tracking jumps" if len(runs) > 1 else ""
+        raise FormatError(
+            f"{file}: {longest:.2f} s of motion{cut}, expected at least {options.min_frames / RATE:.2f} s"
+        )
+    if len(runs) > 1:
+        lost = (len(clip) - sum(stop - start for _, (start, stop) in kept)) / rate
+        notes.append(f"cut at {len(runs) - 1} tracking jumps; {lost:.2f} s left out")
+    parts = []
+    for number, (start, stop) in kept:
+        piece = at_rate(
+            Piece(clip.name, "", clip.quats[start:stop], clip.root[start:stop], mask, rate),
+        )
+        example = plain(piece)
+        if not (np.isfinite(example.features).all() and np.isfinite(example.params).all()):
+            raise FormatError(f"{file}: gives features or targets that are not finite")
+        parts.append(
+            Part(
+                number if len(runs) > 1 else None,
+                round(start / rate, 6),
+                missing,
+                "teacher",
+                example.features,
+                example.params,
+                piece.quats,
+                piece.root,
+                example.onsets,
+                example.phrases,
+            )
+        )
+    return parts, notes
