@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pyanticip.errors import FormatError, OptionError
 from training import augment
 from training.filters import RATE
+from training.kinematics import MIRROR
 from training.teacher import teach
 
 Split = Literal["train", "validation", "test"]
@@ -188,25 +189,6 @@ def load_split(data_dir: Path, split: Split, cache: Path | None = None) -> list[
     return pieces
 
 
-def _example(
-    piece: Piece, quats: NDArray[np.floating], root: NDArray[np.floating], mask: NDArray[np.bool_]
-) -> Example:
-    from pyanticip._core import motion_features
-
-    turns = np.ascontiguousarray(quats, dtype=np.float32)
-    lesson = teach(turns)
-    rows = motion_features(turns, np.ascontiguousarray(root, dtype=np.float32), mask)
-    return Example(
-        piece.name,
-        piece.subject,
-        turns,
-        np.asarray(rows, dtype=np.float32),
-        lesson.params,
-        lesson.times("onset"),
-        lesson.times("phrase"),
-    )
-
-
 def at_rate(piece: Piece) -> Piece:
     """The piece at 50 Hz by the live resampler; itself where it is."""
     if piece.rate == RATE:
@@ -218,13 +200,26 @@ def at_rate(piece: Piece) -> Piece:
 
 
 def plain(piece: Piece) -> Example:
-    """The piece as it is, at 50 Hz."""
+    """The piece as it is, at 50 Hz, and what the teacher says of it."""
+    from pyanticip._core import motion_features
+
     piece = at_rate(piece)
-    return _example(piece, piece.quats, piece.root, piece.mask)
+    quats = np.ascontiguousarray(piece.quats, dtype=np.float32)
+    lesson = teach(quats)
+    rows = motion_features(quats, np.ascontiguousarray(piece.root, dtype=np.float32), piece.mask)
+    return Example(
+        piece.name,
+        piece.subject,
+        quats,
+        np.asarray(rows, dtype=np.float32),
+        lesson.params,
+        lesson.times("onset"),
+        lesson.times("phrase"),
+    )
 
 
-def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Example:
-    """A new movement made from the piece: warped in time, turned, half of them mirrored.
+def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Piece:
+    """A new movement made from the piece, at 50 Hz: warped in time, turned, half of them mirrored.
 
     Most are also held a little differently and swing wider or less wide, some down to near stillness, some
     stop for a moment, some lean, and some have the upper body of ``partner``, so that there are more bodies
@@ -246,17 +241,24 @@ def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None)
     if rng.random() < 0.3:
         lean = rng.normal(0.0, 0.3 if rng.random() < 0.8 else 1.5, 3)
         quats = augment.tilt(quats, lean * np.array([1.0, 0.0, 1.0]))
+    mask = piece.mask.copy()
     if rng.random() < 0.5:
         quats, root = augment.mirror(quats, root)
+        mask = mask[list(MIRROR)]
     quats, root = augment.yaw(quats, root, rng.uniform(-np.pi, np.pi))
-    mask = piece.mask.copy()
     if rng.random() < 0.125:
         for group in _OPTIONAL:
             if rng.random() < 0.4:
                 for joint in group:
                     mask[joint] = False
                     quats = augment.without(quats, joint)
-    return _example(piece, quats, root, mask)
+    turns, places = quats.astype(np.float32), root.astype(np.float32)
+    return Piece(piece.name, piece.subject, turns, places, mask, RATE)
+
+
+def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Example:
+    """What :func:`vary` makes of the piece, and what the teacher says of it."""
+    return plain(vary(piece, rng, partner))
 
 
 def training_examples(pieces: Sequence[Piece], copies: int, seed: int) -> list[Example]:

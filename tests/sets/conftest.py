@@ -66,3 +66,14 @@ def takes(tmp_path: Path, take: Callable[..., Path]) -> Path:
     take(folder / "cleo" / "deep" / "a.bvh", 120, 4)
     take(folder / "cleo" / "deep" / "b.npz", 500, 5, 120.0)
     return folder
+
+
+@pytest.fixture(scope="session")
+def clip() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """``clip(frames, seed)`` gives rotations (T, 22, 4) and the root (T, 3), float32, at 50 Hz."""
+
+    def make(frames: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        found = moving(frames, seed)
+        return found.quats, found.root
+
+    return make

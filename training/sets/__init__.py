@@ -2,5 +2,7 @@
 
 from training.sets.builder import BuildReport, build
 from training.sets.format import ClipEntry, MotionSet, is_set
+from training.sets.recipe import Recipe, read_recipe
+from training.sets.vary import augment
 
-__all__ = ["BuildReport", "ClipEntry", "MotionSet", "build", "is_set"]
+__all__ = ["BuildReport", "ClipEntry", "MotionSet", "Recipe", "augment", "build", "is_set", "read_recipe"]

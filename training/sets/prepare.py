@@ -69,7 +69,7 @@ class Part:
     """A clip of a take."""
 
     number: int | None
-    """Which stretch between tracking jumps; None where there was no jump."""
+    """Which stretch between tracking jumps, None where there was no jump; or which copy."""
     seconds: float
     missing: tuple[str, ...]
     targets: Literal["teacher", "audio"]
@@ -106,13 +106,17 @@ def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
     np.savez(
         buffer,
         meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
-        features=np.concatenate([part.features for part in parts]),
-        params=np.concatenate([part.params for part in parts]),
-        quats=np.concatenate([part.quats for part in parts]),
-        root=np.concatenate([part.root for part in parts]),
-        events=np.concatenate([np.concatenate([part.onsets, part.phrases]) for part in parts]),
+        features=_joined([part.features for part in parts]),
+        params=_joined([part.params for part in parts]),
+        quats=_joined([part.quats for part in parts]),
+        root=_joined([part.root for part in parts]),
+        events=_joined([times for part in parts for times in (part.onsets, part.phrases)]),
     )
     write_atomic(path, buffer.getvalue())
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.float32)
 
 
 def read_parts(path: Path) -> tuple[Iterator[Part], dict[str, Any]]:

@@ -1,0 +1,208 @@
+"""What a suit and a network do to a movement: exactly what they say, and nothing else."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.clip import forward_kinematics
+from training.corrupt import (
+    SUITS,
+    Corruption,
+    corrupt,
+    delivered,
+    dropped_joints,
+    frozen_frames,
+    packet_loss,
+    sensor_noise,
+    wander,
+)
+
+ALL = np.ones(22, dtype=np.bool_)
+NOTHING = Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)
+
+
+def angles(one, other):
+    dot = np.abs((one * other).sum(axis=-1)).clip(0.0, 1.0)
+    return 2.0 * np.arccos(dot)
+
+
+def test_jitter_and_drift_have_the_size_they_were_given(clip):
+    quats, root = clip(4000)
+    rng = np.random.default_rng(0)
+    noisy, place = sensor_noise(quats, root, ALL, rng, jitter=0.01, drift=0.0, place=0.005)
+    # A turn of three independent axes has an RMS of sqrt(3) times theirs.
+    assert np.sqrt((angles(noisy, quats) ** 2).mean()) == pytest.approx(0.01 * np.sqrt(3), rel=0.03)
+    assert (place - root).std() == pytest.approx(0.005, rel=0.05)
+    drifted, same = sensor_noise(quats, root, ALL, rng, jitter=0.0, drift=0.05, seconds=1.0)
+    assert np.sqrt((angles(drifted, quats) ** 2).mean()) == pytest.approx(0.05 * np.sqrt(3), rel=0.1)
+    np.testing.assert_array_equal(same, root)
+    # It wanders: from frame to frame it moves far less than it is away.
+    assert angles(drifted[1:], quats[1:])[0].mean() < 0.2
+    np.testing.assert_allclose(np.linalg.norm(drifted, axis=-1), 1.0, atol=1e-6)
+
+
+def test_a_walk_forgets_within_its_time():
+    walk = wander(20000, 4, 0.5, np.random.default_rng(1))
+    assert walk.var() == pytest.approx(1.0, rel=0.15)
+    one_later = (walk[25:] * walk[:-25]).mean() / walk.var()
+    assert one_later == pytest.approx(np.exp(-1.0), abs=0.06)
+
+
+def test_joints_that_are_not_there_stay_at_rest(clip):
+    quats, root = clip(50)
+    mask = ALL.copy()
+    mask[9] = False
+    quats = np.array(quats)
+    quats[:, 9] = (1.0, 0.0, 0.0, 0.0)
+    noisy, _ = sensor_noise(quats, root, mask, np.random.default_rng(0), jitter=0.1, drift=0.1)
+    np.testing.assert_array_equal(noisy[:, 9], quats[:, 9])
+    assert (angles(noisy, quats)[:, mask] > 0).all()
+
+
+@pytest.mark.parametrize("suit", SUITS)
+def test_the_joints_a_suit_has_keep_their_place_in_the_room(clip, suit):
+    quats, root = clip(30)
+    kept = SUITS[suit]
+    less, mask = dropped_joints(quats, ALL, set(range(22)) - set(kept))
+    assert tuple(np.flatnonzero(mask)) == tuple(sorted(kept))
+    assert (less[:, ~mask] == (1.0, 0.0, 0.0, 0.0)).all()
+    before, _ = forward_kinematics(canonical_skeleton(), quats, root)
+    after, _ = forward_kinematics(canonical_skeleton(), less, root)
+    assert angles(before[:, list(kept)], after[:, list(kept)]).max() < 2e-3
+
+
+def test_the_suits_have_as_many_joints_as_they_are_called():
+    assert {suit: len(set(joints)) for suit, joints in SUITS.items()} == {"ten": 10, "six": 6, "phone": 1}
+
+
+@given(st.integers(1, 400), st.integers(0, 2**31), st.floats(0, 300), st.integers(1, 5), st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_a_freeze_shows_an_earlier_frame_and_time_goes_on(frames, seed, rate, shortest, more):
+    seen = frozen_frames(
+        frames, np.random.default_rng(seed), per_minute=rate, shortest=shortest, longest=shortest + more
+    )
+    assert len(seen) == frames
+    assert (seen <= np.arange(frames)).all()
+    assert (seen >= 0).all()
+    if rate == 0:
+        np.testing.assert_array_equal(seen, np.arange(frames))
+
+
+def test_freezes_are_as_many_and_as_long_as_asked():
+    seen = frozen_frames(60 * 50 * 50, np.random.default_rng(0), per_minute=4.0, shortest=5, longest=5)
+    held = seen != np.arange(len(seen))
+    starts = int((held[1:] & ~held[:-1]).sum())
+    assert starts == pytest.approx(200, rel=0.2)
+    assert held.sum() == pytest.approx(5 * starts, rel=0.05)
+
+
+@given(st.integers(1, 300), st.integers(0, 2**31), st.floats(0, 0.9), st.floats(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_the_ends_arrive_and_no_gap_is_longer_than_is_filled(frames, seed, share, burst):
+    arrived = packet_loss(frames, np.random.default_rng(seed), share=share, burst=burst)
+    assert arrived[0]
+    assert arrived[-1]
+    assert np.diff(np.flatnonzero(arrived), prepend=0).max() <= _core.MAX_GAP + 1
+
+
+def test_as_much_is_lost_in_bursts_as_asked():
+    arrived = packet_loss(100_000, np.random.default_rng(0), share=0.1, burst=4.0)
+    lost = ~arrived
+    bursts = int((lost[1:] & arrived[:-1]).sum())
+    assert lost.mean() == pytest.approx(0.1, rel=0.1)
+    assert lost.sum() / bursts == pytest.approx(4.0, rel=0.1)
+
+
+def test_what_is_lost_is_filled_as_the_live_stream_fills_it(clip):
+    quats, root = clip(200)
+    arrived = packet_loss(200, np.random.default_rng(3), share=0.2, burst=5.0)
+    filled, place = delivered(quats, root, arrived)
+    assert filled.shape == quats.shape
+    np.testing.assert_allclose(filled[arrived], quats[arrived], atol=1e-6)
+    np.testing.assert_allclose(place[arrived], root[arrived], atol=1e-6)
+    gap = int(np.flatnonzero(~arrived)[0])
+    low, high = gap - 1, gap + int(np.flatnonzero(arrived[gap:])[0])
+    part = (gap - low) / (high - low)
+    np.testing.assert_allclose(place[gap], root[low] + part * (root[high] - root[low]), atol=1e-5)
+    assert angles(filled[gap], quats[low]).max() == pytest.approx(
+        part * angles(quats[high], quats[low]).max(), abs=2e-3
+    )
+
+
+def test_the_live_front_sees_what_training_sees(clip):
+    """Datagrams of the frames that arrived, through the live front, give the same features."""
+    from pyanticip import Clip
+    from pyanticip.motion.datagrams import datagrams
+
+    quats, root = clip(120)
+    arrived = packet_loss(120, np.random.default_rng(5), share=0.15, burst=3.0)
+    seen, place = delivered(quats, root, arrived)
+    body = Clip(quats, root, 50.0, canonical_skeleton())
+    front = _core.LiveFront("msgpack")
+    rows = []
+    frame = -1
+    for when, datagram in datagrams(body, "msgpack"):
+        out = front.feed(datagram, when) if frame < 0 or arrived[frame] else None
+        if out is not None:
+            rows.append(out.features)
+        frame += 1
+    live = np.concatenate(rows)
+    offline = _core.motion_features(seen, place, ALL)
+    assert len(live) == len(offline) == 120
+    np.testing.assert_allclose(live, offline, atol=2e-3)
+
+
+def test_nothing_is_done_where_nothing_is_asked(clip):
+    quats, root = clip(60)
+    seen = corrupt(quats, root, ALL, np.random.default_rng(0), NOTHING)
+    np.testing.assert_array_equal(seen.quats, quats)
+    np.testing.assert_array_equal(seen.root, root)
+    assert seen.troubles == ()
+    assert seen.mask.all()
+
+
+@given(st.integers(0, 2**31))
+@settings(max_examples=40, deadline=None)
+def test_whatever_happens_it_is_a_movement_of_the_same_length(seed):
+    rng = np.random.default_rng(seed)
+    quats = rng.normal(size=(90, 22, 4))
+    quats /= np.linalg.norm(quats, axis=-1, keepdims=True)
+    worst = Corruption(noise=0.7, drop=0.7, freeze=0.7, loss=0.7, loss_share=(0.0, 0.6))
+    root = rng.normal(size=(90, 3))
+    seen = corrupt(quats, root, ALL, np.random.default_rng(seed), worst)
+    again = corrupt(quats, root, ALL, np.random.default_rng(seed), worst)
+    assert seen.quats.shape == (90, 22, 4)
+    assert seen.root.shape == (90, 3)
+    np.testing.assert_allclose(np.linalg.norm(seen.quats, axis=-1), 1.0, atol=1e-5)
+    assert np.isfinite(seen.root).all()
+    np.testing.assert_array_equal(seen.quats, again.quats)
+    assert seen.troubles == again.troubles
+    assert (seen.quats[:, ~seen.mask] == (1.0, 0.0, 0.0, 0.0)).all()
+    assert seen.mask.all() != ("drop" in seen.troubles)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"noise": 1.5}, "noise is a share"),
+        ({"loss_share": (0.2, 0.1)}, "loss_share is a range"),
+        ({"loss_share": (0.2, 1.0)}, "ends below 1"),
+        ({"freeze_frames": (0, 3)}, "begin at 1"),
+        ({"suits": ("ten", "octopus")}, "octopus"),
+    ],
+)
+def test_nonsense_is_refused(wrong, match):
+    with pytest.raises(OptionError, match=match):
+        Corruption(**wrong)
+
+
+def test_nonsense_is_refused_in_the_parts():
+    rng = np.random.default_rng(0)
+    with pytest.raises(OptionError, match="shortest <= longest"):
+        frozen_frames(10, rng, per_minute=1.0, shortest=3, longest=2)
+    with pytest.raises(OptionError, match="burst >= 1"):
+        packet_loss(10, rng, share=0.1, burst=0.5)

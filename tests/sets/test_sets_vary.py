@@ -1,0 +1,175 @@
+"""Varied copies of a set: of the training clips alone, resumable, the same for any number of processes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyanticip._core import motion_features
+from pyanticip.errors import FormatError, OptionError
+from training.corrupt import Corruption
+from training.data import Piece, varied
+from training.sets import MotionSet, Recipe, augment, build, read_recipe
+from training.sets.vary import finer
+from training.sets.writer import WORK
+from training.teacher import teach
+
+CLEAN = Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)
+
+
+@pytest.fixture
+def base(takes, tmp_path):
+    (tmp_path / "who.toml").write_text('train = ["*"]\nvalidation = ["ben"]\n')
+    build(takes, tmp_path / "base", split_file=tmp_path / "who.toml")
+    return MotionSet.open(tmp_path / "base")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_copies_of_the_training_clips_only(base, tmp_path):
+    made = augment(base, tmp_path / "more", copies=3, seed=1)
+    MotionSet.open(tmp_path / "more", verify=True)
+    assert {clip.of for clip in made.clips} == {base.clips[n].name for n in base.indices("train")}
+    assert {clip.split for clip in made.clips} == {"train"}
+    assert made.subjects() == ["anna", "cleo/deep"]
+    assert made.clips[0].name == "anna/run~0"
+    assert len(made) == 12
+    assert made.index["made_by"]["of"] == base.digest
+    assert not (tmp_path / "more" / WORK).exists()
+
+
+def test_the_bytes_do_not_depend_on_workers(base, tmp_path):
+    augment(base, tmp_path / "one", copies=2, seed=1)
+    augment(base, tmp_path / "two", copies=2, seed=1, workers=2)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert (
+        augment(base, tmp_path / "three", copies=2, seed=2).digest != MotionSet.open(tmp_path / "one").digest
+    )
+
+
+def test_what_is_there_is_opened_and_what_was_begun_is_gone_on_with(base, tmp_path, monkeypatch):
+    import training.sets.vary as vary_module
+
+    calls = []
+    real = vary_module._copy
+
+    def counting(task, copy):
+        calls.append((task.number, copy))
+        if len(calls) == 4 and failing:
+            raise KeyboardInterrupt
+        return real(task, copy)
+
+    failing = True
+    monkeypatch.setattr(vary_module, "_copy", counting)
+    with pytest.raises(KeyboardInterrupt):
+        augment(base, tmp_path / "more", copies=2)
+    with pytest.raises(FormatError, match="no set"):
+        MotionSet.open(tmp_path / "more")
+    failing, first = False, list(calls)
+    made = augment(base, tmp_path / "more", copies=2)
+    # Both copies of the first clip were finished and are not made again.
+    assert len(calls) - len(first) == 2 * len(base.indices("train")) - 2
+    calls.clear()
+    assert augment(base, tmp_path / "more", copies=2).digest == made.digest
+    assert calls == []
+
+
+def test_without_corruption_features_and_targets_are_of_the_new_movement(base, tmp_path):
+    made = augment(base, tmp_path / "more", copies=2, recipe=Recipe(corruption=CLEAN))
+    for number in range(len(made)):
+        example, piece = made.example(number), made.piece(number)
+        np.testing.assert_array_equal(example.features, motion_features(piece.quats, piece.root, piece.mask))
+        lesson = teach(example.quats)
+        np.testing.assert_array_equal(example.params, lesson.params)
+        np.testing.assert_array_equal(example.onsets, lesson.times("onset"))
+
+
+def test_corruption_changes_what_is_seen_and_not_what_is_taught(base, tmp_path):
+    worst = Corruption(noise=1.0, drop=1.0, freeze=1.0, loss=1.0, suits=("six",))
+    made = augment(base, tmp_path / "more", copies=2, recipe=Recipe(movement="none", corruption=worst))
+    for number, clip in enumerate(made.clips):
+        original = next(n for n in base.indices() if base.clips[n].name == clip.of)
+        clean, seen, piece = base.example(original), made.example(number), made.piece(number)
+        np.testing.assert_array_equal(seen.params, clean.params)
+        np.testing.assert_array_equal(seen.onsets, clean.onsets)
+        np.testing.assert_array_equal(seen.features, motion_features(piece.quats, piece.root, piece.mask))
+        # The scalars as well: they are of what is seen.
+        assert np.abs(seen.features[:, 220:227] - clean.features[:, 220:227]).max() > 0.01
+        assert piece.mask.sum() == 6
+        assert len(clip.missing) == 16
+
+
+def test_simple_changes_are_only_those(base, tmp_path):
+    recipe = Recipe(movement="simple", warp=0.0, mirror=1.0, yaw=0.0, corruption=CLEAN)
+    made = augment(base, tmp_path / "more", copies=1, recipe=recipe)
+    for number, clip in enumerate(made.clips):
+        original = base.example(next(n for n in base.indices() if base.clips[n].name == clip.of))
+        example = made.example(number)
+        np.testing.assert_allclose(example.params[:, 6], 1.0 - original.params[:, 6], atol=1e-4)
+        np.testing.assert_allclose(example.params[:, :6], original.params[:, :6], atol=1e-4)
+
+
+def test_the_finer_movement_is_the_movement(clip):
+    quats, root = clip(600)
+    piece = Piece("a", "b", quats[::3], root[::3], np.ones(22, dtype=np.bool_), 50.0)
+    fine = finer(piece)
+    assert fine.rate == 150.0
+    assert len(fine.quats) == 3 * (len(piece.quats) - 1) + 1
+    # The movement was made at 150 Hz here: splines through every third frame find the others again.
+    true = quats[: len(fine.quats)].astype(np.float64)
+    apart = np.minimum(np.linalg.norm(fine.quats - true, axis=-1), np.linalg.norm(fine.quats + true, axis=-1))
+    assert 2.0 * apart.max() < 5e-3
+    np.testing.assert_allclose(fine.root, root[: len(fine.root)], atol=1e-4)
+    assert finer(fine) is fine
+
+
+def test_a_mirrored_suit_lacks_the_other_side(clip):
+    quats, root = clip(100)
+    mask = np.ones(22, dtype=np.bool_)
+    mask[9] = False
+    piece = Piece("a", "b", quats, root, mask, 50.0)
+    lacking = set()
+    for seed in range(20):
+        example = varied(piece, np.random.default_rng(seed))
+        missing = np.flatnonzero(example.features[0, 198:220] == 0.0)
+        lacking |= {tuple(missing)} if len(missing) == 1 else set()
+    assert lacking == {(9,), (13,)}
+
+
+def test_bad_options_are_refused(base, tmp_path):
+    with pytest.raises(OptionError, match="copies must be at least 1"):
+        augment(base, tmp_path / "more", copies=0)
+    with pytest.raises(OptionError, match="is the set itself"):
+        augment(base, base.folder, copies=1)
+    with pytest.raises(OptionError, match="movement is one of"):
+        Recipe(movement="wild")
+    with pytest.raises(OptionError, match="mirror is a share"):
+        Recipe(mirror=2.0)
+
+
+def test_a_recipe_is_read_from_toml(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        'movement = "simple"\nwarp = 0\n[corruption]\nnoise = 1\nsuits = ["six"]\nfreeze_frames = [2, 4]\n'
+    )
+    found = read_recipe(path)
+    assert found == Recipe(
+        movement="simple", warp=0, corruption=Corruption(noise=1, suits=("six",), freeze_frames=(2, 4))
+    )
+    for text, match in (
+        ("colour = 1", "no key 'colour'; expected some of movement"),
+        ("warp = true", "warp: expected a number"),
+        ("[corruption]\nloss_share = 0.1", r"\[corruption\]: loss_share: expected \[low, high\]"),
+        ("[corruption]\nfreeze_frames = [1.5, 2]", "whole numbers"),
+        ("[corruption]\nloss_share = [0.5, 0.1]", "is a range from low to high"),
+        ("movement = 3", "movement: expected a word"),
+        ("corruption = 3", "expected a table"),
+        ("warp = ", "is not TOML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(FormatError, match=match):
+            read_recipe(path)
+    with pytest.raises(FormatError, match="cannot be read"):
+        read_recipe(tmp_path / "none.toml")
