@@ -17,12 +17,13 @@ from pyanticip.cli_tools import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_checkpoint
 from training.language.data import Batches, synthetic_data
-from training.language.folder import LAST, load_run, read_state
-from training.language.launch import resolve_device
+from training.language.folder import load_run
 from training.language.losses import losses
 from training.language.module import forward_losses
-from training.language.record import read_metrics
 from training.language.train import train
+from training.runs.books import read_metrics
+from training.runs.files import LAST, read_state
+from training.runs.launch import resolve_device
 
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
 
@@ -202,13 +203,13 @@ def infinite(*arguments):
 
 def test_a_loss_that_explodes_is_said(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("training.language.module.losses", infinite)
-    with pytest.raises(OptionError, match="the loss became inf at step 5 or shortly before; try a lower lr"):
+    with pytest.raises(OptionError, match="the loss became inf at step 5 or shortly before; try a lower learning rate"):
         train(tiny(clip=0.0), tmp_path / "run")
 
 
 def test_precision_16_needs_cuda(tiny):
     with pytest.raises(OptionError, match="precision: 16 needs CUDA"):
-        resolve_device(tiny(precision="16"))
+        resolve_device("auto", "16")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pyanticip.errors import OptionError
 from training.language.corpus import Corpus
 from training.language.options import LanguageOptions
 from training.language.synthetic import synthetic
+from training.runs.settings import derived_seed
 
 # Independent streams of random numbers from one seed.
 ORDER: Final = 1
@@ -21,12 +22,6 @@ DROPOUT: Final = 3
 INITIAL: Final = 4
 TRAIN_DATA: Final = 11
 VALID_DATA: Final = 12
-
-
-def derived_seed(seed: int, *path: int) -> int:
-    """A seed of 63 bits for one purpose, step or process; another path gives unrelated numbers."""
-    high, low = np.random.SeedSequence([seed, *path]).generate_state(2, np.uint32)
-    return (int(high) << 31) ^ int(low)
 
 
 class Windows:

@@ -20,7 +20,7 @@ from training.language.gate import commitment_report, gate_report, shuffled_loss
 from training.language.listen import Drift, HeldOut, Mode, ScalarsOf, by_context, drift, listen
 from training.language.metrics import CONTEXTS, Array, Said, heads, perplexity, scalar_errors, spread
 from training.language.module import new_model
-from training.language.record import read_metrics
+from training.runs.books import read_metrics
 
 MODES: Final[dict[str, Mode]] = {
     "external": "external",

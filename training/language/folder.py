@@ -1,19 +1,10 @@
 """The folder of a run: what is in it, how it comes to be, how a model is loaded from it."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
-
-import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import save_checkpoint
@@ -22,22 +13,15 @@ from training.language.corpus import Corpus, read_lines
 from training.language.data import LanguageData, Windows, synthetic_data, text_data
 from training.language.options import SYNTHETIC, LanguageOptions, from_dict
 from training.language.tokens import Tokenizer, learn
+from training.runs.files import CONFIG, load_best, new_folder, one_line, read_state, write_text
 
 FORMAT: Final = "pyanticip-language-run"
 VERSION: Final = 1
 
-CONFIG: Final = "config.json"
 TOKENIZER: Final = "tokenizer.json"
-METRICS: Final = "metrics.csv"
-REPORT: Final = "report.json"
 DATA: Final = "data"
 MODEL: Final = "model"
 """Checkpoint of a finished run: the best weights, with the tokenizer."""
-TENSORBOARD: Final = "tensorboard"
-BEST: Final = Path("checkpoints") / "best.safetensors"
-"""The weights that were best on the validation data so far."""
-LAST: Final = Path("checkpoints") / "last.ckpt"
-"""Everything a killed run goes on from."""
 
 SYNTHETIC_VOCAB: Final = 1000
 
@@ -62,16 +46,7 @@ def create(out: Path | str, options: LanguageOptions) -> Path:
         FormatError: a text that cannot be read.
     """
     folder = Path(out)
-    if folder.is_dir() and any(folder.iterdir()):
-        if (folder / CONFIG).is_file():
-            raise OptionError(f"{folder}: holds a run already; go on with --resume, or give another folder")
-        raise OptionError(f"{folder}: is not empty; give a new folder")
-    if folder.exists() and not folder.is_dir():
-        raise OptionError(f"{folder}: is a file; give a new folder")
-    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
-    try:
-        draft.chmod(0o755)
+    with new_folder(folder) as draft:
         config: dict[str, Any] = {"format": FORMAT, "version": VERSION, "options": options.to_dict()}
         if options.data == SYNTHETIC:
             config["vocab"] = options.vocab or SYNTHETIC_VOCAB
@@ -79,12 +54,6 @@ def create(out: Path | str, options: LanguageOptions) -> Path:
             config |= _encode(draft, options)
         options.config(config["vocab"])
         write_text(draft / CONFIG, json.dumps(config, indent=1) + "\n")
-        with suppress(FileNotFoundError):
-            folder.rmdir()
-        draft.rename(folder)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     return folder
 
 
@@ -188,47 +157,15 @@ def load_run(
     options, tokenizer = read_options(folder), read_tokenizer(folder)
     model = new_model(options, int(read_config(folder)["vocab"]))
     if which == "best":
-        weights = _read_best(folder)
+        weights = load_best(folder)
     else:
         state = read_state(folder)["state_dict"]
         weights = {name.removeprefix("model."): value for name, value in state.items()}
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise CheckpointError(f"{folder}: the weights do not fit {CONFIG}: {_line(error)}") from None
+        raise CheckpointError(f"{folder}: the weights do not fit {CONFIG}: {one_line(error)}") from None
     return model.to(device).eval(), tokenizer, options
-
-
-def _read_best(folder: Path) -> dict[str, Tensor]:
-    try:
-        return safetensors.torch.load_file(folder / BEST)
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder}: no weights yet, no validation has come to its end") from None
-    except (OSError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{folder / BEST}: cannot be read: {_line(error)}") from None
-
-
-def save_best(folder: Path, model: LanguageModel) -> None:
-    """Replace the best weights of a run, at once."""
-    tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    write_bytes(folder / BEST, safetensors.torch.save(tensors))
-
-
-def read_state(folder: Path) -> dict[str, Any]:
-    """What the run was last saved with.
-
-    Raises:
-        CheckpointError: nothing was saved yet, or the file is damaged.
-    """
-    path = folder / LAST
-    try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        int(state["global_step"])
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder}: nothing was saved yet; begin anew in another folder") from None
-    except Exception as error:  # torch raises many kinds for damaged files
-        raise CheckpointError(f"{path}: not a saved state ({_line(error)})") from None
-    return state
 
 
 def export(folder: Path, training: Mapping[str, Any]) -> Path:
@@ -236,22 +173,3 @@ def export(folder: Path, training: Mapping[str, Any]) -> Path:
     model, tokenizer, _ = load_run(folder)
     text = None if tokenizer is None else tokenizer.to_json()
     return save_checkpoint(folder / MODEL, model, training=training, tokenizer=text)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
-def write_text(path: Path, text: str) -> None:
-    """See :func:`write_bytes`."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or as it was before, even if the machine stops."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

@@ -15,7 +15,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.models.config import SCALAR_NAMES
 from training.language.evaluate import bridge, held_out
-from training.language.folder import CONFIG, REPORT, load_run, open_run
+from training.language.folder import load_run, open_run
 from training.language.foretelling import foretelling
 from training.language.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.language.listen import listen
@@ -23,6 +23,7 @@ from training.language.metrics import heads, perplexity, scalar_errors, spread
 from training.language.module import new_model
 from training.language.options import LanguageOptions
 from training.language.train import train
+from training.runs.files import CONFIG, REPORT
 
 RESULT: Final = "gate.json"
 

@@ -10,9 +10,10 @@ from torch.optim.lr_scheduler import LambdaLR
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, build_language_model
 from pyanticip.models.language import LanguageModel
-from training.language.data import DROPOUT, INITIAL, Batch, derived_seed
+from training.language.data import DROPOUT, INITIAL, Batch
 from training.language.losses import PARTS, LanguageLosses, losses
 from training.language.options import LanguageOptions
+from training.runs.settings import derived_seed
 
 
 def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:

@@ -2,15 +2,23 @@
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
+from training.runs.settings import (
+    check_choice,
+    check_flag,
+    check_real,
+    check_whole,
+    hint,
+    merge,
+    read_fields,
+    setting,
+)
 
 SYNTHETIC: Final = "synthetic"
 """The value of ``data`` that stands for no file."""
@@ -129,29 +137,15 @@ class LanguageOptions:
         object.__setattr__(self, "betas", _betas(self.betas))
         object.__setattr__(self, "repeats", _repeats(self.repeats))
         for name in ("chained", "scalar_balance"):
-            if not isinstance(getattr(self, name), bool):
-                raise OptionError(f"option {name}: expected true or false, given {getattr(self, name)!r}")
+            check_flag(name, getattr(self, name))
         object.__setattr__(self, "data", str(self.data))
         object.__setattr__(self, "valid", None if self.valid is None else str(self.valid))
         for name, known in CHOICES.items():
-            given = getattr(self, name)
-            if given not in known:
-                raise OptionError(f"option {name}: expected one of {', '.join(known)}, given {given!r}")
+            check_choice(name, getattr(self, name), known)
         for name, least in _WHOLE.items():
-            given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, int) or given < least:
-                raise OptionError(f"option {name}: expected a whole number from {least}, given {given!r}")
+            check_whole(name, getattr(self, name), least)
         for name, (low, high) in _REAL.items():
-            given = getattr(self, name)
-            if (
-                isinstance(given, bool)
-                or not isinstance(given, (int, float))
-                or not low <= given <= high
-                or not math.isfinite(given)
-            ):
-                raise OptionError(
-                    f"option {name}: expected a number from {low:g} to {high:g}, given {given!r}"
-                )
+            check_real(name, getattr(self, name), low, high)
         if not isinstance(self.model, Mapping):
             raise OptionError(
                 f"option model: expected fields of the model's configuration, given {self.model!r}"
@@ -265,7 +259,7 @@ def from_dict(fields: Mapping[str, Any]) -> LanguageOptions:
     known = [each.name for each in dataclasses.fields(LanguageOptions)]
     for name in fields:
         if name not in known:
-            raise OptionError(f"unknown option {name!r}{_hint(name, known)}")
+            raise OptionError(f"unknown option {name!r}{hint(name, known)}")
     return LanguageOptions(**fields)
 
 
@@ -275,12 +269,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
     Raises:
         OptionError: no such file, not TOML, or an unknown key; the message names the file.
     """
-    try:
-        fields = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise OptionError(f"{path}: is not TOML: {error}") from None
+    fields = read_fields(path)
     try:
         from_dict({"valid": None, **fields} if "data" not in fields else {"valid": "-", **fields})
     except OptionError as error:
@@ -301,20 +290,13 @@ def assignments(given: Sequence[str]) -> dict[str, Any]:
     """
     fields: dict[str, Any] = {}
     for each in given:
-        name, equals, text = each.partition("=")
-        if not equals:
-            raise OptionError(f"--set: expected NAME=VALUE, given {each!r}")
-        target, _, field_name = name.strip().rpartition(".")
-        if target not in ("", "model"):
+        table, name, value = setting(each)
+        if table not in ("", "model"):
             raise OptionError(f"--set: only model has options of its own, given {each!r}")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text.strip()
-        into = fields if not target else fields.setdefault("model", {})
-        if field_name in into:
-            raise OptionError(f"--set: {name.strip()} is given twice")
-        into[field_name] = value
+        into = fields if not table else fields.setdefault("model", {})
+        if name in into:
+            raise OptionError(f"--set: {table + '.' if table else ''}{name} is given twice")
+        into[name] = value
     return fields
 
 
@@ -327,20 +309,12 @@ def merged(preset: str | None, config: Path | str | None, overrides: Mapping[str
         OptionError: an unknown preset, or a file that cannot be used.
     """
     if preset is not None and preset not in PRESETS:
-        raise OptionError(f"unknown preset {preset!r}{_hint(preset, list(PRESETS))}")
+        raise OptionError(f"unknown preset {preset!r}{hint(preset, list(PRESETS))}")
     base = LanguageOptions()
     found: dict[str, Any] = (
         {} if preset is None else {name: new for name, (new, _) in PRESETS[preset].differences(base).items()}
     )
-    for layer in ({} if config is None else read_toml(config), overrides):
-        model = {**found.get("model", {}), **layer.get("model", {})}
-        found = {**found, **layer, **({"model": model} if model else {})}
-    return found
-
-
-def _hint(name: str, known: list[str]) -> str:
-    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return merge(found, {} if config is None else read_toml(config), overrides)
 
 
 def _repeats(given: Any) -> tuple[int, int]:

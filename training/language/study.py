@@ -29,12 +29,13 @@ from pyanticip.models import AnticipatoryTransformer, ModelConfig, build_languag
 from pyanticip.models.bias import TrajectoryBias
 from pyanticip.models.language import LanguageModel
 from training.language.corpus import Corpus, digest, read_lines
-from training.language.data import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows, derived_seed
+from training.language.data import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
 from training.language.held_out import Test, score
 from training.language.losses import losses
 from training.language.options import SYNTHETIC, LanguageOptions
 from training.language.synthetic import CONVERGE, MOTIF, synthetic
 from training.language.tokens import learn
+from training.runs.settings import derived_seed
 
 FORMAT: Final = 1
 CURVE: Final = 50

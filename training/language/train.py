@@ -4,39 +4,21 @@ import json
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
-from lightning.fabric.plugins.environments.lightning import LightningEnvironment
-from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning.pytorch.strategies import DDPStrategy, Strategy
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch import Tensor
 
 from pyanticip.errors import OptionError
 from training.language.data import Batches
-from training.language.folder import (
-    LAST,
-    REPORT,
-    Run,
-    create,
-    export,
-    open_run,
-    read_options,
-    read_state,
-    write_text,
-)
-from training.language.launch import Interrupt, Processes, processes, quiet_lightning, resolve_device
+from training.language.folder import Run, create, export, open_run, read_options
 from training.language.module import LanguageModule, new_model
 from training.language.options import LanguageOptions
-from training.language.record import LOSS, Record, read_metrics
-
-PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+from training.language.record import LOSS, Record, pace
+from training.runs.books import Books, read_metrics
+from training.runs.files import LAST, REPORT, read_state, write_text
+from training.runs.launch import Processes, processes, resolve_device
+from training.runs.loop import drive
 
 
 def train(
@@ -66,7 +48,7 @@ def train(
     """
     folder = Path(out)
     options = _resumed(options, folder) if resume else options or LanguageOptions()
-    device = resolve_device(options)
+    device = resolve_device(options.device, options.precision)
     if options.threads:
         torch.set_num_threads(options.threads)
     with processes(device) as here:
@@ -94,35 +76,24 @@ def _fit(run: Run, device: str, here: Processes, *, resume: bool, quiet: bool) -
     options, folder = run.options, run.folder
     start = int(read_state(folder)["global_step"]) if resume else 0
     batches = Batches(run.data.train, options, start=start, rank=here.rank, world=here.world)
-    (folder / LAST).parent.mkdir(exist_ok=True)
     module = LanguageModule(new_model(options, run.vocab), options)
     begun = time.monotonic()
-    with (
-        quiet_lightning(),
-        Interrupt(insist=here.world == 1).armed() as interrupt,
-        _bar(options.steps, start, quiet or not here.first) as on_update,
-    ):
-        record = Record(run, start, interrupt, on_update)
-        trainer = pl.Trainer(
-            accelerator="gpu" if device == "cuda" else "cpu",
-            devices=here.local,
-            num_nodes=here.world // here.local,
-            strategy=_strategy(options, here),
-            plugins=[TorchElasticEnvironment() if here.world > 1 else LightningEnvironment()],
-            precision=PRECISIONS[options.precision],  # type: ignore[arg-type]
-            max_epochs=1,
-            max_steps=options.steps,
-            accumulate_grad_batches=options.accumulate,
-            limit_val_batches=0,
-            callbacks=[record, _Rearm(interrupt)],
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-            default_root_dir=folder,
-        )
-        trainer.fit(module, batches, ckpt_path=folder / LAST if resume else None, weights_only=True)
+    # Parts of the model that the options leave without gradient.
+    idle = options.supervise == "refined" or options.model.get("bias") == "none"
+    record = drive(
+        module,
+        batches,
+        lambda stop, on_update: Record(run, start, stop, on_update),
+        pace(options),
+        here,
+        device=device,
+        precision=options.precision,
+        folder=folder,
+        start=start,
+        resume=resume,
+        quiet=quiet,
+        idle_weights=idle and options.kind == "anticipatory",
+    )
     report = _report(run, module, record, here, device, time.monotonic() - begun, start)
     if here.first and report["finished"]:
         export(folder, report)
@@ -131,46 +102,8 @@ def _fit(run: Run, device: str, here: Processes, *, resume: bool, quiet: bool) -
     return report
 
 
-class _Rearm(pl.Callback):
-    """Takes the signals back from lightning, whose handlers stop in the middle of an update."""
-
-    def __init__(self, interrupt: Interrupt) -> None:
-        self.interrupt = interrupt
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """After lightning has put up its own."""
-        self.interrupt.arm()
-
-
-def _strategy(options: LanguageOptions, here: Processes) -> Strategy | str:
-    if here.world == 1:
-        return "auto"
-    # Parts of the model that the options leave without gradient: DDP must be told to expect it.
-    idle = options.supervise == "refined" or options.model.get("bias") == "none"
-    return DDPStrategy(find_unused_parameters=idle and options.kind == "anticipatory")
-
-
-@contextmanager
-def _bar(steps: int, start: int, quiet: bool) -> Iterator[Callable[[int, Tensor], None]]:
-    """A progress bar on stderr; yields what is to be called after every update."""
-    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True, quiet=quiet)
-    with Progress(*columns, TextColumn("loss {task.fields[loss]}"), console=console, disable=quiet) as bar:
-        task = bar.add_task("training", total=steps, completed=start, loss="")
-        shown = 0.0
-
-        def update(done: int, loss: Tensor) -> None:
-            nonlocal shown
-            # Looking at the loss waits for a GPU: not more often than an eye can follow.
-            if not quiet and (time.monotonic() - shown > 0.2 or done == steps):
-                shown = time.monotonic()
-                bar.update(task, completed=done, loss=f"{float(loss):.4f}")
-
-        yield update
-
-
 def _report(
-    run: Run, module: LanguageModule, record: Record, here: Processes, device: str, wall: float, start: int
+    run: Run, module: LanguageModule, record: Books, here: Processes, device: str, wall: float, start: int
 ) -> dict[str, Any]:
     options = run.options
     rows = [row for row in read_metrics(run.folder) if LOSS in row] if here.first else []

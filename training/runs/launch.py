@@ -16,7 +16,6 @@ import torch
 import torch.distributed as dist
 
 from pyanticip.errors import DeviceError, OptionError
-from training.language.options import LanguageOptions
 
 
 @dataclass(frozen=True)
@@ -54,18 +53,22 @@ def processes(device: str) -> Iterator[Processes]:
         dist.destroy_process_group()
 
 
-def resolve_device(options: LanguageOptions) -> str:
+def resolve_device(wanted: str, precision: str) -> str:
     """``"cpu"`` or ``"cuda"``.
+
+    Args:
+        wanted: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        precision: ``"32"``, ``"bf16"`` or ``"16"``.
 
     Raises:
         DeviceError: CUDA is asked for and not there.
         OptionError: half precision without CUDA.
     """
     cuda = torch.cuda.is_available()
-    if options.device == "cuda" and not cuda:
+    if wanted == "cuda" and not cuda:
         raise DeviceError("option device: cuda is not available here; use cpu or auto")
-    device = "cuda" if cuda and options.device != "cpu" else "cpu"
-    if options.precision == "16" and device == "cpu":
+    device = "cuda" if cuda and wanted != "cpu" else "cpu"
+    if precision == "16" and device == "cpu":
         raise OptionError("option precision: 16 needs CUDA; on a CPU use bf16 or 32")
     return device
 

@@ -1,0 +1,108 @@
+"""The files of a run's folder: written whole or not at all, read with clear errors."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from pyanticip.errors import CheckpointError, OptionError
+
+CONFIG: Final = "config.json"
+METRICS: Final = "metrics.csv"
+REPORT: Final = "report.json"
+TENSORBOARD: Final = "tensorboard"
+BEST: Final = Path("checkpoints") / "best.safetensors"
+"""The weights that were best on the validation data so far."""
+LAST: Final = Path("checkpoints") / "last.ckpt"
+"""Everything a killed run goes on from."""
+
+
+def write_text(path: Path, text: str) -> None:
+    """See :func:`write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or as it was before, even if the machine stops."""
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def one_line(error: Exception) -> str:
+    """The beginning of a library's message, in one line."""
+    return " ".join(str(error).split())[:200]
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A draft of a run's folder; it becomes ``folder`` when all is well, else it vanishes.
+
+    Raises:
+        OptionError: something is there already.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        if (folder / CONFIG).is_file():
+            raise OptionError(f"{folder}: holds a run already; go on with --resume, or give another folder")
+        raise OptionError(f"{folder}: is not empty; give a new folder")
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder}: is a file; give a new folder")
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+    try:
+        draft.chmod(0o755)
+        yield draft
+        with suppress(FileNotFoundError):
+            folder.rmdir()
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Replace a file of weights, at once."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    write_bytes(path, safetensors.torch.save(plain))
+
+
+def load_best(folder: Path) -> dict[str, Tensor]:
+    """The weights that were best on the validation data so far.
+
+    Raises:
+        CheckpointError: there are none yet, or the file is damaged.
+    """
+    try:
+        return safetensors.torch.load_file(folder / BEST)
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder}: no weights yet, no validation has come to its end") from None
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{folder / BEST}: cannot be read: {one_line(error)}") from None
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """What the run was last saved with.
+
+    Raises:
+        CheckpointError: nothing was saved yet, or the file is damaged.
+    """
+    path = folder / LAST
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        int(state["global_step"])
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder}: nothing was saved yet; begin anew in another folder") from None
+    except Exception as error:  # torch raises many kinds for damaged files
+        raise CheckpointError(f"{path}: not a saved state ({one_line(error)})") from None
+    return state

@@ -1,0 +1,98 @@
+"""Options of a run as they are given: in a TOML file, as ``name=value``, with hints for wrong names."""
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyanticip.errors import OptionError
+
+
+def derived_seed(seed: int, *path: int) -> int:
+    """A seed of 63 bits for one purpose, step or process; another path gives unrelated numbers."""
+    high, low = np.random.SeedSequence([seed, *path]).generate_state(2, np.uint32)
+    return (int(high) << 31) ^ int(low)
+
+
+def hint(name: str, known: Sequence[str]) -> str:
+    """``; did you mean ...?`` with the nearest known name, or nothing."""
+    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def read_fields(path: Path | str) -> dict[str, Any]:
+    """What a TOML file holds.
+
+    Raises:
+        OptionError: no such file, or not TOML; the message names the file.
+    """
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise OptionError(f"{path}: is not TOML: {error}") from None
+
+
+def setting(given: str) -> tuple[str, str, Any]:
+    """``table.name=value`` as (table, name, value), table empty where there is none; the value as in TOML, or
+    a plain word.
+
+    Raises:
+        OptionError: no ``=``.
+
+    >>> setting("model.bias=random"), setting("betas=[0.9, 0.99]")
+    (('model', 'bias', 'random'), ('', 'betas', [0.9, 0.99]))
+    """
+    name, equals, text = given.partition("=")
+    if not equals:
+        raise OptionError(f"--set: expected NAME=VALUE, given {given!r}")
+    table, _, field_name = name.strip().rpartition(".")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    return table, field_name, value
+
+
+def check_whole(name: str, given: Any, least: int) -> None:
+    """Refuse what is not a whole number from ``least``."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+        raise OptionError(f"option {name}: expected a whole number from {least}, given {given!r}")
+
+
+def check_real(name: str, given: Any, low: float, high: float) -> None:
+    """Refuse what is not a number from ``low`` to ``high``."""
+    fine = not isinstance(given, bool) and isinstance(given, (int, float)) and math.isfinite(given)
+    if not fine or not low <= given <= high:
+        raise OptionError(f"option {name}: expected a number from {low:g} to {high:g}, given {given!r}")
+
+
+def check_choice(name: str, given: Any, known: Sequence[str]) -> None:
+    """Refuse what is not one of these words."""
+    if given not in known:
+        raise OptionError(f"option {name}: expected one of {', '.join(known)}, given {given!r}")
+
+
+def check_flag(name: str, given: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(given, bool):
+        raise OptionError(f"option {name}: expected true or false, given {given!r}")
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of options, later ones winning; tables within them are merged name by name.
+
+    >>> merge({"steps": 1, "model": {"ff": 8}}, {"model": {"heads": 2}})
+    {'steps': 1, 'model': {'ff': 8, 'heads': 2}}
+    """
+    found: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
+            found[name] = {**found[name], **value} if both else value
+    return found
