@@ -133,6 +133,9 @@ class ModelConfig:
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
+    pose_horizons: tuple[int, ...] = ()
+    """Milliseconds ahead at which training also asks the motion model for the pose; empty for no such head.
+    Nothing live computes it, and no graph contains it."""
     theta: float = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: int = 5
@@ -170,6 +173,7 @@ class ModelConfig:
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0.0 <= given < below:
                 raise OptionError(f"model option {name} must be from 0 to below {below:g}, got {given!r}")
+        object.__setattr__(self, "pose_horizons", _pose_horizons(self.pose_horizons))
         if self.d_model % self.heads or self.d_model % 2:
             raise OptionError(
                 f"d_model must be even and a multiple of heads={self.heads}, got {self.d_model}"
@@ -235,6 +239,17 @@ class ModelConfig:
                 hint = f", did you mean {near[0]!r}?" if near else ""
                 raise OptionError(f"unknown model option {name!r}{hint}")
         return cls(**fields)
+
+
+def _pose_horizons(given: Any) -> tuple[int, ...]:
+    """Whole frames at 50 Hz, ascending, at most two seconds."""
+    found = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    whole = all(isinstance(ms, int) and not isinstance(ms, bool) for ms in found)
+    if not whole or any(ms % 20 or not 0 < ms <= 2000 for ms in found) or sorted(set(found)) != list(found):
+        raise OptionError(
+            f"model option pose_horizons must be ascending multiples of 20 ms up to 2000, got {given!r}"
+        )
+    return found
 
 
 def front_width(config: ModelConfig) -> int:

@@ -1,5 +1,6 @@
 """The motion transformer: feature rows in, sound parameters and events ahead of time out."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import overload
 
@@ -11,6 +12,7 @@ from pyanticip.models.bias import Orthogonality
 from pyanticip.models.config import FEATURES, PARAMETER_NAMES, SCALAR_COLUMNS, ModelConfig
 from pyanticip.models.heads import ControlHead
 from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
+from pyanticip.models.pose import PoseHead
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.smoothed import (
     CARRIED,
@@ -30,6 +32,12 @@ CLIP = 10.0
 window."""
 
 _MEASURED = (("pitch", 1), ("loudness", 1), ("brightness", 1), ("density", 1), ("space", 1), ("pan", -1))
+
+
+def _exact(x: Tensor) -> AbstractContextManager[object]:
+    """Full precision where mixed precision is on: for where the body is, and for what is said in the end."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,9 @@ class MotionTransformer(nn.Module):
             start = torch.cat((weight.flatten(2), smoothed.flatten(2)), 2)
             with torch.no_grad():
                 self.control.recent.weight.copy_(start.flatten(0, 1))
+
+        ahead = len(cfg.pose_horizons)
+        self.pose = PoseHead(cfg.d_model, cfg.control_hidden, ahead) if ahead else None
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
         """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
@@ -242,7 +253,8 @@ class MotionTransformer(nn.Module):
         if scalars is not None and self.cfg.scalar_input:
             first, last = SCALAR_COLUMNS
             x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
-        embedded, taps, recent = self.embed(x, None if state is None else state.taps)
+        with _exact(x):
+            embedded, taps, recent = self.embed(x, None if state is None else state.taps)
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(x.shape[1], device=x.device)
             if state is not None:
@@ -258,7 +270,8 @@ class MotionTransformer(nn.Module):
             predicted=predicted,
             due=due,
         )
-        params, events = self.control(trunk.hidden, trunk.gate, recent)
+        with _exact(x):
+            params, events = self.control(trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype), recent)
         out = MotionOutput(
             params, events, trunk.scalars, trunk.initial, trunk.gate[..., 0], trunk.share, trunk.hidden
         )

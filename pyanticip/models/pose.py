@@ -38,7 +38,8 @@ class PoseHead(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """Turns (..., horizons, 22, 6) of hidden states (..., D); not yet orthonormal."""
         change = self.last(F.gelu(self.first(hidden)))
-        return change.view(*hidden.shape[:-1], self.horizons, JOINTS, 6) + self.still
+        turns: Tensor = change.view(*hidden.shape[:-1], self.horizons, JOINTS, 6) + self.still
+        return turns
 
 
 def to_matrix(six: Tensor) -> Tensor:

@@ -203,7 +203,9 @@ def infinite(*arguments):
 
 def test_a_loss_that_explodes_is_said(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("training.language.module.losses", infinite)
-    with pytest.raises(OptionError, match="the loss became inf at step 5 or shortly before; try a lower learning rate"):
+    with pytest.raises(
+        OptionError, match="the loss became inf at step 5 or shortly before; try a lower learning rate"
+    ):
         train(tiny(clip=0.0), tmp_path / "run")
 
 

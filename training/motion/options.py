@@ -29,8 +29,8 @@ EXECUTION: Final = (
     "run.accumulate",
     "run.tensorboard",
 )
-"""Options that say where things are and how they are computed, not what: they may change when a run is resumed
-(on the same data: that is compared by its digest)."""
+"""Options that say where things are and how they are computed, not what: they may change when a run is
+resumed (on the same data: that is compared by its digest)."""
 
 
 @dataclass(frozen=True)

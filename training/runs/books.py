@@ -85,6 +85,8 @@ class Books(pl.Callback):
         self.world = int(torch.distributed.get_world_size()) if is_initialized() else 1
         self.rank = int(torch.distributed.get_rank()) if is_initialized() else 0
         self.first = self.rank == 0
+        self.step = start
+        """Updates done."""
         self.sums: Tensor | None = None
         self.count = 0
         self.seconds = 0.0
@@ -97,8 +99,8 @@ class Books(pl.Callback):
         self._since = self._left = time.monotonic()
         self._writer: Any = None
 
-    def updated(self, module: Any, done: int) -> None:
-        """Called after every update, before anything is due."""
+    def updated(self, module: Any, done: int, batch: Any) -> None:
+        """Called after every update, before anything is due, with its last part."""
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """What else stands in a row of means."""
@@ -175,7 +177,8 @@ class Books(pl.Callback):
         self.sums[-1] += module.grad_norm.to(parts.device)
         self.count += 1
         done = batch.step + 1
-        self.updated(module, done)
+        self.step = done
+        self.updated(module, done, batch)
         self.on_update(done, parts[self.trained.index(self.shown)], self.note)
         last = done == self.pace.steps
         stop = self._agree(self.stop())

@@ -1,0 +1,81 @@
+"""A tiny run on made-up motion: everything a run has, in a second."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from training.data import Example
+from training.motion.data import TrainingData
+from training.motion.options import MotionTrainOptions, from_tables
+from training.runs.settings import merge
+
+TINY: dict[str, Any] = {
+    "model": {
+        "d_model": 28,
+        "heads": 4,
+        "fast_layers": 1,
+        "slow_layers": 1,
+        "ff": 32,
+        "window": 16,
+        "pools": 4,
+        "control_hidden": 32,
+        "pose_horizons": [100, 400],
+    },
+    "data": {"copies": 0},
+    "schedule": {"steps": 8, "batch_frames": 1280, "warm_up_steps": 2, "seed": 3},
+    "run": {"device": "cpu", "threads": 1, "log_every": 3, "validate_every": 4, "save_every": 2},
+}
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[..., MotionTrainOptions]:
+    """``tiny(schedule={"steps": 4})`` gives the options of a tiny run, without shrinking and exporting."""
+
+    def make(**tables: Any) -> MotionTrainOptions:
+        return from_tables(merge(TINY, {"run": {"shrink": False, "export": False}}, tables))
+
+    return make
+
+
+def _example(frames: int, seed: int, subject: str) -> Example:
+    """Joints that swing, and parameters and events that follow from them: not the teacher's, but quick."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(frames + 40) / 50.0
+    wave = np.sin(2.0 * np.pi * rng.uniform(0.4, 1.2, (22, 1)) * t + rng.uniform(0.0, 6.0, (22, 1))).T
+    angle = 0.4 * wave[:frames]
+    quats = np.zeros((frames, 22, 4), dtype=np.float32)
+    quats[..., 0], quats[..., 1] = np.cos(angle / 2.0), np.sin(angle / 2.0)
+    features = np.zeros((frames, 231), dtype=np.float32)
+    features[:, 0:132:6] = 1.0
+    features[:, 4:132:6], features[:, 5:132:6] = np.cos(angle), np.sin(angle)
+    features[:, 132:198:3] = np.gradient(angle, axis=0) * 50.0
+    features[:, 198:220] = 1.0
+    features[:, 220:227] = 0.5 + 0.4 * wave[:frames, :7]
+    params = (0.5 + 0.4 * wave[:frames, :8]).astype(np.float32)
+    onsets = np.flatnonzero(np.diff(np.sign(wave[:frames, 0])) > 0)
+    return Example(f"m{seed}", subject, quats, features, params, onsets, onsets[::3])
+
+
+@pytest.fixture(scope="session")
+def example_of() -> Callable[..., Example]:
+    """``example_of(frames, seed, subject)`` gives a made-up clip."""
+
+    def make(frames: int = 300, seed: int = 0, subject: str = "01") -> Example:
+        return _example(frames, seed, subject)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def data() -> TrainingData:
+    """Two performers to learn from, one to be judged on."""
+    train = [_example(n, i, f"0{i % 2}") for i, n in enumerate((130, 300, 700, 220))]
+    return TrainingData("made up", train, train, [_example(260, 9, "07"), _example(150, 10, "08")], "digest")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,149 @@
+"""Runs of the motion model: what they write, going on after an interruption, several processes."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import OptionError
+from pyanticip.models import load_motion_model
+from training.losses import losses
+from training.motion.folder import load_run
+from training.motion.module import MotionModule, new_model, widened
+from training.motion.options import MotionTrainOptions
+from training.motion.train import fit
+from training.motion.windows import Feed
+from training.runs.books import Books, read_metrics
+from training.runs.files import LAST, read_state
+
+CLOCK = ("seconds", "frames_per_second", "loader_wait")
+
+
+def same_weights(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def rows(folder):
+    """The metrics but for what a clock says, as written."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{name: v for name, v in row.items() if name not in CLOCK} for row in csv.DictReader(file)]
+
+
+def ends_alike(one, two):
+    assert rows(one) == rows(two)
+    for which in ("best", "last"):
+        assert same_weights(load_run(one, which).state_dict(), load_run(two, which).state_dict()), which
+    states = [read_state(folder)["optimizer_states"][0]["state"] for folder in (one, two)]
+    for key, moments in states[0].items():
+        assert same_weights(moments, states[1][key])
+
+
+@pytest.fixture(scope="module")
+def whole(tiny, data, tmp_path_factory):
+    """A tiny run that nothing interrupted: (options, folder, report)."""
+    options = tiny()
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    return options, folder, fit(options, folder, data=data)
+
+
+def test_a_run_keeps_what_it_says(whole):
+    _, folder, report = whole
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoints",
+        "config.json",
+        "metrics.csv",
+        "report.json",
+        "tensorboard",
+    ]
+    assert [row["step"] for row in read_metrics(folder)] == [3, 4, 6, 8]
+    assert ["valid_score" in row for row in read_metrics(folder)] == [False, True, False, True]
+    assert json.loads((folder / "report.json").read_text()) == report
+    assert report["finished"]
+    assert (report["step"], report["stopped_early"]) == (8, False)
+    assert report["frames_per_second"] > 0.0
+    assert 0.0 <= report["loader_wait"] <= 1.0
+    # The best weights are those whose score was noted down.
+    best = min(row["valid_score"] for row in read_metrics(folder) if "valid_score" in row)
+    assert report["validation"]["score"] == pytest.approx(best, rel=1e-6)
+
+
+def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
+    options = tiny(model={"pose_horizons": [], "dropout": 0.0})
+    assert options.loss == MotionTrainOptions().loss
+    model = new_model(options, torch.zeros(231), torch.ones(231))
+    module = MotionModule(model, torch.ones(8, 5), options)
+    module.trainer = type("Alone", (), {"global_rank": 0})()
+    (part,) = feed_of(options, data).update(5)
+    found = module.training_step(part, 0)
+    out = widened(model(part.batch.features, predicted=part.own))
+    whole = losses(model, out, part.batch, torch.ones(8, 5), options.huber_at(5))
+    assert float(found["loss"].detach()) == pytest.approx(float(whole.total.detach()), rel=1e-6)
+
+
+def feed_of(options, data, **where):
+    from training.batches import Windows
+
+    return Feed(Windows(data.train), options, **where)
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_run_goes_on_to_the_bit(whole, tiny, data, tmp_path, monkeypatch):
+    options, folder, _ = whole
+    follow = Books.on_train_batch_end
+
+    def die(self, trainer, module, outputs, batch, index):
+        if batch.step == 4:
+            raise Killed
+        follow(self, trainer, module, outputs, batch, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Books, "on_train_batch_end", die)
+        with pytest.raises(Killed):
+            fit(options, tmp_path / "run", data=data)
+    assert int(read_state(tmp_path / "run")["global_step"]) == 4
+    with pytest.raises(OptionError, match="holds a run already"):
+        fit(options, tmp_path / "run", data=data)
+    report = fit(None, tmp_path / "run", data=data, resume=True)
+    assert report["resumed_at"] == 4
+    ends_alike(folder, tmp_path / "run")
+    assert (tmp_path / "run" / LAST).is_file()
+
+
+def test_parts_make_the_curve_of_the_whole(whole, tiny, data, tmp_path):
+    still = {"dropout": 0.0}
+    fit(tiny(model=still), tmp_path / "one", data=data)
+    fit(tiny(model=still, run={"accumulate": 2}), tmp_path / "two", data=data)
+    one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
+    for name in ("total", "params", "events", "gate", "pose", "grad_norm", "valid_score"):
+        given = [[row[name] for row in found if name in row] for found in (one, two)]
+        assert given[1] == pytest.approx(given[0], rel=2e-4), name
+
+
+def test_workers_gather_the_same_windows(tiny, data):
+    plain = feed_of(tiny(), data, start=3)
+    served = feed_of(tiny(run={"workers": 2}), data, start=3)
+    for one, two in zip(plain, served, strict=True):
+        assert (one.step, one.part) == (two.step, two.part)
+        assert torch.equal(one.batch.features, two.batch.features)
+        assert torch.equal(one.quats, two.quats)
+    assert served.waited > 0.0
+
+
+@pytest.mark.slow
+def test_the_best_weights_are_exported(tiny, data, tmp_path):
+    options = tiny(schedule={"steps": 3}, run={"shrink": True, "export": True, "tensorboard": False})
+    report = fit(options, tmp_path / "run", data=data)
+    assert report["export"] == "checkpoint"
+    model = load_motion_model(tmp_path / "run" / "checkpoint")
+    assert model.cfg == options.config()
+    assert np.isfinite(report["validation_shrunk"]["score"])
+    assert not (tmp_path / "run" / "tensorboard").exists()
+    # What cannot play live is kept as weights, and said.
+    silent = fit(options.but(model={"positions": "alibi"}), tmp_path / "alibi", data=data)
+    assert "positions='none'" in silent["export"]
+    assert load_run(tmp_path / "alibi").cfg.positions == "alibi"

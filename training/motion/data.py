@@ -1,0 +1,175 @@
+"""What a run learns from and is judged on: a set, or a folder of takes."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import FormatError, OptionError
+from training.batches import HORIZONS
+from training.data import SHORTEST, Example, load_split, plain, training_examples
+from training.filters import RATE
+from training.motion.options import MotionTrainOptions
+
+PREDICTED_FROM: Final = 2
+"""Index of the first horizon that the choice of weights looks at: 100 ms."""
+
+FLAT: Final = 1e-4
+"""Deviation below which a feature is constant; it then gets deviation 1."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Examples and what follows from them.
+
+    Raises:
+        OptionError: no training or no validation clip that is long enough, one subject on both sides.
+        FormatError: values that are not finite; clip and frame are named.
+    """
+
+    source: str
+    """What to call it in messages."""
+    train: Sequence[Example]
+    """What windows are drawn from: the training clips and their varied copies."""
+    bare: Sequence[Example]
+    """The training clips as they are."""
+    validation: Sequence[Example]
+    digest: str
+    """Of everything above."""
+    test_subjects: tuple[str, ...] = ()
+    """Held out for good; only noted down."""
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        sides = {}
+        warnings = list(self.warnings)
+        for side, examples in (("training", self.bare), ("validation", self.validation)):
+            long = [example for example in examples if len(example) >= SHORTEST]
+            if not long and examples:
+                raise OptionError(
+                    f"{self.source}: none of its {len(examples)} {side} clips is as long as {SHORTEST} "
+                    f"frames ({SHORTEST / RATE:g} s), which the shortest context needs; record longer takes"
+                )
+            if len(long) < len(examples):
+                warnings.append(
+                    f"{self.source}: {len(examples) - len(long)} of {len(examples)} {side} clips are shorter "
+                    f"than {SHORTEST} frames ({SHORTEST / RATE:g} s) and are left out"
+                )
+            sides[side] = long
+        taught, judged = ({e.subject for e in side} for side in sides.values())
+        everyone = taught | judged | set(self.test_subjects)
+        if len(everyone) == 1:
+            raise OptionError(
+                f"{self.source}: holds one subject only ({min(everyone)}); training needs another one to "
+                f"validate on: add a subject, or split these takes into two subjects yourself"
+            )
+        if not taught or not judged:
+            side = "validation" if taught else "training"
+            raise OptionError(
+                f"{self.source}: no {side} subject among {', '.join(sorted(everyone)) or 'nobody'}; build "
+                f"the set with a split that has one"
+            )
+        if taught & judged:
+            raise OptionError(
+                f"{self.source}: subject {min(taught & judged)} is on both sides, training and validation"
+            )
+        for example in (*sides["training"], *sides["validation"]):
+            _check_finite(self.source, example)
+        object.__setattr__(self, "bare", sides["training"])
+        object.__setattr__(self, "validation", sides["validation"])
+        object.__setattr__(self, "train", [e for e in self.train if len(e) >= SHORTEST])
+        object.__setattr__(self, "warnings", tuple(warnings))
+
+    @property
+    def frames(self) -> int:
+        """Of the training clips, without copies."""
+        return sum(map(len, self.bare))
+
+
+def _check_finite(source: str, example: Example) -> None:
+    for name in ("features", "params"):
+        rows = np.asarray(getattr(example, name))
+        # A sum is finite only if everything in it is: one pass instead of a table of flags.
+        if not np.isfinite(rows.sum(dtype=np.float64)):
+            frame = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise FormatError(f"{source}: clip {example.name}: {name} of frame {frame} are not finite")
+
+
+def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and standard deviation (231,) of the features, in one pass; a constant column gets deviation 1."""
+    count, mean, square = 0, np.zeros(1), np.zeros(1)
+    for example in examples:
+        rows = np.asarray(example.features, dtype=np.float64)
+        # Chan, Golub and LeVeque: means and squares of two parts make those of the whole.
+        away, total = rows.mean(axis=0) - mean, count + len(rows)
+        square = square + ((rows - rows.mean(axis=0)) ** 2).sum(axis=0) + away**2 * count * len(rows) / total
+        mean, count = mean + away * len(rows) / total, total
+    std = np.sqrt(square / max(count, 1))
+    return mean.astype(np.float32), np.where(std > FLAT, std, 1.0).astype(np.float32)
+
+
+def change_scale(examples: Iterable[Example]) -> NDArray[np.float64]:
+    """How far each parameter moves within each horizon, (8, 5): mean |y(t + h) - y(t)|, h at least 100 ms.
+
+    Errors are weighed by its inverse, so that a parameter that moves little is learned as precisely.
+    """
+    steps = [max(horizon, HORIZONS[PREDICTED_FROM]) for horizon in HORIZONS]
+    sums, counts = np.zeros((8, len(steps))), np.zeros(len(steps))
+    for example in examples:
+        rows = np.asarray(example.params, dtype=np.float64)
+        for i, h in enumerate(steps):
+            sums[:, i] += np.abs(rows[h:] - rows[:-h]).sum(axis=0)
+            counts[i] += len(rows) - h
+    return sums / counts
+
+
+def error_weights(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights (8, 5) with mean 1 for the errors of parameters that move as far as ``scale``."""
+    weights = 1.0 / (scale + 0.01)
+    return np.asarray(weights / weights.mean(), dtype=np.float64)
+
+
+def digest_of(examples: Iterable[Example], *more: object) -> str:
+    """A hash of examples in memory, and of what else made them."""
+    found = hashlib.sha256(repr(more).encode())
+    for example in examples:
+        found.update(f"{example.name}|{example.subject}|{len(example)}".encode())
+        found.update(np.ascontiguousarray(example.quats).tobytes())
+        found.update(np.ascontiguousarray(example.params).tobytes())
+    return found.hexdigest()
+
+
+def training_data(
+    options: MotionTrainOptions, say: Callable[[str], None] = lambda line: None
+) -> TrainingData:
+    """The data of a run.
+
+    Args:
+        options: ``data.path`` and how many varied copies.
+        say: told what takes a while.
+
+    Raises:
+        OptionError: no path, or data that nothing can be learned from; see :class:`TrainingData`.
+        FormatError: a file that cannot be read.
+    """
+    data = options.data
+    if not data.path:
+        raise OptionError("option data.path: a set or a folder of takes is needed; give it with --data")
+    path = Path(data.path)
+    cache = Path(data.cache) if data.cache else None
+    say(f"reading the takes in {path} ...")
+    pieces = load_split(path, "train", cache)
+    bare = [plain(piece) for piece in pieces]
+    validation = [plain(piece) for piece in load_split(path, "validation", cache)]
+    say(f"{len(pieces)} clips, {sum(map(len, bare))} frames; making {data.copies} varied copies of each ...")
+    return TrainingData(
+        source=str(path),
+        train=training_examples(pieces, data.copies, data.copies_seed),
+        bare=bare,
+        validation=validation,
+        digest=digest_of([*bare, *validation], data.copies, data.copies_seed),
+    )

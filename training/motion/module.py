@@ -1,0 +1,201 @@
+"""One update of a motion model: forward, losses, optimiser; what lightning drives."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from pyanticip.errors import OptionError
+from pyanticip.models import MotionTransformer, load_motion_model
+from pyanticip.models.motion import MotionOutput
+from pyanticip.models.pose import six_of, turns_of
+from training.batches import Batch
+from training.filters import RATE
+from training.losses import losses
+from training.motion.options import MotionTrainOptions
+from training.motion.windows import DROPOUT, INITIAL, Part
+from training.runs.settings import derived_seed
+
+WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
+"""Pieces of the loss whose weights are options, beside the parameters and the pose."""
+
+PIECES: Final = ("total", "params", *WEIGHED, "pose")
+"""The pieces of the loss, in the order of ``parts``."""
+
+
+def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionTransformer:
+    """The model of a run before its first update: the same weights for the same seed.
+
+    Args:
+        options: of the run; with ``run.init`` the weights and the normalisation are that checkpoint's.
+        mean: (231,) of the training features.
+        std: (231,) of the training features.
+
+    Raises:
+        CheckpointError: ``run.init`` is damaged, or made for other features or another body.
+        OptionError: it has other sizes than the options say.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
+        if not options.run.init:
+            model = MotionTransformer(options.config())
+            model.set_normalisation(mean, std)
+            return model
+        begun = load_motion_model(Path(options.run.init))
+        free = ("dropout", "pose_horizons")
+        known = {**begun.cfg.to_dict(), "pose_horizons": []}
+        for name, value in options.model.items():
+            if name not in free and known.get(name) != value:
+                raise OptionError(
+                    f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "
+                    f"given {value!r}"
+                )
+        changed = {name: value for name, value in options.model.items() if name in free}
+        model = MotionTransformer(type(begun.cfg).from_dict({**known, **changed}))
+        wanted = model.state_dict()
+        kept = {name: value for name, value in begun.state_dict().items() if name in wanted}
+        # A head for other horizons than the checkpoint's, or a first one, begins anew.
+        kept = {name: value for name, value in kept.items() if value.shape == wanted[name].shape}
+        model.load_state_dict({**wanted, **kept})
+        return model
+
+
+def widened(out: MotionOutput) -> MotionOutput:
+    """The same in single precision: what mixed precision computed is judged without."""
+    return MotionOutput(**{each.name: getattr(out, each.name).float() for each in fields(out)})
+
+
+def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
+    """Mean absolute error of the six numbers of every joint's turn, over horizons, joints the body has, and
+    frames that know what comes."""
+    assert model.pose is not None
+    assert part.quats is not None
+    assert part.pose_known is not None
+    length = hidden.shape[1]
+    ahead = [round(ms * RATE / 1000) for ms in model.cfg.pose_horizons]
+    now = part.quats[:, :length]
+    later = torch.stack([part.quats[:, h : h + length] for h in ahead], 2)
+    with torch.no_grad():
+        wanted = six_of(turns_of(now[:, :, None].expand_as(later), later))
+    wrong = (model.pose(hidden) - wanted).abs().mean(-1)
+    has = part.batch.features[..., None, JOINT_MASK]
+    mean: Tensor = ((wrong * has).mean(-1) * part.pose_known).sum() / part.pose_divisor
+    return mean
+
+
+JOINT_MASK: Final = slice(198, 220)
+"""Columns of a feature row that say which joints the body has."""
+
+
+class MotionModule(pl.LightningModule):
+    """A motion model as lightning trains it.
+
+    The generator of dropout is seeded anew, from seed, update, part and process, before every part: what an
+    update does depends on nothing that happened before but the weights and the optimiser's state.
+
+    Args:
+        model: trained in place.
+        param_weights: (8, 5) weights of the parameters' errors.
+        options: of the run.
+    """
+
+    param_weights: Tensor
+
+    def __init__(self, model: MotionTransformer, param_weights: Tensor, options: MotionTrainOptions) -> None:
+        super().__init__()
+        self.model = model
+        self.options = options
+        self.register_buffer("param_weights", param_weights, persistent=False)
+        self.grad_norm = torch.zeros(())
+        """Norm of the last update's gradient before it was clipped."""
+
+    def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
+        """Every tensor of a part."""
+
+        def move(value: Any) -> Any:
+            return value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+
+        moved = Batch(**{name: move(value) for name, value in vars(batch.batch).items()})
+        return Part(moved, *(move(value) for value in batch[1:]))
+
+    def training_step(self, batch: Part, batch_idx: int) -> dict[str, Tensor]:
+        """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
+        options, step = self.options, batch.step
+        seed = options.schedule.seed
+        torch.manual_seed(derived_seed(seed, DROPOUT, step, batch.part, self.global_rank))
+        out = self.model(batch.batch.features, predicted=batch.own)
+        with torch.autocast(self.device.type, enabled=False):
+            out = widened(out)
+            found = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
+            pieces = {name: getattr(found, name) for name in WEIGHED}
+            total = found.params
+            for name, piece in pieces.items():
+                total = total + getattr(options.loss, name) * piece
+            pose = total.new_zeros(())
+            if self.model.pose is not None:
+                pose = pose_loss(self.model, out.hidden, batch)
+                total = total + options.loss.pose * pose
+        parts = torch.stack([piece.detach() for piece in (total, found.params, *pieces.values(), pose)])
+        return {"loss": total, "parts": parts}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip by the norm over all parameters, and keep it for the metrics."""
+        bound = self.options.schedule.clip_norm
+        self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
+
+    def configure_optimizers(self) -> Any:
+        """AdamW, with weight decay on what has more than one dimension, and the schedule of the options."""
+        schedule = self.options.schedule
+        decayed = [p for p in self.model.parameters() if p.ndim > 1]
+        rest = [p for p in self.model.parameters() if p.ndim <= 1]
+        optimizer = torch.optim.AdamW(
+            [
+                {"params": decayed, "weight_decay": schedule.weight_decay},
+                {"params": rest, "weight_decay": 0.0},
+            ],
+            # The schedule gives the rate itself, not a share of this.
+            lr=1.0,
+            betas=(0.9, 0.95),
+        )
+        rate = LambdaLR(optimizer, schedule.learning_rate)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
+
+
+class Average:
+    """The exponential average of a model's weights, which is what is judged and exported.
+
+    Args:
+        model: whose weights are followed.
+        decay: share that stays at every update; less in the first ones, so that a young average forgets its
+            start quickly: (1 + t) / (10 + t).
+    """
+
+    def __init__(self, model: MotionTransformer, decay: float) -> None:
+        self.decay = decay
+        self.weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+
+    @torch.no_grad()
+    def follow(self, model: MotionTransformer, done: int) -> None:
+        """Move towards the weights of update ``done`` (from 1)."""
+        keep = min(self.decay, (1.0 + done) / (10.0 + done))
+        for name, value in model.named_parameters():
+            if self.weights[name].device != value.device:
+                self.weights[name] = self.weights[name].to(value.device)
+        torch._foreach_lerp_(
+            list(self.weights.values()), [p.detach() for _, p in model.named_parameters()], 1.0 - keep
+        )
+
+    def state(self, model: MotionTransformer) -> dict[str, Tensor]:
+        """The model's state with the averaged weights in place of the last ones, on the CPU."""
+        return {
+            name: self.weights.get(name, value).detach().cpu() for name, value in model.state_dict().items()
+        }
