@@ -120,7 +120,8 @@ def test_the_finer_movement_is_the_movement(clip):
     # The movement was made at 150 Hz here: splines through every third frame find the others again.
     true = quats[: len(fine.quats)].astype(np.float64)
     apart = np.minimum(np.linalg.norm(fine.quats - true, axis=-1), np.linalg.norm(fine.quats + true, axis=-1))
-    assert 2.0 * apart.max() < 5e-3
+    assert 2.0 * apart[10:-10].max() < 3e-3  # radians; slerp is 0.05 away here
+    assert 2.0 * apart.max() < 0.015  # a spline knows less at its ends
     np.testing.assert_allclose(fine.root, root[: len(fine.root)], atol=1e-4)
     assert finer(fine) is fine
 
