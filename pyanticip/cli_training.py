@@ -8,6 +8,7 @@ from typing import Any, Literal
 import click
 
 from pyanticip.cli_data import data
+from pyanticip.cli_motion import train_motion
 from pyanticip.cli_study import evaluate_study, train_study
 from pyanticip.cli_tools import JSON, Group, print_json
 
@@ -19,57 +20,6 @@ def train() -> None:
     \b
     Example: pyanticip train motion --data data/cmu --out runs/motion
     """
-
-
-@train.command("motion")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder of CMU takes.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
-@click.option("--steps", default=2400, show_default=True, type=click.IntRange(1), help="Updates.")
-@click.option(
-    "--copies", default=16, show_default=True, type=click.IntRange(0), help="Variations of each take."
-)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of every random choice.")
-@click.option("--threads", default=2, show_default=True, type=click.IntRange(1), help="Torch threads.")
-@click.option("--init", type=click.Path(path_type=Path), help="Checkpoint to refine, at a lower rate.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
-@click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out.")
-@JSON
-def train_motion(
-    data: Path,
-    out: Path,
-    steps: int,
-    copies: int,
-    seed: int,
-    threads: int,
-    init: Path | None,
-    cache: Path | None,
-    resume: bool,
-    as_json: bool,
-) -> None:
-    """Train the motion model and write its best checkpoint to OUT/checkpoint.
-
-    \b
-    Example: pyanticip train motion --data data/cmu --out runs/motion --steps 2400 --seed 0
-    """
-    from training.train_motion import train as run
-
-    report = run(
-        data,
-        out,
-        steps=steps,
-        copies=copies,
-        seed=seed,
-        threads=threads,
-        init=init,
-        cache=cache,
-        resume=resume,
-        quiet=as_json,
-    )
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(f"wrote {out / 'checkpoint'}: best at step {report['best_step']}; judge it with:")
-        click.echo(f"  pyanticip evaluate motion --data {data} --checkpoint {out / 'checkpoint'}")
 
 
 @train.command("language")
@@ -335,5 +285,6 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
 
 
 train.add_command(data)
+train.add_command(train_motion)
 train.add_command(train_study)
 evaluate.add_command(evaluate_study)

@@ -1,12 +1,16 @@
 """A tiny run on made-up motion: everything a run has, in a second."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import pyanticip as pa
+from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.canonical import canonical_skeleton
 from training.data import Example
 from training.motion.data import TrainingData
 from training.motion.options import MotionTrainOptions, from_tables
@@ -74,6 +78,21 @@ def data() -> TrainingData:
     """Two performers to learn from, one to be judged on."""
     train = [_example(n, i, f"0{i % 2}") for i, n in enumerate((130, 300, 700, 220))]
     return TrainingData("made up", train, train, [_example(260, 9, "07"), _example(150, 10, "08")], "digest")
+
+
+@pytest.fixture(scope="session")
+def takes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of takes of three people, two each."""
+    folder = tmp_path_factory.mktemp("takes")
+    for number, who in enumerate(("anna", "ben", "carl")):
+        (folder / who).mkdir()
+        for take in range(2):
+            example = _example(190, 10 * number + take, who)
+            root = np.tile(np.array([0.0, 0.95, 0.0], dtype=np.float32), (190, 1))
+            save_bvh(
+                pa.Clip(example.quats, root, 50.0, canonical_skeleton()), folder / who / f"take{take}.bvh"
+            )
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -1,25 +1,39 @@
 """What a run learns from and is judged on: a set, or a folder of takes."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pyanticip.errors import FormatError, OptionError
 from training.batches import HORIZONS
-from training.data import SHORTEST, Example, load_split, plain, training_examples
+from training.corrupt import Corruption
+from training.data import SHORTEST, Example
 from training.filters import RATE
 from training.motion.options import MotionTrainOptions
+from training.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
+from training.sets.builder import Step
 
 PREDICTED_FROM: Final = 2
 """Index of the first horizon that the choice of weights looks at: 100 ms."""
 
 FLAT: Final = 1e-4
 """Deviation below which a feature is constant; it then gets deviation 1."""
+
+
+RECIPES: Final = {
+    "clean": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)),
+    "corrupted": Recipe(),
+}
+"""The values of ``data.recipe`` that are no file."""
 
 
 @dataclass(frozen=True)
@@ -133,43 +147,94 @@ def error_weights(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights / weights.mean(), dtype=np.float64)
 
 
-def digest_of(examples: Iterable[Example], *more: object) -> str:
-    """A hash of examples in memory, and of what else made them."""
-    found = hashlib.sha256(repr(more).encode())
-    for example in examples:
-        found.update(f"{example.name}|{example.subject}|{len(example)}".encode())
-        found.update(np.ascontiguousarray(example.quats).tobytes())
-        found.update(np.ascontiguousarray(example.params).tobytes())
-    return found.hexdigest()
+def training_data(options: MotionTrainOptions, console: Console | None = None) -> TrainingData:
+    """The data of a run: a set and one of its varied copies, both mapped from files.
 
-
-def training_data(
-    options: MotionTrainOptions, say: Callable[[str], None] = lambda line: None
-) -> TrainingData:
-    """The data of a run.
+    A folder of takes is built into a set first, and copies are made, in the cache folder; what is there
+    already and has not changed is taken from there.
 
     Args:
-        options: ``data.path`` and how many varied copies.
-        say: told what takes a while.
+        options: ``data.path`` and what copies to make.
+        console: shows what takes a while.
 
     Raises:
         OptionError: no path, or data that nothing can be learned from; see :class:`TrainingData`.
-        FormatError: a file that cannot be read.
+        FormatError: no motion there, or a damaged set.
     """
     data = options.data
     if not data.path:
         raise OptionError("option data.path: a set or a folder of takes is needed; give it with --data")
     path = Path(data.path)
-    cache = Path(data.cache) if data.cache else None
-    say(f"reading the takes in {path} ...")
-    pieces = load_split(path, "train", cache)
-    bare = [plain(piece) for piece in pieces]
-    validation = [plain(piece) for piece in load_split(path, "validation", cache)]
-    say(f"{len(pieces)} clips, {sum(map(len, bare))} frames; making {data.copies} varied copies of each ...")
+    recipe = RECIPES.get(data.recipe) or read_recipe(Path(data.recipe))
+    quiet = console or Console(quiet=True)
+    workers = data.build_workers or cores()
+    if not is_set(path):
+        path = _built(path, cache_folder(options), workers, quiet)
+    base = MotionSet.open(path)
+    train, digest = base.indices("train"), base.digest
+    bare = [base.example(number) for number in train]
+    copies: list[Example] = []
+    if data.copies and train:
+        key = hashlib.sha256(repr((base.digest, data.copies, data.copies_seed, recipe)).encode()).hexdigest()
+        out = cache_folder(options) / f"copies-{key[:16]}"
+        with _progress(f"{data.copies} varied copies of each clip", quiet) as say:
+            varied = augment(
+                base,
+                out,
+                copies=data.copies,
+                seed=data.copies_seed,
+                recipe=recipe,
+                workers=workers,
+                on_progress=say,
+            )
+        copies, digest = varied.examples(), f"{base.digest}+{varied.digest}"
     return TrainingData(
-        source=str(path),
-        train=training_examples(pieces, data.copies, data.copies_seed),
+        source=data.path,
+        train=[*bare, *copies],
         bare=bare,
-        validation=validation,
-        digest=digest_of([*bare, *validation], data.copies, data.copies_seed),
+        validation=[base.example(number) for number in base.indices("validation")],
+        digest=digest,
+        test_subjects=tuple(base.subjects("test")),
+        warnings=base.warnings,
     )
+
+
+def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
+    """The set of a folder of takes in the cache, up to date."""
+    # The folder that holds the CMU takes beside other things may stand for them.
+    folder = folder / "cmu" if (folder / "cmu").is_dir() else folder
+    if not folder.is_dir():
+        raise FormatError(f"{folder}: no such folder; expected a set, or a folder of takes")
+    key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    out = cache / f"set-{folder.resolve().name}-{key}"
+    with _progress(f"a set of the takes in {folder}", console) as say:
+        report = build(folder, out, workers=workers, on_progress=say)
+    console.print(f"{out}: {report.clips} clips, {report.frames} frames")
+    return out
+
+
+@contextmanager
+def _progress(what: str, console: Console) -> Iterator[Callable[[Step], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=console.quiet) as bar:
+        task = bar.add_task(what, total=None)
+
+        def say(found: Step) -> None:
+            if found.error:
+                console.print(found.error, markup=False)
+            bar.update(task, completed=found.done, total=found.total)
+
+        yield say
+
+
+def cache_folder(options: MotionTrainOptions) -> Path:
+    """Where sets are built on the way: ``data.cache``, else the user's cache folder."""
+    if options.data.cache:
+        return Path(options.data.cache)
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "pyanticip"
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

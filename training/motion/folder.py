@@ -1,12 +1,14 @@
 """The folder of a run: what is in it, how it comes to be, how a model is loaded from it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.manifest import MANIFEST, SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from training.motion.options import MotionTrainOptions, from_tables
 from training.runs.files import CONFIG, load_best, new_folder, one_line, read_state, write_text
 
@@ -72,16 +74,23 @@ def read_options(folder: Path | str) -> MotionTrainOptions:
         raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from None
 
 
-def check_resumable(folder: Path, options: MotionTrainOptions, digest: str) -> None:
-    """Refuse to go on with other options or other data than the run's.
+def check_same_options(folder: Path, options: MotionTrainOptions) -> None:
+    """Refuse to go on with other options than the run's.
 
     Raises:
-        OptionError: something that decides what is computed is different.
+        OptionError: an option that decides what is computed is different.
     """
-    config = read_config(folder)
     for name, (given, had) in options.differences(read_options(folder)).items():
         raise OptionError(f"option {name}: the run in {folder} was begun with {had!r}, given {given!r}")
-    if config.get("data") != digest:
+
+
+def check_same_data(folder: Path, digest: str) -> None:
+    """Refuse to go on with other data than the run's.
+
+    Raises:
+        OptionError: the data have another digest.
+    """
+    if read_config(folder).get("data") != digest:
         raise OptionError(f"option data.path: the run in {folder} was begun with other data")
 
 
@@ -114,3 +123,10 @@ def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> Mot
     except RuntimeError as error:
         raise CheckpointError(f"{folder}: the weights do not fit {CONFIG}: {one_line(error)}") from None
     return model.eval()
+
+
+def ship(run: Path, target: Path) -> None:
+    """Copy the files of a finished run's checkpoint, and nothing else, to where the package keeps it."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (WEIGHTS, MANIFEST, STEP_GRAPH, SLOW_GRAPH):
+        shutil.copyfile(run / CHECKPOINT / name, target / name)

@@ -23,6 +23,8 @@ from training.runs.settings import (
 EXECUTION: Final = (
     "data.path",
     "data.cache",
+    "data.recipe",
+    "data.build_workers",
     "run.device",
     "run.threads",
     "run.workers",
@@ -43,12 +45,18 @@ class DataOptions:
     """Varied copies of every training clip."""
     copies_seed: int = 0
     """Of the variations; runs with other seeds then share the same copies."""
+    recipe: str = "clean"
+    """How copies are made: ``"clean"`` other movements, ``"corrupted"`` with what suits and networks do to
+    them as well, or a TOML file (:func:`training.sets.read_recipe`)."""
+    build_workers: int = 0
+    """Processes that build sets and copies; 0: one for every core."""
     cache: str = ""
     """Folder of the sets that are built on the way; the user's cache folder by default."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", str(self.path))
-        object.__setattr__(self, "cache", str(self.cache))
+        for name in ("path", "recipe", "cache"):
+            object.__setattr__(self, name, str(getattr(self, name)))
+        check_whole("data.build_workers", self.build_workers, 0)
         check_whole("data.copies", self.copies, 0)
         check_whole("data.copies_seed", self.copies_seed, 0)
 

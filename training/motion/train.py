@@ -16,7 +16,14 @@ from pyanticip.models import MotionTransformer, save_checkpoint
 from pyanticip.models.export import check_exportable
 from training.batches import Windows
 from training.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
-from training.motion.folder import CHECKPOINT, check_resumable, create, load_run, read_options
+from training.motion.folder import (
+    CHECKPOINT,
+    check_same_data,
+    check_same_options,
+    create,
+    load_run,
+    read_options,
+)
 from training.motion.module import MotionModule, new_model
 from training.motion.options import MotionTrainOptions
 from training.motion.record import Record, exhausted, pace
@@ -63,7 +70,10 @@ def fit(
         DeviceError: a device that is not there.
     """
     folder = Path(out)
-    options = (options or read_options(folder)) if resume else options or MotionTrainOptions()
+    if resume:
+        options = options or read_options(folder)
+        check_same_options(folder, options)
+    options = options or MotionTrainOptions()
     device = resolve_device(options.run.device, options.run.precision)
     if options.run.threads:
         torch.set_num_threads(options.run.threads)
@@ -75,7 +85,7 @@ def fit(
             return report
         if data is None:
             # The first process may have to build the set that the others then open.
-            data = training_data(options, console.print) if here.first else None
+            data = training_data(options, console) if here.first else None
             here.wait()
             data = data or training_data(options)
         for line in data.warnings:
@@ -83,7 +93,7 @@ def fit(
         mean, std = statistics(data.bare)
         model = new_model(options, torch.from_numpy(mean), torch.from_numpy(std))
         if resume:
-            check_resumable(folder, options, data.digest)
+            check_same_data(folder, data.digest)
         elif here.first:
             create(folder, options, model.cfg, data.digest)
         here.wait()

@@ -1,0 +1,252 @@
+"""``pyanticip train motion``: the command line, checkpoints to start from, interruptions, two processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyanticip.cli_tools import run as run_cli
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models import MotionTransformer, save_checkpoint
+from training.motion.folder import load_run, ship
+from training.motion.module import new_model
+from training.motion.train import fit
+from training.motion.windows import Feed
+from training.runs.books import read_metrics
+
+
+def environment():
+    """A child finds what is under test where this process found it."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
+
+
+def write_config(target, options, **data):
+    """The options as the TOML file that would give them."""
+    lines = []
+    for table, content in options.to_dict().items():
+        lines.append(f"[{table}]")
+        content = {**content, **data} if table == "data" else content
+        lines += [f"{name} = {json.dumps(value)}" for name, value in content.items()]
+    target.write_text("\n".join(lines) + "\n")
+    return target
+
+
+@pytest.fixture(scope="module")
+def config(tiny, takes, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("config")
+    return write_config(
+        folder / "tiny.toml", tiny(), path=str(takes), cache=str(folder / "cache"), build_workers=1, copies=1
+    )
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    from pyanticip.cli import cli as group
+
+    def call(*words):
+        monkeypatch.setattr("sys.argv", ["pyanticip", "train", "motion", *map(str, words)])
+        code = run_cli(group)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_from_takes_to_a_report(cli, config, tmp_path):
+    code, printed, _ = cli("--config", config, "--out", tmp_path / "run", "--set", "steps=4", "--json")
+    assert code == 0
+    report = json.loads(printed)
+    assert report["step"] == 4
+    assert report["frames_with_copies"] > report["frames"]
+    code, printed, _ = cli("--config", config, "--out", tmp_path / "two", "--steps", 4)
+    assert code == 0
+    assert "4 steps in" in printed
+    assert "the model waited for them" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "code"),
+    [
+        (["--set", "stepz=3"], "unknown option 'stepz'; did you mean 'steps'?", 2),
+        (["--set", "model.head=3"], "unknown model option 'head', did you mean 'heads'?", 2),
+        (["--steps", "3", "--set", "steps=4"], "option schedule.steps is given twice: 4 and 3", 2),
+        (["--data", "nowhere"], "nowhere: no such folder; expected a set, or a folder of takes", 1),
+        (["--config", "nowhere.toml"], "nowhere.toml: cannot be read", 2),
+        (["--accumulate", "3"], "1 processes in 3 parts need at least 1920", 2),
+        (["--init", "nowhere"], "checkpoint nowhere: cannot read model.json", 1),
+        (["--precision", "16"], "option precision: 16 needs CUDA", 2),
+        (["--resume"], "not a run of train motion", 1),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(cli, config, tmp_path, monkeypatch, words, message, code):
+    monkeypatch.chdir(tmp_path)
+    base = [] if "--config" in words else ["--config", config]
+    got, _, complaint = cli(*base, *words, "--out", "run")
+    last = complaint.strip().splitlines()[-1]
+    assert (got, message in last) == (code, True), complaint
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, tmp_path, monkeypatch):
+    update = Feed.update
+
+    def interrupted(self, step):
+        if step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update(self, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Feed, "update", interrupted)
+        code, printed, _ = cli("--config", config, "--out", tmp_path / "run")
+    assert code == 130
+    assert "interrupted after step" in printed
+    assert f"pyanticip train motion --out {tmp_path / 'run'} --resume" in printed
+    code, printed, _ = cli("--out", tmp_path / "run", "--resume")
+    assert code == 0
+    assert cli("--config", config, "--out", tmp_path / "whole")[0] == 0
+    one, two = (load_run(tmp_path / name, "last").state_dict() for name in ("run", "whole"))
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    code, _, complaint = cli("--out", tmp_path / "run", "--resume", "--lr", 0.5)
+    assert code == 2
+    assert "option schedule.peak_lr: the run in" in complaint
+
+
+@pytest.mark.slow
+def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
+    """SIGKILL, at no matter which moment of which step, and then as if nothing had been."""
+    command = [sys.executable, "-m", "pyanticip", "train", "motion", "--json", "--out", str(tmp_path / "run")]
+    child = subprocess.Popen(
+        [*command, "--config", str(config)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    state = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    while not state.is_file():
+        assert child.poll() is None, child.communicate()[1].decode()
+    child.kill()
+    child.communicate()
+    done = subprocess.run(
+        [*command, "--resume"], env=environment(), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["resumed_at"] in (2, 4, 6)
+    from training.motion.options import gather
+
+    fit(gather(config), tmp_path / "whole")
+    for which in ("best", "last"):
+        one, two = (load_run(tmp_path / name, which).state_dict() for name in ("run", "whole"))
+        assert all(torch.equal(value, two[name]) for name, value in one.items()), which
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path):
+    options = tiny(model={"dropout": 0.0}, run={"log_every": 1})
+    config = write_config(
+        tmp_path / "tiny.toml",
+        options,
+        path=str(takes),
+        cache=str(tmp_path / "cache"),
+        build_workers=1,
+        copies=1,
+    )
+    command = ["-m", "pyanticip", "train", "motion", "--config", str(config), "--json", "--out"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    found = subprocess.run(
+        [sys.executable, *torchrun, *command, str(tmp_path / "two")],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=300,
+    )
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["processes"] == 2
+    from training.motion.options import gather
+
+    fit(gather(config), tmp_path / "one")
+    one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
+    assert [row["step"] for row in two] == list(range(1, 9))
+    for name in ("total", "params", "events", "scalars", "gate", "pose", "grad_norm"):
+        assert [row[name] for row in two] == pytest.approx([row[name] for row in one], rel=2e-4), name
+    for name in ("valid_score", "valid_events", "valid_scalars", "valid_pose"):
+        assert two[-1][name] == pytest.approx(one[-1][name], rel=2e-4), name
+
+
+def test_patience_ends_a_run_that_no_longer_gets_better(tiny, data, tmp_path):
+    still = {"peak_lr": 0.0, "final_lr": 0.0, "steps": 50, "patience": 2}
+    report = fit(tiny(schedule=still), tmp_path / "run", data=data)
+    # The first of all is the best; four steps lie between two.
+    assert (report["step"], report["best_step"], report["stopped_early"]) == (12, 4, True)
+    assert report["finished"]
+    (tmp_path / "run" / "report.json").unlink()
+    again = fit(None, tmp_path / "run", data=data, resume=True)
+    assert (again["step"], again["best_step"], again["stopped_early"]) == (12, 4, True)
+
+
+def test_other_data_is_not_gone_on_with(tiny, data, tmp_path):
+    import dataclasses
+
+    fit(tiny(schedule={"steps": 2}), tmp_path / "run", data=data)
+    (tmp_path / "run" / "report.json").unlink()
+    with pytest.raises(OptionError, match="was begun with other data"):
+        fit(None, tmp_path / "run", data=dataclasses.replace(data, digest="other"), resume=True)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny, tmp_path_factory):
+    torch.manual_seed(0)
+    model = MotionTransformer(tiny().but(model={"pose_horizons": []}).config())
+    return save_checkpoint(tmp_path_factory.mktemp("init") / "checkpoint", model), model
+
+
+def still(tiny, init, **model):
+    return tiny(model=model, run={"init": str(init)}, schedule={"peak_lr": 0.0, "final_lr": 0.0, "ema": 0.0})
+
+
+@pytest.mark.slow
+def test_a_checkpoint_to_start_from(tiny, data, tmp_path, checkpoint):
+    path, model = checkpoint
+    fit(still(tiny, path), tmp_path / "run", data=data)
+    kept = load_run(tmp_path / "run", "last").state_dict()
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
+    assert "pose.first.weight" in kept
+    with pytest.raises(OptionError, match=r"option model.ff: the checkpoint .* has 32, given 64"):
+        new_model(still(tiny, path, ff=64), torch.zeros(231), torch.ones(231))
+    ship_from = fit(still(tiny, path).but(run={"export": True}), tmp_path / "out", data=data)
+    assert ship_from["export"] == "checkpoint"
+    ship(tmp_path / "out", tmp_path / "shipped")
+    assert len(list((tmp_path / "shipped").iterdir())) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": ["another"]}, "features"),
+        ({"version": 99}, "version 99"),
+        ({"features_version": 7}, "features"),
+        ({"format": "anticip-language"}, "motion"),
+    ],
+)
+def test_a_checkpoint_of_another_kind_is_refused(tiny, tmp_path, checkpoint, change, message):
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in checkpoint[0].iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    content = json.loads((other / "model.json").read_text())
+    (other / "model.json").write_text(json.dumps({**content, **change}))
+    with pytest.raises(CheckpointError, match=message):
+        new_model(still(tiny, other), torch.zeros(231), torch.ones(231))
+
+
+def test_a_folder_of_something_else_is_left_alone(tiny, data, tmp_path):
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(OptionError, match="is not empty; give a new folder"):
+        fit(tiny(), tmp_path, data=data)
+    assert [path.name for path in Path(tmp_path).iterdir()] == ["note.txt"]
+    with pytest.raises(CheckpointError, match="not a run of train motion"):
+        load_run(tmp_path)

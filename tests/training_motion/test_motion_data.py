@@ -1,0 +1,85 @@
+"""What a run learns from: sets, folders of takes, and what nothing can be learned from."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pyanticip.errors import FormatError, OptionError
+from training.batches import HORIZONS
+from training.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
+
+
+def test_statistics_are_those_of_all_frames_together(example_of):
+    examples = [example_of(n, n, "01") for n in (90, 300, 131)]
+    rows = np.concatenate([e.features for e in examples]).astype(np.float64)
+    mean, std = statistics(examples)
+    np.testing.assert_allclose(mean, rows.mean(axis=0), atol=1e-6)
+    wanted = np.where(rows.std(axis=0) > 1e-4, rows.std(axis=0), 1.0)
+    np.testing.assert_allclose(std, wanted, rtol=1e-5)
+
+
+def test_the_scale_is_the_mean_change_within_a_horizon(example_of):
+    examples = [example_of(n, n, "01") for n in (90, 300)]
+    scale = change_scale(examples)
+    for i, h in enumerate(max(step, 5) for step in HORIZONS):
+        moved = [np.abs(e.params[h:].astype(np.float64) - e.params[:-h]) for e in examples]
+        np.testing.assert_allclose(scale[:, i], np.concatenate(moved).mean(axis=0))
+    assert error_weights(scale).mean() == pytest.approx(1.0)
+
+
+def broken(example, name, frame):
+    rows = np.array(getattr(example, name))
+    rows[frame, 3] = np.nan
+    return dataclasses.replace(example, **{name: rows})
+
+
+def test_what_nothing_can_be_learned_from_is_said(example_of):
+    good, judge = example_of(300, 1, "01"), example_of(200, 2, "06")
+    short = example_of(79, 3, "02")
+
+    def made(bare, validation, **more):
+        return TrainingData("mine", bare, bare, validation, "x", **more)
+
+    with pytest.raises(OptionError, match=r"mine: holds one subject only \(01\); training needs another"):
+        made([good], [])
+    with pytest.raises(OptionError, match="mine: no validation subject among 01, 07"):
+        made([good], [], test_subjects=("07",))
+    with pytest.raises(OptionError, match="mine: no training subject among 06, 07"):
+        made([], [judge], test_subjects=("07",))
+    with pytest.raises(OptionError, match="mine: subject 01 is on both sides"):
+        made([good], [dataclasses.replace(judge, subject="01")], test_subjects=("07",))
+    with pytest.raises(OptionError, match=r"none of its 2 training clips is as long as 80 frames \(1.6 s\)"):
+        made([short, short], [judge])
+    found = made([good, short], [judge])
+    assert found.bare == [good]
+    assert found.train == [good]
+    assert found.warnings == (
+        "mine: 1 of 2 training clips are shorter than 80 frames (1.6 s) and are left out",
+    )
+    for name, frame in (("features", 7), ("params", 150)):
+        with pytest.raises(FormatError, match=f"mine: clip m1: {name} of frame {frame} are not finite"):
+            made([broken(good, name, frame)], [judge])
+
+
+def test_a_folder_of_takes_becomes_a_set_once(takes, tiny, tmp_path):
+    options = tiny(data={"path": str(takes), "copies": 1, "cache": str(tmp_path), "build_workers": 1})
+    found = training_data(options)
+    assert len({e.subject for e in (*found.bare, *found.validation)} | set(found.test_subjects)) == 3
+    assert len(found.train) == 2 * len(found.bare)
+    assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["copies", "set"]
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("copies-*/*")}
+    again = training_data(options)
+    assert again.digest == found.digest
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("copies-*/*")} == stamps
+    # The set itself serves as well, and other copies make other data.
+    (built,) = tmp_path.glob("set-*")
+    assert training_data(options.but(data={"path": str(built)})).digest == found.digest
+    assert training_data(options.but(data={"copies_seed": 1})).digest != found.digest
+
+
+def test_paths_that_are_wrong(tiny, tmp_path):
+    with pytest.raises(OptionError, match="give it with --data"):
+        training_data(tiny())
+    with pytest.raises(FormatError, match="nowhere: no such folder; expected a set, or a folder of takes"):
+        training_data(tiny(data={"path": str(tmp_path / "nowhere")}))
