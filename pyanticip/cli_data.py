@@ -78,10 +78,19 @@ def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
 )
 @click.option("--rate", type=click.FloatRange(1, 1000), help="Frames a second of all files.")
 @click.option("--units", help="Unit of length of all files: m, cm, mm, in, cmu.")
+@click.option(
+    "--sound",
+    default="auto",
+    show_default=True,
+    type=click.Choice(["auto", "none"]),
+    help="Whether a .wav or .flac beside a take teaches it.",
+)
+@click.option("--manifest", type=PATH, help="Takes, their sounds and offsets: TOML or CSV.")
 @JSON
 def data_build(folder: Path, out: Path, workers: int | None, as_json: bool, **given: Any) -> None:
     """Make a set of all takes in DIR: BVH, AMC with ASF, AMASS npz, recordings, in any folders.
 
+    A sound beside a take (walk.wav, walk.bvh), or given in a manifest, teaches it in the teacher's place.
     Interrupted, or with new takes in DIR, the same command goes on with what is finished.
 
     \b

@@ -2,18 +2,20 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pyanticip.errors import FormatError, OptionError
 from training.data import SHORTEST, Split
 from training.filters import RATE
+from training.sets.audio import available
 from training.sets.discover import Found, Source, discover
 from training.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.sets.pool import spread
 from training.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
+from training.sets.sounds import Sound, pair
 from training.sets.splits import sides_of, split_warnings
 from training.sets.writer import Lock, SetWriter, prepare_folder
 
@@ -111,6 +113,8 @@ def build(
     min_seconds: float = SHORTEST / RATE,
     rate: float | None = None,
     units: str | float | None = None,
+    sound: Literal["auto", "none"] = "auto",
+    manifest: Path | str | None = None,
     on_progress: Callable[[Step], None] | None = None,
 ) -> BuildReport:
     """Make a set of all takes in a folder, or bring the set that is there up to date.
@@ -128,6 +132,9 @@ def build(
         min_seconds: shorter stretches of motion are left out.
         rate: frames a second of all files, instead of what they say.
         units: unit of length of all files, instead of what their size says.
+        sound: ``auto``: takes with a sound beside them, or in the manifest, are taught by it; ``none``: the
+            teacher teaches all.
+        manifest: TOML or CSV of takes, their sounds and offsets (:func:`training.sets.sounds.pair`).
         on_progress: called after each take.
 
     Raises:
@@ -138,14 +145,21 @@ def build(
     source_dir, target = Path(folder), Path(out)
     if not 0.1 <= min_seconds < float("inf"):
         raise OptionError(f"min_seconds is at least 0.1, given {min_seconds}")
+    if sound not in ("auto", "none") or (sound == "none" and manifest is not None):
+        raise OptionError("sound is auto, or none without a manifest")
     options = Options(max(round(min_seconds * RATE), 1), rate, units)
     found = discover(source_dir, target, subject_from)
     sides = sides_of(_subjects(found), None if split_file is None else Path(split_file))
+    sounds = {}
+    if sound == "auto":
+        sounds = pair(source_dir, found, None if manifest is None else Path(manifest))
+    if sounds:
+        available()
     work = prepare_folder(target)
     with Lock(work):
         kept = _Kept.of(target)
-        results = _prepare_all(source_dir, work, found, options, kept, workers, on_progress)
-        report = _assemble(target, work, found, sides, results, kept, options, subject_from)
+        results = _prepare_all(source_dir, work, found, options, sounds, kept, workers, on_progress)
+        report = _assemble(target, work, found, sides, results, kept, options, subject_from, sound)
     shutil.rmtree(work)
     return BuildReport(**report, seconds=time.perf_counter() - began)
 
@@ -163,11 +177,15 @@ def _prepare_all(
     work: Path,
     found: Found,
     options: Options,
+    sounds: Mapping[str, Sound],
     kept: _Kept,
     workers: int,
     on_progress: Callable[[Step], None] | None,
 ) -> dict[str, Result]:
-    tasks = (Task(folder, work, source.paths, options, kept.key(source.paths)) for source in found.sources)
+    tasks = (
+        Task(folder, work, source.paths, options, sounds.get(source.paths[0]), kept.key(source.paths))
+        for source in found.sources
+    )
     results: dict[str, Result] = {}
     for result in spread(prepare, tasks, workers):
         results[result.paths[0]] = result
@@ -185,6 +203,7 @@ def _assemble(
     kept: _Kept,
     options: Options,
     subject_from: str,
+    sound: str,
 ) -> dict[str, Any]:
     states: dict[str, int] = dict.fromkeys(("made", "found", "kept", "refused"), 0)
     refused: list[dict[str, str]] = []
@@ -217,9 +236,10 @@ def _assemble(
         if not writer.clips:
             why = f"; the first: {refused[0]['reason']}" if refused else ""
             raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
+        warnings += [line for record in records for line in record.get("warnings", [])]
         warnings += _warnings(writer.clips, refused)
         index = writer.finish(
-            made_by={"command": "build", **vars(options), "subject_from": subject_from},
+            made_by={"command": "build", **vars(options), "subject_from": subject_from, "sound": sound},
             sources=records,
             refused=refused,
             warnings=warnings,

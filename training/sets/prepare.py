@@ -18,7 +18,10 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.load import load_motion
 from training.data import SHORTEST, Piece, at_rate, plain, steady_runs
 from training.filters import RATE
+from training.sets.audio import AUDIO_VERSION
 from training.sets.format import sha256_of
+from training.sets.sounds import Sound
+from training.sets.take_sound import TakeSound
 from training.teacher import TEACHER_VERSION
 
 PREPARE_VERSION: Final = 1
@@ -46,6 +49,7 @@ class Task:
     paths: tuple[str, ...]
     """Files it can be read from, relative to ``folder``, the best first."""
     options: Options
+    sound: Sound | None = None
     known: str = ""
     """Key of what an earlier set made of it."""
 
@@ -188,6 +192,12 @@ def _prepare(task: Task, path: str) -> Result:
             "path": skeleton.relative_to(task.folder).as_posix(),
             "sha256": sha256_of(skeleton),
         }
+    if task.sound is not None:
+        record["sound"] = {
+            "path": task.sound.path,
+            "sha256": sha256_of(task.folder / task.sound.path),
+            "offset": task.sound.offset,
+        }
     key = _key(task.options, record)
     record["key"] = key
     target = work_file(task.work, key)
@@ -200,8 +210,9 @@ def _prepare(task: Task, path: str) -> Result:
             target.unlink()
         else:
             # The same motion may lie there under another name.
-            return Result(task.paths, key, "found", {**record, "notes": saved["notes"]})
-    parts, notes = _make(task, file, skeleton)
+            return Result(task.paths, key, "found", {**saved, **record})
+    parts, notes, warnings = _make(task, file, skeleton)
+    record["warnings"] = [f"{path}: {_relative(line, task.folder)}" for line in warnings]
     record["notes"] = [_relative(note, task.folder) for note in notes]
     save_parts(target, parts, record)
     return Result(task.paths, key, "made", record)
@@ -216,11 +227,12 @@ def _key(options: Options, record: dict[str, Any]) -> str:
         vars(options),
         record["sha256"],
         record.get("skeleton", {}).get("sha256"),
+        [AUDIO_VERSION, record["sound"]["sha256"], record["sound"]["offset"]] if "sound" in record else None,
     ]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], list[str]]:
+def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], list[str], list[str]]:
     options = task.options
     clip = load_motion(file, skeleton=skeleton, rate=options.rate, units=options.units).retarget("humanoid")
     rate = float(clip.rate)
@@ -238,20 +250,28 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
     if len(runs) > 1:
         lost = (len(clip) - sum(stop - start for _, (start, stop) in kept)) / rate
         notes.append(f"cut at {len(runs) - 1} tracking jumps; {lost:.2f} s left out")
+    heard = None if task.sound is None else TakeSound(task.folder / task.sound.path, task.sound.offset)
     parts = []
     for number, (start, stop) in kept:
-        piece = at_rate(
-            Piece(clip.name, "", clip.quats[start:stop], clip.root[start:stop], mask, rate),
-        )
+        piece = at_rate(Piece(clip.name, "", clip.quats[start:stop], clip.root[start:stop], mask, rate))
+        seconds = start / rate
+        if heard is not None:
+            first, last = heard.overlap(seconds, len(piece.quats))
+            if last - first < options.min_frames:
+                continue
+            piece = replace(piece, quats=piece.quats[first:last], root=piece.root[first:last])
+            seconds += first / RATE
         example = plain(piece)
+        if heard is not None:
+            example = heard.taught(example, seconds, notes)
         if not (np.isfinite(example.features).all() and np.isfinite(example.params).all()):
             raise FormatError(f"{file}: gives features or targets that are not finite")
         parts.append(
             Part(
                 number if len(runs) > 1 else None,
-                round(start / rate, 6),
+                round(seconds, 6),
                 missing,
-                "teacher",
+                "teacher" if heard is None else "audio",
                 example.features,
                 example.params,
                 piece.quats,
@@ -260,4 +280,9 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
                 example.phrases,
             )
         )
-    return parts, notes
+    if heard is not None:
+        warnings = heard.compare(len(clip) / rate, sum(len(part.params) for part in parts) / RATE)
+        if not parts:
+            raise FormatError(f"{file}: {warnings[0]}; expected at least {options.min_frames / RATE:.2f} s")
+        return parts, notes, warnings
+    return parts, notes, []

@@ -1,0 +1,175 @@
+"""Sound beside the takes of a folder: found, aligned, and said where it does not fit."""
+
+import numpy as np
+import pytest
+
+from pyanticip.errors import FormatError, OptionError
+from training.sets import MotionSet, Recipe, augment, build
+from training.sets.discover import discover
+from training.sets.sounds import Sound, pair
+
+pytest.importorskip("librosa")
+soundfile = pytest.importorskip("soundfile")
+
+RATE = 16_000
+
+
+def clicks(path, times, length, channels=1):
+    t = np.arange(round(length * RATE)) / RATE
+    sound = sum(
+        np.where(t >= at, np.exp(-(t - at).clip(0.0) / 0.05), 0.0) * np.sin(2 * np.pi * 440.0 * (t - at))
+        for at in times
+    )
+    left = 0.3 * np.asarray(sound)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, left if channels == 1 else np.stack([left, 0.0 * left], axis=1), RATE)
+
+
+TIMES = np.array([0.52, 1.0, 1.3, 1.92, 2.6, 3.1])
+
+
+@pytest.fixture
+def folder(tmp_path, take):
+    take(tmp_path / "takes" / "a" / "one.bvh", 200, 1)
+    take(tmp_path / "takes" / "b" / "two.bvh", 200, 2)
+    return tmp_path / "takes"
+
+
+def test_a_sound_beside_a_take_teaches_it(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES, 4.0)
+    report = build(folder, tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    assert [clip.targets for clip in found.clips] == ["audio", "teacher"]
+    example = found.example(0)
+    assert len(example) == 200
+    assert np.abs(example.onsets / 50.0 - TIMES).max() <= 0.02
+    # 440 Hz is three of five octaves above 55 Hz.
+    np.testing.assert_allclose(example.params[:, 0], 0.6, atol=0.02)
+    assert not any("sound of" in line for line in report.warnings)
+    # One channel: space and pan are the teacher's.
+    build(folder, tmp_path / "plain", sound="none")
+    taught = MotionSet.open(tmp_path / "plain").example(0)
+    np.testing.assert_array_equal(example.params[:, [5, 6]], taught.params[:, [5, 6]])
+    np.testing.assert_array_equal(example.features, taught.features)
+    assert any("one channel" in note for note in found.index["sources"][0]["notes"])
+
+
+def test_a_stereo_sound_has_its_own_place(folder, tmp_path):
+    clicks(folder / "a" / "one.flac", TIMES, 4.0, channels=2)
+    build(folder, tmp_path / "set")
+    assert MotionSet.open(tmp_path / "set").example(0).params[:, 6].max() < 0.05
+
+
+@pytest.mark.parametrize("offset", [1.25, -0.63])
+def test_the_offset_is_kept(folder, tmp_path, offset):
+    clicks(folder / "sounds" / "x.wav", TIMES + offset, 8.0)
+    manifest = tmp_path / "sounds.toml"
+    manifest.write_text(f'[[take]]\nfile = "a/one.bvh"\nsound = "sounds/x.wav"\noffset = {offset}\n')
+    report = build(folder, tmp_path / "set", manifest=manifest)
+    found = MotionSet.open(tmp_path / "set")
+    (number,) = [n for n, clip in enumerate(found.clips) if clip.targets == "audio"]
+    example = found.example(number)
+    begins = max(-offset, 0.0)
+    assert found.clips[number].seconds == pytest.approx(np.ceil(begins * 50.0 - 1e-6) / 50.0)
+    expected = TIMES - found.clips[number].seconds
+    expected = expected[expected > 0.0]
+    assert np.abs(example.onsets / 50.0 - expected).max() <= 0.025
+    # What is used is the movement from the sound's beginning on, and its features begin there as well.
+    assert len(example) == 200 - round(np.ceil(begins * 50.0))
+    line = next(line for line in report.warnings if line.startswith("a/one.bvh: sound of 8.00 s"))
+    assert ("only the" in line) == (offset < 0)
+    assert ("goes on after" in line) == (offset > 0)
+
+
+def test_a_shorter_sound_leaves_only_the_overlap(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES[:4], 2.5)
+    report = build(folder, tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    assert [clip.frames for clip in found.clips] == [125, 200]
+    line = "a/one.bvh: sound of 2.50 s, movement of 4.00 s: only the 2.50 s in common are used"
+    assert line in report.warnings
+    # It is said again when nothing is computed.
+    assert line in build(folder, tmp_path / "set").warnings
+
+
+def test_a_sound_with_next_to_nothing_in_common_is_an_error_of_that_take(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES[:1], 1.0)
+    report = build(folder, tmp_path / "set")
+    assert [line["path"] for line in report.refused] == ["a/one.bvh"]
+    assert "sound of 1.00 s, movement of 4.00 s" in report.refused[0]["reason"]
+    (folder / "a" / "one.wav").write_bytes(b"no sound")
+    report = build(folder, tmp_path / "set")
+    assert report.refused[0]["reason"].startswith("a/one.wav: is no sound that can be read")
+
+
+def test_another_sound_or_offset_is_another_set(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES, 4.0)
+    first = build(folder, tmp_path / "set")
+    assert build(folder, tmp_path / "set").kept == 2
+    clicks(folder / "a" / "one.wav", TIMES[1:], 4.0)
+    second = build(folder, tmp_path / "set")
+    assert (second.made, second.kept) == (1, 1)
+    (tmp_path / "m.csv").write_text("file,offset\na/one.bvh,0.2\n")
+    third = build(folder, tmp_path / "set", manifest=tmp_path / "m.csv")
+    assert (third.made, third.kept) == (1, 1)
+    assert len({first.digest, second.digest, third.digest}) == 3
+
+
+def test_variations_keep_time_with_the_sound(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES, 4.0, channels=2)
+    (tmp_path / "who.csv").write_text("subject,split\na,train\nb,validation\n")
+    build(folder, tmp_path / "set", split_file=tmp_path / "who.csv")
+    base = MotionSet.open(tmp_path / "set")
+    made = augment(base, tmp_path / "more", copies=4, recipe=Recipe(movement="simple", mirror=1.0))
+    for number in range(len(made)):
+        np.testing.assert_array_equal(made.example(number).onsets, base.example(0).onsets)
+        np.testing.assert_array_equal(made.example(number).params[:, :6], base.example(0).params[:, :6])
+        np.testing.assert_allclose(
+            made.example(number).params[:, 6], 1.0 - base.example(0).params[:, 6], atol=1e-6
+        )
+    assert {clip.targets for clip in made.clips} == {"audio"}
+
+
+def test_manifests_say_what_is_wrong_with_them(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES, 4.0)
+    found = discover(folder, tmp_path / "set")
+    assert pair(folder, found) == {"a/one.bvh": Sound("a/one.wav")}
+
+    def reading(text, name="m.toml"):
+        (tmp_path / name).write_text(text)
+        return pair(folder, found, tmp_path / name)
+
+    assert reading('[[take]]\nfile = "a/one.bvh"\nsound = "none"') == {}
+    assert reading('[[take]]\nfile = "a/one.bvh"\noffset = 2')["a/one.bvh"] == Sound("a/one.wav", 2)
+    assert reading("file,sound,offset\na/one.bvh,,\nb/two.bvh,a/one.wav,-1.5\n", "m.csv") == {
+        "a/one.bvh": Sound("a/one.wav"),
+        "b/two.bvh": Sound("a/one.wav", -1.5),
+    }
+    for text, name, match in (
+        ('[[take]]\nfile = "c.bvh"', "m.toml", r"take 1: file 'c\.bvh' is no take"),
+        ('[[take]]\nfile = "b/two.bvh"', "m.toml", "no sound is given, and there is none beside"),
+        ('[[take]]\nfile = "b/two.bvh"\nsound = "x.wav"', "m.toml", r"there is no sound 'x\.wav'"),
+        ('[[take]]\nfile = "a/one.bvh"\ndelay = 1', "m.toml", "no column or key 'delay'"),
+        ('[[take]]\nsound = "a/one.wav"', "m.toml", "no file"),
+        ('[[take]]\nfile = "a/one.bvh"\noffset = "1"', "m.toml", "offset: expected seconds"),
+        ('[[take]]\nfile = "a/one.bvh"\noffset = nan', "m.toml", "offset: expected seconds"),
+        ('[[take]]\nfile = "a/one.bvh"\nsound = 3', "m.toml", "sound: expected a path"),
+        ("[take]", "m.toml", r"expected \[\[take\]\] tables"),
+        ("x", "m.toml", "is not TOML"),
+        ("file,offset\na/one.bvh,later\n", "m.csv", "line 2: offset: expected seconds, given 'later'"),
+        ("take,offset\na/one.bvh,1\n", "m.csv", "no column or key 'take'"),
+    ):
+        with pytest.raises(FormatError, match=match):
+            reading(text, name)
+    with pytest.raises(FormatError, match="cannot be read"):
+        pair(folder, found, tmp_path / "none.toml")
+
+
+def test_a_missing_library_is_said_at_once(folder, tmp_path, monkeypatch):
+    clicks(folder / "a" / "one.wav", TIMES, 4.0)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"needs librosa: pip install 'pyanticip\[train\]'"):
+        build(folder, tmp_path / "set")
+    monkeypatch.undo()
+    with pytest.raises(OptionError, match="sound is auto, or none"):
+        build(folder, tmp_path / "set", sound="none", manifest=tmp_path / "m.toml")
