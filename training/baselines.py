@@ -18,7 +18,7 @@ from training.batches import HORIZONS
 from training.data import Example
 from training.descriptors import PARAMETERS
 from training.filters import RATE
-from training.teacher import EDGE, TEACHER_VERSION
+from training.teacher import EDGE, PARAMETERS_SINCE, TEACHER_VERSION
 from training.twin import causal_twin
 
 Array = NDArray[np.float64]
@@ -64,9 +64,11 @@ class Rivals:
         """
         try:
             content = json.loads(path.read_text())
-            if content["teacher_version"] != TEACHER_VERSION:
+            version = content["teacher_version"]
+            # The rivals play parameters, which later versions may have left alone.
+            if not PARAMETERS_SINCE <= version <= TEACHER_VERSION:
                 raise FormatError(
-                    f"{path}: tuned for teacher {content['teacher_version']}, expected {TEACHER_VERSION}"
+                    f"{path}: tuned for teacher {version}, expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
                 )
             hold, linear = (
                 tuple(tuple(Setting(**setting) for setting in row) for row in content[name])

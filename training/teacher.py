@@ -5,7 +5,8 @@ central, the periodicity compares equal stretches of past and future. A clip pla
 parameters played backwards. The formulas stand in docs/teacher.md.
 
 The teacher was frozen before the first model was trained. A change of any formula or constant is a new
-``TEACHER_VERSION``, and a checkpoint names the version that taught it.
+``TEACHER_VERSION``, and a checkpoint names the version that taught it. Version 2 moved the beats from the
+lowest frame of a trough to its middle; the parameters are those of version 1.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import find_peaks
+from scipy.signal import find_peaks, peak_widths
 
 from training.descriptors import (
     EVENTS,
@@ -30,8 +31,11 @@ from training.descriptors import (
 from training.filters import RATE, derivative, smooth
 from training.kinematics import MASSES, Array, check_quats, positions
 
-TEACHER_VERSION: Final = 1
+TEACHER_VERSION: Final = 2
 """Counts the changes of what is taught."""
+
+PARAMETERS_SINCE: Final = 1
+"""The first version whose parameters are those of today: what rests on them alone holds from it on."""
 
 EDGE: Final = 27
 """Frames at each end of a clip for which the widest kernel (1 Hz, radius 4 sigma) is cut."""
@@ -39,6 +43,8 @@ EDGE: Final = 27
 ONSET_FLOOR: Final = 0.1
 ONSET_PROMINENCE: Final = 0.4
 ONSET_GAP: Final = 8
+ONSET_DEPTH: Final = 0.5
+"""Share of its prominence up to which a trough is followed to both sides for its middle."""
 PHRASE_HZ: Final = 0.4
 PHRASE_FLOOR: Final = 0.05
 PHRASE_PROMINENCE: Final = 0.6
@@ -102,7 +108,11 @@ def periodicity(velocity: Array) -> Array:
 
 
 def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
-    """Kinematic beats (minima of the ends' speed) and phrase starts (minima of the slow envelope)."""
+    """Kinematic beats (troughs of the ends' speed) and phrase starts (minima of the slow envelope).
+
+    A beat is the middle of its trough at half its depth. A walker's trough often has two bottoms, 150 ms
+    apart and within 2 % of each other; which one is lower, noise decides.
+    """
     found: list[Event] = []
     speed = np.log2(np.sqrt(np.maximum(smooth(speed2, FAST_HZ), 0.0)) + ONSET_FLOOR)
     slow = np.log2(np.sqrt(np.maximum(smooth(kinetic, PHRASE_HZ), 0.0)) + PHRASE_FLOOR)
@@ -111,7 +121,12 @@ def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
         (EVENTS[1], slow, PHRASE_PROMINENCE, PHRASE_GAP),
     ):
         where, properties = find_peaks(-curve, prominence=prominence, distance=gap)
-        for frame, depth in zip(where, properties["prominences"], strict=True):
+        depths = properties["prominences"]
+        if kind == EVENTS[0] and len(where):
+            _, _, left, right = peak_widths(-curve, where, rel_height=ONSET_DEPTH)
+            # Half up, so that a clip played backwards has its beats within a frame of where they were.
+            where = np.floor(0.5 * (left + right) + 0.5).astype(np.int64)
+        for frame, depth in zip(where, depths, strict=True):
             found.append(Event(kind, int(frame), float(depth / (1.0 + depth))))
     return tuple(sorted(found, key=lambda event: (event.frame, event.kind)))
 
@@ -140,4 +155,4 @@ def teach(quats: NDArray[np.floating]) -> Lesson:
     return Lesson(params.astype(np.float32), _events(raw[:, 4], raw[:, 1]))
 
 
-__all__ = ["EDGE", "RATE", "TEACHER_VERSION", "Event", "Lesson", "periodicity", "teach"]
+__all__ = ["EDGE", "PARAMETERS_SINCE", "RATE", "TEACHER_VERSION", "Event", "Lesson", "periodicity", "teach"]

@@ -11,6 +11,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig, load_motion_model
 from training import evaluate_motion, train_motion
 from training.evaluate_motion import evaluate, write_report
+from training.teacher import TEACHER_VERSION
 from training.trainer import TrainOptions
 
 TINY = ModelConfig(d_model=28, heads=4, fast_layers=1, slow_layers=1, ff=32, control_hidden=32, pools=4)
@@ -47,7 +48,7 @@ def test_training_writes_a_checkpoint_that_can_be_judged(takes, tmp_path, monkey
         interval=2,
         quiet=True,
     )
-    assert report["teacher_version"] == 1
+    assert report["teacher_version"] == TEACHER_VERSION
     assert report["held_out"] == {"validation": ["06", "43", "35"], "test": ["07", "49"]}
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint", "metrics.csv"]
     with (tmp_path / "run" / "metrics.csv").open() as file:
