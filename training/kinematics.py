@@ -132,6 +132,28 @@ def rotate(q: Array, v: Array) -> Array:
     return v + w * t + np.cross(u, t)
 
 
+def _levels() -> tuple[tuple[list[int], list[int]], ...]:
+    """Joints and their parents, those of one distance from the hips together."""
+    depth = [0] * len(JOINTS)
+    for joint, parent in enumerate(PARENTS):
+        depth[joint] = 0 if parent < 0 else depth[parent] + 1
+    levels = []
+    for level in range(1, max(depth) + 1):
+        joints = [joint for joint, found in enumerate(depth) if found == level]
+        levels.append((joints, [PARENTS[joint] for joint in joints]))
+    return tuple(levels)
+
+
+_LEVELS: Final = _levels()
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """Cross products along axis 1, as :func:`numpy.cross` rounds them."""
+    ax, ay, az = a[:, 0], a[:, 1], a[:, 2]
+    bx, by, bz = b[:, 0], b[:, 1], b[:, 2]
+    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=1)
+
+
 def positions(quats: Array, *, upright: bool) -> Array:
     """Joint positions (T, 22, 3) in metres, relative to the hips.
 
@@ -140,13 +162,16 @@ def positions(quats: Array, *, upright: bool) -> Array:
         upright: with the hips' own rotation (heights are then against gravity); False gives the
             positions in the hips' frame, where +x is the performer's left.
     """
-    frames = len(quats)
-    turn = np.zeros_like(quats)
-    place = np.zeros((frames, len(JOINTS), 3))
-    for joint, parent in enumerate(PARENTS):
-        if parent < 0:
-            turn[:, joint] = quats[:, joint] if upright else (1.0, 0.0, 0.0, 0.0)
-        else:
-            turn[:, joint] = multiply(turn[:, parent], quats[:, joint])
-            place[:, joint] = place[:, parent] + rotate(turn[:, parent], OFFSETS[joint])
-    return place
+    # Joint, component, frame, and level by level: few calls, each along memory.
+    local = np.ascontiguousarray(quats.transpose(1, 2, 0))
+    turn = np.empty_like(local)
+    place = np.zeros((len(JOINTS), 3, len(quats)))
+    turn[0] = local[0] if upright else np.array([[1.0], [0.0], [0.0], [0.0]])
+    for joints, parents in _LEVELS:
+        above, offset = turn[parents], OFFSETS[joints][:, :, None]
+        turn[joints] = np.moveaxis(
+            multiply(np.moveaxis(above, 1, -1), np.moveaxis(local[joints], 1, -1)), -1, 1
+        )
+        twice = 2.0 * _cross(above[:, 1:], offset)
+        place[joints] = place[parents] + (offset + above[:, :1] * twice + _cross(above[:, 1:], twice))
+    return np.ascontiguousarray(place.transpose(2, 0, 1))
