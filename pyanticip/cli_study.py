@@ -46,6 +46,7 @@ def train_study(
     Example: pyanticip train study --out runs/study --train learn.txt --test test.txt --seeds 0-4
     """
     from training.language import study
+    from training.study.runs import seeds as numbers
 
     names = {"main": study.MAIN, "strides": tuple(study.STRIDES.values())}.get(variants)
     recipe = study.Recipe(
@@ -56,7 +57,7 @@ def train_study(
         model={"d_model": d_model, "ff": ff, "dropout": 0.0},
         device=device,
     )
-    runs = study.plan(data.split(","), names or variants.split(","), study.seeds(seeds))
+    runs = study.plan(data.split(","), names or variants.split(","), numbers(seeds))
     report = study.study(
         out, runs, recipe, processes=processes, say=lambda line: click.echo(line, err=as_json)
     )

@@ -14,6 +14,7 @@ from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import build_language_model
 from training.language import held_out, study, study_report
+from training.study import runs as kept
 
 LINES = "the quick brown fox jumps over the lazy dog\nand comes back again, as foxes do\n"
 LENGTHS = {"text": 48, "synthetic": 40}
@@ -93,7 +94,7 @@ def test_text_needs_text(tmp_path):
     with pytest.raises(OptionError, match="text"):
         study.study(tmp_path, study.plan(("text",), ("plain",), [0]), study.Recipe())
     with pytest.raises(OptionError, match="seeds"):
-        study.seeds("0..4")
+        kept.seeds("0..4")
 
 
 @torch.no_grad()
@@ -130,7 +131,7 @@ def test_report_pairs_by_seed_and_says_how_much_is_there(tmp_path, small_study):
     assert (pages / "geometric-bias.png").read_bytes()[:4] == b"\x89PNG"
     gap = first["differences"]["text"]["geometric-external - random"]
     losses = {
-        (v, s): study.read(small_study / f"text-{v}-seed{s}.json")["test"]["loss"]["full"]
+        (v, s): kept.read(small_study / f"text-{v}-seed{s}.json")["test"]["loss"]["full"]
         for v in ("geometric-external", "random")
         for s in (0, 1)
     }

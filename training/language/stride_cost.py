@@ -12,7 +12,8 @@ import torch
 from torch.nn import functional as F
 
 from pyanticip.models import AnticipatoryTransformer, ModelConfig
-from training.language.study import STRIDES, Recipe, processor
+from training.language.study import STRIDES, Recipe
+from training.study.runs import processor
 
 ROWS: Final = 4
 LENGTH: Final = 256

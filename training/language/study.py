@@ -7,14 +7,10 @@ file exists is not repeated.
 """
 
 import dataclasses
-import json
-import os
-import platform
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -24,7 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pyanticip.bridge import bridge_scalars
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, build_language_model
 from pyanticip.models.bias import TrajectoryBias
 from pyanticip.models.language import LanguageModel
@@ -36,8 +32,8 @@ from training.language.options import SYNTHETIC, LanguageOptions
 from training.language.synthetic import CONVERGE, MOTIF, synthetic
 from training.language.tokens import learn
 from training.runs.settings import derived_seed
+from training.study.runs import must_equal, perform, processor, read, versions, write
 
-FORMAT: Final = 1
 CURVE: Final = 50
 """Points of a loss curve."""
 
@@ -207,25 +203,14 @@ def study(
     if recipe.train is None and any(run.data == "text" for run in runs):
         raise OptionError("text runs need a file to train on and one to test on")
     out.mkdir(parents=True, exist_ok=True)
-    waiting = [run for run in runs if not _kept(out, run, recipe)]
-    kept = len(runs) - len(waiting)
-    if processes == 1:
-        for number, run in enumerate(waiting):
-            say(_line(do(out, run, recipe), kept + number + 1, len(runs)))
-        return {"done": len(waiting), "kept": kept}
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(do, out, run, recipe) for run in waiting]
-        for future in futures:
-            future.add_done_callback(
-                lambda f: None if f.cancelled() or f.exception() else say(_line(f.result(), None, len(runs)))
-            )
-        wait(futures, return_when=FIRST_EXCEPTION)
-        for future in futures:
-            future.cancel()
-    for future in futures:
-        if not future.cancelled():
-            future.result()
-    return {"done": len(waiting), "kept": kept}
+    return perform(
+        runs,
+        functools.partial(do, out, recipe=recipe),
+        kept=lambda run: _kept(out, run, recipe),
+        line=_line,
+        processes=processes,
+        say=say,
+    )
 
 
 def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
@@ -243,7 +228,6 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
     began = time.perf_counter()
     tested = score(model, test, options.scalars, device)
     result = {
-        "format": FORMAT,
         **dataclasses.asdict(run),
         "options": options.to_dict(),
         "embedding_std": recipe.embedding_std,
@@ -257,16 +241,10 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
         **took,
         "test_seconds": round(time.perf_counter() - began, 2),
         "threads": 1,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
         "processor": processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
     }
-    part = out / f".{run.file}.{os.getpid()}"
-    part.write_text(json.dumps(result) + "\n", encoding="utf-8")
-    part.replace(out / run.file)
+    write(out / run.file, result)
     return result
 
 
@@ -357,47 +335,8 @@ def _kept(out: Path, run: Run, recipe: Recipe) -> bool:
     # An option that came later has the default which stands for what was done before.
     theirs = {**LanguageOptions().to_dict(), **found["options"], "embedding_std": found["embedding_std"]}
     wanted = {**mine.to_dict(), "embedding_std": recipe.embedding_std}
-    for name, value in wanted.items():
-        if name == "device":
-            continue
-        if theirs.get(name) != value:
-            raise OptionError(
-                f"{file}: done with {name}={theirs.get(name)!r}, not {value!r}: use another folder"
-            )
+    must_equal(file, theirs, {name: value for name, value in wanted.items() if name != "device"})
     return True
-
-
-def read(file: Path) -> dict[str, Any]:
-    """A run's file.
-
-    Raises:
-        FormatError: not one.
-    """
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{file}: not a run of a study: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise FormatError(f"{file}: not a run of a study of format {FORMAT}")
-    return found
-
-
-def seeds(text: str) -> list[int]:
-    """Seeds from text such as ``0-4`` or ``0,2,7``.
-
-    Raises:
-        OptionError: not such text.
-
-    >>> seeds("0-2,7")
-    [0, 1, 2, 7]
-    """
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise OptionError(f"seeds: expected numbers and ranges such as 0-4 or 0,2,7, given {text!r}")
-        found.extend(range(int(first), int(last or first) + 1))
-    return found
 
 
 def _line(result: dict[str, Any], number: int | None, count: int) -> str:
@@ -412,13 +351,3 @@ def _line(result: dict[str, Any], number: int | None, count: int) -> str:
 def _sources(recipe: Recipe, run: Run) -> dict[str, str]:
     files: Iterable[tuple[str, Path | None]] = (("train", recipe.train), ("test", recipe.test))
     return {n: digest(f) for n, f in files if f is not None and run.data == "text"}
-
-
-def processor() -> str:
-    """The name of the CPU."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

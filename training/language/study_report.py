@@ -2,17 +2,17 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from pyanticip.errors import FormatError
 from training.language.metrics import CONTEXTS
-from training.language.study import DATA, MAIN, STRIDES, VARIANTS, read
+from training.language.study import DATA, MAIN, STRIDES, VARIANTS
+from training.study.runs import read
+from training.study.tables import interval, paired, place, spread, table
 
 BEGIN: Final = "<!-- tables: written by `pyanticip evaluate study`, do not edit -->"
 END: Final = "<!-- end of tables -->"
@@ -68,12 +68,8 @@ def difference(runs: Runs, one: str, other: str, measure: str = "full") -> dict[
     common = sorted(set(mine) & set(theirs))
     if not common:
         return None
-    apart = np.array([mine[s]["test"]["loss"][measure] - theirs[s]["test"]["loss"][measure] for s in common])
-    low = high = None
-    if len(apart) > 1:
-        half = float(stats.t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / math.sqrt(len(apart)))
-        low, high = float(apart.mean()) - half, float(apart.mean()) + half
-    return {"mean": float(apart.mean()), "seeds": len(apart), "low": low, "high": high}
+    losses = ([runs_of[s]["test"]["loss"][measure] for s in common] for runs_of in (mine, theirs))
+    return paired(*losses)
 
 
 def report(folder: Path, out: Path | None = None, seeds: int = SEEDS) -> dict[str, Any]:
@@ -106,36 +102,14 @@ def report(folder: Path, out: Path | None = None, seeds: int = SEEDS) -> dict[st
     }
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        _place(out / "geometric-bias.md", "Does the geometric bias help?", result["bias"])
-        _place(out / "slow-stride.md", "The stride of the slow pathway", result["strides"])
+        place(out / "geometric-bias.md", "Does the geometric bias help?", result["bias"], BEGIN, END)
+        place(out / "slow-stride.md", "The stride of the slow pathway", result["strides"], BEGIN, END)
         draw(runs, out / "geometric-bias.png")
     return result
 
 
-def _place(page: Path, title: str, tables: str) -> None:
-    """Replace what stands between the marks."""
-    text = page.read_text(encoding="utf-8") if page.is_file() else f"# {title}\n\n{BEGIN}\n{END}\n"
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise FormatError(f"{page}: the marks {BEGIN!r} and {END!r} are missing")
-    page.write_text(f"{before}{BEGIN}\n\n{tables.strip()}\n\n{END}{after}", encoding="utf-8")
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" + "---:|" * (len(head) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
-
-
-def _spread(values: Sequence[float], digits: int = 3) -> str:
-    array = np.array(values)
-    if len(array) < 2:
-        return f"{array.mean():.{digits}f}"
-    return f"{array.mean():.{digits}f} ± {array.std(ddof=1):.{digits}f}"
-
-
 def _several(runs: dict[int, dict[str, Any]], measure: str) -> str:
-    return _spread([run["test"]["perplexity"][measure] for run in runs.values()])
+    return spread([run["test"]["perplexity"][measure] for run in runs.values()])
 
 
 def _bias(runs: dict[str, Runs], done: int, planned: int, seeds: int) -> str:
@@ -165,9 +139,9 @@ def _bias(runs: dict[str, Runs], done: int, planned: int, seeds: int) -> str:
                 *(f"{np.median([r[k] for r in each]):.0f}"
                   for k in ("cpu_seconds", "seconds", "tokens_per_cpu_second")),
             ))  # fmt: skip
-        parts.append(_table(head, rows))
+        parts.append(table(head, rows))
         parts.append("Differences of the loss in nats, paired by seed, 95 % interval by Student's t:\n")
-        parts.append(_table(("", "seeds", "full", "interval", "perplexity"), _compared(found)))
+        parts.append(table(("", "seeds", "full", "interval", "perplexity"), _compared(found)))
     return "\n".join(parts)
 
 
@@ -177,9 +151,16 @@ def _compared(found: Runs) -> list[tuple[str, ...]]:
         gap = difference(found, one, other)
         if gap is None:
             continue
-        interval = "-" if gap["low"] is None else f"{gap['low']:+.4f} to {gap['high']:+.4f}"
         shown = f"{100 * math.expm1(gap['mean']):+.2f} %"
-        rows.append((f"{one} less {other}", str(gap["seeds"]), f"{gap['mean']:+.4f}", interval, shown))
+        rows.append(
+            (
+                f"{one} less {other}",
+                str(gap["seeds"]),
+                f"{gap['mean']:+.4f}",
+                interval(gap["low"], gap["high"]),
+                shown,
+            )
+        )
     return rows
 
 
@@ -196,8 +177,7 @@ def _strides(found: Runs, cost: dict[str, Any] | None) -> str:
         gap = difference(found, name, STRIDES[1])
         told = ("-", "-")
         if stride != 1 and gap is not None:
-            low, high = gap["low"], gap["high"]
-            told = (f"{gap['mean']:+.4f}", "-" if low is None else f"{low:+.4f} to {high:+.4f}")
+            told = (f"{gap['mean']:+.4f}", interval(gap["low"], gap["high"]))
         row = [str(stride), str(len(mine)), _several(mine, "full"), *told]
         row.append(f"{np.median([run['cpu_seconds'] for run in mine.values()]):.0f}")
         if measured is not None:
@@ -211,7 +191,7 @@ def _strides(found: Runs, cost: dict[str, Any] | None) -> str:
             f"{cost['processor']}, torch {cost['torch']}; training step of {cost['batch']} x "
             f"{cost['length']} tokens, bridge left out; a token of decoding, mean over {cost['length']}.\n"
         )
-    return _table(head, rows) + words
+    return table(head, rows) + words
 
 
 def draw(runs: dict[str, Runs], path: Path) -> None:

@@ -1,0 +1,121 @@
+"""The motion that all runs of a study learn from and are judged on, and what costs nothing to predict."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pyanticip.models.config import EVENT_BINS, SCALAR_COLUMNS
+from training.baselines import Rivals, predict
+from training.batches import Windows, event_targets
+from training.data import Example, Split, load_split, plain, statistics, training_examples
+from training.descriptors import EVENTS
+from training.evaluate_motion import RIVALS_FILE
+from training.scores import Said, measure
+from training.train_motion import change_scale, error_weights
+
+SPLITS: Final[tuple[Split, ...]] = ("validation", "test")
+"""The sides that are judged; nothing is chosen on the second."""
+
+COPY_SEED: Final = 0
+"""Of the varied copies: they are the same for every seed of a study, as a file is."""
+
+
+@dataclass(frozen=True)
+class MotionData:
+    """Everything that runs share."""
+
+    windows: Windows
+    """The training subjects' clips and their varied copies."""
+    mean: Tensor
+    std: Tensor
+    weights: Tensor
+    """(8, 5) of the parameters' errors."""
+    held_out: dict[Split, list[Example]]
+    digest: str
+    """SHA-256 of all features and targets."""
+    reference: dict[str, Any]
+    """By split and subject, as :func:`training.study.motion_scores.judge` has it for a model: ``error`` of
+    the held causal twin, ``event_nll`` of a constant rate and ``scalar_error`` of the training mean."""
+
+
+@lru_cache(maxsize=1)
+def load(data: Path, copies: int, cache: Path | None = None) -> MotionData:
+    """Read a folder of takes.
+
+    Args:
+        data: folder of CMU takes, or its parent.
+        copies: varied copies of every piece.
+        cache: folder for the retargeted motion.
+
+    Raises:
+        FormatError: no usable motion of a side of the split.
+    """
+    pieces = load_split(data, "train", cache)
+    bare = [plain(piece) for piece in pieces]
+    examples = training_examples(pieces, copies, COPY_SEED)
+    held_out = {split: [plain(piece) for piece in load_split(data, split, cache)] for split in SPLITS}
+    mean, std = statistics(bare)
+    weights = torch.from_numpy(error_weights(change_scale(bare))).float()
+    everything = [*examples, *(example for clips in held_out.values() for example in clips)]
+    return MotionData(
+        Windows(examples),
+        torch.from_numpy(mean),
+        torch.from_numpy(std),
+        weights,
+        held_out,
+        digest(everything),
+        reference(bare, held_out),
+    )
+
+
+def digest(examples: Iterable[Example]) -> str:
+    """SHA-256 over what is seen and taught."""
+    found = hashlib.sha256()
+    for example in examples:
+        found.update(example.name.encode())
+        for array in (example.features, example.params, example.onsets, example.phrases):
+            found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def reference(training: Sequence[Example], held_out: dict[Split, list[Example]]) -> dict[str, Any]:
+    """What predictors that learn next to nothing get, in the form of a model's scores."""
+    from training.study.motion_scores import by_subject
+
+    hold = Rivals.load(RIVALS_FILE).hold
+    low, high = SCALAR_COLUMNS
+    rows = np.concatenate([example.features[:, low:high] for example in training])
+    rates = base_rates(training)
+
+    def said(example: Example) -> Said:
+        frames = len(example)
+        return Said(
+            predict(example, hold),
+            np.broadcast_to(rates[:, None], (frames, len(EVENTS), EVENT_BINS)).astype(np.float32),
+            np.broadcast_to(rows.mean(axis=0), (frames, high - low)).astype(np.float32),
+            np.ones(frames, dtype=np.float32),
+        )
+
+    return {
+        split: by_subject(clips, [said(e) for e in clips], measure(clips, lambda e: predict(e, hold)))
+        for split, clips in held_out.items()
+    }
+
+
+def base_rates(examples: Sequence[Example]) -> NDArray[np.float64]:
+    """The constant hazard of each kind of event that fits the examples best: hits over bins at risk."""
+    hits, risked = np.zeros(len(EVENTS)), np.zeros(len(EVENTS))
+    for example in examples:
+        for kind, events in enumerate((example.onsets, example.phrases)):
+            bins, seen = event_targets(events, len(example))
+            hits[kind] += (bins < seen).sum()
+            risked[kind] += np.minimum(bins + 1, seen).sum()
+    return np.asarray(hits / np.maximum(risked, 1.0))

@@ -1,0 +1,140 @@
+"""What all studies have in common: runs in files, done once, in the order they are asked for."""
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from pyanticip.errors import FormatError, OptionError
+
+FORMAT: Final = 1
+
+
+class Run(Protocol):
+    """One run of a study."""
+
+    @property
+    def file(self) -> str:
+        """Its file's name in the study's folder."""
+        ...
+
+
+R = TypeVar("R", bound=Run)
+
+
+def perform(
+    runs: Sequence[R],
+    do: Callable[[R], dict[str, Any]],
+    *,
+    kept: Callable[[R], bool],
+    line: Callable[[dict[str, Any], int | None, int], str],
+    processes: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, int]:
+    """Do the runs of a study that have not been done yet.
+
+    Args:
+        runs: which, in this order.
+        do: does one, writes its file and returns what is in it; with several processes it is pickled.
+        kept: whether a run has been done.
+        line: what to say about a result, its number where it has one, and how many there are.
+        processes: runs at a time.
+        say: told about every run that is finished.
+
+    Returns:
+        ``done`` in this call, ``kept`` from earlier ones.
+    """
+    waiting = [run for run in runs if not kept(run)]
+    before, count = len(runs) - len(waiting), len(runs)
+    if processes == 1:
+        for number, run in enumerate(waiting):
+            say(line(do(run), before + number + 1, count))
+        return {"done": len(waiting), "kept": before}
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(do, run) for run in waiting]
+        for future in futures:
+            future.add_done_callback(
+                lambda f: None if f.cancelled() or f.exception() else say(line(f.result(), None, count))
+            )
+        wait(futures, return_when=FIRST_EXCEPTION)
+        for future in futures:
+            future.cancel()
+    for future in futures:
+        if not future.cancelled():
+            future.result()
+    return {"done": len(waiting), "kept": before}
+
+
+def write(file: Path, result: Mapping[str, Any]) -> None:
+    """Write a run's file; it is there whole or not at all."""
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    part.write_text(json.dumps({"format": FORMAT, **result}) + "\n", encoding="utf-8")
+    part.replace(file)
+
+
+def read(file: Path) -> dict[str, Any]:
+    """A run's file.
+
+    Raises:
+        FormatError: not one.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{file}: not a run of a study: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise FormatError(f"{file}: not a run of a study of format {FORMAT}")
+    return found
+
+
+def must_equal(file: Path, theirs: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a kept run that followed another recipe.
+
+    Raises:
+        OptionError: a value that differs.
+    """
+    for name, value in wanted.items():
+        if theirs.get(name) != value:
+            raise OptionError(
+                f"{file}: done with {name}={theirs.get(name)!r}, not {value!r}: use another folder"
+            )
+
+
+def seeds(text: str) -> list[int]:
+    """Seeds from text such as ``0-4`` or ``0,2,7``.
+
+    Raises:
+        OptionError: not such text.
+
+    >>> seeds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise OptionError(f"seeds: expected numbers and ranges such as 0-4 or 0,2,7, given {text!r}")
+        found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Of what decides a number's last digits."""
+    return {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+
+
+def processor() -> str:
+    """The name of the CPU."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,59 @@
+"""What the pages of all studies have in common: paired differences, tables, and where they are put."""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from pyanticip.errors import FormatError
+
+
+def paired(mine: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+    """Mean difference of pairs, with the 95 % interval by Student's t.
+
+    Returns:
+        ``mean``, ``seeds`` (how many pairs), and ``low`` and ``high``, None with fewer than two.
+    """
+    apart: NDArray[np.float64] = np.array(mine, dtype=np.float64) - np.array(theirs, dtype=np.float64)
+    low = high = None
+    if len(apart) > 1:
+        half = float(stats.t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / math.sqrt(len(apart)))
+        low, high = float(apart.mean()) - half, float(apart.mean()) + half
+    return {"mean": float(apart.mean()), "seeds": len(apart), "low": low, "high": high}
+
+
+def place(page: Path, title: str, tables: str, begin: str, end: str) -> None:
+    """Replace what stands between two marks; a page that is missing is begun.
+
+    Raises:
+        FormatError: a page without the marks.
+    """
+    text = page.read_text(encoding="utf-8") if page.is_file() else f"# {title}\n\n{begin}\n{end}\n"
+    before, first, rest = text.partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise FormatError(f"{page}: the marks {begin!r} and {end!r} are missing")
+    page.write_text(f"{before}{begin}\n\n{tables.strip()}\n\n{end}{after}", encoding="utf-8")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, the first column to the left and all others to the right."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" + "---:|" * (len(head) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """Mean ± standard deviation, the latter from two values on."""
+    array = np.array(values)
+    if len(array) < 2:
+        return f"{array.mean():.{digits}f}"
+    return f"{array.mean():.{digits}f} ± {array.std(ddof=1):.{digits}f}"
+
+
+def interval(low: float | None, high: float | None, digits: int = 4) -> str:
+    """An interval, or a dash where there is none."""
+    return "-" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
