@@ -9,7 +9,7 @@ import click
 
 from pyanticip.cli_data import data
 from pyanticip.cli_motion import train_motion
-from pyanticip.cli_study import evaluate_study, train_study
+from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
 from pyanticip.cli_tools import JSON, Group, print_json
 
 
@@ -287,4 +287,6 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
 train.add_command(data)
 train.add_command(train_motion)
 train.add_command(train_study)
+train.add_command(train_study_motion)
 evaluate.add_command(evaluate_study)
+evaluate.add_command(evaluate_study_motion)

@@ -68,8 +68,7 @@ def difference(runs: Runs, one: str, other: str, measure: str = "full") -> dict[
     common = sorted(set(mine) & set(theirs))
     if not common:
         return None
-    losses = ([runs_of[s]["test"]["loss"][measure] for s in common] for runs_of in (mine, theirs))
-    return paired(*losses)
+    return paired([mine[s]["test"]["loss"][measure] - theirs[s]["test"]["loss"][measure] for s in common])
 
 
 def report(folder: Path, out: Path | None = None, seeds: int = SEEDS) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Recipe:
         OptionError: sizes below one.
     """
 
-    steps: int = 400
+    steps: int = 300
     batch_frames: int = 1536
     lr: float = 2e-3
     copies: int = 4

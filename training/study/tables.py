@@ -12,13 +12,13 @@ from scipy import stats
 from pyanticip.errors import FormatError
 
 
-def paired(mine: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
-    """Mean difference of pairs, with the 95 % interval by Student's t.
+def paired(differences: Sequence[float]) -> dict[str, Any]:
+    """Mean of the differences of pairs, with the 95 % interval by Student's t.
 
     Returns:
         ``mean``, ``seeds`` (how many pairs), and ``low`` and ``high``, None with fewer than two.
     """
-    apart: NDArray[np.float64] = np.array(mine, dtype=np.float64) - np.array(theirs, dtype=np.float64)
+    apart: NDArray[np.float64] = np.array(differences, dtype=np.float64)
     low = high = None
     if len(apart) > 1:
         half = float(stats.t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / math.sqrt(len(apart)))
