@@ -92,8 +92,8 @@ def evaluate_study(runs: Path, report: Path | None, measure: bool, as_json: bool
 
 @click.command("study-motion", cls=ExampleCommand)
 @click.option("--out", required=True, type=PATH, help="Folder of the runs; what it holds is not repeated.")
-@click.option("--data", required=True, type=PATH, help="Folder of CMU takes.")
-@click.option("--cache", type=PATH, help="Folder that keeps the retargeted motion; OUT/cache by default.")
+@click.option("--data", required=True, type=PATH, help="A set, or a folder of CMU takes.")
+@click.option("--cache", type=PATH, help="Folder for what is made of the takes; OUT/cache by default.")
 @click.option("--seeds", default="0-4", show_default=True, help="Such as 0-4 or 0,2,7.")
 @click.option("--variants", default="all", show_default=True, help="Comma-separated; or all, main.")
 @click.option("--steps", default=300, show_default=True, type=click.IntRange(1), help="Updates of every run.")
@@ -103,6 +103,7 @@ def evaluate_study(runs: Path, report: Path | None, measure: bool, as_json: bool
 @click.option("--d-model", default=64, show_default=True, type=click.IntRange(2), help="Width of the models.")
 @click.option("--ff", default=256, show_default=True, type=click.IntRange(1), help="Feed-forward width.")
 @click.option("--processes", default=1, show_default=True, type=click.IntRange(1), help="Runs at a time.")
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @JSON
 def train_study_motion(
     out: Path,
@@ -117,6 +118,7 @@ def train_study_motion(
     d_model: int,
     ff: int,
     processes: int,
+    device: str,
     as_json: bool,
 ) -> None:
     """Train motion models that differ in one thing, over seeds; go on where it stopped.
@@ -128,7 +130,7 @@ def train_study_motion(
     from training.study.runs import seeds as numbers
 
     names = {"all": tuple(motion.VARIANTS), "main": motion.MAIN}.get(variants)
-    recipe = motion.Recipe(steps, batch_frames, lr, copies, {"d_model": d_model, "ff": ff})
+    recipe = motion.Recipe(steps, batch_frames, lr, copies, {"d_model": d_model, "ff": ff}, device)
     report = motion.study(
         out,
         motion.plan(names or variants.split(","), numbers(seeds)),

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 import pyanticip as pa
 from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.models import ModelConfig
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rotations import from_euler
-from training.batches import event_targets
+from training.batches import Windows, event_targets
 from training.data import Example
 from training.losses import event_nll
 from training.study import motion, motion_data, motion_report, motion_scores
@@ -78,22 +78,25 @@ def test_plans_take_all_variants_of_a_seed_before_the_next():
         motion.plan(("magic",), [0])
 
 
-def test_variants_of_a_seed_see_the_same_windows(takes, monkeypatch):
+def test_variants_of_a_seed_see_the_same_windows(takes, monkeypatch, tmp_path):
     data = motion_data.load(takes, 1)
     seen = []
+    plain = Windows.gather
 
-    def gather(*arguments):
-        seen.append([np.asarray(a).tolist() for a in arguments])
-        return plain(*arguments)
+    def gather(self, chosen, first, length):
+        seen.append((chosen.tolist(), first.tolist(), length))
+        return plain(self, chosen, first, length)
 
-    plain = data.windows.gather
-    monkeypatch.setattr(data.windows, "gather", gather)
-    for variant in ("trajectory", "no-slow"):
-        torch.manual_seed(0)
-        motion.fit(MotionTransformer(TINY.config(variant)), data, TINY.options(5))
-    assert len(seen) == 6
-    assert seen[:3] == seen[3:]
-    assert seen[0] != seen[1]
+    monkeypatch.setattr(Windows, "gather", gather)
+    longer = replace(TINY, steps=6)
+    for variant, seed in (("trajectory", 5), ("no-slow", 5), ("trajectory", 6)):
+        model, curve = motion.fit(longer.options(variant, seed), data, tmp_path)
+        assert model.cfg == TINY.config(variant)
+        assert [point["step"] for point in curve] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    one, same, other = seen[:6], seen[6:12], seen[12:]
+    assert one == same
+    assert one != other
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_are_repeatable_and_kept(takes, small_study, tmp_path):
@@ -104,7 +107,7 @@ def test_runs_are_repeatable_and_kept(takes, small_study, tmp_path):
     assert motion.study(tmp_path, runs[1:2], takes, TINY, say=said.append) == {"done": 1, "kept": 0}
     assert untimed(tmp_path / runs[1].file) == untimed(small_study / runs[1].file)
     assert len(said) == 1
-    with pytest.raises(OptionError, match=r"done with peak_lr=0.002, not 0.1"):
+    with pytest.raises(OptionError, match=r"done with lr=0.002, not 0.1"):
         motion.study(small_study, runs, takes, replace(TINY, lr=0.1))
 
 
@@ -217,7 +220,7 @@ def test_reports_refuse_what_does_not_belong_together(small_study, tmp_path):
         with pytest.raises(FormatError, match=words):
             motion_report.load(tmp_path)
     (tmp_path / "motion-none-seed1.json").write_text(
-        json.dumps({**run, "options": {**run["options"], "steps": 7}})
+        json.dumps({**run, "recipe": {**run["recipe"], "steps": 7}})
     )
     with pytest.raises(FormatError, match="steps 7, others 3"):
         motion_report.load(tmp_path)
@@ -227,6 +230,7 @@ def test_reports_refuse_what_does_not_belong_together(small_study, tmp_path):
         motion_report.load(empty)
 
 
+@pytest.mark.slow
 def test_commands_train_in_two_processes_and_compare(takes, tmp_path):
     out = tmp_path / "runs"
     words = ["train", "study-motion", "--out", str(out), "--data", str(takes), "--seeds", "0", "--steps", "1"]

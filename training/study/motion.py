@@ -9,7 +9,9 @@ The given scalars steer throughout, in training and when judged: none of a varia
 of its own, for with ``input`` there would be nothing to replace.
 """
 
+import csv
 import functools
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,12 +22,19 @@ import torch
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
-from training.study.motion_data import MotionData, load
+from training.motion import MotionTrainOptions, load_run
+from training.motion import fit as train
+from training.motion.options import DataOptions, LossOptions, RunOptions, ScheduleOptions
+from training.runs.files import METRICS
+from training.study.motion_data import COPY_SEED, MotionData, load
 from training.study.motion_scores import judge
 from training.study.runs import must_equal, perform, processor, read, versions, write
-from training.trainer import Trainer, TrainOptions
 
 KIND: Final = "motion"
+
+LOOP: Final = 2
+"""Counts the training loops: 1 was the one before ``training.motion``, which drew other windows. Runs of one
+are not mixed with runs of another."""
 
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "trajectory": {},
@@ -76,6 +85,7 @@ class Recipe:
     """Varied copies of every training piece, the same for all seeds."""
     model: Mapping[str, Any] = field(default_factory=dict)
     """What differs from :data:`SIZES`, in all variants."""
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("batch_frames", 1), ("copies", 0)):
@@ -94,18 +104,41 @@ class Recipe:
         column = (cfg.fast_layers + cfg.slow_layers) * (2 * cfg.d_model + 1)
         return replace(cfg, ff=cfg.ff + round(missing / column))
 
-    def options(self, seed: int) -> TrainOptions:
-        """How a run trains."""
-        return TrainOptions(
-            steps=self.steps,
-            seed=seed,
-            batch_frames=self.batch_frames,
-            peak_lr=self.lr,
-            final_lr=self.lr / 100.0,
-            warm_up_steps=min(100, max(1, self.steps // 5)),
-            own_scalars=0.0,
-            threads=1,
+    def options(self, variant: str, seed: int) -> MotionTrainOptions:
+        """How a run trains: as ``train motion`` does, but for the sizes and the scalars, and judged once."""
+        return MotionTrainOptions(
+            model=self.config(variant).to_dict(),
+            data=DataOptions(copies=self.copies, copies_seed=COPY_SEED),
+            loss=LossOptions(own_scalars=0.0),
+            schedule=ScheduleOptions(
+                steps=self.steps,
+                batch_frames=self.batch_frames,
+                peak_lr=self.lr,
+                final_lr=self.lr / 100.0,
+                warm_up_steps=min(100, max(1, self.steps // 5)),
+                seed=seed,
+            ),
+            run=RunOptions(
+                device=self.device,
+                threads=1,
+                log_every=max(1, self.steps // CURVE),
+                validate_every=self.steps,
+                save_every=self.steps,
+                tensorboard=False,
+                shrink=False,
+                export=False,
+            ),
         )
+
+    def compared(self) -> dict[str, Any]:
+        """What must be equal in all runs of a folder."""
+        return {
+            "loop": LOOP,
+            "steps": self.steps,
+            "batch_frames": self.batch_frames,
+            "lr": self.lr,
+            "copies": self.copies,
+        }
 
 
 @functools.lru_cache
@@ -190,21 +223,17 @@ def do(out: Path, run: Run, *, data: Path, recipe: Recipe, cache: Path | None) -
     torch.set_num_threads(1)
     motion = load(data, recipe.copies, cache)
     _same_motion(out, motion)
-    cfg, options = recipe.config(run.variant), recipe.options(run.seed)
-    torch.manual_seed(run.seed)
-    model = MotionTransformer(cfg)
-    model.set_normalisation(motion.mean, motion.std)
+    options = recipe.options(run.variant, run.seed)
     wall, cpu = time.perf_counter(), time.process_time()
-    curve = fit(model, motion, options)
+    model, curve = fit(options, motion, out)
     took = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     result = {
         "kind": KIND,
         **asdict(run),
-        "model": cfg.to_dict(),
-        "options": asdict(options),
-        "copies": recipe.copies,
+        "model": model.cfg.to_dict(),
+        "recipe": recipe.compared(),
         "motion": motion.digest,
-        "parameters": parameters(cfg),
+        "parameters": parameters(model.cfg),
         "curve": curve,
         "scores": judge(model, motion.held_out),
         **{name: round(value, 2) for name, value in took.items()},
@@ -215,29 +244,27 @@ def do(out: Path, run: Run, *, data: Path, recipe: Recipe, cache: Path | None) -
     return result
 
 
-def fit(model: MotionTransformer, motion: MotionData, options: TrainOptions) -> list[dict[str, float]]:
-    """Train, and leave the averaged weights in the model.
+def fit(
+    options: MotionTrainOptions, motion: MotionData, out: Path
+) -> tuple[MotionTransformer, list[dict[str, float]]]:
+    """Train; in a folder below ``out`` that is gone afterwards.
 
     This alone knows how motion models are trained.
 
     Returns:
-        Mean parts of the loss since the last point, with ``step``.
+        The model with the averaged weights of the last update; and mean parts of the loss since the last
+        point, with ``step``.
     """
-    trainer = Trainer(model, motion.windows, motion.weights, options)
-    every = max(1, options.steps // CURVE)
-    curve: list[dict[str, float]] = []
-    sums: dict[str, float] = {}
-    count = 0
-    while trainer.step < options.steps:
-        for name, value in trainer.train_step().items():
-            sums[name] = sums.get(name, 0.0) + value
-        count += 1
-        if trainer.step % every == 0 or trainer.step == options.steps:
-            means = {name: round(value / count, 5) for name, value in sums.items() if name != "lr"}
-            curve.append({"step": float(trainer.step), **means})
-            sums, count = {}, 0
-    model.load_state_dict(trainer.averaged())
-    return curve
+    with tempfile.TemporaryDirectory(dir=out, prefix=".fit-") as place:
+        folder = Path(place) / "run"
+        if not train(options, folder, data=motion.training)["finished"]:
+            raise KeyboardInterrupt
+        with (folder / METRICS).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        # There is one validation, after the last update: the best weights are the last.
+        model = load_run(folder)
+    names = ("step", "total", "params", "events", "scalars", "gate", "orthogonality")
+    return model, [{name: round(float(row[name]), 5) for name in names} for row in rows]
 
 
 REFERENCE: Final = "reference.json"
@@ -261,22 +288,11 @@ def _kept(out: Path, run: Run, recipe: Recipe) -> bool:
     found = read(file)
     try:
         # An option that came later has the default which stands for what was done before.
-        theirs = {
-            **ModelConfig.from_dict(found["model"]).to_dict(),
-            **asdict(TrainOptions()),
-            **found["options"],
-            "copies": found["copies"],
-        }
+        theirs = {**ModelConfig.from_dict(found["model"]).to_dict(), **found["recipe"]}
     except (KeyError, TypeError) as error:
         raise FormatError(f"{file}: not a run of the motion study: {error}") from None
-    wanted = {**recipe.config(run.variant).to_dict(), **asdict(recipe.options(run.seed))}
-    must_equal(file, _plain(theirs), _plain({**wanted, "copies": recipe.copies}))
+    must_equal(file, theirs, {**recipe.config(run.variant).to_dict(), **recipe.compared()})
     return True
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON gives them back."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _line(result: dict[str, Any], number: int | None, count: int) -> str:

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pyanticip.models.config import EVENT_BINS, SCALAR_COLUMNS
 from training.baselines import Rivals, predict
-from training.batches import Windows, event_targets
-from training.data import Example, Split, load_split, plain, statistics, training_examples
+from training.batches import event_targets
+from training.data import Example, Split, load_split, plain
 from training.descriptors import EVENTS
 from training.evaluate_motion import RIVALS_FILE
+from training.motion.data import TrainingData, training_data
+from training.motion.options import DataOptions, MotionTrainOptions
+from training.motion.validation import in_memory
 from training.scores import Said, measure
-from training.train_motion import change_scale, error_weights
+from training.sets import MotionSet, is_set
 
 SPLITS: Final[tuple[Split, ...]] = ("validation", "test")
 """The sides that are judged; nothing is chosen on the second."""
@@ -32,12 +33,8 @@ COPY_SEED: Final = 0
 class MotionData:
     """Everything that runs share."""
 
-    windows: Windows
-    """The training subjects' clips and their varied copies."""
-    mean: Tensor
-    std: Tensor
-    weights: Tensor
-    """(8, 5) of the parameters' errors."""
+    training: TrainingData
+    """The training subjects' clips and their varied copies; the validation subjects' clips."""
     held_out: dict[Split, list[Example]]
     digest: str
     """SHA-256 of all features and targets."""
@@ -48,32 +45,29 @@ class MotionData:
 
 @lru_cache(maxsize=1)
 def load(data: Path, copies: int, cache: Path | None = None) -> MotionData:
-    """Read a folder of takes.
+    """Read a set, or a folder of takes.
 
     Args:
-        data: folder of CMU takes, or its parent.
-        copies: varied copies of every piece.
-        cache: folder for the retargeted motion.
+        data: a set made by ``train data build``, or a folder of takes.
+        copies: varied copies of every clip.
+        cache: folder for what is made on the way.
 
     Raises:
         FormatError: no usable motion of a side of the split.
+        OptionError: motion that nothing can be learned from.
     """
-    pieces = load_split(data, "train", cache)
-    bare = [plain(piece) for piece in pieces]
-    examples = training_examples(pieces, copies, COPY_SEED)
-    held_out = {split: [plain(piece) for piece in load_split(data, split, cache)] for split in SPLITS}
-    mean, std = statistics(bare)
-    weights = torch.from_numpy(error_weights(change_scale(bare))).float()
-    everything = [*examples, *(example for clips in held_out.values() for example in clips)]
-    return MotionData(
-        Windows(examples),
-        torch.from_numpy(mean),
-        torch.from_numpy(std),
-        weights,
-        held_out,
-        digest(everything),
-        reference(bare, held_out),
-    )
+    kept = "" if cache is None else str(cache)
+    training = training_data(MotionTrainOptions(data=DataOptions(str(data), copies, COPY_SEED, kept)))
+    if is_set(data):
+        test = [in_memory(example) for example in MotionSet.open(data).examples("test")]
+    else:
+        test = [plain(piece) for piece in load_split(data, "test", cache)]
+    held_out: dict[Split, list[Example]] = {
+        "validation": [in_memory(example) for example in training.validation],
+        "test": test,
+    }
+    everything = [*training.train, *(example for clips in held_out.values() for example in clips)]
+    return MotionData(training, held_out, digest(everything), reference(training.bare, held_out))
 
 
 def digest(examples: Iterable[Example]) -> str:

@@ -139,12 +139,11 @@ def load(folder: Path) -> Study:
         if run.get("kind") != KIND or run["variant"] not in VARIANTS:
             raise FormatError(f"{file}: not a run of the motion study")
         first = first or run
-        for name in ("motion", "copies"):
-            if run[name] != first[name]:
-                raise FormatError(f"{file}: {name} {run[name]!r}, others {first[name]!r}")
-        for name, value in run["options"].items():
-            if name != "seed" and value != first["options"].get(name):
-                raise FormatError(f"{file}: {name} {value!r}, others {first['options'].get(name)!r}")
+        if run["motion"] != first["motion"]:
+            raise FormatError(f"{file}: learned from other motion than the others")
+        for name, value in run["recipe"].items():
+            if value != first["recipe"].get(name):
+                raise FormatError(f"{file}: {name} {value!r}, others {first['recipe'].get(name)!r}")
         runs.setdefault(run["variant"], {})[run["seed"]] = run
     if first is None:
         raise FormatError(f"{folder}: no runs of the motion study")
@@ -222,10 +221,10 @@ def report(folder: Path, out: Path | None = None, seeds: int = SEEDS) -> dict[st
 
 def _tables(study: Study, differences: dict[str, Any], done: int, planned: int) -> str:
     some = next(iter(next(iter(study.runs.values())).values()))
-    options = some["options"]
+    recipe = some["recipe"]
     parts = [
-        f"{done} of {planned} runs are in. Each: {options['steps']} updates of {options['batch_frames']:,} "
-        f"frames, peak learning rate {options['peak_lr']:g}, {some['copies']} varied copies of every take.\n"
+        f"{done} of {planned} runs are in. Each: {recipe['steps']} updates of {recipe['batch_frames']:,} "
+        f"frames, peak learning rate {recipe['lr']:g}, {recipe['copies']} varied copies of every take.\n"
     ]
     for side in SIDES:
         subjects = study.rows(None, side)
