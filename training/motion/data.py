@@ -162,15 +162,10 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
         FormatError: no motion there, or a damaged set.
     """
     data = options.data
-    if not data.path:
-        raise OptionError("option data.path: a set or a folder of takes is needed; give it with --data")
-    path = Path(data.path)
     recipe = RECIPES.get(data.recipe) or read_recipe(Path(data.recipe))
     quiet = console or Console(quiet=True)
     workers = data.build_workers or cores()
-    if not is_set(path):
-        path = _built(path, cache_folder(options), workers, quiet)
-    base = MotionSet.open(path)
+    base = base_set(options, quiet)
     train, digest = base.indices("train"), base.digest
     bare = [base.example(number) for number in train]
     copies: list[Example] = []
@@ -197,6 +192,18 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
         test_subjects=tuple(base.subjects("test")),
         warnings=base.warnings,
     )
+
+
+def base_set(options: MotionTrainOptions, console: Console | None = None) -> MotionSet:
+    """The set that ``data.path`` is, or that its takes are built into; see :func:`training_data`."""
+    data = options.data
+    if not data.path:
+        raise OptionError("option data.path: a set or a folder of takes is needed; give it with --data")
+    path = Path(data.path)
+    if not is_set(path):
+        workers = data.build_workers or cores()
+        path = _built(path, cache_folder(options), workers, console or Console(quiet=True))
+    return MotionSet.open(path)
 
 
 def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:

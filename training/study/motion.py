@@ -202,8 +202,6 @@ def study(
     """
     out.mkdir(parents=True, exist_ok=True)
     kept_at = out / "cache" if cache is None else cache
-    if processes > 1:
-        load(data, 0, kept_at)  # so that processes do not write the same cache
     return perform(
         runs,
         functools.partial(do, out, data=data, recipe=recipe, cache=kept_at),

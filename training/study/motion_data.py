@@ -1,7 +1,8 @@
 """The motion that all runs of a study learn from and are judged on, and what costs nothing to predict."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,14 +14,13 @@ from numpy.typing import NDArray
 from pyanticip.models.config import EVENT_BINS, SCALAR_COLUMNS
 from training.baselines import Rivals, predict
 from training.batches import event_targets
-from training.data import Example, Split, load_split, plain
+from training.data import Example, Split
 from training.descriptors import EVENTS
 from training.evaluate_motion import RIVALS_FILE
-from training.motion.data import TrainingData, training_data
+from training.motion.data import TrainingData, base_set, cache_folder, training_data
 from training.motion.options import DataOptions, MotionTrainOptions
 from training.motion.validation import in_memory
 from training.scores import Said, measure
-from training.sets import MotionSet, is_set
 
 SPLITS: Final[tuple[Split, ...]] = ("validation", "test")
 """The sides that are judged; nothing is chosen on the second."""
@@ -56,18 +56,38 @@ def load(data: Path, copies: int, cache: Path | None = None) -> MotionData:
         FormatError: no usable motion of a side of the split.
         OptionError: motion that nothing can be learned from.
     """
-    kept = "" if cache is None else str(cache)
-    training = training_data(MotionTrainOptions(data=DataOptions(str(data), copies, COPY_SEED, kept)))
-    if is_set(data):
-        test = [in_memory(example) for example in MotionSet.open(data).examples("test")]
-    else:
-        test = [plain(piece) for piece in load_split(data, "test", cache)]
+    options = MotionTrainOptions(
+        data=DataOptions(
+            path=str(data),
+            copies=copies,
+            copies_seed=COPY_SEED,
+            cache="" if cache is None else str(cache),
+            build_workers=1,
+        )
+    )
+    with _in_turn(cache_folder(options)):
+        training = training_data(options)
+        test = base_set(options).examples("test")
     held_out: dict[Split, list[Example]] = {
         "validation": [in_memory(example) for example in training.validation],
-        "test": test,
+        "test": [in_memory(example) for example in test],
     }
     everything = [*training.train, *(example for clips in held_out.values() for example in clips)]
     return MotionData(training, held_out, digest(everything), reference(training.bare, held_out))
+
+
+@contextmanager
+def _in_turn(folder: Path) -> Iterator[None]:
+    """Processes that look into a cache one after the other: the first makes what the others then find."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "in-use").open("a", encoding="utf-8") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except ImportError:  # no such locks here: a second process may be told to wait, and try again
+            pass
+        yield
 
 
 def digest(examples: Iterable[Example]) -> str:
