@@ -11,6 +11,7 @@ pub mod features;
 pub mod kinematics;
 mod live;
 mod mapping;
+pub mod model;
 mod names;
 mod resample;
 mod rest;

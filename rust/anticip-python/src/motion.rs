@@ -5,6 +5,7 @@ mod convert;
 mod features;
 mod live;
 mod resample;
+mod step;
 
 use anticip_motion::MotionError;
 use pyo3::prelude::*;
@@ -16,7 +17,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     body::register(m)?;
     features::register(m)?;
     live::register(m)?;
-    resample::register(m)
+    resample::register(m)?;
+    step::register(m)
 }
 
 /// The one place where a motion error becomes a Python exception.

@@ -1,0 +1,234 @@
+//! The body's measures smoothed over the last frames, in the form the sound parameters are made of.
+//!
+//! A parameter is a bent ratio of means: of energies, squared jerks, squared speeds. What a mean is taken of is
+//! computed once, when its frame comes, and kept in a ring; the means are summed anew on every frame, so that nothing
+//! drifts.
+
+use crate::kinematics::MEASURE_COUNT;
+
+const ENDS: usize = 5;
+const VELOCITIES: usize = 3 * ENDS;
+
+/// Numbers of a frame that are needed: the velocities of hands, toes and head (all x, all y, all z) and the measures.
+pub const CARRIED_COUNT: usize = VELOCITIES + MEASURE_COUNT;
+
+/// Frames that are averaged: 60, 120, 240 and 500 ms.
+pub const STRETCHES: [usize; 4] = [3, 6, 12, 25];
+
+/// How many quantities there are, and numbers: every quantity over the first stretch, over the second, and so on.
+const QUANTITIES: usize = 6;
+/// See [`SmoothedMeasures::look`].
+pub const SMOOTHED_COUNT: usize = QUANTITIES * STRETCHES.len();
+
+/// Third derivative of a position from ten velocities, oldest first: five means of neighbours and two differences over
+/// two frames.
+const BEND: [f64; 10] = [1.0, 5.0, 8.0, 0.0, -14.0, -14.0, 0.0, 8.0, 5.0, 1.0];
+/// Frames per second, squared, over what the means and differences add up.
+const BEND_GAIN: f64 = 50.0 * 50.0 / (32.0 * 4.0);
+
+// Squared jerk of a reference swing, squared speed, energy, number of ends, speed.
+const SCALE: [f64; 5] = [
+    1.0 / (16.0 * PI2 * PI2 * REFERENCE_HZ2 * REFERENCE_HZ2),
+    1.0 / 0.64,
+    1.0,
+    1.0 / 3.6,
+    1.0,
+];
+const PI2: f64 = std::f64::consts::PI * std::f64::consts::PI;
+const REFERENCE_HZ2: f64 = 1.8 * 1.8;
+const FLOOR: [f64; 5] = [1.0, 4e-4, 1e-6, 0.3, 0.1];
+const POWER: [f64; 5] = [1.0, 0.65, 0.75, 4.0, 2.0];
+
+/// What of a frame is averaged.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    velocity: [f64; VELOCITIES],
+    jerk2: f64,
+    ends2: [f64; ENDS],
+    hands2: f64,
+    body: f64,
+    moment: f64,
+}
+
+/// A frame before the first: all its numbers are zero, and the energy's logarithm with them.
+const BEFORE: Frame = Frame {
+    velocity: [0.0; VELOCITIES],
+    jerk2: 0.0,
+    ends2: [0.0; ENDS],
+    hands2: 0.0,
+    body: 1.0,
+    moment: 0.0,
+};
+
+/// The smoothed measures of a stream.
+#[derive(Debug, Clone)]
+pub struct SmoothedMeasures {
+    frames: Vec<Frame>,
+    newest: usize,
+    /// How many frames of the window have a jerk.
+    bent: usize,
+}
+
+impl SmoothedMeasures {
+    /// `taps` frames are looked at. Stretches are cut to them, those of the jerk to the frames that have one; with
+    /// fewer than ten there is none.
+    #[must_use]
+    pub fn new(taps: usize) -> Self {
+        Self {
+            frames: vec![BEFORE; taps.max(1)],
+            newest: 0,
+            bent: (taps + 1).saturating_sub(BEND.len()),
+        }
+    }
+
+    /// Begin a new stream.
+    pub fn reset(&mut self) {
+        self.frames.fill(BEFORE);
+    }
+
+    /// What holds with this frame as the newest: for every stretch the logarithms of mean squared jerk of the ends,
+    /// squared speed of the faster hand, energy of the body, how many ends share the movement and speed of the ends;
+    /// and the side. Until [`Self::advance`] the frame can be replaced by another.
+    pub fn look(&mut self, carried: &[f32; CARRIED_COUNT]) -> [f32; SMOOTHED_COUNT] {
+        self.frames[self.newest] = self.frame(carried);
+        let mut out = [0.0; SMOOTHED_COUNT];
+        let mut rows = out.as_chunks_mut::<QUANTITIES>().0.iter_mut();
+        let mut lengths = STRETCHES.iter().map(|&n| n.min(self.frames.len())).peekable();
+        let (mut jerk2, mut ends2, mut hands2, mut body, mut moment) = (0.0, [0.0; ENDS], 0.0, 0.0, 0.0);
+        for (age, frame) in self.backwards().enumerate() {
+            if age < self.bent {
+                jerk2 += frame.jerk2;
+            }
+            ends2.iter_mut().zip(frame.ends2).for_each(|(sum, v)| *sum += v);
+            hands2 += frame.hands2;
+            body += frame.body;
+            moment += frame.moment;
+            while lengths.next_if_eq(&(age + 1)).is_some() {
+                let count = (age + 1) as f64;
+                let jerks = (age + 1).min(self.bent.max(1)) as f64;
+                let Some(row) = rows.next() else { break };
+                *row = said(
+                    jerk2 / jerks / ENDS as f64,
+                    ends2.map(|v| v / count),
+                    hands2 / count,
+                    body / count,
+                    moment / count,
+                );
+            }
+        }
+        out
+    }
+
+    /// The frame that was last looked at is part of the past.
+    pub fn advance(&mut self) {
+        self.newest = (self.newest + 1) % self.frames.len();
+    }
+
+    /// The frames of the window from the newest to the oldest.
+    fn backwards(&self) -> impl Iterator<Item = &Frame> {
+        let (early, late) = self.frames.split_at(self.newest + 1);
+        early.iter().rev().chain(late.iter().rev())
+    }
+
+    fn frame(&self, carried: &[f32; CARRIED_COUNT]) -> Frame {
+        let velocity: [f64; VELOCITIES] = std::array::from_fn(|i| f64::from(carried[i]));
+        let measure = |i: usize| f64::from(carried[VELOCITIES + i]);
+        let mut bend: [f64; VELOCITIES] = velocity.map(|v| v * BEND[BEND.len() - 1]);
+        if self.bent > 0 {
+            for (weight, frame) in BEND.iter().rev().zip(self.backwards()).skip(1) {
+                bend.iter_mut()
+                    .zip(frame.velocity)
+                    .for_each(|(sum, v)| *sum += weight * v);
+            }
+        }
+        let ends2 = std::array::from_fn(|e| (0..3).map(|axis| velocity[axis * ENDS + e].powi(2)).sum());
+        Frame {
+            velocity,
+            jerk2: if self.bent > 0 {
+                bend.iter().map(|b| (b * BEND_GAIN).powi(2)).sum()
+            } else {
+                0.0
+            },
+            ends2,
+            hands2: ends2[0].max(ends2[1]),
+            body: (measure(1) / 0.75).exp(),
+            moment: measure(5) * (ends2.iter().sum::<f64>() + 0.1),
+        }
+    }
+}
+
+/// The quantities of means.
+fn said(jerk2: f64, ends2: [f64; ENDS], hands2: f64, body: f64, moment: f64) -> [f32; QUANTITIES] {
+    let total: f64 = ends2.iter().sum();
+    let speeds: f64 = ends2.iter().map(|v| (v + 1e-6).sqrt()).sum();
+    let sharing = speeds * speeds / (total + 0.0225);
+    let speed = (total / ENDS as f64 + 1e-6).sqrt();
+    let positive = [jerk2, hands2, body, sharing, speed];
+    let mut out = [(moment / (total + 0.1)) as f32; QUANTITIES];
+    for (i, value) in positive.into_iter().enumerate() {
+        out[i] = (((value + FLOOR[i]) * SCALE[i]).ln() * POWER[i]) as f32;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition, from the whole window.
+    fn slow(window: &[[f32; CARRIED_COUNT]]) -> Vec<f32> {
+        let taps = window.len();
+        let v = |t: usize, i: usize| f64::from(window[t][i]);
+        let speed2 = |t: usize, e: usize| (0..3).map(|a| v(t, a * ENDS + e).powi(2)).sum::<f64>();
+        let mut out = Vec::new();
+        for stretch in STRETCHES {
+            let length = stretch.min(taps);
+            let mean = |f: &dyn Fn(usize) -> f64| (taps - length..taps).map(f).sum::<f64>() / length as f64;
+            let rows = (taps + 1).saturating_sub(10);
+            let jerks = stretch.min(rows);
+            let mut jerk2 = 0.0;
+            for row in rows - jerks..rows {
+                for i in 0..VELOCITIES {
+                    let bend: f64 = (0..10).map(|k| BEND[k] * v(row + k, i)).sum();
+                    jerk2 += (bend * BEND_GAIN).powi(2) / jerks as f64 / ENDS as f64;
+                }
+            }
+            let ends2 = std::array::from_fn(|e| mean(&|t| speed2(t, e)));
+            let total = |t: usize| (0..ENDS).map(|e| speed2(t, e)).sum::<f64>();
+            out.extend(said(
+                jerk2,
+                ends2,
+                mean(&|t| speed2(t, 0).max(speed2(t, 1))),
+                mean(&|t| (v(t, VELOCITIES + 1) / 0.75).exp()),
+                mean(&|t| v(t, VELOCITIES + 5) * (total(t) + 0.1)),
+            ));
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn the_ring_equals_the_window(
+            taps in 2_usize..40,
+            stream in prop::collection::vec(prop::array::uniform21(-10.0_f32..10.0), 1..90),
+            reset in 0_usize..90,
+        ) {
+            let mut measures = SmoothedMeasures::new(taps);
+            let mut past = vec![[0.0; CARRIED_COUNT]; taps];
+            for (t, frame) in stream.iter().enumerate() {
+                if t == reset {
+                    measures.reset();
+                    past = vec![[0.0; CARRIED_COUNT]; taps];
+                }
+                measures.look(&[1.0; CARRIED_COUNT]); // a rehearsal leaves no trace
+                past.push(*frame);
+                let wanted = slow(&past[past.len() - taps..]);
+                for (got, wanted) in measures.look(frame).iter().zip(wanted) {
+                    prop_assert!((got - wanted).abs() <= 1e-6 * wanted.abs().max(1.0), "{t}: {got} {wanted}");
+                }
+                measures.advance();
+            }
+        }
+    }
+}
