@@ -218,12 +218,74 @@ def motion_features(
     """
 
 @final
-class BodyKinematics:
-    """Where the joints are and how fast they go, seen from the hips; bones are (22, 3) in metres."""
+class StepState:
+    """The state of one performer's stream, and what a step of the motion model computes outside its graphs.
 
-    def __new__(cls, offsets: npt.ArrayLike) -> BodyKinematics: ...
-    def compute(self, row: npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        """Write the kinematics (1, 177) of a feature row (1, 231) into `out`, both contiguous float32."""
+    Kinematics, normalisation, projection, causal filter, smoothed measures and trajectory bias, held to the
+    torch model by tests; and the rings of keys and values. `fast` and `slow` are the arrays (float32) that
+    the step graph and the slow graph read and write, by the names they have there: views of one memory.
+    """
+
+    def __new__(
+        cls,
+        tensors: dict[str, npt.NDArray[np.float32]],
+        *,
+        width: int,
+        heads: int,
+        layers: tuple[int, int],
+        past: tuple[int, int],
+        stride: int,
+        taps: int,
+        visible: Sequence[bool],
+        distance: float,
+        positive: bool,
+    ) -> StepState:
+        """Read what is needed of a checkpoint's `tensors`.
+
+        `layers` and `past` are those of the fast and the slow pathway, `stride` the frames of a pool.
+        `visible` tells for each feature whether the projection sees it; `distance` is that of two frames in
+        the bias kernel, whose decay is a softplus of its parameter where `positive`. Raises ShapeError for a
+        tensor that is missing or does not fit.
+        """
+
+    @property
+    def fast(self) -> dict[str, npt.NDArray[np.float32]]: ...
+    @property
+    def slow(self) -> dict[str, npt.NDArray[np.float32]]: ...
+    def reset(self) -> None:
+        """Begin a new stream."""
+
+    def begin(self, rows: npt.NDArray[np.float32], index: int) -> bool:
+        """Write all that the graphs read, with row `index` of contiguous feature rows (n, 231) as the newest.
+
+        True: it closes a pool, and the slow graph and `close_pool` come before the step graph and `finish`.
+        With index 0 all rows are checked first. Raises ShapeError for another shape, or values that are not
+        finite; the state is then unchanged.
+        """
+
+    def look(self) -> bool:
+        """`begin` with the last row once more. Whatever the graphs then say, the state stays as it is."""
+
+    def close_pool(self) -> None:
+        """Store what the slow graph said."""
+
+    def finish(self) -> float:
+        """Store what the step graph said: the frame is part of the past. Returns the commitment gate."""
+
+    def rehearse(self) -> None:
+        """Go through what storing does and change nothing."""
+
+    def said(
+        self,
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Copies of what the step graph said: parameters (8, 5), hazards (2, 25), scalars (7,)."""
+
+    def snapshot(self) -> npt.NDArray[np.float32]:
+        """A copy of everything that the next step depends on.
+
+        In order: frames, pools, the past embedded frames (taps - 1, width) oldest first, sum of the open pool
+        (width,), last result of the slow pathway (width,), all rings.
+        """
 
 # --- the live front end ---
 

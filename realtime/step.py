@@ -16,17 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 
-from pyanticip._core import BodyKinematics
-from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
-from pyanticip.models.config import (
-    EVENT_BINS,
-    EVENT_NAMES,
-    FEATURES,
-    HORIZONS_MS,
-    PARAMETER_NAMES,
-    SCALAR_COLUMNS,
-    front_width,
-)
+from pyanticip._core import StepState
+from pyanticip.errors import CheckpointError, DeviceError, MotionError, OptionError, ShapeError
+from pyanticip.models.config import FEATURES, visible_columns
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest, read_manifest
 
 __all__ = ["BACKENDS", "Commitment", "OnnxBackend", "StepBackend", "StepResult", "open_backend", "paced_p50"]
@@ -38,10 +30,8 @@ BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
 
 CALIBRATION_STEPS = 200
 
-_PARAMS = (len(PARAMETER_NAMES), len(HORIZONS_MS))
-_HAZARDS = (len(EVENT_NAMES), EVENT_BINS)
-# How many numbers the step graph says: params, hazards, scalars, gate.
-_SIZES = (math.prod(_PARAMS), math.prod(_HAZARDS), 7, 1)
+OPTIONAL_INPUTS = {"told", "recent"}
+"""What a graph need not read: without a pathway gate, without kinematics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +108,13 @@ def checked_rows(rows: F32) -> F32:
     return rows
 
 
-class _Pathway:
-    """One ONNX graph with everything it reads and writes bound once, and the rings of its blocks.
+class _Graph:
+    """One ONNX graph with everything it reads and writes bound once.
 
-    A ring has as many slots as past steps are seen; a step's keys and values go to slot ``count % past``
-    after the graph has run, over those of the step that has just left the context. All rings are one array,
-    and so are all new keys and values: every NumPy call costs some 15 us when caches are cold.
-
-    :param given: the arrays of the inputs that are not the pathway's own.
-    :param results: the arrays of the outputs that are not its own.
+    :param arrays: what it may read and must write, by the names it has there.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        layers: int,
-        past: int,
-        heads: int,
-        width: int,
-        given: Mapping[str, F32],
-        results: Mapping[str, F32],
-    ) -> None:
+    def __init__(self, path: Path, arrays: Mapping[str, F32]) -> None:
         import onnxruntime
 
         ort: Any = onnxruntime
@@ -154,77 +130,39 @@ class _Pathway:
             self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise CheckpointError(f"{path} cannot be loaded: {' '.join(str(error).split())[:200]}") from None
-        self._past = past
-        self.count = 0
-        self.rings = np.zeros((2 * layers, heads, past, width // heads), np.float32)
-        self._new = np.zeros((2 * layers, heads, width // heads), np.float32)
-        self._slot = np.zeros(1, np.int64)
-        self._mask = np.zeros(past + 1, np.float32)
-        inputs: dict[str, npt.NDArray[Any]] = {**given, "slot": self._slot, "mask": self._mask}
-        outputs = dict(results)
-        for i in range(layers):
-            for part, ring in enumerate(("key", "value")):
-                inputs[f"{ring}s_{i}"] = self.rings[2 * i + part][None]
-                outputs[f"{ring}_{i}"] = self._new[2 * i + part][None, :, None]
         self._io = self._session.io_binding()
-        self._bind(path, "input", inputs, self._session.get_inputs(), self._io.bind_input)
-        self._bind(path, "output", outputs, self._session.get_outputs(), self._io.bind_output)
         # The binding holds bare addresses: the arrays must live as long.
-        self._bound = (inputs, outputs)
-        self.reset()
+        self._arrays = arrays
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        self._bind(path, "input", inputs, self._io.bind_input)
+        self._bind(path, "output", outputs, self._io.bind_output)
+        missing = set(arrays) - {node.name for node in (*inputs, *outputs)} - OPTIONAL_INPUTS
+        if missing:
+            raise CheckpointError(f"{path}: {min(missing)} is missing")
 
-    @staticmethod
-    def _bind(
-        path: Path, what: str, arrays: Mapping[str, npt.NDArray[Any]], nodes: Sequence[Any], bind: Any
-    ) -> None:
+    def _bind(self, path: Path, what: str, nodes: Sequence[Any], bind: Any) -> None:
         """Give the graph the addresses of its inputs or outputs, once they are known to fit."""
         for node in nodes:
-            array = arrays.get(node.name)
-            kind = "tensor(int64)" if array is not None and array.dtype == np.int64 else "tensor(float)"
-            if array is None or list(array.shape) != list(node.shape) or node.type != kind:
+            array = self._arrays.get(node.name)
+            if array is None or list(array.shape) != list(node.shape) or node.type != "tensor(float)":
                 raise CheckpointError(
                     f"{path}: {what} {node.name} {node.shape} does not fit the configuration"
                 )
             bind(node.name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-        missing = set(arrays) - {node.name for node in nodes}
-        if what == "output" and missing:
-            raise CheckpointError(f"{path}: output {min(missing)} is missing")
-
-    def reset(self) -> None:
-        """Forget the stream."""
-        self.count = 0
-        self.rings.fill(0.0)
-        self._aim()
-
-    def _aim(self) -> None:
-        """Say which slot is next and, until the ring is full, which ones are still empty."""
-        self._slot[0] = self.count % self._past
-        if self.count <= self._past:
-            self._mask[:-1] = np.where(np.arange(self._past) < self.count, 0.0, -np.inf)
 
     def run(self) -> None:
         """Compute; nothing but the outputs changes."""
         # Without run options: looking up an unset one costs a C++ exception, 25 us hot and 100 us cold.
         self._session.run_with_iobinding(self._io)
 
-    def advance(self) -> None:
-        """Store what :meth:`run` computed."""
-        self.rings[:, :, self.count % self._past] = self._new
-        self.count += 1
-        self._aim()
-
-    def rehearse(self) -> None:
-        """Go through what :meth:`advance` does and change nothing."""
-        slot = self.count % self._past
-        self.rings[:, :, slot] = self.rings[:, :, slot]
-        self._aim()
-
 
 class OnnxBackend:
     """ONNX Runtime on one CPU thread; never imports torch.
 
-    The fast graph runs on every frame, the slow one before it on the frames that close a pool. Graphs only
-    read the rings, which are written here, so that a frame copies a few kilobytes.
+    The fast graph runs on every frame, the slow one before it on the frames that close a pool. All that
+    surrounds them, from the feature row to the embedding and the bias, and the rings that the graphs read, is
+    the Rust core's: a few calls a frame, because every small one into NumPy costs some 15 us when caches are
+    cold.
     """
 
     name = "onnx"
@@ -232,87 +170,28 @@ class OnnxBackend:
     def __init__(self, manifest: Manifest) -> None:
         cfg = manifest.config
         self.manifest = manifest
-        self._stride = cfg.slow_stride
-        self._seen = np.zeros((1, front_width(cfg)), np.float32)
-        # A feature row and its kinematics lie side by side; the graph reads both at once.
-        self._row, self._body = self._seen[:, :FEATURES], self._seen[:, FEATURES:]
-        self._kinematics = _kinematics(manifest) if cfg.kinematics else None
-        self._held = np.zeros((1, cfg.d_model), np.float32)
-        # The filter's taps and, last, the open pool: what goes in, and what the graph makes of it.
-        self._front = np.zeros((cfg.taps, cfg.d_model), np.float32)
-        self._front_next = np.zeros_like(self._front)
-        self._out = np.zeros((1, sum(_SIZES)), np.float32)
-        self._slow_out = np.zeros_like(self._held)
-        shared = {
-            "features": self._seen,
-            "given": self._seen[:, slice(*SCALAR_COLUMNS)],
-            "taps": self._front[:-1],
-            "pool": self._front[-1:],
-        }
-        edges = np.cumsum((0, *_SIZES))
-        results = {
-            name: self._out[:, low:high]
-            for name, low, high in zip(
-                ("params", "hazards", "scalars", "gate"), edges[:-1], edges[1:], strict=True
-            )
-        }
-        results |= {"taps_next": self._front_next[:-1], "pool_next": self._front_next[-1:]}
-        size = cfg.heads, cfg.d_model
-        self._fast = _Pathway(
-            manifest.graph(STEP_GRAPH),
-            cfg.fast_layers,
-            cfg.fast_past,
-            *size,
-            {**shared, "held": self._held},
-            results,
-        )
-        self._slow = _Pathway(
-            manifest.graph(SLOW_GRAPH),
-            cfg.slow_layers,
-            cfg.slow_past,
-            *size,
-            shared,
-            {"slow": self._slow_out},
-        )
+        self._state = _step_state(manifest)
+        self._fast = _Graph(manifest.graph(STEP_GRAPH), self._state.fast)
+        self._slow = _Graph(manifest.graph(SLOW_GRAPH), self._state.slow)
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
-        self._phase = 0
 
     def step(self, rows: F32) -> StepResult:
         """See :class:`StepBackend`."""
-        emit = False
-        for row in checked_rows(rows):
-            self._row[0] = row
-            if self._kinematics is not None:
-                self._kinematics.compute(self._row, self._body)
-            self._phase += 1
-            if self._phase == self._stride:
+        rows = np.asarray(rows, np.float32, order="C")
+        state, emit, gate = self._state, False, 0.0
+        for index in range(max(1, len(rows)) if rows.ndim else 1):
+            if state.begin(rows, index):
                 self._slow.run()
-                self._held[:] = self._slow_out
-                self._slow.advance()
+                state.close_pool()
             self._fast.run()
-            self._fast.advance()
-            self._front[:] = self._front_next
-            if self._phase == self._stride:
-                self._phase = 0
-                self._front[-1] = 0.0
-            emit = self._commitment.decide(float(self._out[0, -1]))
-        return self._result(emit)
-
-    def _result(self, emit: bool) -> StepResult:
-        out = self._out[0].copy()
-        params, hazards = out[: _SIZES[0]], out[_SIZES[0] : _SIZES[0] + _SIZES[1]]
-        return StepResult(
-            params.reshape(_PARAMS), hazards.reshape(_HAZARDS), out[-8:-1], float(out[-1]), emit
-        )
+            gate = state.finish()
+            emit = self._commitment.decide(gate)
+        return StepResult(*state.said(), gate, emit)
 
     def reset(self) -> None:
         """See :class:`StepBackend`."""
-        self._fast.reset()
-        self._slow.reset()
-        self._front.fill(0.0)
-        self._held.fill(0.0)
+        self._state.reset()
         self._commitment.waited = 0
-        self._phase = 0
 
     def prewarm(self) -> None:
         """See :class:`StepBackend`.
@@ -320,34 +199,42 @@ class OnnxBackend:
         The graphs only read the state, so they run on the stream's own, and nothing of what they say is
         stored; the host's part is gone through as well, writing every value over itself.
         """
-        checked_rows(self._row)
-        if self._kinematics is not None:
-            self._kinematics.compute(self._row, self._body)
-        if self._phase + 1 == self._stride:
+        state = self._state
+        if state.look():
             self._slow.run()
-            self._slow.rehearse()
         self._fast.run()
         self._fast.run()
-        self._fast.rehearse()
-        self._front[:] = self._front
-        self._result(False)
+        state.rehearse()
+        StepResult(*state.said(), 0.0, False)
 
     def state(self) -> list[F32]:
         """Copies of everything that the next step depends on."""
-        counts = [self._phase, self._fast.count, self._slow.count, self._commitment.waited]
-        arrays = (self._front, self._held, self._fast.rings, self._slow.rings)
-        return [*(array.copy() for array in arrays), np.array(counts, np.float32)]
+        return [self._state.snapshot(), np.array([self._commitment.waited], np.float32)]
 
     def close(self) -> None:
         """See :class:`StepBackend`."""
 
 
-def _kinematics(manifest: Manifest) -> BodyKinematics:
-    """The body that the checkpoint was trained on."""
+def _step_state(manifest: Manifest) -> StepState:
+    """A fresh stream of the checkpoint's model."""
+    cfg = manifest.config
     try:
-        return BodyKinematics(safetensors.numpy.load(manifest.read(WEIGHTS))["kinematics.offsets"])
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise CheckpointError(f"checkpoint {manifest.folder}: no body in {WEIGHTS}: {error}") from None
+        return StepState(
+            safetensors.numpy.load(manifest.read(WEIGHTS)),
+            width=cfg.d_model,
+            heads=cfg.heads,
+            layers=(cfg.fast_layers, cfg.slow_layers),
+            past=(cfg.fast_past, cfg.slow_past),
+            stride=cfg.slow_stride,
+            taps=cfg.taps,
+            visible=visible_columns(cfg),
+            distance=cfg.dist_scale,
+            positive=cfg.alpha == "softplus",
+        )
+    except (safetensors.SafetensorError, MotionError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"checkpoint {manifest.folder}: {WEIGHTS} does not fit its configuration: {error}"
+        ) from None
 
 
 def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:

@@ -34,9 +34,6 @@ EVENT_BINS = 25
 FEATURES = 231
 """Width of a feature row, features v1."""
 
-KINEMATICS = 177
-"""Width of the body kinematics that the motion front-end adds."""
-
 SCALAR_COLUMNS = (220, 227)
 """Half-open range of the columns of a feature row that hold the seven scalars."""
 
@@ -252,6 +249,13 @@ def _pose_horizons(given: Any) -> tuple[int, ...]:
     return found
 
 
-def front_width(config: ModelConfig) -> int:
-    """Width of what enters the motion model's first layer: a feature row and, beside it, its kinematics."""
-    return FEATURES + (KINEMATICS if config.kinematics else 0)
+def visible_columns(config: ModelConfig) -> list[bool]:
+    """For every column of a feature row whether the motion model's first layer sees it.
+
+    Hidden are the scalars, unless they are an input, and with kinematics the rotation of the hips.
+    """
+    first, last = SCALAR_COLUMNS
+    return [
+        not (first <= column < last and not config.scalar_input) and not (column < 6 and config.kinematics)
+        for column in range(FEATURES)
+    ]

@@ -1,8 +1,9 @@
 """The two ONNX graphs of a motion model: one step of the fast pathway, and one pool of the slow one.
 
-Both take the state as inputs and return only what is new: the runtime keeps the rings and writes the new
-keys and values into them, so that no graph copies a ring. Weights stay in the safetensors file beside the
-graphs, which point into it.
+Both begin at the embedding: the front-end and the bias are computed outside (``_core.StepState``). They
+take the state as inputs and return only what is new: the runtime keeps the rings and writes the new keys and
+values into them, so that no graph copies a ring. Weights stay in the safetensors file beside the graphs,
+which point into it.
 """
 
 import json
@@ -18,13 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models.config import FEATURES, ModelConfig, front_width
-from pyanticip.models.kinematics import MEASURES
+from pyanticip.models.config import ModelConfig
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
-from pyanticip.models.motion import CLIP, MotionTransformer
+from pyanticip.models.motion import MotionTransformer
 from pyanticip.models.trunk import Block
 
-STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "taps_next", "pool_next")
+STEP_OUTPUTS = ("params", "hazards", "scalars", "gate")
 SLOW_OUTPUTS = ("slow",)
 
 SMALLEST_REFERENCE = 256
@@ -62,102 +62,53 @@ def _attend(
     return x, k, v
 
 
-class _Graph(nn.Module):
-    """What both graphs share: batch 1, activations (1, D).
+class StepGraph(nn.Module):
+    """One frame from its embedding on, but for the slow blocks, whose last result comes in as ``held``."""
 
-    :param past: slots of the rings.
-    :param stride: steps from one slot to the next.
-    """
-
-    kernel: Tensor
-
-    def __init__(self, model: MotionTransformer, past: int, stride: int) -> None:
+    def __init__(self, model: MotionTransformer) -> None:
         super().__init__()
         self.model = model
-        bias = model.trunk.bias
-        if bias is not None and past:
-            # Row r: the bias kernel over the ring's slots when slot r is next to be written, then over the
-            # step itself. A table, because a look-up is one node where the formula is five.
-            slots = torch.arange(past)
-            ages = (slots[:, None] - slots[None, :] - 1) % past + 1
-            ages = torch.cat((ages, torch.zeros(past, 1, dtype=ages.dtype)), 1)
-            table = bias.kernel(past, stride).detach()[:, ages]  # (H, P, P + 1)
-            self.register_buffer("kernel", table.transpose(0, 1)[:, :, None].contiguous())
-
-    def front(self, features: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
-        """The last frames (T, D) with this one, and its filtered embedding (1, D).
-
-        ``features`` are a row (1, 231) and, beside it, its kinematics (1, 177) where the model uses them:
-        they come from outside, because as tensor operations they would be half of the graph.
-        """
-        model = self.model
-        extra = features.shape[1] - FEATURES
-        mean = F.pad(model.mean, (0, extra))
-        gain = F.pad(model.visible / model.std, (0, extra), value=1.0)
-        raw = model.condense(((features - mean) * gain).clamp(-CLIP, CLIP))
-        joined = torch.cat((taps, raw), 0)
-        return joined, (joined * model.filters).sum(0, keepdim=True)
-
-    def bias(self, scalars: Tensor, slot: Tensor, mask: Tensor) -> Tensor:
-        """The additive bias, broadcastable to (1, H, 1, P + 1), for scalars (1, 7), slot (1,) and a mask."""
-        bias = self.model.trunk.bias
-        if bias is None or mask.shape[0] == 1:
-            return mask
-        additive: Tensor = bias(scalars).view(1, bias.heads, 1, 1) * self.kernel[slot] + mask
-        return additive
-
-
-class StepGraph(_Graph):
-    """One frame through everything but the slow blocks, whose last result comes in as ``held``."""
 
     def forward(
         self,
-        features: Tensor,
-        taps: Tensor,
-        pool: Tensor,
+        told: Tensor,
+        x: Tensor,
         held: Tensor,
-        given: Tensor,
-        slot: Tensor,
-        mask: Tensor,
+        recent: Tensor | None,
+        bias: Tensor,
         keys: list[Tensor],
         values: list[Tensor],
     ) -> tuple[Tensor, ...]:
-        """Returns params (1, 40), hazards (1, 50), scalars, gate, the next taps and pool, keys and values."""
+        """Returns params (1, 40), hazards (1, 50), scalars, gate, keys and values.
+
+        ``told`` (1, 7 + D) are the given scalars and the filtered embedding, ``x`` (1, D) the latter alone,
+        ``recent`` what :meth:`MotionTransformer.recent` says, ``bias`` (1, H, 1, P + 1) the additive bias of
+        the ring's slots and of the step itself. They come from outside (``_core.StepState``), because as
+        tensor operations they would be more than half of the graph.
+        """
         trunk, model = self.model.trunk, self.model
-        joined, x = self.front(features, taps)
-        fast, new = _attend_all(trunk.fast, x, self.bias(given, slot, mask), keys, values)
+        fast, new = _attend_all(trunk.fast, x, bias, keys, values)
         assert trunk.pathway is not None
-        mixed, _ = trunk.pathway(given, x, fast, held)
+        mixed, _ = trunk.pathway.mix(told, fast, held)
         refined = trunk.refined_head(mixed)
         hidden = trunk.norm(mixed)
         gate = trunk.commitment(hidden, refined[:, :1])
-        recent = None
-        if model.smoothed is not None:
-            # As in ``model.recent``, without its sliding windows: there is one.
-            measures = joined[:, -MEASURES:].t().reshape(1, -1)
-            recent = torch.cat((measures, model.smoothed(joined[:, -model.direct :]).view(1, -1)), 1)
         params, logits = model.control.flat(hidden, gate, recent)
-        return (params, torch.sigmoid(logits), refined, gate, joined[1:], pool + x, *new)
+        return (params, torch.sigmoid(logits), refined, gate, *new)
 
 
-class SlowGraph(_Graph):
-    """The frame that closes a pool: embed it, complete the mean, run the slow blocks."""
+class SlowGraph(nn.Module):
+    """The slow blocks, for a pool that has closed."""
+
+    def __init__(self, model: MotionTransformer) -> None:
+        super().__init__()
+        self.model = model
 
     def forward(
-        self,
-        features: Tensor,
-        taps: Tensor,
-        pool: Tensor,
-        given: Tensor,
-        slot: Tensor,
-        mask: Tensor,
-        keys: list[Tensor],
-        values: list[Tensor],
+        self, mean: Tensor, bias: Tensor, keys: list[Tensor], values: list[Tensor]
     ) -> tuple[Tensor, ...]:
-        """Returns the slow pathway's new result (1, D), keys and values."""
-        _, x = self.front(features, taps)
-        mean = (pool + x) / self.model.cfg.slow_stride
-        out, new = _attend_all(self.model.trunk.slow, mean, self.bias(given, slot, mask), keys, values)
+        """Returns the slow pathway's new result (1, D) of the pool's mean (1, D), keys and values."""
+        out, new = _attend_all(self.model.trunk.slow, mean, bias, keys, values)
         return (out, *new)
 
 
@@ -182,68 +133,55 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
     """
     cfg = model.cfg
     check_exportable(cfg)
-    head = cfg.d_model // cfg.heads
     generator = torch.Generator().manual_seed(0)
 
     def noise(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator)
 
-    def rings(layers: int, past: int) -> tuple[list[Tensor], list[Tensor]]:
-        keys, values = ([noise(1, cfg.heads, past, head) for _ in range(layers)] for _ in range(2))
-        return keys, values
+    def rings(layers: int, past: int) -> dict[str, Any]:
+        shape = (1, cfg.heads, past, cfg.d_model // cfg.heads)
+        keys, values = ([noise(*shape) for _ in range(layers)] for _ in range(2))
+        return {"bias": noise(1, cfg.heads, 1, past + 1), "keys": keys, "values": values}
 
-    def frame(*names: str) -> dict[str, Tensor]:
-        shapes = {"features": (1, front_width(cfg)), "taps": (cfg.taps - 1, cfg.d_model)}
-        return {name: noise(*shapes.get(name, (1, cfg.d_model))) for name in names}
-
-    for name, graph, arguments, past, layers, outputs in (
-        (
-            STEP_GRAPH,
-            StepGraph(model, cfg.fast_past, 1),
-            frame("features", "taps", "pool", "held"),
-            cfg.fast_past,
-            cfg.fast_layers,
-            STEP_OUTPUTS,
-        ),
-        (
-            SLOW_GRAPH,
-            SlowGraph(model, cfg.slow_past, cfg.slow_stride),
-            frame("features", "taps", "pool"),
-            cfg.slow_past,
-            cfg.slow_layers,
-            SLOW_OUTPUTS,
-        ),
-    ):
-        steps = {
-            "given": noise(1, 7),
-            "slot": torch.zeros(1, dtype=torch.int64),
-            "mask": torch.zeros(past + 1),
-        }
-        keys, values = rings(layers, past)
-        inputs = [*arguments, *steps, *(f"{kind}_{i}" for kind in ("keys", "values") for i in range(layers))]
-        named = [*outputs, *(f"{kind}_{i}" for i in range(layers) for kind in ("key", "value"))]
-        everything = (*arguments.values(), *steps.values(), keys, values)
-        _export(graph.eval(), everything, inputs, named, folder / name)
+    told = noise(1, 7 + cfg.d_model)
+    recent = None if model.control.recent is None else noise(1, model.control.recent.in_features)
+    step = {"told": told, "x": told[:, 7:], "held": noise(1, cfg.d_model), "recent": recent}
+    step |= rings(cfg.fast_layers, cfg.fast_past)
+    slow = {"mean": noise(1, cfg.d_model), **rings(cfg.slow_layers, cfg.slow_past)}
+    _export(StepGraph(model), step, STEP_OUTPUTS, folder / STEP_GRAPH)
+    _export(SlowGraph(model), slow, SLOW_OUTPUTS, folder / SLOW_GRAPH)
 
 
-def _export(
-    graph: nn.Module, arguments: tuple[Any, ...], inputs: list[str], outputs: list[str], path: Path
-) -> None:
+def _export(graph: nn.Module, arguments: dict[str, Any], outputs: tuple[str, ...], path: Path) -> None:
+    """Write a graph of these arguments, by name; a list of keys or values has one name for each block."""
     import onnxruntime
 
+    feed: dict[str, Tensor] = {}
+    for name, value in arguments.items():
+        if isinstance(value, list):
+            feed |= {f"{name}_{i}": tensor for i, tensor in enumerate(value)}
+        elif value is not None:
+            feed[name] = value
+    blocks = len(arguments["keys"])
+    named = [*outputs, *(f"{kind}_{i}" for i in range(blocks) for kind in ("key", "value"))]
+    graph.eval()
     runtime: Any = onnxruntime
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            graph, arguments, dynamo=True, verbose=False, input_names=inputs, output_names=outputs
+            graph,
+            tuple(arguments.values()),
+            dynamo=True,
+            verbose=False,
+            input_names=list(feed),
+            output_names=named,
         )
-        wanted = graph(*arguments)
+        wanted = graph(*arguments.values())
     assert program is not None
     proto = program.model_proto
     _fold_residuals(proto.graph)
-    kernel = getattr(graph, "kernel", torch.zeros(0))
-    _point_into(proto, path.with_name(WEIGHTS), kernel.nbytes)
+    _point_into(proto, path.with_name(WEIGHTS))
     # Names of source files and the exporter's notes have no business in a shipped file.
     for message in (proto, proto.graph, *proto.graph.node, *proto.graph.initializer):
         message.doc_string = ""
@@ -255,10 +193,8 @@ def _export(
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    flat = [t for a in arguments for t in (a if isinstance(a, list) else [a])]
-    known = {i.name for i in session.get_inputs()}
-    feed = {n: t.numpy() for n, t in zip(inputs, flat, strict=True) if n in known}
-    for name, got, tensor in zip(outputs, session.run(outputs, feed), wanted, strict=True):
+    given = {i.name: feed[i.name].numpy() for i in session.get_inputs()}
+    for name, got, tensor in zip(named, session.run(named, given), wanted, strict=True):
         error = float(np.abs(got - tensor.numpy()).max())
         if not error <= 1e-4:
             raise CheckpointError(f"{path.name}: output {name} differs from torch by {error:.2g}")
@@ -291,11 +227,8 @@ def _fold_residuals(graph: Any) -> None:
         graph.node.remove(node)
 
 
-def _point_into(proto: Any, weights: Path, table: int) -> None:
-    """Replace every large constant of a graph by a reference to the same bytes of the safetensors file.
-
-    One constant of ``table`` bytes, the bias kernel, is computed from weights and stays.
-    """
+def _point_into(proto: Any, weights: Path) -> None:
+    """Replace every large constant of a graph by a reference to the same bytes of the safetensors file."""
     data = weights.read_bytes()
     (header,) = struct.unpack("<Q", data[:8])
     places: dict[bytes, tuple[int, int]] = {}
@@ -307,7 +240,7 @@ def _point_into(proto: Any, weights: Path, table: int) -> None:
         raw = tensor.raw_data
         place = places.get(raw) if len(raw) >= SMALLEST_REFERENCE else None
         if place is None:
-            if len(raw) > INLINE_LIMIT and len(raw) != table:
+            if len(raw) > INLINE_LIMIT:
                 raise CheckpointError(f"constant {tensor.name} ({len(raw)} bytes) is not in {weights.name}")
             continue
         tensor.ClearField("raw_data")

@@ -17,7 +17,11 @@ class PathwayGate(nn.Module):
 
     def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """The mixture (..., D) and the fast pathway's share ``a`` (...,)."""
-        share = torch.sigmoid(self.linear(torch.cat((scalars, x), -1)))
+        return self.mix(torch.cat((scalars, x), -1), fast, slow)
+
+    def mix(self, told: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of scalars and x side by side, ``told`` (..., 7 + D)."""
+        share = torch.sigmoid(self.linear(told))
         return slow + share * (fast - slow), share[..., 0]
 
 
@@ -26,7 +30,11 @@ class PathwayMean(nn.Module):
 
     def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`PathwayGate.forward`, with a share of 1/2."""
-        return 0.5 * (fast + slow), x.new_full(x.shape[:-1], 0.5)
+        return self.mix(x, fast, slow)
+
+    def mix(self, told: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`PathwayGate.mix`."""
+        return 0.5 * (fast + slow), told.new_full(told.shape[:-1], 0.5)
 
 
 @dataclass

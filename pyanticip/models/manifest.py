@@ -25,7 +25,9 @@ from pyanticip.models.config import (
 )
 
 FORMAT = "anticip-motion"
-VERSION = 1
+VERSION = 2
+GRAPHS_VERSION = 2
+"""The first version whose graphs begin at the embedding; the weights of older ones are the same."""
 LANGUAGE_FORMAT = "anticip-language"
 LANGUAGE_VERSION = 1
 TOKENIZER = "tokenizer.json"
@@ -45,7 +47,8 @@ class Manifest:
     """A checkpoint's verified description.
 
     ``folder`` where it lies; ``config`` its sizes; ``parameters`` how many it has; ``training`` what the
-    trainer wrote down; ``sha256`` by file name; ``kind`` motion, anticipatory or baseline.
+    trainer wrote down; ``sha256`` by file name; ``kind`` motion, anticipatory or baseline; ``version`` of the
+    format.
     """
 
     folder: Path
@@ -54,6 +57,7 @@ class Manifest:
     training: Mapping[str, Any]
     sha256: Mapping[str, str]
     kind: str = "motion"
+    version: int = VERSION
 
     @property
     def name(self) -> str:
@@ -82,8 +86,15 @@ class Manifest:
     def graph(self, name: str) -> Path:
         """The path of a verified ONNX graph that reads nothing but this checkpoint's weights.
 
-        :raises CheckpointError: a damaged file, or a graph that points to any other file.
+        :raises CheckpointError: a damaged file, one of an older layout, or a graph that points to any other
+            file.
         """
+        if self.version < GRAPHS_VERSION:
+            raise CheckpointError(
+                f"checkpoint {self.folder}: its graphs are of version {self.version}, this program "
+                f"runs version {GRAPHS_VERSION}: load it and save it again with save_checkpoint, or take the "
+                "torch backend"
+            )
         size, data = len(self.read(WEIGHTS)), self.read(name)
         where = f"checkpoint {self.folder}: {name}"
         try:
@@ -189,7 +200,7 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
         raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
     if config.vocab:
         raise CheckpointError(f"{where}: a motion model has no vocabulary, got vocab={config.vocab}")
-    return Manifest(folder, config, count, training, hashes)
+    return Manifest(folder, config, count, training, hashes, version=data["version"])
 
 
 def read_language_manifest(path: str | Path) -> Manifest:

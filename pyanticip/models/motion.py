@@ -9,7 +9,13 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.bias import Orthogonality
-from pyanticip.models.config import FEATURES, PARAMETER_NAMES, SCALAR_COLUMNS, ModelConfig
+from pyanticip.models.config import (
+    FEATURES,
+    PARAMETER_NAMES,
+    SCALAR_COLUMNS,
+    ModelConfig,
+    visible_columns,
+)
 from pyanticip.models.heads import ControlHead
 from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
 from pyanticip.models.pose import PoseHead
@@ -101,12 +107,7 @@ class MotionTransformer(nn.Module):
         self.cfg = cfg
         self.register_buffer("mean", torch.zeros(FEATURES))
         self.register_buffer("std", torch.ones(FEATURES))
-        visible = torch.ones(FEATURES)
-        if not cfg.scalar_input:
-            visible[slice(*SCALAR_COLUMNS)] = 0.0
-        if cfg.kinematics:
-            visible[:6] = 0.0
-        self.register_buffer("visible", visible, persistent=False)
+        self.register_buffer("visible", torch.tensor(visible_columns(cfg)).float(), persistent=False)
         self.kinematics = BodyKinematics() if cfg.kinematics else None
         self.smoothed = SmoothedMeasures(cfg.taps) if cfg.kinematics else None
         self.direct = CARRIED if cfg.kinematics else 0

@@ -62,10 +62,10 @@ def test_weights_ship_once(saved):
     for name in ("step.onnx", "slow.onnx"):
         data = (saved / name).read_bytes()
         references = list(external_data(data))
-        assert len(references) > 10
+        assert len(references) >= 8
         assert {r["location"] for r in references} == {"model.safetensors"}
         assert all(int(r["offset"]) + int(r["length"]) <= weights for r in references)
-        assert len(data) < 90_000
+        assert len(data) < 30_000
         assert b".py" not in data
 
 
@@ -123,7 +123,7 @@ def test_pickle_is_never_unpickled(copied):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(version=2), "version 2 is newer"),
+        (lambda d: d.update(version=3), "version 3 is newer"),
         (lambda d: d.update(version="1"), "whole number"),
         (lambda d: d.update(features_version=2), "features version 2"),
         (lambda d: d["features"].reverse(), "features do not match"),

@@ -1,6 +1,8 @@
 """The live backends: equal outputs, state left alone by prewarming, clear refusals, no torch on the live
 path."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -109,6 +111,17 @@ def test_bad_rows_are_refused_and_change_nothing(saved, kind, rows):
     assert all(np.array_equal(a, b) for a, b in zip(before, backend.state(), strict=True))
 
 
+def test_a_checkpoint_with_older_graphs_says_what_to_do_and_runs_on_torch(saved, tmp_path):
+    folder = shutil.copytree(saved, tmp_path / "older")
+    description = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**description, "version": 1}))
+    with pytest.raises(CheckpointError, match=r"graphs are of version 1, .*save_checkpoint") as caught:
+        open_backend("onnx", folder)
+    assert "\n" not in str(caught.value)
+    rows = noise(np.random.default_rng(8), 3)
+    assert_close(open_backend("torch", folder).step(rows), open_backend("onnx", saved).step(rows), 1e-5)
+
+
 def test_unknown_backend_and_missing_checkpoint(saved, tmp_path):
     with pytest.raises(OptionError, match="auto, onnx, torch, cuda-graph"):
         open_backend("gpu", saved)
@@ -152,24 +165,6 @@ def test_commitment_rule_equals_the_models(saved):
         emit, state = gate.decide(torch.tensor([g]), state)
         assert bool(emit[0]) == mine.decide(float(g))
         assert int(state.steps[0]) == mine.waited
-
-
-def test_the_hosts_kinematics_are_the_models():
-    from pyanticip._core import BodyKinematics
-    from pyanticip.models import kinematics
-    from pyanticip.models.config import KINEMATICS
-
-    rows = noise(np.random.default_rng(6), 40)
-    reference = kinematics.BodyKinematics()
-    assert KINEMATICS == kinematics.KINEMATICS
-    host, out = BodyKinematics(reference.offsets.numpy()), np.zeros((1, KINEMATICS), np.float32)
-    for row, wanted in zip(rows, reference(torch.from_numpy(rows)).numpy(), strict=True):
-        host.compute(row[None], out)
-        np.testing.assert_allclose(out[0], wanted, atol=2e-5)
-    with pytest.raises(ShapeError, match=r"\(1, 177\)"):
-        host.compute(rows[:1], np.zeros((1, 170), np.float32))
-    with pytest.raises(ShapeError, match="offsets"):
-        BodyKinematics(np.zeros((21, 3)))
 
 
 @pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")
