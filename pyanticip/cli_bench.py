@@ -123,6 +123,21 @@ def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | Non
     show(run(seconds, backends, checkpoint), as_json, table)
 
 
+@bench.command("forecast")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="About how long, all in all.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Of train forecast; else random weights.")
+@JSON
+def bench_forecast(seconds: float, checkpoint: Path | None, as_json: bool) -> None:
+    """One step of the pose forecaster, in a hot loop and at its own pace.
+
+    \b
+    Example: pyanticip bench forecast --seconds 20 --checkpoint runs/forecast --json
+    """
+    from realtime.bench.forecast import run, table
+
+    show(run(seconds, checkpoint), as_json, table)
+
+
 @bench.command("train")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=120.0, help="About how long, all in all.")
 @click.option("--size", type=click.Choice(["small", "default"]), default="small", help="Preset.")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import click
 
 from pyanticip.cli_data import data
+from pyanticip.cli_forecast import evaluate_forecast, train_forecast
 from pyanticip.cli_motion import train_motion
 from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
 from pyanticip.cli_tools import JSON, Group, print_json
@@ -131,28 +132,6 @@ def evaluate_motion(
         clip=clip,
         subjects=tuple(name.strip() for name in (subjects or "").split(",") if name.strip()),
     )
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(judge.markdown(report), nl=False)
-
-
-@evaluate.command("forecast")
-@click.option("--benchmark", default="cmu", show_default=True, type=click.Choice(["cmu"]), help="Which one.")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder with train/ and test/.")
-@click.option(
-    "--split", default="test", show_default=True, type=click.Choice(["train", "test"]), help="Which files."
-)
-@JSON
-def evaluate_forecast(benchmark: str, data: Path, split: str, as_json: bool) -> None:
-    """The published benchmark of motion prediction: both metrics, exactly, beside the published rows.
-
-    \b
-    Example: pyanticip evaluate forecast --benchmark cmu --data data/cmu-bench --split train
-    """
-    from training.forecast import evaluate as judge
-
-    report = judge.evaluate_forecast(data, split=split)
     if as_json:
         print_json(report)
     else:
@@ -290,3 +269,5 @@ train.add_command(train_study)
 train.add_command(train_study_motion)
 evaluate.add_command(evaluate_study)
 evaluate.add_command(evaluate_study_motion)
+train.add_command(train_forecast)
+evaluate.add_command(evaluate_forecast)

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from pyanticip.models.checkpoint import load_motion_model as load_motion_model
     from pyanticip.models.checkpoint import save_checkpoint as save_checkpoint
     from pyanticip.models.config import ModelConfig as ModelConfig
+    from pyanticip.models.forecast import PoseForecaster as PoseForecaster
+    from pyanticip.models.forecast_checkpoint import load_forecaster as load_forecaster
+    from pyanticip.models.forecast_checkpoint import save_forecaster as save_forecaster
+    from pyanticip.models.forecast_manifest import ForecastConfig as ForecastConfig
+    from pyanticip.models.forecast_step import ForecastStream as ForecastStream
     from pyanticip.models.language import AnticipatoryTransformer as AnticipatoryTransformer
     from pyanticip.models.language import build_language_model as build_language_model
     from pyanticip.models.motion import MotionTransformer as MotionTransformer
@@ -21,8 +26,13 @@ _HOME = {
     "AnticipatoryTransformer": "pyanticip.models.language",
     "BaselineTransformer": "pyanticip.models.baselines",
     "build_language_model": "pyanticip.models.language",
+    "ForecastConfig": "pyanticip.models.forecast_manifest",
+    "ForecastStream": "pyanticip.models.forecast_step",
     "ModelConfig": "pyanticip.models.config",
     "MotionTransformer": "pyanticip.models.motion",
+    "PoseForecaster": "pyanticip.models.forecast",
+    "load_forecaster": "pyanticip.models.forecast_checkpoint",
+    "save_forecaster": "pyanticip.models.forecast_checkpoint",
     "load_checkpoint": "pyanticip.models.checkpoint",
     "load_language_model": "pyanticip.models.checkpoint",
     "load_motion_model": "pyanticip.models.checkpoint",
@@ -32,13 +42,18 @@ _HOME = {
 __all__ = [
     "AnticipatoryTransformer",
     "BaselineTransformer",
+    "ForecastConfig",
+    "ForecastStream",
     "ModelConfig",
     "MotionTransformer",
+    "PoseForecaster",
     "build_language_model",
     "load_checkpoint",
+    "load_forecaster",
     "load_language_model",
     "load_motion_model",
     "save_checkpoint",
+    "save_forecaster",
 ]
 
 

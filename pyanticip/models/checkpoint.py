@@ -78,11 +78,11 @@ def _save_motion(
     copy = MotionTransformer(cfg)
     copy.load_state_dict(tensors)
     copy.eval()
-    with _draft(folder) as draft:
+    with draft_folder(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         export_graphs(copy, draft)
         content = describe(cfg, _count(copy), training)
-        _describe(draft, content, "pyanticip", "torch", "onnx")
+        write_description(draft, content, "pyanticip", "torch", "onnx")
         manifest = read_manifest(draft)
         for graph in (STEP_GRAPH, SLOW_GRAPH):
             manifest.graph(graph)
@@ -95,7 +95,7 @@ def _save_language(
     training: Mapping[str, Any],
     tokenizer: str | None,
 ) -> None:
-    with _draft(folder) as draft:
+    with draft_folder(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         if tokenizer is not None:
             (draft / TOKENIZER).write_text(tokenizer, encoding="utf-8")
@@ -107,7 +107,7 @@ def _save_language(
             "parameter_count": _count(model),
             "training": dict(training),
         }
-        _describe(draft, content, "pyanticip", "torch")
+        write_description(draft, content, "pyanticip", "torch")
         read_language_manifest(draft)
 
 
@@ -115,7 +115,7 @@ def _count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def _describe(draft: Path, content: dict[str, Any], *packages: str) -> None:
+def write_description(draft: Path, content: dict[str, Any], *packages: str) -> None:
     """Write ``model.json`` with the versions of these packages and every other file's hash."""
     content["written_by"] = {name: _version(name) for name in packages}
     content["sha256"] = {
@@ -125,7 +125,7 @@ def _describe(draft: Path, content: dict[str, Any], *packages: str) -> None:
 
 
 @contextmanager
-def _draft(folder: Path) -> Iterator[Path]:
+def draft_folder(folder: Path) -> Iterator[Path]:
     """A folder to write into; it takes the place of ``folder`` when all is well, else it vanishes."""
     draft = folder.with_name(folder.name + ".new")
     shutil.rmtree(draft, ignore_errors=True)
@@ -192,8 +192,14 @@ def load_tokenizer_text(path: str | Path) -> str:
 
 
 def _fill(model: nn.Module, manifest: Manifest) -> None:
-    data = manifest.read(WEIGHTS)
-    where = f"checkpoint {manifest.folder}"
+    fill(model, manifest.read(WEIGHTS), f"checkpoint {manifest.folder}")
+
+
+def fill(model: nn.Module, data: bytes, where: str) -> None:
+    """Load a model's weights from the bytes of a safetensors file.
+
+    :raises CheckpointError: not such a file, or weights of another model.
+    """
     try:
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:

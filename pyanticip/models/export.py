@@ -148,12 +148,23 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
     step = {"told": told, "x": told[:, 7:], "held": noise(1, cfg.d_model), "recent": recent}
     step |= rings(cfg.fast_layers, cfg.fast_past)
     slow = {"mean": noise(1, cfg.d_model), **rings(cfg.slow_layers, cfg.slow_past)}
-    _export(StepGraph(model), step, STEP_OUTPUTS, folder / STEP_GRAPH)
-    _export(SlowGraph(model), slow, SLOW_OUTPUTS, folder / SLOW_GRAPH)
+    export_graph(StepGraph(model), step, STEP_OUTPUTS, folder / STEP_GRAPH)
+    export_graph(SlowGraph(model), slow, SLOW_OUTPUTS, folder / SLOW_GRAPH)
 
 
-def _export(graph: nn.Module, arguments: dict[str, Any], outputs: tuple[str, ...], path: Path) -> None:
-    """Write a graph of these arguments, by name; a list of keys or values has one name for each block."""
+def export_graph(
+    graph: nn.Module,
+    arguments: dict[str, Any],
+    outputs: tuple[str, ...],
+    path: Path,
+    *,
+    tolerance: float = 1e-4,
+) -> None:
+    """Write a graph of these arguments, by name; a list of keys or values has one name for each block.
+
+    :raises CheckpointError: an output differs from torch by more than the tolerance, or a large constant is
+        not in the safetensors file beside the graph.
+    """
     import onnxruntime
 
     feed: dict[str, Tensor] = {}
@@ -162,7 +173,7 @@ def _export(graph: nn.Module, arguments: dict[str, Any], outputs: tuple[str, ...
             feed |= {f"{name}_{i}": tensor for i, tensor in enumerate(value)}
         elif value is not None:
             feed[name] = value
-    blocks = len(arguments["keys"])
+    blocks = len(arguments.get("keys", ()))
     named = [*outputs, *(f"{kind}_{i}" for i in range(blocks) for kind in ("key", "value"))]
     graph.eval()
     runtime: Any = onnxruntime
@@ -196,7 +207,7 @@ def _export(graph: nn.Module, arguments: dict[str, Any], outputs: tuple[str, ...
     given = {i.name: feed[i.name].numpy() for i in session.get_inputs()}
     for name, got, tensor in zip(named, session.run(named, given), wanted, strict=True):
         error = float(np.abs(got - tensor.numpy()).max())
-        if not error <= 1e-4:
+        if not error <= tolerance:
             raise CheckpointError(f"{path.name}: output {name} differs from torch by {error:.2g}")
 
 

@@ -69,19 +69,7 @@ class Manifest:
 
         :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
         """
-        path = self.folder / name
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise CheckpointError(f"checkpoint {self.folder}: cannot read {name}: {error.strerror}") from None
-        wanted = self.sha256.get(name)
-        given = hashlib.sha256(data).hexdigest()
-        if given != wanted:
-            raise CheckpointError(
-                f"checkpoint {self.folder}: {name} is damaged or not its own: "
-                f"sha256 {given[:12]}, expected {str(wanted)[:12]}"
-            )
-        return data
+        return read_verified(self.folder, name, self.sha256)
 
     def graph(self, name: str) -> Path:
         """The path of a verified ONNX graph that reads nothing but this checkpoint's weights.
@@ -95,24 +83,51 @@ class Manifest:
                 f"runs version {GRAPHS_VERSION}: load it and save it again with save_checkpoint, or take the "
                 "torch backend"
             )
-        size, data = len(self.read(WEIGHTS)), self.read(name)
-        where = f"checkpoint {self.folder}: {name}"
+        return verified_graph(self.folder, name, self.sha256)
+
+
+def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
+    """The bytes of one of a checkpoint's files, if they have the hash that ``model.json`` gives.
+
+    :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
+    """
+    try:
+        data = (folder / name).read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {folder}: cannot read {name}: {error.strerror}") from None
+    wanted = sha256.get(name)
+    given = hashlib.sha256(data).hexdigest()
+    if given != wanted:
+        raise CheckpointError(
+            f"checkpoint {folder}: {name} is damaged or not its own: "
+            f"sha256 {given[:12]}, expected {str(wanted)[:12]}"
+        )
+    return data
+
+
+def verified_graph(folder: Path, name: str, sha256: Mapping[str, str]) -> Path:
+    """The path of a verified ONNX graph that reads nothing but its own checkpoint's weights.
+
+    :raises CheckpointError: a damaged file, or a graph that points to any other file.
+    """
+    size, data = len(read_verified(folder, WEIGHTS, sha256)), read_verified(folder, name, sha256)
+    where = f"checkpoint {folder}: {name}"
+    try:
+        references = list(external_data(data))
+    except (ValueError, IndexError, RecursionError):
+        raise CheckpointError(f"{where} is not an ONNX graph") from None
+    for reference in references:
+        if reference.get("location") != WEIGHTS:
+            raise CheckpointError(
+                f"{where} points to {reference.get('location')!r}, only {WEIGHTS} is allowed"
+            )
         try:
-            references = list(external_data(data))
-        except (ValueError, IndexError, RecursionError):
-            raise CheckpointError(f"{where} is not an ONNX graph") from None
-        for reference in references:
-            if reference.get("location") != WEIGHTS:
-                raise CheckpointError(
-                    f"{where} points to {reference.get('location')!r}, only {WEIGHTS} is allowed"
-                )
-            try:
-                offset, length = int(reference.get("offset", "0")), int(reference.get("length", "-1"))
-            except ValueError:
-                raise CheckpointError(f"{where} has a malformed reference to {WEIGHTS}") from None
-            if offset < 0 or length < 0 or offset + length > size:
-                raise CheckpointError(f"{where} points outside {WEIGHTS} ({offset}+{length} of {size} bytes)")
-        return self.folder / name
+            offset, length = int(reference.get("offset", "0")), int(reference.get("length", "-1"))
+        except ValueError:
+            raise CheckpointError(f"{where} has a malformed reference to {WEIGHTS}") from None
+        if offset < 0 or length < 0 or offset + length > size:
+            raise CheckpointError(f"{where} points outside {WEIGHTS} ({offset}+{length} of {size} bytes)")
+    return folder / name
 
 
 def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) -> dict[str, Any]:

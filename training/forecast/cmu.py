@@ -11,8 +11,9 @@ the rate is 60: the published 80, 160, 320, 400, 560 and 1000 ms are truly 33, 6
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -74,16 +75,31 @@ PREDICTED: Final = tuple(j for j in range(JOINTS) if j not in COPIED and j not i
 
 @dataclass(frozen=True)
 class Take:
-    """One file: ``action``, ``name``, and every second row of it, (T, 117) float64."""
+    """One file: ``action``, ``name``, and ``whole``, all its 120 Hz rows (R, 117) float64."""
 
     action: str
     name: str
-    rows: Array
+    whole: Array
+
+    @property
+    def number(self) -> int:
+        """The number in its name."""
+        return int(self.name.rpartition("_")[2])
+
+    @property
+    def rows(self) -> Array:
+        """Every second row (T, 117): all that the benchmark looks at."""
+        return self.whole[::STRIDE]
 
     @property
     def maps(self) -> Array:
         """The exponential maps (T, 38, 3), radians."""
         return self.rows[:, 3:].reshape(-1, JOINTS, 3)
+
+    @cached_property
+    def places(self) -> Array:
+        """The joints' positions (T, 38, 3) in the root's frame, in the tables' "mm"."""
+        return positions(self.maps)
 
 
 def load_take(path: Path, action: str) -> Take:
@@ -111,7 +127,7 @@ def load_take(path: Path, action: str) -> Take:
     if not np.isfinite(array).all():
         line_index = int(np.argwhere(~np.isfinite(array))[0, 0])
         raise FormatError(f"{path}, row {line_index + 1}: expected finite numbers")
-    return Take(action, path.stem, array[::STRIDE])
+    return Take(action, path.stem, array)
 
 
 def load_split(folder: Path, split: str) -> tuple[list[Take], list[str]]:
@@ -180,7 +196,7 @@ def sampled_windows(frames: int) -> npt.NDArray[np.int64]:
     return np.array([draw.randint(0, frames - 75) for _ in range(8)], dtype=np.int64)
 
 
-def per_action(takes: list[Take]) -> Iterator[tuple[str, list[Take]]]:
+def per_action(takes: Sequence[Take]) -> Iterator[tuple[str, list[Take]]]:
     """The takes of each action, in the order of :data:`ACTIONS`."""
     for action in ACTIONS:
         chosen = [take for take in takes if take.action == action]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +14,11 @@ from training.forecast.cmu import HORIZONS, NOMINAL_MS, TRUE_MS, Array, Take, lo
 from training.forecast.metrics import (
     PositionPredictor,
     angle_error,
+    error_curve,
     extrapolate,
     extrapolate_maps,
     hold,
     hold_maps,
-    mpjpe,
 )
 
 LEFT_OUT: Final = "basketball_signal"
@@ -36,8 +37,18 @@ PUBLISHED_ZERO: Final = (21.83, 41.77, 77.63, 93.31, 119.84, 161.63)
 """Zero velocity on the same test files: to read a published row as a ratio."""
 
 
+def published_ratios() -> dict[str, list[float]]:
+    """The published rows as ratios (6,) to zero velocity, both on the test files."""
+    zero = np.array(PUBLISHED_ZERO)
+    return {name: (np.array(row) / zero).round(4).tolist() for name, row in PUBLISHED.items()}
+
+
 def evaluate_forecast(
-    folder: Path, *, split: str = "test", predictors: Mapping[str, PositionPredictor] | None = None
+    folder: Path,
+    *,
+    split: str = "test",
+    predictors: Mapping[str, PositionPredictor] | None = None,
+    known: Collection[str] = (),
 ) -> dict[str, Any]:
     """Both metrics on one split of a folder in the benchmark's layout.
 
@@ -45,10 +56,12 @@ def evaluate_forecast(
         folder: has ``train/`` and ``test/``.
         split: ``"train"`` or ``"test"``.
         predictors: further predictors of positions, by name.
+        known: names of the training files that those were trained on.
 
     Returns:
-        The report: per predictor the MPJPE per action and on average, and its ratio to zero velocity; angle
-        errors of the two predictors that need no training; the files that are missing.
+        The report: per predictor the MPJPE per action and on average, its ratio to zero velocity and its
+        average at every target frame; angle errors of the two predictors that need no training; the files
+        that are missing.
 
     Raises:
         FormatError: no such files, or one that cannot be read.
@@ -59,25 +72,53 @@ def evaluate_forecast(
     takes, missing = load_split(folder, split)
     rivals: dict[str, PositionPredictor] = {"zero velocity": hold, "constant velocity": extrapolate}
     rivals.update(predictors or {})
-    rows = {
-        name: by_action(takes, lambda take, p=predict: mpjpe(take, p)) for name, predict in rivals.items()
-    }
-    zero = np.array(rows["zero velocity"]["average"])
+    rows: dict[str, dict[str, list[float]]] = {}
+    whole: dict[str, Array] = {}
+    for name, predict in rivals.items():
+        curves = {take.name: error_curve(take, predict) for take in takes}
+        rows[name] = by_action(takes, partial(_at_horizons, curves))
+        whole[name] = np.mean(list(averaged(takes, partial(_whole, curves)).values()), axis=0)
+    picked = {name: curve[list(HORIZONS)] for name, curve in whole.items()}
     return {
         "benchmark": "cmu",
         "split": split,
         "files": len(takes),
         "missing": missing,
+        "trained_on": [take.name for take in takes if split == "train" and take.name in known],
         "horizons": list(HORIZONS),
         "nominal_ms": list(NOMINAL_MS),
         "true_ms": list(TRUE_MS),
         "mpjpe": rows,
-        "ratio": {name: (np.array(row["average"]) / zero).round(4).tolist() for name, row in rows.items()},
+        "ratio": {name: (row / picked["zero velocity"]).round(4).tolist() for name, row in picked.items()},
+        "curves": {name: curve.round(3).tolist() for name, curve in whole.items()},
         "angle": {
             "zero velocity": by_action(takes, lambda take: angle_error(take, hold_maps)),
             "constant velocity": by_action(takes, lambda take: angle_error(take, extrapolate_maps)),
         },
+        "published": {name: list(row) for name, row in PUBLISHED.items()},
+        "published_ratio": published_ratios(),
     }
+
+
+def _whole(curves: Mapping[str, Array], take: Take) -> Array:
+    return curves[take.name]
+
+
+def _at_horizons(curves: Mapping[str, Array], take: Take) -> Array:
+    return curves[take.name][list(HORIZONS)]
+
+
+def averaged(takes: Sequence[Take], measure: Callable[[Take], Array]) -> dict[str, Array]:
+    """Mean of a measure over the takes of each action that the averages count."""
+    counted = [take for take in takes if take.action != LEFT_OUT] or list(takes)
+    return {
+        action: np.mean([measure(take) for take in chosen], axis=0) for action, chosen in per_action(counted)
+    }
+
+
+def counted_curves(takes: Sequence[Take], predict: PositionPredictor) -> dict[str, Array]:
+    """Error (25,) at every target frame by action, of the actions that the averages count."""
+    return averaged(takes, lambda take: error_curve(take, predict))
 
 
 def by_action(takes: list[Take], measure: Any) -> dict[str, list[float]]:
@@ -110,12 +151,17 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines += ["", f"| ratio to zero velocity | {head} |", f"|{rule}"]
     for name, ratios in report["ratio"].items():
         lines.append(f"| {name} | " + " | ".join(f"{v:.3f}" for v in ratios) + " |")
-    for name, values in PUBLISHED.items():
-        ratios = (np.array(values) / np.array(PUBLISHED_ZERO)).tolist()
+    for name, ratios in published_ratios().items():
         lines.append(f"| {name}, published, test files | " + " | ".join(f"{v:.3f}" for v in ratios) + " |")
     lines += ["", f"| angle error, rad | {head} |", f"|{rule}"]
     for name, row in report["angle"].items():
         lines.append(f"| {name} | " + " | ".join(f"{v:.3f}" for v in row["average"]) + " |")
+    if report["trained_on"]:
+        known, files = len(report["trained_on"]), report["files"]
+        lines += [
+            "",
+            f"The model was trained on {known} of these {files} files: no measure of what it can do.",
+        ]
     if report["missing"]:
         lines += ["", "Missing: " + ", ".join(report["missing"]) + "."]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,6 @@ from training.forecast.cmu import (
     Array,
     Take,
     all_windows,
-    positions,
     rotations,
     sampled_windows,
 )
@@ -29,12 +28,18 @@ ANGLE_OBSERVED: Final = 50
 
 
 def mpjpe(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.int64] | None = None) -> Array:
-    """Mean position error (6,) of one take at the reported horizons, in the tables' "mm".
+    """Mean position error (6,) of one take at the reported horizons: :func:`error_curve` there."""
+    picked: Array = error_curve(take, predict, starts)[list(HORIZONS)]
+    return picked
+
+
+def error_curve(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.int64] | None = None) -> Array:
+    """Mean position error (25,) of one take at every target frame, in the tables' "mm".
 
     Mean over all 38 joints and over the windows (by default: all of them). Joints that coincide with others
     are taken from those; joints that cannot move are taken from the truth.
     """
-    place = positions(take.maps)
+    place = take.places
     starts = all_windows(len(place)) if starts is None else starts
     frames = starts[:, None] + np.arange(OBSERVED + TARGET)
     windows = place[frames]
@@ -43,9 +48,8 @@ def mpjpe(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.int64] 
     if guess.shape != truth.shape:
         raise ValueError(f"expected predictions {truth.shape}, got {guess.shape}")
     guess = completed(guess, truth)
-    error = np.linalg.norm(guess - truth, axis=-1).mean((0, 2))
-    picked: Array = error[list(HORIZONS)]
-    return picked
+    error: Array = np.linalg.norm(guess - truth, axis=-1).mean((0, 2))
+    return error
 
 
 def completed(guess: Array, truth: Array) -> Array:

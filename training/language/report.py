@@ -197,7 +197,7 @@ def as_markdown(parts: Sequence[Part]) -> str:
     return "\n".join(lines)
 
 
-def as_html(parts: Sequence[Part]) -> str:
+def as_html(parts: Sequence[Part], title: str = "Token models") -> str:
     """The parts as one HTML page that needs no other file."""
     body: list[str] = []
     depth = 1
@@ -218,6 +218,8 @@ def as_html(parts: Sequence[Part]) -> str:
             image = f'<img alt="{text}" src="data:image/png;base64,{data}">'
             body.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Token models</title>'
-        f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body></html>\n"
     )

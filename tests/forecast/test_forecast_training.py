@@ -1,0 +1,288 @@
+"""Training on the benchmark's layout, leaving clips out, and what is made of it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from test_cmu_benchmark import random_takes
+
+from pyanticip.cli import cli
+from pyanticip.cli_tools import run
+from pyanticip.errors import CheckpointError, FormatError, OptionError
+from pyanticip.models.forecast import PoseForecaster
+from pyanticip.models.forecast_checkpoint import load_forecaster, save_forecaster
+from pyanticip.models.forecast_manifest import ForecastConfig
+from training.forecast import bank, cmu, folds, metrics, train
+from training.forecast.judge_folds import judge_folds
+from training.forecast.predict import load_predictor, predictor
+
+TINY = train.options_from({"steps": 4, "batch": 8, "width": 8, "blocks": 1, "every": 2})
+
+
+def smooth_takes(folder, actions=("walking", "soccer"), numbers=(1, 2, 3), rows=110, split="train"):
+    """Files of slow swings, whose speed and size differ from file to file."""
+    for a, action in enumerate(actions):
+        for n in numbers:
+            draw = np.random.default_rng(10 * a + n)
+            t = np.arange(rows)[:, None] / 120.0
+            angles = 0.4 * np.sin(2 * np.pi * (0.5 + 0.2 * n) * t + draw.uniform(0, 6, cmu.COLUMNS))
+            path = folder / split / action / f"{action}_{n}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savetxt(path, angles, delimiter=",", fmt="%.6f")
+    return cmu.load_split(folder, split)[0]
+
+
+def test_the_joints_weigh_what_the_metric_counts():
+    weights = bank.joint_weights()
+    draw = np.random.default_rng(0)
+    truth = cmu.positions(0.3 * draw.standard_normal((7, 38, 3)))
+    guess = metrics.completed(truth + draw.standard_normal(truth.shape), truth)
+    apart = np.linalg.norm(guess - truth, axis=-1)
+    assert np.allclose(apart.mean(-1), apart[:, list(cmu.PREDICTED)] @ weights.numpy(), rtol=1e-5)
+
+
+def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
+    other = np.arange(38)
+    for left, right in zip(bank._LEFT, bank._RIGHT, strict=True):
+        other[left], other[right] = right, left
+    maps = 0.5 * np.random.default_rng(3).standard_normal((20, 38, 3))
+    there = cmu.positions(maps[:, other] * [1.0, -1.0, -1.0])[:, list(cmu.PREDICTED)]
+    here = bank.mirrored(torch.from_numpy(cmu.positions(maps)[:, list(cmu.PREDICTED)]))
+    # The bones of the two sides are not quite equal.
+    assert np.abs(here.numpy() - there).max() < 0.04 * np.abs(there).max()
+
+
+def test_unvaried_windows_are_pieces_of_the_takes(tmp_path):
+    takes = smooth_takes(tmp_path)
+    drawn = bank.WindowBank(takes, bank.Variation(warp=1.0, mirror=0.0, swap=0.0), seed=0).batch(64).numpy()
+    assert drawn.shape == (64, 35, 25, 3)
+    rows = np.concatenate([bank.places(take.whole) for take in takes])
+    for window in drawn[:8]:
+        # Between two rows of the take, and two rows further with every frame.
+        at = np.abs(rows - window[0]).sum((1, 2)).argsort()[:4]
+        errors = [
+            np.abs(window - ((1 - part) * rows[k : k + 69 : 2] + part * rows[k + 1 : k + 70 : 2])).max()
+            for k in at
+            if k + 70 <= len(rows)
+            for part in np.linspace(0, 1, 41)
+        ]
+        assert min(errors) < 0.8
+
+
+def test_variations_do_what_they_say(tmp_path):
+    takes = smooth_takes(tmp_path)
+    plain = bank.WindowBank(takes, bank.Variation(warp=1.0, mirror=0.0, swap=0.0), seed=1).batch(16)
+
+    def varied(**how):
+        return bank.WindowBank(
+            takes, bank.Variation(**{"warp": 1.0, "mirror": 0.0, "swap": 0.0, **how}), seed=1
+        ).batch(16)
+
+    assert torch.equal(varied(), plain)
+    assert torch.equal(varied(mirror=1.0), bank.mirrored(plain))
+    turned = varied(turn=0.2)
+    assert torch.allclose(turned.norm(dim=-1), plain.norm(dim=-1), atol=1e-2)
+    assert not torch.allclose(turned, plain, atol=1.0)
+    shaken = varied(noise=2.0) - plain
+    assert not shaken[:, 10:].any()
+    assert torch.allclose(shaken[:, :1].expand(-1, 10, -1, -1), shaken[:, :10], atol=1e-4)
+    swapped, legs = varied(swap=1.0), [j < 13 for j in cmu.PREDICTED]
+    assert torch.equal(swapped[:, :, [not leg for leg in legs]], plain[:, :, [not leg for leg in legs]])
+    assert not torch.equal(swapped[:, :, legs], plain[:, :, legs])
+    fast = bank.WindowBank(takes, bank.Variation(warp=1.5, mirror=0.0), seed=1).batch(64)
+    assert torch.isfinite(fast).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"warp": 0.5}, "warp must"), ({"swap": 2.0}, "swap must"), ({"noise": -1.0}, "noise must")],
+)
+def test_variations_out_of_range(change, words):
+    with pytest.raises(OptionError, match=words):
+        bank.Variation(**change)
+
+
+def test_takes_too_short_to_learn_from(tmp_path):
+    takes = smooth_takes(tmp_path, rows=60)
+    with pytest.raises(OptionError, match="more than 68 rows"):
+        train.fit(takes, TINY)
+
+
+@pytest.mark.parametrize("change", [{"steps": 0}, {"lr": 0.0}, {"model": ForecastConfig(joints=3)}])
+def test_options_out_of_range(change):
+    with pytest.raises(OptionError):
+        dataclasses.replace(TINY, **change)
+
+
+def test_training_learns_and_is_the_same_every_time(tmp_path):
+    takes = smooth_takes(tmp_path)
+    options = dataclasses.replace(TINY, steps=150, batch=32, every=50, average=0.9, lr=0.005)
+    first = train.fit(takes[:2], options, validation=takes[:1])
+    assert first.curve[-1]["ratio"] < 0.8
+    assert first.step == min(first.curve, key=lambda point: point["ratio"])["step"]
+    again = train.fit(takes[:2], options, validation=takes[:1])
+    for one, other in zip(first.model.state_dict().values(), again.model.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+    short = train.fit(takes[:2], options, stop=5)
+    assert short.step == 5
+
+
+def test_the_predictor_scores_as_the_model_says(tmp_path):
+    take = smooth_takes(tmp_path)[0]
+    torch.manual_seed(0)
+    model = PoseForecaster(TINY.model).eval()
+    windows = torch.from_numpy(take.places[:35][None]).float()
+    said = predictor(model)(take.places[None, :10])
+    chosen = list(cmu.PREDICTED)
+    with torch.no_grad():
+        own = model.predict(windows[:, :10, chosen])
+    assert np.allclose(said[:, :, chosen], own.numpy(), atol=1e-3)
+    # It says that the pose stays, so it scores as zero velocity does.
+    assert np.allclose(metrics.mpjpe(take, predictor(model)), metrics.mpjpe(take, metrics.hold), atol=1e-3)
+
+
+def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(tmp_path):
+    smooth_takes(tmp_path)
+    report = train.train(tmp_path, tmp_path / "run", TINY, validation=2)
+    assert report["validation"] == ["soccer_2", "walking_2"]
+    assert report["refit"]
+    assert len(report["trained_on"]) == 6
+    assert report["best_step"] in (2, 4)
+    assert "train/running/running_1.txt" in report["missing"]
+    load_predictor(tmp_path / "run")
+    alone = train.train(tmp_path, tmp_path / "alone", TINY, validation=2, refit=False)
+    assert "walking_2" not in alone["trained_on"]
+    with pytest.raises(OptionError, match="validation: expected"):
+        train.train(tmp_path, tmp_path / "none", TINY, validation=5)
+
+
+def test_folds_leave_out_every_clip_once():
+    takes = [cmu.Take("walking", f"walking_{n}", np.zeros((1, 117))) for n in (1, 2, 4, 5)]
+    assert folds.split_folds(takes, 5) == [["walking_1"], ["walking_2"], ["walking_4"], ["walking_5"]]
+    assert folds.split_folds(takes, 4) == [[take.name] for take in takes]
+    assert folds.split_folds(takes, 2) == [["walking_1", "walking_5"], ["walking_2", "walking_4"]]
+    with pytest.raises(OptionError, match="folds must be"):
+        folds.split_folds(takes, 6)
+
+
+def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path):
+    smooth_takes(tmp_path)
+    first = folds.study(tmp_path, tmp_path / "study", TINY, 3)
+    assert (first["done"], first["kept"]) == (3, 0)
+    whole = judge_folds(tmp_path / "study")
+    kept = (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns
+    (tmp_path / "study" / "fold-2" / "scores.json").unlink()
+    assert judge_folds(tmp_path / "study")["complete"] == [1, 3]
+    assert folds.study(tmp_path, tmp_path / "study", TINY, 3)["done"] == 1
+    assert judge_folds(tmp_path / "study") == whole
+    assert (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns == kept
+    with pytest.raises(OptionError, match="other options or files"):
+        folds.study(tmp_path, tmp_path / "study", dataclasses.replace(TINY, seed=1), 3)
+    left = load_forecaster(tmp_path / "study" / "fold-2" / "checkpoint")
+    take = cmu.load_take(tmp_path / "train" / "soccer" / "soccer_2.txt", "soccer")
+    found = metrics.mpjpe(take, predictor(left))
+    zero = metrics.mpjpe(take, metrics.hold)
+    assert whole["ratio_by_clip"]["soccer_2"] == pytest.approx(found / zero, abs=1e-4)
+
+
+def hand_study(folder):
+    """Two folds of three clips whose errors are known."""
+    rows = {
+        "walking_1": (1.0, 4.0),
+        "soccer_1": (4.0, 4.0),
+        "walking_2": (3.0, 4.0),
+        "basketball_signal_2": (400.0, 4.0),
+    }
+    plan = {"folds": [["walking_1", "soccer_1"], ["walking_2", "basketball_signal_2"]], "missing": []}
+    (folder / "study.json").write_text(json.dumps({**plan, "options": {}}))
+    for number, names in enumerate(plan["folds"], 1):
+        scores = {
+            name: {
+                folds.MODEL: [rows[name][0]] * 25,
+                folds.ZERO: [rows[name][1]] * 25,
+                folds.CONSTANT: [8.0] * 25,
+            }
+            for name in names
+        }
+        (folder / f"fold-{number}").mkdir()
+        (folder / f"fold-{number}" / "scores.json").write_text(json.dumps({"scores": scores}))
+
+
+def test_left_out_clips_are_averaged_by_action_without_the_uncounted_one(tmp_path):
+    hand_study(tmp_path)
+    report = judge_folds(tmp_path)
+    assert report["mpjpe"]["model"]["walking"] == [2.0] * 6
+    assert report["ratio"]["average"] == [0.75] * 6
+    assert report["ratio"]["basketball_signal"] == [100.0] * 6
+    low, high = np.array(report["interval_clips"])
+    # Walking alone varies, between 1/4 and 3/4; soccer is 4/4.
+    assert low[0] == pytest.approx(0.625)
+    assert high[0] == pytest.approx(0.875)
+    low, high = np.array(report["interval_actions"])
+    assert low[0] < 0.625
+    assert high[0] == pytest.approx(1.0)
+    assert judge_folds(tmp_path, without=[2])["ratio"]["average"] == [0.625] * 6
+    with pytest.raises(OptionError, match="some of the folds"):
+        judge_folds(tmp_path, without=[3])
+    with pytest.raises(OptionError, match="at least one"):
+        judge_folds(tmp_path, without=[1, 2])
+    with pytest.raises(FormatError, match=r"study\.json: cannot be read"):
+        judge_folds(tmp_path / "fold-1")
+
+
+def test_a_checkpoint_of_another_skeleton(tmp_path):
+    save_forecaster(tmp_path / "run", PoseForecaster(ForecastConfig(joints=3)))
+    with pytest.raises(CheckpointError, match="expected 25 joints"):
+        load_predictor(tmp_path / "run")
+
+
+def test_the_commands(tmp_path, monkeypatch, capsys):
+    smooth_takes(tmp_path)
+    random_takes(tmp_path)
+    quick = ("--steps", "2", "--batch", "4", "--width", "8")
+
+    def command(*words):
+        monkeypatch.setattr("sys.argv", ["pyanticip", *map(str, words)])
+        return run(cli), capsys.readouterr()
+
+    code, said = command(
+        "train", "forecast", "--data", tmp_path, "--out", tmp_path / "run", "--validation", 2, *quick
+    )
+    assert code == 0, said.err
+    assert "pyanticip evaluate forecast" in said.out
+    code, said = command(
+        *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run"),
+        *("--report", tmp_path / "page"),
+    )
+    assert code == 0, said.err
+    assert "| model |" in said.out
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "src=" not in page.replace('src="data:', "")
+    code, said = command(
+        *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run", "--split", "train")
+    )
+    assert "was trained on 6 of these 6 files" in said.out
+    code, said = command(
+        *("train", "forecast", "--data", tmp_path, "--out", tmp_path / "study", "--folds", 2, "--json"),
+        *quick,
+    )
+    assert code == 0, said.err
+    assert json.loads(said.out)["done"] == 2
+    code, said = command(
+        "evaluate", "forecast", "--folds", tmp_path / "study", "--report", tmp_path / "folds"
+    )
+    assert code == 0, said.err
+    assert "model, clips left out" in said.out
+    assert (tmp_path / "folds" / "horizon.png").stat().st_size > 10_000
+    assert json.loads((tmp_path / "folds" / "report.json").read_text())["clips"] == 6
+    for wrong in (
+        ("evaluate", "forecast"),
+        ("evaluate", "forecast", "--folds", tmp_path / "study", "--data", tmp_path),
+        ("evaluate", "forecast", "--data", tmp_path, "--without", 1),
+    ):
+        code, said = command(*wrong)
+        assert code == 2
+        assert "Traceback" not in said.err
