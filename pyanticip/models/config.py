@@ -44,6 +44,7 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "planning": (False,),
     "kinematics": (True, False),
     "alpha": ("softplus", "raw"),
+    "bias_start": ("normal", "fan-in"),
     "gate_start": ("monotone", "normal"),
     "gate_gradient": (True, False),
     "ffn_dropout": (True, False),
@@ -113,6 +114,10 @@ class ModelConfig:
     """Longest sequence of a token model; 0 for the motion model, whose streams are endless."""
     alpha: str = "softplus"
     """How the bias kernel's decay follows from its parameter; ``"raw"`` is the paper's."""
+    bias_start: str = "normal"
+    """Where the bias network starts: ``"normal"`` is N(0, .02) as in the paper, and what the scalars do to
+    the bias then has to grow through three layers of that from next to nothing; with ``"fan-in"`` weights of
+    variance 1 / width they matter from the start."""
     gate_start: str = "monotone"
     """Where the commitment gate starts: ``"monotone"`` rises with the commitment, ``"normal"`` is N(0, .02)
     as in the paper."""

@@ -10,6 +10,7 @@ from pyanticip.models.tokens import check_token_config
 FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
 CHANGES = {
     "random": {"bias": "random"},
+    "bias-alive": {"bias_start": "fan-in"},
     "alibi": {"bias": "none", "positions": "alibi"},
     "rope": {"bias": "none", "positions": "rope"},
     "bias-and-rope": {"positions": "rope"},
@@ -64,7 +65,7 @@ def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
     older = {
         name: value
         for name, value in cfg.to_dict().items()
-        if name not in ("mixing", "gated_events", "scalar_input")
+        if name not in ("mixing", "gated_events", "scalar_input", "bias_start")
     }
     assert ModelConfig.from_dict(older) == cfg
     names = set(build().state_dict())
@@ -85,6 +86,15 @@ def test_what_is_off_is_off(build):
     hidden = torch.randn(1, 3, 32, dtype=torch.float64)
     shut, opened = (free.control(hidden, torch.full((1, 3, 1), g).double())[1] for g in (0.0, 1.0))
     assert torch.equal(shut, opened)
+
+
+@torch.no_grad()
+def test_scalars_move_a_bias_that_starts_alive(tiny_config):
+    scalars = torch.rand(2000, 7, generator=torch.Generator().manual_seed(0))
+    for start, low, high in (("normal", 0.0, 1e-3), ("fan-in", 0.03, 0.5)):
+        torch.manual_seed(0)
+        spread = MotionTransformer(tiny_config(bias_start=start)).trunk.bias(scalars).std(0)
+        assert low < spread.min() <= spread.max() < high
 
 
 @torch.no_grad()

@@ -46,6 +46,9 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "no-pathway-gate": {"mixing": "mean"},
     "no-event-gate": {"gated_events": False},
     "input": {"bias": "none", "scalar_input": True},
+    # The bias network as it starts by default hardly comes to heed the scalars in so short a run.
+    "trajectory-alive": {"bias_start": "fan-in"},
+    "random-alive": {"bias": "random", "bias_start": "fan-in"},
     "trajectory-rope": {"positions": "rope"},
     "random-rope": {"bias": "random", "positions": "rope"},
 }

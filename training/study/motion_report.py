@@ -30,12 +30,16 @@ SIDES: Final[dict[str, tuple[str, ...]]] = {
 
 PAIRS: Final = (
     ("trajectory", "random"),
+    ("trajectory-alive", "random-alive"),
+    ("trajectory-alive", "trajectory"),
+    ("trajectory-alive", "none"),
     ("trajectory", "none"),
     ("trajectory", "alibi"),
     ("trajectory", "rope"),
     ("trajectory", "input"),
     ("input", "none"),
     ("random", "none"),
+    ("random-alive", "none"),
     ("alibi", "none"),
     ("rope", "none"),
     ("trajectory", "no-slow"),
@@ -280,7 +284,9 @@ def _compared(differences: dict[str, Any], low: str, high: str) -> list[tuple[st
             gap = found[m.title]
             shown = f"{gap['mean']:+.4f}"
             edges = gap[low], gap[high]
-            if None not in edges and not edges[0] <= 0.0 <= edges[1]:
+            if gap["seeds"] < 2:
+                edges = None, None
+            elif not round(edges[0], 4) <= 0.0 <= round(edges[1], 4):
                 shown = f"**{shown}**"
             cells.append(f"{shown} ({interval(*edges)})")
         rows.append((pair.replace(" - ", " less "), str(found[MEASURES[0].title]["seeds"]), *cells))
