@@ -38,6 +38,14 @@ def _cores(workers: int | None) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _unit(given: str | None) -> str | float | None:
+    """A name of a unit, or metres."""
+    try:
+        return None if given is None else float(given)
+    except ValueError:
+        return given
+
+
 @contextmanager
 def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
     """A bar on the terminal, and a line for every file that cannot be used, on standard error."""
@@ -77,7 +85,7 @@ def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
     help="Shorter stretches are left out.",
 )
 @click.option("--rate", type=click.FloatRange(1, 1000), help="Frames a second of all files.")
-@click.option("--units", help="Unit of length of all files: m, cm, mm, in, cmu.")
+@click.option("--units", help="Unit of length of all files: m, cm, mm, in, cmu or metres.")
 @click.option(
     "--sound",
     default="auto",
@@ -87,7 +95,9 @@ def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
 )
 @click.option("--manifest", type=PATH, help="Takes, their sounds and offsets: TOML or CSV.")
 @JSON
-def data_build(folder: Path, out: Path, workers: int | None, as_json: bool, **given: Any) -> None:
+def data_build(
+    folder: Path, out: Path, workers: int | None, units: str | None, as_json: bool, **given: Any
+) -> None:
     """Make a set of all takes in DIR: BVH, AMC with ASF, AMASS npz, recordings, in any folders.
 
     A sound beside a take (walk.wav, walk.bvh), or given in a manifest, teaches it in the teacher's place.
@@ -101,7 +111,8 @@ def data_build(folder: Path, out: Path, workers: int | None, as_json: bool, **gi
     from training.sets import build
 
     with _progress("takes", as_json) as say:
-        report = build(folder, out, workers=_cores(workers), on_progress=say, **given)
+        unit = _unit(units)
+        report = build(folder, out, workers=_cores(workers), units=unit, on_progress=say, **given)
     if as_json:
         print_json(report.plain())
         return
@@ -115,3 +126,69 @@ def data_build(folder: Path, out: Path, workers: int | None, as_json: bool, **gi
     for split, subjects in report.subjects.items():
         names = ", ".join(subjects[:12]) + (f" and {len(subjects) - 12} more" if len(subjects) > 12 else "")
         click.echo(f"  {split}: {names or 'nobody'}")
+
+
+@data.command("augment")
+@click.argument("folder", type=PATH, metavar="SET")
+@click.option("--out", required=True, type=PATH, help="Folder of the new set.")
+@click.option(
+    "--copies", default=4, show_default=True, type=click.IntRange(1), help="Variations of each clip."
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of every random choice.")
+@click.option("--recipe", type=PATH, help="What is done to them: TOML. Everything by default.")
+@WORKERS
+@JSON
+def data_augment(
+    folder: Path, out: Path, copies: int, seed: int, recipe: Path | None, workers: int | None, as_json: bool
+) -> None:
+    """Make a set of variations of the training clips of SET.
+
+    Mirrored, turned, warped in time and more, and seen through poor suits and networks: sensor noise, few
+    sensors, frozen frames, lost packets.
+
+    \b
+    Example: pyanticip train data augment sets/mine --out sets/mine-varied --copies 16
+    """
+    from training.sets import augment, read_recipe
+
+    how = None if recipe is None else read_recipe(recipe)
+    with _progress("clips", as_json) as say:
+        made = augment(
+            folder, out, copies=copies, seed=seed, recipe=how, workers=_cores(workers), on_progress=say
+        )
+    if as_json:
+        print_json({"out": str(out), "digest": made.digest, "clips": len(made), "frames": made.frames})
+        return
+    click.echo(f"{out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)")
+
+
+@data.command("inspect")
+@click.argument("folder", type=PATH, metavar="SET")
+@click.option("--out", type=PATH, help="A page.html, or a folder for page, pictures and numbers.")
+@click.option("--verify", is_flag=True, help="Read everything and compare its sha256.")
+@JSON
+def data_inspect(folder: Path, out: Path | None, verify: bool, as_json: bool) -> None:
+    """Show what is in a set: totals, poses, scalars, parameters, warnings.
+
+    \b
+    Example: pyanticip train data inspect sets/mine --out mine.html
+    """
+    from training.sets.page import inspect, totals_rows
+
+    found = inspect(folder, out, verify=verify)
+    if as_json:
+        print_json(found)
+        return
+    head, rows = totals_rows(found)
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    for row in [head, *rows]:
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        click.echo(f"{row[0].ljust(widths[0])}  {'  '.join(cells)}")
+    seconds = found["clip_seconds"]
+    click.echo("clips of {shortest} to {longest} s, half of them above {median} s".format(**seconds))
+    for line in found["warnings"]:
+        click.echo(f"warning: {line}", err=True)
+    if verify:
+        click.echo("every array is what was written")
+    for name in found["files"][:1]:
+        click.echo(f"wrote {name}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.units import check_rate, metres_per_unit
 from training.data import SHORTEST, Split
 from training.filters import RATE
 from training.sets.audio import available
@@ -145,6 +146,10 @@ def build(
     source_dir, target = Path(folder), Path(out)
     if not 0.1 <= min_seconds < float("inf"):
         raise OptionError(f"min_seconds is at least 0.1, given {min_seconds}")
+    if units is not None:
+        metres_per_unit(units, 1.0)
+    if rate is not None:
+        check_rate(rate)
     if sound not in ("auto", "none") or (sound == "none" and manifest is not None):
         raise OptionError("sound is auto, or none without a manifest")
     options = Options(max(round(min_seconds * RATE), 1), rate, units)

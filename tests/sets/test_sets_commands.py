@@ -1,0 +1,193 @@
+"""The commands of ``train data``: what they print, where, and what they make."""
+
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pyanticip.cli_data import data
+from pyanticip.cli_tools import run
+from training.sets import MotionSet, build
+from training.sets.overview import chosen, overview, sample
+
+
+def call(capsys, *arguments):
+    """Exit code, standard output and standard error of a command."""
+    before, sys.argv = sys.argv, ["pyanticip", *map(str, arguments)]
+    try:
+        code = run(data)
+    finally:
+        sys.argv = before
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.fixture
+def base(takes, tmp_path):
+    build(takes, tmp_path / "base", subject_from="top")
+    return tmp_path / "base"
+
+
+def test_build_says_what_it_did_and_what_it_could_not_read(takes, tmp_path, capsys):
+    (takes / "ben" / "cut.bvh").write_text("HIERARCHY")
+    code, out, err = call(capsys, "build", takes, "--out", tmp_path / "set", "--workers", 1)
+    assert code == 0
+    assert f"{tmp_path / 'set'}: 5 clips, 928 frames (0.3 min) of 5 takes in" in out
+    assert "  train: " in out
+    (line,) = [line for line in err.splitlines() if line.startswith("ben/cut.bvh")]
+    assert line == "ben/cut.bvh:1: has no ROOT"
+    assert "warning: 1 takes could not be used" in err
+    code, out, _ = call(capsys, "build", takes, "--out", tmp_path / "set", "--workers", 1)
+    assert "of 5 takes (5 of them done before) in" in out
+
+
+def test_build_as_json_is_one_object(takes, tmp_path, capsys):
+    (tmp_path / "who.csv").write_text("anna,train\nben,validation\ncleo,test\n")
+    arguments = ["--split-file", tmp_path / "who.csv", "--subject-from", "top", "--json", "--workers", 1]
+    code, out, err = call(capsys, "build", takes, "--out", tmp_path / "set", *arguments)
+    report = json.loads(out)
+    assert code == 0
+    assert report["subjects"] == {"train": ["anna"], "validation": ["ben"], "test": ["cleo"]}
+    assert report["digest"] == MotionSet.open(tmp_path / "set").digest
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["build", "nowhere", "--out", "set"], "nowhere: no such folder"),
+        (["build", "TAKES", "--out", "set", "--subject-from", "("], "is no regular expression"),
+        (["build", "TAKES", "--out", "set", "--split-file", "none.toml"], "none.toml: no such file"),
+        (["build", "TAKES", "--out", "set", "--units", "furlong"], "furlong"),
+        (["inspect", "TAKES"], "no set in it (no set.json); make one: pyanticip train data build"),
+        (["augment", "TAKES", "--out", "set"], "no set in it"),
+        (["augment", "TAKES", "--out", "set", "--recipe", "none.toml"], "none.toml: cannot be read"),
+    ],
+)
+def test_mistakes_are_one_line(takes, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *[str(takes) if given == "TAKES" else given for given in arguments])
+    assert code in (1, 2)
+    assert out == ""
+    assert message in err.splitlines()[-1]
+    assert err.splitlines()[-1].startswith("pyanticip: ")
+    assert "Traceback" not in err
+
+
+def test_augment_and_inspect_from_the_command_line(base, tmp_path, capsys):
+    (tmp_path / "recipe.toml").write_text('movement = "simple"\n[corruption]\nloss = 1\n')
+    arguments = [
+        "--out",
+        tmp_path / "more",
+        "--copies",
+        2,
+        "--recipe",
+        tmp_path / "recipe.toml",
+        "--workers",
+        1,
+    ]
+    code, out, _ = call(capsys, "augment", base, *arguments)
+    made = MotionSet.open(tmp_path / "more")
+    assert code == 0
+    assert f"{len(made)} variations, {made.frames} frames" in out
+    code, out, _ = call(capsys, "inspect", tmp_path / "more", "--verify")
+    assert code == 0
+    assert "every array is what was written" in out
+    assert out.splitlines()[0].split()[:4] == ["subjects", "takes", "clips", "minutes"]
+
+
+class Page(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.images, self.open = [], []
+        self.text = ""
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "img":
+            self.images.append(dict(attributes)["src"])
+        elif tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_is_there(base, tmp_path, capsys):
+    code, out, _ = call(capsys, "inspect", base, "--out", tmp_path / "page.html")
+    assert code == 0
+    assert f"wrote {tmp_path / 'page.html'}" in out
+    page = Page()
+    page.feed((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert page.open in ([], ["br"])
+    assert len(page.images) == 6
+    assert all(image.startswith("data:image/png;base64,iVBOR") for image in page.images)
+    for word in ("anna", "cleo", MotionSet.open(base).digest, "Clips of 2.4 to 5.0 s"):
+        assert word in page.text
+
+
+@pytest.mark.slow
+def test_the_folder_has_pictures_and_numbers(base, tmp_path, capsys):
+    code, out, _ = call(capsys, "inspect", base, "--out", tmp_path / "page", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert json.loads((tmp_path / "page" / "overview.json").read_text())["total"] == report["total"]
+    for name in ("amounts", "poses", "spreads"):
+        assert (tmp_path / "page" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "notes.txt").write_text("mine")
+    code, _, err = call(capsys, "inspect", base, "--out", tmp_path / "notes.txt")
+    assert code == 2
+    assert "expected a folder or a name that ends in .html" in err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_the_numbers_are_those_of_the_set(base):
+    found = MotionSet.open(base)
+    report = overview(found)
+    assert report["total"]["frames"] == found.frames
+    assert sum(side["frames"] for side in report["splits"].values()) == found.frames
+    assert sum(side["clips"] for side in report["subjects"].values()) == len(found)
+    assert report["total"]["minutes"] == pytest.approx(found.frames / 3000.0, abs=1e-3)
+    whole = sample(found)
+    np.testing.assert_array_equal(whole.params, found.params)
+    np.testing.assert_array_equal(whole.scalars, found.features[:, 220:227])
+    some = sample(found, rows=100)
+    np.testing.assert_array_equal(some.params, found.params[:: found.frames // 100])
+    assert report["params"]["pitch"]["50%"] == pytest.approx(float(np.median(found.params[:, 0])), abs=1e-4)
+    onsets = sum(len(found.example(number).onsets) for number in range(len(found)))
+    rate = report["total"]["events_per_second"]["onset"]
+    assert rate == pytest.approx(50 * onsets / found.frames, abs=1e-3)
+
+
+def test_everybody_is_drawn_before_anybody_twice(base):
+    found = MotionSet.open(base)
+    first = chosen(found, 3)
+    assert len({found.clips[number].subject for number in first}) == 3
+    assert sorted(chosen(found, 99)) == found.indices()
+
+
+def test_help_has_an_example():
+    for command in ("build", "augment", "inspect"):
+        shown = CliRunner().invoke(data, [command, "--help"])
+        assert shown.exit_code == 0
+        assert f"pyanticip train data {command}" in shown.output
+
+
+@pytest.mark.slow
+def test_the_command_works_from_outside_with_processes(takes, tmp_path):
+    command = [sys.executable, "-m", "pyanticip", "train", "data", "build", str(takes)]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "set"), "--workers", "2"],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{tmp_path / 'set'}: 5 clips")
+    assert MotionSet.open(tmp_path / "set", verify=True).frames == 928

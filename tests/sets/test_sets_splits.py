@@ -1,0 +1,168 @@
+"""Who is on which side: whole subjects, by rule, by file or by hash, and the same every time."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyanticip.errors import FormatError, OptionError
+from training.sets.discover import discover
+from training.sets.splits import (
+    default_split,
+    hashed_split,
+    read_split_file,
+    sides_of,
+    split_warnings,
+    subject_of,
+)
+
+NAMES = st.lists(st.text("abcdefgh01234", min_size=1, max_size=6), unique=True, min_size=1, max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "subject"),
+    [
+        ("05_02.bvh", "auto", "05"),
+        ("subjects/05/05_02.amc", "auto", "05"),
+        ("CMU/05/05_02_poses.npz", "auto", "05"),
+        ("114_01.bvh", "auto", "114"),
+        ("anna/walk.bvh", "auto", "anna"),
+        ("KIT/3/turn_left04_poses.npz", "auto", "KIT/3"),
+        ("walk.bvh", "auto", "takes"),
+        ("anna/05_02.bvh", "folder", "anna"),
+        ("KIT/3/a.npz", "top", "KIT"),
+        ("a.npz", "top", "takes"),
+        ("KIT/3/a.npz", "file", "KIT/3/a"),
+        ("x/anna_walk_3.bvh", r"([a-z]+)_\w+\.bvh", "anna"),
+        ("x/P07/walk.bvh", r"P\d+", "P07"),
+    ],
+)
+def test_the_subject_of_a_path(path, rule, subject):
+    assert subject_of(path, "takes", rule) == subject
+
+
+def test_rules_that_do_not_fit_are_refused():
+    with pytest.raises(OptionError, match=r"is not found in .a\.bvh."):
+        subject_of("a.bvh", "takes", "P(.)")
+    with pytest.raises(OptionError, match="no regular expression"):
+        subject_of("a.bvh", "takes", "(")
+    with pytest.raises(OptionError, match="an empty name"):
+        subject_of("a.bvh", "takes", "x*")
+
+
+@given(NAMES)
+def test_every_side_has_somebody_as_soon_as_there_are_enough(subjects):
+    sides = hashed_split(subjects)
+    assert set(sides) == set(subjects)
+    found = set(sides.values())
+    assert "train" in found
+    assert ("validation" in found) or len(subjects) < 2
+    assert ("test" in found) or len(subjects) < 3
+    # The order in which they come does not matter.
+    assert hashed_split(reversed(subjects)) == sides
+
+
+def test_in_a_crowd_a_subject_stays_where_it_is():
+    few = [f"p{number}" for number in range(60)]
+    more = [*few, *(f"q{number}" for number in range(60))]
+    before, after = hashed_split(few), hashed_split(more)
+    assert all(before[name] == after[name] for name in few)
+    share = sum(side != "train" for side in after.values()) / len(after)
+    assert 0.15 < share < 0.45
+
+
+def test_cmu_subjects_follow_the_split_of_the_results():
+    cmu = dict.fromkeys(("01", "02", "06", "07", "35", "43", "49"), True)
+    sides = default_split(cmu)
+    assert sorted(s for s, side in sides.items() if side == "validation") == ["06", "35", "43"]
+    assert sorted(s for s, side in sides.items() if side == "test") == ["07", "49"]
+    # Others beside them are hashed among themselves.
+    mixed = default_split(cmu | {"anna": False, "ben": False})
+    assert {s: side for s, side in mixed.items() if s in cmu} == sides
+    assert {mixed["anna"], mixed["ben"]} == {"train", "validation"}
+    # Where none of the validation subjects is there, somebody else is; 07 is never trained on.
+    few = default_split(dict.fromkeys(("01", "02", "03", "04", "07"), True))
+    assert few["07"] == "test"
+    assert "validation" in few.values()
+    # A folder called 07 is not CMU's.
+    assert default_split({"07": False}) == {"07": "train"}
+
+
+def test_split_files_of_both_kinds(tmp_path):
+    toml, table, csv = tmp_path / "a.toml", tmp_path / "b.toml", tmp_path / "c.csv"
+    toml.write_text('train = ["anna", "*"]\nvalidation = ["ben"]\ntest = ["cleo"]\n')
+    table.write_text('[split]\nanna = "train"\nben = "validation"\ncleo = "test"\n"*" = "train"\n')
+    csv.write_text("subject,split\n# who\nanna,train\nben, validation\n\ncleo,test\n*,train\n")
+    expected = {"anna": "train", "*": "train", "ben": "validation", "cleo": "test"}
+    for path in (toml, table, csv):
+        assert read_split_file(path) == expected
+        assert sides_of({"dora": False, "ben": True}, path) == {"dora": "train", "ben": "validation"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("a.toml", 'anna = "training"', "subject 'anna': expected train, validation, test, given 'training'"),
+        ("a.toml", 'train = ["a"]\ntest = ["a"]', "subject 'a' is both train and test"),
+        ("a.toml", 'split = "a"', "expected a table"),
+        ("a.toml", "a", "is not TOML"),
+        ("a.toml", "", "names no subject"),
+        ("a.toml", 'valid = ["a"]', "given 'valid'"),
+        ("a.csv", "anna,train,yes", "line 1: expected subject,split"),
+        ("a.csv", "subject,split\nanna,train\nanna,test", "line 3: subject 'anna' is both"),
+    ],
+)
+def test_bad_split_files_say_where(tmp_path, name, text, match):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(FormatError, match=match):
+        read_split_file(tmp_path / name)
+
+
+def test_a_subject_that_is_left_out_is_an_error(tmp_path):
+    (tmp_path / "a.csv").write_text("anna,train\n")
+    with pytest.raises(FormatError, match=r"says nothing of b, c, d, e, f and 1 more"):
+        sides_of(dict.fromkeys("bcdefg", False), tmp_path / "a.csv")
+    with pytest.raises(FormatError, match="no such file"):
+        sides_of({"a": False}, tmp_path / "b.csv")
+
+
+def test_what_a_split_lacks_is_said():
+    assert split_warnings({"a": "train", "b": "validation", "c": "test"}) == []
+    assert split_warnings({"a": "train", "b": "train"}) == [
+        "no validation subject: training cannot choose",
+        "no test subject: no last test",
+    ]
+    assert "one subject only (a, train)" in split_warnings({"a": "train"})[0]
+
+
+def names(folder: Path, out: Path | None = None) -> list[tuple[str, tuple[str, ...]]]:
+    return [(source.name, source.paths) for source in discover(folder, out or folder / "none").sources]
+
+
+def test_takes_are_found_once_in_any_folder(tmp_path):
+    for path in (
+        "amc/05_02.amc", "amc/05.asf", "bvh/05_02.bvh", "bvh/05_03.BVH", "anna/walk.bvh", "anna/walk.amc",
+        "ben/walk.bvh", "ben/show.anticip", "ben/show.wav", "ben/.hidden.bvh", ".git/a.bvh", "ben/notes.txt",
+        "ben/shape.npz", "ben/neutral_stagei.npz", "set/old.bvh",
+    ):  # fmt: skip
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    found = discover(tmp_path, tmp_path / "set")
+    assert [(source.name, source.paths) for source in found.sources] == [
+        ("amc/05_02", ("amc/05_02.amc", "bvh/05_02.bvh")),
+        ("anna/walk", ("anna/walk.amc", "anna/walk.bvh")),
+        ("ben/show", ("ben/show.anticip",)),
+        ("ben/walk", ("ben/walk.bvh",)),
+        ("bvh/05_03", ("bvh/05_03.BVH",)),
+    ]
+    assert [source.subject for source in found.sources] == ["05", "anna", "ben", "ben", "05"]
+    assert found.sounds == {"ben/show": "ben/show.wav"}
+    assert found.ignored == {".txt": 1, ".npz": 2}
+
+
+def test_two_recordings_of_one_cmu_name_are_two_takes(tmp_path):
+    for path in ("a/01_01.amc", "b/01_01.amc", "c/01_01.bvh"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).touch()
+    assert names(tmp_path) == [("a/01_01", ("a/01_01.amc", "c/01_01.bvh")), ("b/01_01", ("b/01_01.amc",))]
