@@ -255,8 +255,8 @@ class StepState:
     def reset(self) -> None:
         """Begin a new stream."""
 
-    def begin(self, rows: npt.NDArray[np.float32], index: int) -> bool:
-        """Write all that the graphs read, with row `index` of contiguous feature rows (n, 231) as the newest.
+    def begin(self, rows: npt.ArrayLike, index: int) -> bool:
+        """Write all that the graphs read, with row `index` of feature rows (n, 231) as the newest.
 
         True: it closes a pool, and the slow graph and `close_pool` come before the step graph and `finish`.
         With index 0 all rows are checked first. Raises ShapeError for another shape, or values that are not

@@ -177,7 +177,6 @@ class OnnxBackend:
 
     def step(self, rows: F32) -> StepResult:
         """See :class:`StepBackend`."""
-        rows = np.asarray(rows, np.float32, order="C")
         state, emit, gate = self._state, False, 0.0
         for index in range(max(1, len(rows)) if rows.ndim else 1):
             if state.begin(rows, index):

@@ -92,7 +92,10 @@ class StepGraph(nn.Module):
         mixed, _ = trunk.pathway.mix(told, fast, held)
         refined = trunk.refined_head(mixed)
         hidden = trunk.norm(mixed)
-        gate = trunk.commitment(hidden, refined[:, :1])
+        # As in the gate; the other scalars have no weight, which saves cutting the first one out.
+        local, combine = torch.sigmoid(trunk.commitment.local(hidden)), trunk.commitment.combine
+        weight = F.pad(combine.weight, (0, refined.shape[1] - 1))
+        gate = torch.sigmoid(F.linear(torch.cat((local, refined), -1), weight, combine.bias))
         params, logits = model.control.flat(hidden, gate, recent)
         return (params, torch.sigmoid(logits), refined, gate, *new)
 

@@ -90,7 +90,9 @@ impl PyStepState {
 
     /// Writes all that the graphs read, with row `index` as the newest frame; whether it closes a pool. With index 0
     /// all rows are checked first.
-    fn begin(&mut self, py: Python<'_>, rows: PyReadonlyArrayDyn<'_, f32>, index: usize) -> PyResult<bool> {
+    fn begin(&mut self, rows: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
+        let py = rows.py();
+        let rows = floats(rows)?;
         let (shape, values) = (rows.shape(), rows.as_slice());
         let row = match (shape, values) {
             (&[count, FEATURE_COUNT], Ok(values)) if index < count => {
@@ -157,6 +159,21 @@ impl PyStepState {
         let memory = self.memory.bind(py).try_readonly()?;
         Ok(PyArray1::from_vec(py, self.inner.snapshot(memory.as_slice()?)))
     }
+}
+
+/// Contiguous floats of any shape: the array itself where it is that already, a lookup and a copy otherwise.
+fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
+    if let Ok(array) = given.cast::<PyArrayDyn<f32>>()
+        && array.is_c_contiguous()
+    {
+        return Ok(array.try_readonly()?);
+    }
+    let kwargs = PyDict::new(given.py());
+    kwargs.set_item("dtype", "float32")?;
+    kwargs.set_item("order", "C")?;
+    let numpy = given.py().import("numpy")?;
+    let array = numpy.call_method("asarray", (given,), Some(&kwargs))?;
+    Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
 }
 
 type Said<'py> = (
