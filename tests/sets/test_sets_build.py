@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -275,6 +276,26 @@ def test_damage_is_told(takes, tmp_path):
         MotionSet.open(out)
 
 
+def test_a_set_goes_to_another_process_by_its_folder(takes, tmp_path):
+    build(takes, tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    sent = pickle.dumps(found)
+    assert len(sent) < 1000
+    again = pickle.loads(sent)
+    assert again.digest == found.digest
+    np.testing.assert_array_equal(again.params, found.params)
+
+
+def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):
+    for name in ("a", "b"):
+        text = (takes / "anna" / "walk.bvh").read_text().replace("Frames: 200", "Frames: 199")
+        (takes / "anna" / f"{name}.bvh").write_text(text.replace("OFFSET", "OFFSET ", ord(name) - ord("a")))
+    report = build(takes, tmp_path / "set")
+    (line,) = [line for line in report.warnings if "199" in line]
+    assert line.startswith("anna/a.bvh: ")
+    assert line.endswith("; the like of 1 more")
+
+
 def test_arrays_are_what_the_documentation_says(takes, tmp_path):
     build(takes, tmp_path / "set")
     found = MotionSet.open(tmp_path / "set")
@@ -299,7 +320,7 @@ def test_one_subject_is_a_warning_and_asking_for_another_side_an_error(take, tmp
 def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
     from training.sets.pool import spread
 
-    with pytest.raises(FormatError, match="a worker process was killed"):
+    with pytest.raises(FormatError, match="a worker process ended"):
         list(spread(os._exit, [1, 1, 1], 2))
     assert multiprocessing.active_children() == []
     with pytest.raises(OptionError, match="workers must be at least 1"):

@@ -1,5 +1,6 @@
 """``pyanticip train data build``: a folder of takes becomes a set."""
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -242,6 +243,7 @@ def _assemble(
             why = f"; the first: {refused[0]['reason']}" if refused else ""
             raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
         warnings += [line for record in records for line in record.get("warnings", [])]
+        warnings += _told(records)
         warnings += _warnings(writer.clips, refused)
         index = writer.finish(
             made_by={"command": "build", **vars(options), "subject_from": subject_from, "sound": sound},
@@ -285,6 +287,19 @@ def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Pa
         events=(0, 0, 0),
     )
     writer.append(entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases)
+
+
+def _told(records: list[dict[str, Any]]) -> list[str]:
+    """What the readers had to mend or decide, one line for takes of which the same is said."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for record in records:
+        for note in record.get("notes", []):
+            groups.setdefault(re.sub(r"\d[\d.]*", "#", note), []).append((str(record["path"]), str(note)))
+    lines = []
+    for said in groups.values():
+        (path, note), more = said[0], len(said) - 1
+        lines.append(f"{path}: {note}" + (f"; the like of {more} more" if more else ""))
+    return lines
 
 
 def _warnings(clips: list[ClipEntry], refused: list[dict[str, str]]) -> list[str]:

@@ -63,21 +63,25 @@ def amounts(found: MotionSet) -> bytes:
         left.bar(range(len(order)), [minutes[s] for s in order], color=[COLOURS[side[s]] for s in order])
         turned = 0 if max(map(len, labels)) <= 3 and len(order) <= 24 else 60
         left.set_xticks(range(len(order)), labels, rotation=turned, ha="center" if turned == 0 else "right")
+        # A few subjects do not become a few walls.
+        left.set_xlim(-0.7, max(len(order), 12) - 0.3)
         left.set_xlabel("subject", fontsize=9)
         left.set_ylabel("minutes", fontsize=9)
         handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[split]) for split in SPLITS]
-        left.legend(handles, SPLITS, fontsize=8, frameon=False)
+        figure.legend(handles, SPLITS, loc="outside upper left", ncols=3, fontsize=8, frameon=False)
     else:
         values = [[minutes[s] for s in order if side[s] == split] for split in SPLITS]
         colours = [COLOURS[split] for split in SPLITS]
         left.hist(values, bins=30, stacked=True, color=colours, label=SPLITS)
         left.set_xlabel(f"minutes of a subject ({len(order)} subjects)", fontsize=9)
         left.set_ylabel("subjects", fontsize=9)
-        left.legend(fontsize=8, frameon=False)
+        figure.legend(loc="outside upper left", ncols=3, fontsize=8, frameon=False)
     lengths = [[clip.frames / RATE for clip in found.clips if clip.split == split] for split in SPLITS]
     everything = [value for values in lengths for value in values]
-    low, high = min(everything), max(max(everything), min(everything) * 1.2)
-    bins = np.geomspace(low * 0.999, high * 1.001, 30)
+    low, high = min(everything) * 0.999, max(everything) * 1.001
+    if high < 2.0 * low:
+        low, high = low / 2.0, high * 2.0
+    bins = np.geomspace(low, high, 30)
     right.hist(lengths, bins=bins, stacked=True, color=[COLOURS[split] for split in SPLITS])
     right.set_xscale("log")
     ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 3600) if low <= t <= high]
@@ -85,6 +89,7 @@ def amounts(found: MotionSet) -> bytes:
     right.set_xticks([], minor=True)
     right.set_xlabel("seconds of a clip", fontsize=9)
     right.set_ylabel("clips", fontsize=9)
+    right.yaxis.get_major_locator().set_params(integer=True)
     for axis in (left, right):
         _bare(axis)
     return _png(figure)

@@ -138,6 +138,10 @@ class MotionSet:
                 raise FormatError(f"{file}: its content is not what was written; build the set again")
         return cls(folder, index, clips)
 
+    def __reduce__(self) -> tuple[Any, tuple[Path]]:
+        # To another process goes the folder, not the arrays.
+        return MotionSet.open, (self.folder,)
+
     def _map(self, name: str) -> NDArray[Any]:
         kind, row = ARRAYS[name]
         rows = int(self.index["arrays"][name]["rows"])

@@ -39,7 +39,7 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
 
     Raises:
         OptionError: no worker.
-        FormatError: a worker was killed.
+        FormatError: a worker process ended before its time.
     """
     if workers < 1:
         raise OptionError(f"workers must be at least 1, given {workers}")
@@ -62,8 +62,8 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
                 yield future.result()
     except BrokenProcessPool:
         raise FormatError(
-            "a worker process was killed (out of memory?); what is finished is kept: run the command again, "
-            "with fewer --workers"
+            "a worker process ended (out of memory? or a script without if __name__ == '__main__'?); what is "
+            "finished is kept: run it again, with fewer workers"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -32,7 +32,7 @@ class TakeSound:
     def taught(self, example: Example, seconds: float, notes: list[str]) -> Example:
         """The example with the sound's parameters and events; what it does not tell stays the teacher's."""
         found = hear(self.path, max(seconds + self.offset, 0.0), len(example.params))
-        notes += [f"{self.path}: {note}" for note in found.notes if f"{self.path}: {note}" not in notes]
+        notes += [note for note in found.notes if note not in notes]
         params = np.where(np.isnan(found.params), example.params, found.params)
         return replace(example, params=params, onsets=found.onsets, phrases=found.phrases)
 
