@@ -33,9 +33,28 @@ def moving(frames: int = 200, seed: int = 0, rate: float = 50.0, amount: float =
     return pa.Clip(quats.astype(np.float32), root.astype(np.float32), rate, canonical_skeleton())
 
 
+def amass(path: Path, clip: pa.Clip) -> None:
+    """As AMASS writes it: rotation vectors of 52 joints, z up; the body's first three joints sway."""
+    quats = clip.quats.astype(np.float64)
+    angle = 2.0 * np.arccos(np.clip(quats[..., :1], -1.0, 1.0))
+    vector = quats[..., 1:] / np.maximum(np.linalg.norm(quats[..., 1:], axis=-1, keepdims=True), 1e-9) * angle
+    poses = np.zeros((len(clip), 52, 3))
+    poses[:, 3:22] = 0.3 * vector[:, 3:22]
+    np.savez(
+        path,
+        poses=poses.reshape(len(clip), -1),
+        trans=clip.root[:, [0, 2, 1]],
+        mocap_framerate=np.array(clip.rate),
+        gender=np.array("neutral"),
+        betas=np.zeros(16),
+    )
+
+
 def write(path: Path, clip: pa.Clip) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".bvh":
+    if path.name.endswith("_poses.npz"):
+        amass(path, clip)
+    elif path.suffix == ".bvh":
         save_bvh(clip, path)
     elif path.suffix == ".npz":
         save_npz(clip, path)

@@ -45,6 +45,16 @@ def test_every_kind_of_file_is_in_the_set(takes, tmp_path):
     assert not (tmp_path / "set" / WORK).exists()
 
 
+def test_amass_lies_beside_the_others(takes, take, tmp_path):
+    take(takes / "KIT" / "3" / "turn_poses.npz", 300, 6, 100.0)
+    np.savez(takes / "KIT" / "3" / "shape.npz", betas=np.zeros(16))
+    report = build(takes, tmp_path / "set")
+    found = MotionSet.open(tmp_path / "set")
+    assert report.refused == []
+    (clip,) = [clip for clip in found.clips if clip.subject == "KIT/3"]
+    assert (clip.name, clip.frames, clip.missing) == ("KIT/3/turn_poses", 150, ())
+
+
 def test_a_set_of_real_takes_holds_what_training_reads_from_the_files(data_dir, tmp_path):
     few = tmp_path / "cmu"
     few.mkdir()
@@ -223,6 +233,88 @@ def test_a_killed_build_goes_on_and_ends_with_the_same_bytes(takes, tmp_path):
     assert report.made == 5 - report.found
     assert report.digest == whole.digest
     assert contents(tmp_path / "set") == contents(tmp_path / "whole")
+
+
+LONG = """
+import sys, time
+import training.sets.builder as b
+from slow import prepare
+b.prepare = prepare
+if __name__ == "__main__":
+    b.build(sys.argv[1], sys.argv[2], workers=2)
+"""
+
+SLOW = """
+import os, pathlib, sys, time
+def prepare(task):
+    (pathlib.Path(sys.argv[2] + "-pids") / str(os.getpid())).touch()
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_a_killed_build_leaves_no_process_behind(takes, tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "long.py").write_text(LONG)
+    pids = tmp_path / "set-pids"
+    pids.mkdir()
+    arguments = [sys.executable, str(tmp_path / "long.py"), str(takes), str(tmp_path / "set")]
+    process = subprocess.Popen(
+        arguments, env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(tmp_path)])}
+    )
+    deadline = time.monotonic() + 120.0
+    while len(list(pids.iterdir())) < 2 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    workers = [int(path.name) for path in pids.iterdir()]
+    assert len(workers) == 2
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    def alive(pid: int) -> bool:
+        status = Path(f"/proc/{pid}/stat")
+        # A zombie is gone: in a container nobody may collect it.
+        return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(alive(pid) for pid in workers)
+
+
+def test_a_full_disk_is_not_the_fault_of_the_takes(takes, tmp_path, monkeypatch):
+    import training.sets.prepare as module
+
+    real, kept = module.write_atomic, []
+
+    def full(path, content):
+        if len(kept) == 2:
+            raise OSError(28, "No space left on device", str(path))
+        kept.append(path)
+        real(path, content)
+
+    monkeypatch.setattr(module, "write_atomic", full)
+    with pytest.raises(OSError, match="No space left"):
+        build(takes, tmp_path / "set")
+    monkeypatch.undo()
+    report = build(takes, tmp_path / "set")
+    assert (report.found, report.made, report.refused) == (2, 3, [])
+
+
+def test_a_set_that_would_be_the_same_is_left_as_it_is(takes, tmp_path):
+    first = build(takes, tmp_path / "set")
+    written = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "set").iterdir()}
+    again = build(takes, tmp_path / "set")
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "set").iterdir()} == written
+    assert (again.digest, again.clips, again.frames, again.subjects, again.warnings) == (
+        first.digest, first.clips, first.frames, first.subjects, first.warnings,
+    )  # fmt: skip
+    # Another split alone computes nothing, and writes.
+    (tmp_path / "who.csv").write_text("*,train\n")
+    other = build(takes, tmp_path / "set", split_file=tmp_path / "who.csv")
+    assert (other.kept, other.made) == (5, 0)
+    assert other.subjects["validation"] == []
+    assert other.digest != first.digest
+    assert build(takes, tmp_path / "set").digest == first.digest
 
 
 def test_an_old_set_never_opens_with_new_arrays(takes, take, tmp_path, monkeypatch):

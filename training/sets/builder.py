@@ -1,5 +1,7 @@
 """``pyanticip train data build``: a folder of takes becomes a set."""
 
+import hashlib
+import json
 import re
 import shutil
 import time
@@ -165,9 +167,24 @@ def build(
     with Lock(work):
         kept = _Kept.of(target)
         results = _prepare_all(source_dir, work, found, options, sounds, kept, workers, on_progress)
-        report = _assemble(target, work, found, sides, results, kept, options, subject_from, sound)
+        plan = _Plan.of(found, results, kept)
+        made_by = {"command": "build", **vars(options), "subject_from": subject_from, "sound": sound}
+        made = _assemble(target, work, plan, sides, kept, made_by)
     shutil.rmtree(work)
-    return BuildReport(**report, seconds=time.perf_counter() - began)
+    return BuildReport(
+        out=str(out),
+        digest=made.digest,
+        clips=len(made),
+        frames=made.frames,
+        takes=len(plan.takes),
+        subjects={split: made.subjects(split) for split in SPLITS},
+        made=plan.states["made"],
+        found=plan.states["found"],
+        kept=plan.states["kept"],
+        refused=plan.refused,
+        warnings=list(made.warnings),
+        seconds=time.perf_counter() - began,
+    )
 
 
 def _subjects(found: Found) -> dict[str, bool]:
@@ -200,70 +217,74 @@ def _prepare_all(
     return results
 
 
-def _assemble(
-    out: Path,
-    work: Path,
-    found: Found,
-    sides: dict[str, Split],
-    results: dict[str, Result],
-    kept: _Kept,
-    options: Options,
-    subject_from: str,
-    sound: str,
-) -> dict[str, Any]:
-    states: dict[str, int] = dict.fromkeys(("made", "found", "kept", "refused"), 0)
-    refused: list[dict[str, str]] = []
-    records: list[dict[str, Any]] = []
-    warnings = list(found.warnings)
-    first_of: dict[str, str] = {}
-    used: set[str] = {source.name for source in found.sources}
-    with SetWriter(out) as writer:
+@dataclass
+class _Plan:
+    """Which takes go into the set, in order, and what there is to say about the others."""
+
+    takes: list[tuple[Source, Result]] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[dict[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("made", "found", "kept"), 0))
+
+    @classmethod
+    def of(cls, found: Found, results: dict[str, Result], kept: _Kept) -> "_Plan":
+        plan = cls(warnings=list(found.warnings))
+        first_of: dict[str, str] = {}
         for source in found.sources:
             result = results[source.paths[0]]
-            states[result.state] += 1
             if result.state == "refused":
-                refused.append({"path": source.paths[0], "reason": result.error})
+                plan.refused.append({"path": source.paths[0], "reason": result.error})
                 continue
+            plan.states[result.state] += 1
             path = str(result.record["path"])
             if result.error:
-                warnings.append(f"{path}: read instead of another file of the take: {result.error}")
+                plan.warnings.append(f"{path}: read instead of another file of the take: {result.error}")
             if result.key in first_of:
-                warnings.append(f"{path}: the same motion as {first_of[result.key]}; it is in the set once")
+                same = first_of[result.key]
+                plan.warnings.append(f"{path}: the same motion as {same}; it is in the set once")
                 continue
             first_of[result.key] = path
+            plan.takes.append((source, result))
+            plan.records.append(kept.records[path] if result.state == "kept" else result.record)
+        if not plan.takes:
+            why = f"; the first: {plan.refused[0]['reason']}" if plan.refused else ""
+            raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
+        plan.warnings += [line for record in plan.records for line in record.get("warnings", [])]
+        plan.warnings += _told(plan.records)
+        return plan
+
+    def fingerprint(self, sides: Mapping[str, Split]) -> str:
+        """sha256 of all that decides what will be written."""
+        takes = [[source.name, source.subject, sides[source.subject]] for source, _ in self.takes]
+        text = json.dumps([takes, self.records, self.refused, self.warnings], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _assemble(
+    out: Path, work: Path, plan: _Plan, sides: Mapping[str, Split], kept: _Kept, made_by: dict[str, Any]
+) -> MotionSet:
+    """Write the set, or leave the one that is there where it would be the same."""
+    made_by = made_by | {"from": plan.fingerprint(sides)}
+    if kept.old is not None and kept.old.index["made_by"] == made_by:
+        return kept.old
+    used: set[str] = {source.name for source, _ in plan.takes}
+    with SetWriter(out) as writer:
+        for source, result in plan.takes:
+            path = str(result.record["path"])
             if result.state == "kept":
-                records.append(kept.records[path])
                 parts = kept.parts(path)
             else:
-                records.append(result.record)
                 parts, _ = read_parts(work_file(work, result.key))
             for part in parts:
                 _append(writer, source, sides[source.subject], path, part, used)
-        if not writer.clips:
-            why = f"; the first: {refused[0]['reason']}" if refused else ""
-            raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
-        warnings += [line for record in records for line in record.get("warnings", [])]
-        warnings += _told(records)
-        warnings += _warnings(writer.clips, refused)
-        index = writer.finish(
-            made_by={"command": "build", **vars(options), "subject_from": subject_from, "sound": sound},
-            sources=records,
-            refused=refused,
-            warnings=warnings,
+        writer.finish(
+            made_by=made_by,
+            sources=plan.records,
+            refused=plan.refused,
+            warnings=plan.warnings + _warnings(writer.clips, plan.refused),
         )
-    subjects: dict[Split, list[str]] = {
-        split: sorted({clip.subject for clip in writer.clips if clip.split == split}) for split in SPLITS
-    }
-    return {
-        "out": str(out),
-        "digest": index["digest"],
-        "clips": len(writer.clips),
-        "frames": index["frames"],
-        "takes": len(records),
-        "subjects": subjects,
-        "refused": refused,
-        "warnings": warnings,
-    } | {state: number for state, number in states.items() if state != "refused"}
+    return MotionSet.open(out)
 
 
 def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Part, used: set[str]) -> None:

@@ -160,11 +160,17 @@ def _parts(arrays: dict[str, NDArray[Any]], metas: list[dict[str, Any]]) -> Iter
 
 
 def prepare(task: Task) -> Result:
-    """Read a take and keep what it gives in the work folder. Never raises for a bad file."""
+    """Read a take and keep what it gives in the work folder.
+
+    Never raises for a bad file.
+
+    Raises:
+        OSError: the result cannot be kept; a full disk is not the fault of a file.
+    """
     error = ""
     for path in task.paths:
         try:
-            found = _prepare(task, path)
+            found, parts = _prepare(task, path)
         except MotionError as failure:
             reason = str(failure)
         except OSError as failure:
@@ -172,6 +178,8 @@ def prepare(task: Task) -> Result:
         except Exception as failure:  # one odd file among thousands must not end the build
             reason = f"{task.folder / path}: {type(failure).__name__}: {failure}"
         else:
+            if parts:
+                save_parts(work_file(task.work, found.key), parts, found.record)
             return replace(found, error=error)
         error = error or _relative(reason, task.folder)
     return Result(task.paths, error=error)
@@ -182,7 +190,8 @@ def _relative(line: str, folder: Path) -> str:
     return " ".join(line.replace(f"{folder}/", "").split())
 
 
-def _prepare(task: Task, path: str) -> Result:
+def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
+    """What became of a file, and the clips that have to be kept."""
     file = task.folder / path
     record: dict[str, Any] = {"path": path, "sha256": sha256_of(file)}
     skeleton: Path | None = None
@@ -202,7 +211,7 @@ def _prepare(task: Task, path: str) -> Result:
     record["key"] = key
     target = work_file(task.work, key)
     if key == task.known:
-        return Result(task.paths, key, "kept", record)
+        return Result(task.paths, key, "kept", record), []
     if target.is_file():
         try:
             _, saved = read_parts(target)
@@ -210,12 +219,11 @@ def _prepare(task: Task, path: str) -> Result:
             target.unlink()
         else:
             # The same motion may lie there under another name.
-            return Result(task.paths, key, "found", {**saved, **record})
+            return Result(task.paths, key, "found", {**saved, **record}), []
     parts, notes, warnings = _make(task, file, skeleton)
     record["warnings"] = [f"{path}: {_relative(line, task.folder)}" for line in warnings]
     record["notes"] = [_relative(note, task.folder) for note in notes]
-    save_parts(target, parts, record)
-    return Result(task.paths, key, "made", record)
+    return Result(task.paths, key, "made", record), parts
 
 
 def _key(options: Options, record: dict[str, Any]) -> str:
