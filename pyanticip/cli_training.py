@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from pyanticip.cli_forecast import evaluate_forecast, train_forecast
 from pyanticip.cli_motion import train_motion
 from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
 from pyanticip.cli_tools import JSON, Group, print_json
+from pyanticip.errors import FormatError
 
 
 @click.group(cls=Group)
@@ -85,7 +87,7 @@ def evaluate() -> None:
 
 
 @evaluate.command("motion")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Folder of CMU takes.")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="A set, or a folder of takes.")
 @click.option(
     "--checkpoint", type=click.Path(path_type=Path), help="Its folder; the packaged one by default."
 )
@@ -97,45 +99,88 @@ def evaluate() -> None:
     help="Which subjects.",
 )
 @click.option("--subjects", help="Judge these instead, such as 02,05,09 left out of a run's training.")
+@click.option("--joints", help="Suits to judge besides: some of 22,10,6,1.")
+@click.option("--report", type=click.Path(path_type=Path), help="Folder, or page NAME.html, for the report.")
+@click.option("--manifest", type=click.Path(path_type=Path), help="MANIFEST.csv: what the takes show.")
+@click.option("--bench", type=click.Path(path_type=Path), help="Output of: bench step --json. Its latency.")
+@click.option("--latency", type=click.FloatRange(1, 3600), help="Measure it for so many seconds.")
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
-@click.option("--figure", type=click.Path(path_type=Path), help="PNG to draw a clip's parameters into.")
-@click.option("--clip", help="Which clip to draw; the longest by default.")
-@click.option("--retune", type=click.Path(path_type=Path), help="Tune the rivals anew and keep them there.")
+@click.option("--clip", help="Which clip to draw; the worst by default.")
+@click.option("--retune", type=click.Path(path_type=Path), help="Tune the rivals anew, into this folder.")
 @JSON
 def evaluate_motion(
     data: Path,
     checkpoint: Path | None,
     split: str,
     subjects: str | None,
+    joints: str | None,
+    report: Path | None,
+    manifest: Path | None,
+    bench: Path | None,
+    latency: float | None,
     cache: Path | None,
-    figure: Path | None,
     clip: str | None,
     retune: Path | None,
     as_json: bool,
 ) -> None:
-    """Errors of the model and of its rivals, which hold or extrapolate the causal twin, at every horizon.
+    """Errors of the model and of three rivals, events on the beat, calibration, suits, latency.
+
+    The rivals hold, extrapolate or track the parameters' causal twin; settings are tuned on the training
+    subjects.
 
     \b
-    Example: pyanticip evaluate motion --data data/cmu --split test
+    Example: pyanticip evaluate motion --data data/cmu --split test --joints 22,10,6,1 --report report
     """
-    from training import evaluate_motion as judge
+    from training.evaluation import command, worn
+    from training.evaluation import report as page
 
+    def say(part: str) -> None:
+        if not as_json:
+            click.echo(part, err=True)
+
+    suits = worn.parse(joints) if joints else ()
+    if report is not None:
+        page.check(report)
+    measured = _latency(checkpoint, bench, latency)
     if retune is not None:
-        judge.retune(data, retune, cache=cache)
-    report = judge.evaluate(
+        command.retune(data, retune, cache=cache, on_part=say)
+    found, drawn = command.evaluate(
         checkpoint,
         data,
         split,
         cache=cache,
-        rivals=retune,
-        figure=figure,
-        clip=clip,
+        manifest=manifest,
+        settings=retune,
         subjects=tuple(name.strip() for name in (subjects or "").split(",") if name.strip()),
+        joints=suits,
+        clip=clip,
+        latency=measured,
+        on_part=say,
     )
+    files = [] if report is None else page.write(found, drawn, report)
     if as_json:
-        print_json(report)
+        print_json(found)
     else:
-        click.echo(judge.markdown(report), nl=False)
+        click.echo(page.markdown(found), nl=False)
+    if files and not as_json:
+        click.echo(f"wrote {files[0]}")
+
+
+def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None) -> dict[str, Any] | None:
+    """The paced step, from an earlier bench or measured now."""
+    if bench is not None:
+        try:
+            found = json.loads(bench.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FormatError(f"{bench}: cannot be read: {error}") from None
+        if not isinstance(found, dict) or "steps_us" not in found:
+            raise FormatError(f"{bench}: is not the output of: pyanticip bench step --json")
+        return found
+    if seconds is None:
+        return None
+    from realtime.bench.step import run
+
+    return run(seconds, None, checkpoint)
 
 
 @evaluate.command("language")

@@ -41,7 +41,8 @@ def run_model(model: MotionTransformer, example: Example) -> Said:
     with torch.no_grad():
         state = model.initial_state(1)
         for start in range(0, len(example), CHUNK):
-            rows = torch.from_numpy(example.features[start : start + CHUNK])[None]
+            # A copy: the features of a set are a read-only map.
+            rows = torch.from_numpy(np.array(example.features[start : start + CHUNK]))[None]
             out, state = model(rows, state)
             parts.append((out.params[0], torch.sigmoid(out.events[0]), out.scalars[0], out.gate[0]))
     columns = [torch.cat(column).numpy() for column in zip(*parts, strict=True)]

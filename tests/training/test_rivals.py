@@ -6,7 +6,7 @@ import pytest
 from pyanticip.errors import FormatError
 from training.baselines import Rivals, Setting, extrapolate, judged, predict, tune
 from training.batches import HORIZONS
-from training.evaluate_motion import RIVALS_FILE, compare, evaluate, markdown
+from training.evaluation.rivals import SETTINGS
 from training.scores import announced, bootstrap, match, measure
 from training.teacher import EDGE
 
@@ -37,7 +37,7 @@ def test_tuning_beats_any_untuned_setting_and_survives_saving(example_of, tmp_pa
 
 
 def test_the_packaged_rivals_fit_the_teacher():
-    rivals = Rivals.load(RIVALS_FILE)
+    rivals = Rivals.load(SETTINGS / "rivals.json")
     for table in (rivals.hold, rivals.linear):
         assert [len(row) for row in table] == [len(HORIZONS)] * 8
     assert all(setting.gain == 0.0 for row in rivals.hold for setting in row)
@@ -60,26 +60,6 @@ def test_errors_are_means_over_subjects_not_over_frames(example_of):
     assert judged(120, 20) == slice(EDGE, 120 - EDGE - 20)
 
 
-def test_the_comparison_names_what_is_not_beaten(example_of):
-    examples = [example_of(200, seed=s, subject=f"0{s}") for s in range(2)]
-
-    def off(size):
-        return measure(
-            examples,
-            lambda e: (np.stack([np.roll(e.params, -h, axis=0) for h in HORIZONS], -1) + size).astype(
-                np.float32
-            ),
-        )
-
-    good = compare(off(0.01), off(0.02), off(0.03))
-    assert good["not_beaten"] == []
-    bad = compare(off(0.02), off(0.01), off(0.03))
-    assert len(bad["not_beaten"]) == 8 * 3
-    report = {"split": "validation", "horizons_ms": [0, 40, 100, 200, 400], **good}
-    report |= {"events": [], "scalars_mae": {}, "gate_std": 0.1, "corr_gate_commitment": 0.5}
-    assert "| pitch |" in markdown(report)
-
-
 def test_matching_is_one_to_one():
     assert match(np.array([1.0, 2.0, 30.0]), np.array([2.0, 31.0, 60.0]), 2.5) == 2
     assert match(np.array([]), np.array([1.0]), 2.5) == 0
@@ -95,14 +75,3 @@ def test_a_sure_hazard_is_announced_once_and_in_time():
         assert len(times) == 1
         assert abs(times[0] - 60) <= 2.5
     assert len(announced(hazards, 1, 5, 0.5)) == 0
-
-
-@pytest.mark.slow
-def test_the_shipped_checkpoint_beats_both_rivals_on_held_out_motion(data_dir):
-    report = evaluate(None, data_dir, "validation")
-    assert set(report["subjects"]) == {"06", "35", "43"}
-    for i, ms in enumerate(report["horizons_ms"]):
-        if ms >= 100:
-            ours, hold, linear = (report["mean"][who][i] for who in ("model", "hold", "linear"))
-            assert ours < min(hold, linear), f"at {ms} ms"
-    assert report["gate_std"] > 0.05

@@ -7,7 +7,7 @@ import numpy as np
 
 from training.data import Example
 from training.descriptors import EVENTS
-from training.evaluation.events import Announcements, Array, score_clips, total
+from training.evaluation.events import TOLERANCE_FRAMES, Announcements, Array, score_clips, total
 from training.evaluation.rules import LEADS_MS, LIVE_RULES, WINDOW_RULES, Choice, Rule, announce
 from training.filters import RATE
 from training.scores import EventScore, Said
@@ -37,7 +37,7 @@ def f1_interval(
 def row(
     who: str,
     kind: int,
-    lead_ms: int,
+    lead_ms: int | None,
     category: str,
     scores: Sequence[EventScore],
     leads: Sequence[Array],
@@ -74,9 +74,8 @@ def by_category(
     *,
     who: str,
     kind: int,
-    lead_ms: int,
-    required: float | None = None,
-    tolerance: float = 2.5,
+    lead_ms: int | None,
+    tolerance: float = TOLERANCE_FRAMES,
 ) -> list[dict[str, Any]]:
     """Lines for all movement and for each category that has events.
 
@@ -86,11 +85,10 @@ def by_category(
         reports: what was announced in each.
         who: name in the table.
         kind: index of the event.
-        lead_ms: lead that is judged.
-        required: frames before the event that a decision must lie; the judged lead where None.
+        lead_ms: how long before the event a decision must lie; None: it may come after it.
         tolerance: frames.
     """
-    lead = lead_ms * RATE / 1000.0 if required is None else required
+    lead = -np.inf if lead_ms is None else lead_ms * RATE / 1000.0
     scores, leads = score_clips(examples, reports, kind, lead, tolerance)
     rows = []
     present = set(groups)

@@ -1,6 +1,5 @@
 """The pictures of a language report, as PNG bytes."""
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,28 +8,12 @@ from numpy.typing import NDArray
 
 from pyanticip.models.config import SCALAR_NAMES
 from training.language.metrics import Said
+from training.pages import png, pyplot
 
 SHORT: Final = ("C", "U", "T", "R", "P", "N", "S")
 """The scalars' letters, in their order."""
 
-DPI: Final = 80
 DOTS: Final = 4000
-
-
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI)
-    _pyplot().close(figure)
-    return buffer.getvalue()
 
 
 def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
@@ -46,7 +29,7 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
         ("ortho_excess", "head overlap above its floor"),
     ]
     shown = [(key, title) for key, title in parts if any(key in c for c in curves.values())]
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(1, max(1, len(shown)), figsize=(3.6 * max(1, len(shown)), 3.0), squeeze=False)
     for axis, (key, title) in zip(axes[0], shown, strict=False):
         for name, columns in curves.items():
@@ -61,7 +44,7 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
     if len(curves) <= 12 and shown:
         axes[0][0].legend(fontsize=7)
     figure.tight_layout()
-    return _png(figure)
+    return png(figure)
 
 
 def gate(said: Said, before: Said | None, *, seed: int = 0) -> bytes:
@@ -69,7 +52,7 @@ def gate(said: Said, before: Said | None, *, seed: int = 0) -> bytes:
     assert said.gate is not None
     assert said.given is not None
     assert said.scalars is not None
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4))
     rng = np.random.default_rng(seed)
     chosen = np.flatnonzero(said.mask.ravel())
@@ -105,12 +88,12 @@ def gate(said: Said, before: Said | None, *, seed: int = 0) -> bytes:
     axes[2].set_xlabel("given commitment, tenths")
     axes[2].set_ylabel("mean loss, nats")
     figure.tight_layout()
-    return _png(figure)
+    return png(figure)
 
 
 def profiles(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
     """Head profiles: what each head's first bias layer looks at, (H, 7), one panel per run."""
-    plt = _pyplot()
+    plt = pyplot()
     count = len(found)
     figure, axes = plt.subplots(1, count, figsize=(2.6 * count + 0.8, 2.6), squeeze=False)
     image = None
@@ -126,7 +109,7 @@ def profiles(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
         for h, k in enumerate(np.abs(rows).argmax(1)):
             axis.plot(k, h, "k.", ms=4)
     figure.colorbar(image, ax=axes[0].tolist(), fraction=0.04)
-    return _png(figure)
+    return png(figure)
 
 
 def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past: int) -> bytes:
@@ -142,7 +125,7 @@ def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past:
     length, count = amplitude.shape
     distance = np.arange(length)[:, None] - np.arange(length)[None, :]
     seen = (distance >= 0) & (distance <= past)
-    plt = _pyplot()
+    plt = pyplot()
     columns = min(count, 4)
     rows = -(-count // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(2.7 * columns, 2.5 * rows), squeeze=False)
@@ -157,7 +140,7 @@ def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past:
         axis.set_title(f"head {h}", fontsize=8)
         figure.colorbar(image, ax=axis, fraction=0.046)
     figure.tight_layout()
-    return _png(figure)
+    return png(figure)
 
 
 def scalars(given: NDArray[np.float64], external: NDArray[np.float64], own: NDArray[np.float64]) -> bytes:
@@ -168,7 +151,7 @@ def scalars(given: NDArray[np.float64], external: NDArray[np.float64], own: NDAr
         external: of the refined head while the given ones steer.
         own: of the refined head while the initial head's steer.
     """
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(7, 1, figsize=(9.0, 8.5), sharex=True)
     for k, (axis, name) in enumerate(zip(axes, SCALAR_NAMES, strict=True)):
         axis.plot(given[:, k], color="0.6", lw=2.6, label="given")
@@ -180,12 +163,12 @@ def scalars(given: NDArray[np.float64], external: NDArray[np.float64], own: NDAr
     axes[0].legend(fontsize=7, ncols=3, loc="lower right")
     axes[-1].set_xlabel("token")
     figure.tight_layout()
-    return _png(figure)
+    return png(figure)
 
 
 def drift(trace: NDArray[np.float32]) -> bytes:
     """The scalars of a model that steers itself, (steps, 7): a moving mean and the range of each block."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(9.0, 3.2))
     width = max(1, len(trace) // 100)
     for k, letter in enumerate(SHORT):
@@ -199,4 +182,4 @@ def drift(trace: NDArray[np.float32]) -> bytes:
     axis.set_xlabel("self-predicted steps")
     axis.set_ylabel("mean and range of each hundredth")
     figure.tight_layout()
-    return _png(figure)
+    return png(figure)

@@ -1,27 +1,14 @@
 """The report of ``pyanticip evaluate language``: JSON, Markdown, and HTML with its pictures inside."""
 
-import base64
-import html
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pyanticip.models.config import SCALAR_NAMES
 from training.language import plots
 from training.language.evaluate import Sheet, headline, value_at
-
-STYLE: Final = """
-body { font: 15px/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; }
-td, th { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: right; }
-td:first-child, th:first-child { text-align: left; }
-img { max-width: 100%; }
-"""
-
-Row = Sequence[str]
-Part = tuple[str, Any]
-"""``("title" | "text", str)``, ``("table", rows)`` or ``("image", (name, caption, png))``."""
+from training.pages import Part, Row, as_html, as_markdown, number
 
 
 def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list[Path]:
@@ -33,7 +20,7 @@ def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list
     folder.mkdir(parents=True, exist_ok=True)
     parts = list(_parts(result, sheets))
     files = [folder / "report.html", folder / "report.md", folder / "report.json"]
-    files[0].write_text(as_html(parts), encoding="utf-8")
+    files[0].write_text(as_html(parts, "Token models"), encoding="utf-8")
     files[1].write_text(as_markdown(parts), encoding="utf-8")
     files[2].write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     for kind, value in parts:
@@ -47,14 +34,6 @@ def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list
 def tables(result: dict[str, Any]) -> str:
     """The tables alone, as Markdown."""
     return as_markdown(list(_tables(result)))
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A number as it stands in a table."""
-    if value is None:
-        return "-"
-    text = f"{value:.{digits}g}"
-    return text if "e" not in text or abs(value) < 1e-4 else f"{value:.0f}"
 
 
 def _tables(result: dict[str, Any]) -> Iterator[Part]:
@@ -176,50 +155,3 @@ def _run_pictures(name: str, sheet: Sheet) -> Iterator[Part]:
     if sheet.drift is not None:
         caption = f"{name}: the scalars while the model steers itself."
         yield "image", (f"drift-{plain}", caption, plots.drift(sheet.drift.trace))
-
-
-def as_markdown(parts: Sequence[Part]) -> str:
-    """The parts as Markdown; pictures are links to files."""
-    lines: list[str] = []
-    depth = "#"
-    for kind, value in parts:
-        if kind == "title":
-            lines += [f"{depth} {value}", ""]
-            depth = "##"
-        elif kind == "text":
-            lines += [value, ""]
-        elif kind == "table":
-            head, *rest = value
-            lines += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-            lines += [f"| {' | '.join([*row, *[''] * (len(head) - len(row))])} |" for row in rest] + [""]
-        else:
-            lines += [f"![{value[1]}]({value[0]}.png)", ""]
-    return "\n".join(lines)
-
-
-def as_html(parts: Sequence[Part], title: str = "Token models") -> str:
-    """The parts as one HTML page that needs no other file."""
-    body: list[str] = []
-    depth = 1
-    for kind, value in parts:
-        if kind == "title":
-            body.append(f"<h{depth}>{html.escape(value)}</h{depth}>")
-            depth = 2
-        elif kind == "text":
-            body.append(f"<p>{html.escape(value)}</p>")
-        elif kind == "table":
-            head, *rest = value
-            rows = ["<tr>" + "".join(f"<th>{html.escape(c)}</th>" for c in head) + "</tr>"]
-            rows += ["<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rest]
-            body.append("<table>\n" + "\n".join(rows) + "\n</table>")
-        else:
-            data = base64.b64encode(value[2]).decode("ascii")
-            text = html.escape(value[1])
-            image = f'<img alt="{text}" src="data:image/png;base64,{data}">'
-            body.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body></html>\n"
-    )

@@ -1,0 +1,180 @@
+"""docs/results.md from one command: what a checkpoint does on people it never saw, every figure with it.
+
+python -m training.evaluation.results --data ../shared/data
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyanticip.errors import MotionError
+from training.evaluation import plots
+from training.evaluation.categories import CATEGORIES
+from training.evaluation.command import Drawn, evaluate
+from training.evaluation.report import sections
+from training.pages import Part, as_markdown
+
+SUITS: Final = (22, 10, 6, 1)
+SPLITS: Final = {
+    "held-out": "All held-out subjects",
+    "validation": "Validation subjects",
+    "test": "Test subjects",
+}
+SHOWN: Final = "06_13/20"
+"""The clip that is drawn, where it is among those judged."""
+BAR: Final = 0.80
+"""F1 that onsets of walking, running and dance are to reach, decided 100 ms before."""
+
+METHOD: Final = """
+Mean absolute error of the eight parameters (0 to 1) against what the teacher says about the whole clip, at
+0, 40, 100, 200 and 400 ms ahead. Mean over frames within a subject, then over subjects. In brackets: 95 %
+intervals of a bootstrap over subjects and the clips within them. Frames within 0.54 s of a clip's ends are
+not judged, where the teacher's widest kernel is cut.
+
+**Rivals.** All three play the teacher's causal twin, and are tuned on the training subjects for each
+parameter at each horizon by itself (`training/evaluation/settings/`). One *holds* what the twin says; one
+*extrapolates* it in a straight line (delays of 0 to 400 ms, slopes over 20 to 160 ms, gains of 0.15 to
+1.2); one *tracks* it, by a Kalman filter of a damped trend or by a one-euro filter carried on along its
+speed, whichever is better there. "Best rival" is another one for every parameter at every horizon.
+
+**Events.** An announcement is a hit within 50 ms of the teacher's event, if its decision fell at least the
+lead before the event itself; each event counts once. Two rules turn hazards into announcements: *live* is
+`pyanticip.controls.EventTrigger`, the instrument's own, frame by frame with the commitment gate; *window*
+follows the chance of the event in the 100 ms around one lead. Threshold and reach are chosen for each
+judged subject on other subjects of the validation side. Their rival extrapolates the twin's speed curve, by
+its period and by linear prediction. A detector reports after the event: as it reports it is too late to be
+a hit; in hindsight it knows how late, and shows what could be known after the event.
+
+**Smaller suits.** A joint that is missing is masked, holds the identity, and its children take its rotation
+over. The full body's teacher asks for what cannot be seen; beside it stands the teacher of what is left.
+
+    {command}
+    pyanticip evaluate motion --data ../shared/data --split held-out --joints 22,10,6,1 \\
+        --latency 20 --report report
+
+The first writes this page. The second makes the report in full, with its pictures, calibration, the gate's
+curves and the worst clips. The rivals' settings are made by `--retune training/evaluation/settings`.
+"""
+
+
+def summary(report: Mapping[str, Any]) -> str:
+    """What the numbers of a report come to, as a list."""
+    lines = []
+    for reading in ("ratio_of_means", "mean_of_ratios"):
+        cells = []
+        for share in report["shares"]:
+            one = share[reading]
+            verdict = f"at most {share['bar']:.2f}: {'met' if one['met'] else 'missed'}"
+            cells.append(f"{one['value']:.2f} at {share['horizon_ms']} ms ({verdict})")
+        name = reading.replace("_", " ").capitalize()
+        lines.append(f"* {name}, model over best rival: {', '.join(cells)}.")
+    lost = ", ".join(report["not_beaten"]) or "none"
+    lines.append(f"* Parameters worse than their best rival at 100, 200 or 400 ms: {lost}.")
+    rows = {
+        (row["who"], row["category"]): row
+        for row in report["events"]
+        if row["event"] == "onset" and row["lead_ms"] == 100
+    }
+    cells = []
+    for category in CATEGORIES:
+        ours, other = rows.get(("model, live rule", category)), rows.get(("extrapolator", category))
+        if ours is None or other is None:
+            continue
+        verdict = "" if category == "other" else f", {'met' if ours['f1'] >= BAR else 'missed'}"
+        rival = f"extrapolator {other['f1']:.2f}, {ours['true']} events{verdict}"
+        cells.append(f"{category} {ours['f1']:.2f} ({rival})")
+    if cells:
+        what = f"F1 of onsets decided 100 ms before, live rule, to be at least {BAR:.2f}"
+        lines.append(f"* {what}: {'; '.join(cells)}.")
+    return "\n".join(lines)
+
+
+def page(reports: Mapping[str, Mapping[str, Any]], command: str, pictures: Sequence[Part]) -> str:
+    """The page as Markdown.
+
+    Args:
+        reports: by split.
+        command: that makes it.
+        pictures: of the first report; links are into ``img/``.
+    """
+    first = next(iter(reports.values()))
+    described = first["checkpoint"]
+    text = ["# Results on people the model never saw", ""]
+    text += [f"Checkpoint {described['name']}, {described['parameters']:,} parameters.", ""]
+    text += [f"Warning: {line}.\n" for line in first["warnings"]]
+    for split, report in reports.items():
+        text += [f"{SPLITS[split]} ({', '.join(report['subjects'])}):", "", summary(report), ""]
+    text += [METHOD.strip().replace("{command}", command), ""]
+    for _, (name, caption, _) in pictures:
+        text += [f"![{caption}](img/{name}.png)", ""]
+    for split, report in reports.items():
+        size = f"{report['clips']} clips, {report['frames']} judged frames"
+        text += [f"## {SPLITS[split]}", "", f"Subjects {', '.join(report['subjects'])}; {size}.", ""]
+        names = None if split == "held-out" else ("Parameters", "Events on the beat")
+        text.append(as_markdown(sections(report, names), depth=3))
+    return "\n".join(text).rstrip() + "\n"
+
+
+def drawn_parts(report: Mapping[str, Any], drawn: Drawn) -> list[Part]:
+    """The pictures of the page."""
+    found = [
+        ("results-errors", "Mean absolute error by horizon, all held-out subjects", plots.errors(report)),
+        ("results-shares", "Error as a share of the best rival's", plots.shares(report)),
+        ("results-beat", "F1 of onsets by kind of movement and lead", plots.beat(report["events"])),
+    ]
+    if report.get("suits"):
+        found.append(("results-suits", "Error with fewer joints", plots.suits(report["suits"], report)))
+    for example, said, hold, told in drawn.clips[:1]:
+        caption = f"{example.name}: teacher, model 200 ms ahead, and the twin held"
+        found.append(("held-out", caption, plots.clip(example, said, hold, told)))
+    return [("image", picture) for picture in found]
+
+
+def write(
+    data: Path,
+    out: Path,
+    *,
+    checkpoint: Path | None = None,
+    cache: Path | None = None,
+    clip: str = SHOWN,
+) -> Path:
+    """Judge on every split and write the page, its pictures into ``img`` beside it."""
+    reports = {
+        split: evaluate(checkpoint, data, split, cache=cache, joints=SUITS if split == "held-out" else ())[0]
+        for split in SPLITS
+    }
+    _, drawn = evaluate(checkpoint, data, "validation", cache=cache, clip=clip)
+    pictures = drawn_parts(reports["held-out"], drawn)
+    command = "python -m training.evaluation.results --data ../shared/data"
+    if checkpoint is not None:
+        command += f" --checkpoint {checkpoint.name}"
+    images = out.parent / "img"
+    images.mkdir(parents=True, exist_ok=True)
+    for _, (name, _, content) in pictures:
+        (images / f"{name}.png").write_bytes(content)
+    out.write_text(page(reports, command, pictures), encoding="utf-8")
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of takes")
+    parser.add_argument("--checkpoint", type=Path, help="its folder; the packaged one by default")
+    parser.add_argument("--cache", type=Path, help="folder that keeps the retargeted motion")
+    parser.add_argument("--clip", default=SHOWN, help="clip of the validation subjects to draw")
+    parser.add_argument("--out", type=Path, default=Path("docs/results.md"), help="the page")
+    given = parser.parse_args(arguments)
+    try:
+        done = write(given.data, given.out, checkpoint=given.checkpoint, cache=given.cache, clip=given.clip)
+    except MotionError as error:
+        print(f"results: {error}", file=sys.stderr)
+        return 1
+    print(f"wrote {done}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

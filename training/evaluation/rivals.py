@@ -1,0 +1,80 @@
+"""Everything the model is compared with, tuned on the training subjects and kept in three files."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from training import baselines
+from training.baselines import Rivals
+from training.data import Example
+from training.evaluation import event_tuning, trackers
+from training.evaluation.event_tuning import EventRivals
+from training.evaluation.rules import LEADS_MS
+from training.scores import Predict
+
+SETTINGS: Final = Path(__file__).with_name("settings")
+"""Folder of the settings as tuned on the training subjects."""
+
+STEPS: Final = {
+    "hold and line": len(baselines.DELAYS_S) * len(baselines.MOTION_DELAYS_S),
+    "trackers": len(baselines.DELAYS_S) * len(baselines.MOTION_DELAYS_S),
+    "events": 2 * len(LEADS_MS),
+}
+"""What tuning consists of, and in how many parts each reports progress."""
+
+
+@dataclass(frozen=True)
+class AllRivals:
+    """Rivals in the parameters and in events."""
+
+    plain: Rivals
+    """Hold and straight line."""
+    trackers: trackers.Table
+    events: EventRivals
+
+    @classmethod
+    def load(cls, folder: Path = SETTINGS) -> "AllRivals":
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            FormatError: a file is missing, damaged, or for another teacher.
+        """
+        return cls(
+            Rivals.load(folder / "rivals.json"),
+            trackers.load(folder / "trackers.json"),
+            EventRivals.load(folder / "events.json"),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write ``rivals.json``, ``trackers.json`` and ``events.json``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.plain.save(folder / "rivals.json")
+        trackers.save(self.trackers, folder / "trackers.json")
+        self.events.save(folder / "events.json")
+
+    def predictors(self) -> dict[str, Predict]:
+        """What each rival says about the parameters of a clip, by its name."""
+        return {
+            "hold": lambda example: baselines.predict(example, self.plain.hold),
+            "linear": lambda example: baselines.predict(example, self.plain.linear),
+            "tracker": lambda example: trackers.predict(example, self.trackers),
+        }
+
+
+def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = None) -> AllRivals:
+    """Tune all rivals.
+
+    Args:
+        examples: of training subjects.
+        on_part: called with the name of what goes on after each of its ``STEPS``.
+    """
+
+    def note(name: str) -> Callable[[], None] | None:
+        return None if on_part is None else lambda: on_part(name)
+
+    return AllRivals(
+        baselines.tune(examples, on_twin=note("hold and line")),
+        trackers.tune(examples, on_twin=note("trackers")),
+        event_tuning.tune(examples, on_part=note("events")),
+    )

@@ -1,0 +1,99 @@
+"""Reports as pages: titles, text, tables and pictures, as Markdown or as HTML with the pictures inside."""
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from typing import Any, Final
+
+STYLE: Final = """
+body { font: 15px/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; }
+td, th { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: right; }
+td:first-child, th:first-child { text-align: left; }
+img { max-width: 100%; }
+figure { margin: 1.5rem 0; }
+figcaption { color: #555; }
+"""
+
+DPI: Final = 80
+
+Row = Sequence[str]
+Part = tuple[str, Any]
+"""``("title" | "text", str)``, ``("table", rows)`` or ``("image", (name, caption, png))``."""
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number as it stands in a table."""
+    if value is None:
+        return "-"
+    text = f"{value:.{digits}g}"
+    return text if "e" not in text or abs(value) < 1e-4 else f"{value:.0f}"
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, drawing into memory."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def png(figure: Any, dpi: int = DPI) -> bytes:
+    """A figure as PNG; it is closed."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    pyplot().close(figure)
+    return buffer.getvalue()
+
+
+def as_markdown(parts: Sequence[Part], *, depth: int = 1) -> str:
+    """The parts as Markdown; pictures are links to files.
+
+    Args:
+        parts: what to show.
+        depth: of the titles; where it is 1, of the first title alone, the others are of depth 2.
+    """
+    lines: list[str] = []
+    for kind, value in parts:
+        if kind == "title":
+            lines += [f"{'#' * depth} {value}", ""]
+            depth = max(depth, 2)
+        elif kind == "text":
+            lines += [value, ""]
+        elif kind == "table":
+            head, *rest = value
+            lines += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+            lines += [f"| {' | '.join([*row, *[''] * (len(head) - len(row))])} |" for row in rest] + [""]
+        else:
+            lines += [f"![{value[1]}]({value[0]}.png)", ""]
+    return "\n".join(lines)
+
+
+def as_html(parts: Sequence[Part], name: str) -> str:
+    """The parts as one HTML page, with that name, that needs no other file."""
+    body: list[str] = []
+    depth = 1
+    for kind, value in parts:
+        if kind == "title":
+            body.append(f"<h{depth}>{html.escape(value)}</h{depth}>")
+            depth = 2
+        elif kind == "text":
+            body.append(f"<p>{html.escape(value)}</p>")
+        elif kind == "table":
+            head, *rest = value
+            rows = ["<tr>" + "".join(f"<th>{html.escape(c)}</th>" for c in head) + "</tr>"]
+            rows += ["<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rest]
+            body.append("<table>\n" + "\n".join(rows) + "\n</table>")
+        else:
+            data = base64.b64encode(value[2]).decode("ascii")
+            text = html.escape(value[1])
+            image = f'<img alt="{text}" src="data:image/png;base64,{data}">'
+            body.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(name)}</title>"
+        f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
+    )
