@@ -114,7 +114,7 @@ def evaluate_forecast(
         if data is not None or checkpoint is not None:
             raise click.UsageError("--folds stands alone: its scores are in its folder")
         from training.forecast.judge_folds import judge_folds
-        from training.language.report import as_markdown
+        from training.pages import as_markdown
 
         report = judge_folds(folds, without=without)
         parts = writer.fold_parts(report, pictures=page is not None)

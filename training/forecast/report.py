@@ -13,7 +13,7 @@ import numpy as np
 from training.forecast.cmu import HORIZONS, STRIDE
 from training.forecast.evaluate import LEFT_OUT
 from training.forecast.folds import CONSTANT, MODEL, ZERO
-from training.language.report import Part, as_html, as_markdown
+from training.pages import Part, as_html, as_markdown
 
 FRAME_MS = 1000.0 * STRIDE / 120.0
 

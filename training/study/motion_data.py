@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.models.config import EVENT_BINS, SCALAR_COLUMNS
-from training.baselines import Rivals, predict
+from training.baselines import RIVALS_FILE, Rivals, predict
 from training.batches import event_targets
 from training.data import Example, Split
 from training.descriptors import EVENTS
-from training.evaluate_motion import RIVALS_FILE
 from training.motion.data import TrainingData, base_set, cache_folder, training_data
 from training.motion.options import DataOptions, MotionTrainOptions
 from training.motion.validation import in_memory
