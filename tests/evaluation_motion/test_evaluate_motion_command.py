@@ -41,6 +41,7 @@ def test_a_report_holds_everything_and_stands_alone(takes, tmp_path):
     assert found["subjects"] == ["06", "07", "35"]
     assert not any("held out" in line for line in found["warnings"])
     assert {row["who"] for row in found["events"]} == {
+        "model, as it plays",
         "model, live rule",
         "model, window rule",
         "extrapolator",

@@ -81,7 +81,7 @@ def test_a_model_that_knows_scores_one_by_both_rules(lead_ms):
     lead = lead_ms // 20
     by_window = window(said_of(sure_of(events)), 0, lead, Rule("window", 0.5, 2))
     assert score_clip(by_window, events, 200, lead)[0] == EventScore(3, 3, 3)
-    by_trigger = live(said_of(sure_of(events)), 0, lead_ms + 60.0)
+    by_trigger = live(said_of(sure_of(events)), 0, EventTrigger(reach_ms=lead_ms + 60.0))
     assert score_clip(by_trigger, events, 200, lead)[0] == EventScore(3, 3, 3)
 
 
@@ -93,7 +93,7 @@ def test_the_live_rule_is_the_one_that_plays():
         for name, _, ahead in trigger.step(said.hazards[t], float(said.gate[t]), 100.0, 0.02):
             if name == "onset":
                 expected.append((t, t + ahead * 50.0))
-    found = live(said, 0, 100.0)
+    found = live(said, 0, lead_ms=100.0)
     assert len(expected) > 3
     np.testing.assert_allclose(np.column_stack([found.decided, found.times]), expected)
 

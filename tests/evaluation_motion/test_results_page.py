@@ -22,11 +22,11 @@ def test_the_summary_says_what_is_met_and_what_is_not():
         "shares": [share(100, 0.6, 0.5), share(400, 0.75, 0.8)],
         "not_beaten": ["density at 400 ms"],
         "events": [
-            row("model, live rule", "walking", 0.85),
+            row("model, as it plays", "walking", 0.85),
             row("extrapolator", "walking", 0.4),
-            row("model, live rule", "dance", 0.3),
+            row("model, as it plays", "dance", 0.3),
             row("extrapolator", "dance", 0.2),
-            row("model, live rule", "other", 0.5),
+            row("model, as it plays", "other", 0.5),
         ],
     }
     text = summary(report)

@@ -8,13 +8,18 @@ import numpy as np
 from training.data import Example
 from training.descriptors import EVENTS
 from training.evaluation.events import TOLERANCE_FRAMES, Announcements, Array, score_clips, total
-from training.evaluation.rules import LEADS_MS, LIVE_RULES, WINDOW_RULES, Choice, Rule, announce
+from training.evaluation.rules import LEADS_MS, LIVE_RULES, PLAYS, WINDOW_RULES, Choice, Rule, announce
 from training.filters import RATE
 from training.scores import EventScore, Said
 
 DRAWS: Final = 1000
 
-RULES: Final = {"window": WINDOW_RULES, "live": LIVE_RULES}
+RULES: Final = {
+    "model, as it plays": PLAYS,
+    "model, live rule": LIVE_RULES,
+    "model, window rule": WINDOW_RULES,
+}
+"""What the table calls each rule, and the settings to choose from."""
 
 
 def f1_interval(
@@ -128,7 +133,7 @@ def model_rows(
         groups: their categories.
         chosen_on: clips and answers that choose.
         leads_ms: leads to judge.
-        rules: rules by name; both by default.
+        rules: rules by the name in the table; all by default.
         on_rule: called after each (event, lead, rule).
     """
     rows: list[dict[str, Any]] = []
@@ -150,9 +155,7 @@ def model_rows(
                 found = [
                     announce(s, kind, lead, best[e.subject]) for e, s in zip(examples, said, strict=True)
                 ]
-                lines = by_category(
-                    examples, groups, found, who=f"model, {name} rule", kind=kind, lead_ms=lead_ms
-                )
+                lines = by_category(examples, groups, found, who=name, kind=kind, lead_ms=lead_ms)
                 settings = {subject: rule.said() for subject, rule in sorted(best.items())}
                 rows += [line | {"settings": settings} for line in lines]
                 if on_rule is not None:

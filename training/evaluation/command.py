@@ -140,7 +140,7 @@ def evaluate(
     hold = rivals.predictors()["hold"]
     for _, example in worst:
         one = answers[id(example)]
-        drawn.clips.append((example, one.params, hold(example), live(one, 0, 200.0)))
+        drawn.clips.append((example, one.params, hold(example), live(one, 0)))
     return report, drawn
 
 

@@ -19,7 +19,7 @@ from training.evaluation.rules import live
 from training.filters import RATE
 from training.scores import Said
 
-LEAD_MS: Final = 200.0
+REACH_MS: Final = 200.0
 VETOES: Final = tuple(round(0.1 * n, 1) for n in range(10))
 THETAS: Final = (0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 AT_ONCE: Final = 1e-9
@@ -31,7 +31,7 @@ def gate_curves(
     said: Sequence[Said],
     *,
     kind: int = 0,
-    lead_ms: float = LEAD_MS,
+    reach_ms: float = REACH_MS,
     threshold: float | None = None,
 ) -> dict[str, Any]:
     """Precision and recall over the gate's threshold, as a veto and as deferral.
@@ -40,13 +40,14 @@ def gate_curves(
         examples: clips to judge.
         said: what the model says about them.
         kind: index of the event.
-        lead_ms: lead at which the instrument plays.
+        reach_ms: time within which a foreseen event is announced.
         threshold: probability that makes an event pending; the instrument's own where None.
     """
     levels = {} if threshold is None else dict.fromkeys(EVENTS, threshold)
 
     def played(theta: float) -> list[Announcements]:
-        return [live(s, kind, lead_ms, EventTrigger(threshold=levels, theta=theta)) for s in said]
+        trigger = EventTrigger(threshold=levels, theta=theta, reach_ms=reach_ms)
+        return [live(s, kind, trigger) for s in said]
 
     at_once = played(AT_ONCE)
     gates = [s.gate[a.decided.astype(np.int64)] for s, a in zip(said, at_once, strict=True)]
@@ -65,7 +66,13 @@ def gate_curves(
         if free["median_lead_ms"] is not None and line["median_lead_ms"] is not None:
             line["lead_lost_ms"] = round(free["median_lead_ms"] - line["median_lead_ms"], 1)
         deferrals.append({"theta": theta, **line})
-    return {"event": EVENTS[kind], "lead_ms": lead_ms, "at_once": free, "veto": vetoes, "deferral": deferrals}
+    return {
+        "event": EVENTS[kind],
+        "reach_ms": reach_ms,
+        "at_once": free,
+        "veto": vetoes,
+        "deferral": deferrals,
+    }
 
 
 def _line(examples: Sequence[Example], told: Sequence[Announcements], kind: int) -> dict[str, Any]:

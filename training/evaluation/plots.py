@@ -106,8 +106,9 @@ def shares(report: Mapping[str, Any]) -> bytes:
 
 
 WHO: Final = (
-    ("model, live rule", "#0a6fb5"),
-    ("model, window rule", "#7fb8de"),
+    ("model, as it plays", "#08467a"),
+    ("model, live rule", "#2f8fd0"),
+    ("model, window rule", "#a3cdea"),
     ("extrapolator", "#7f9a3c"),
     ("detector, in hindsight", "0.75"),
     ("detector", "0.45"),
@@ -120,7 +121,7 @@ def beat(rows: Sequence[Mapping[str, Any]], event: str = "onset") -> bytes:
     groups = list(dict.fromkeys(row["category"] for row in chosen))
     plt = pyplot()
     figure, axes = plt.subplots(
-        1, len(groups), figsize=(max(2.6 * len(groups), 4.0), 3.4), sharey=True, squeeze=False
+        1, len(groups), figsize=(max(2.7 * len(groups), 7.0), 3.4), sharey=True, squeeze=False
     )
     for axis, group in zip(axes[0], groups, strict=True):
         mine = [row for row in chosen if row["category"] == group]
@@ -129,9 +130,9 @@ def beat(rows: Sequence[Mapping[str, Any]], event: str = "onset") -> bytes:
             for row in (row for row in mine if row["who"] == who):
                 # What decides after the event has no lead: it stands to the left of all that do.
                 place = -1.0 if row["lead_ms"] is None else leads.index(row["lead_ms"])
-                at = place + (n - (1.0 if row["lead_ms"] is not None else 3.5)) * 0.26
+                at = place + (n - (1.5 if row["lead_ms"] is not None else 4.5)) * 0.2
                 low, high = row.get("f1_low", row["f1"]), row.get("f1_high", row["f1"])
-                axis.bar(at, row["f1"], width=0.24, color=colour, label=who)
+                axis.bar(at, row["f1"], width=0.18, color=colour, label=who)
                 axis.plot([at, at], [low, high], color="k", lw=0.9)
         axis.axhline(0.8, color="k", lw=0.8, ls=":")
         late = any(row["lead_ms"] is None for row in mine)
@@ -147,7 +148,7 @@ def beat(rows: Sequence[Mapping[str, Any]], event: str = "onset") -> bytes:
         found, labels = axis.get_legend_handles_labels()
         handles |= dict(zip(labels, found, strict=True))
     figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.91))
-    figure.legend(handles.values(), handles.keys(), fontsize=8, ncols=5, loc="upper center", frameon=False)
+    figure.legend(handles.values(), handles.keys(), fontsize=8, ncols=6, loc="upper center", frameon=False)
     return png(figure)
 
 

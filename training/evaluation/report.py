@@ -92,7 +92,7 @@ def _parts(report: Mapping[str, Any], drawn: Drawn) -> Iterator[Part]:
         )
         yield "image", ("reliability", caption, plots.reliability(report["calibration"]))
     yield from _calibration(report)
-    caption = f"The commitment gate, playing {report['gate']['curves']['lead_ms']:.0f} ms ahead."
+    caption = f"The commitment gate, reaching {report['gate']['curves']['reach_ms']:.0f} ms ahead."
     yield "image", ("gate", caption, plots.gate(report["gate"]["curves"]))
     yield from _gate(report)
     if report.get("suits"):
@@ -178,9 +178,10 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
         "text",
         (
             "A hit is announced within 50 ms of the teacher's event and decided at least the lead before it. "
-            "The live rule is the instrument's own; the window rule follows one lead. The settings of "
-            "announcements are chosen on other subjects, the extrapolator's and the detector's on the "
-            "training subjects. The detector's lead is negative: it reports after the event."
+            "As it plays: the instrument's own rule and settings. Live rule: that with threshold and reach "
+            "chosen for the lead. Window rule: peaks of the chance around one lead. What is chosen for a "
+            "subject is chosen on other subjects, for the extrapolator and the detector on the training "
+            "subjects. The detector's lead is negative: it reports after the event."
         ),
     )
     rows: list[Row] = [["event", "lead", "movement", "who", "precision", "recall", "F1", "median lead"]]
@@ -231,7 +232,7 @@ def _gate(report: Mapping[str, Any]) -> Iterator[Part]:
         "text",
         (
             f"Standard deviation {gate['std']:.3f}, correlation with the given commitment "
-            f"{gate['corr_commitment']:+.2f}. Onsets, playing {curves['lead_ms']:.0f} ms ahead; a hit lies "
+            f"{gate['corr_commitment']:+.2f}. Onsets, reaching {curves['reach_ms']:.0f} ms ahead; a hit lies "
             "within 50 ms and is decided before the event."
         ),
     )

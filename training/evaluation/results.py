@@ -40,12 +40,13 @@ parameter at each horizon by itself (`training/evaluation/settings/`). One *hold
 speed, whichever is better there. "Best rival" is another one for every parameter at every horizon.
 
 **Events.** An announcement is a hit within 50 ms of the teacher's event, if its decision fell at least the
-lead before the event itself; each event counts once. Two rules turn hazards into announcements: *live* is
-`pyanticip.controls.EventTrigger`, the instrument's own, frame by frame with the commitment gate; *window*
-follows the chance of the event in the 100 ms around one lead. Threshold and reach are chosen for each
-judged subject on other subjects of the validation side. Their rival extrapolates the twin's speed curve, by
-its period and by linear prediction. A detector reports after the event: as it reports it is too late to be
-a hit; in hindsight it knows how late, and shows what could be known after the event.
+lead before the event itself; each event counts once. *As it plays* is `pyanticip.controls.EventTrigger`
+frame by frame, with the commitment gate and the settings it comes with (chosen on the validation subjects).
+The *live rule* is the same with threshold and reach chosen for each lead, the *window rule* follows the
+chance of the event in the 100 ms around one lead; both are chosen for each judged subject on other subjects
+of the validation side. The *extrapolator* carries the twin's speed curve on, by its period and by linear
+prediction. The *detector* reports after the event: as it reports it is too late to be a hit; in hindsight
+it also says when the event was, and shows what can be known after it.
 
 **Smaller suits.** A joint that is missing is masked, holds the identity, and its children take its rotation
 over. The full body's teacher asks for what cannot be seen; beside it stands the teacher of what is left.
@@ -79,14 +80,14 @@ def summary(report: Mapping[str, Any]) -> str:
     }
     cells = []
     for category in CATEGORIES:
-        ours, other = rows.get(("model, live rule", category)), rows.get(("extrapolator", category))
+        ours, other = rows.get(("model, as it plays", category)), rows.get(("extrapolator", category))
         if ours is None or other is None:
             continue
         verdict = "" if category == "other" else f", {'met' if ours['f1'] >= BAR else 'missed'}"
         rival = f"extrapolator {other['f1']:.2f}, {ours['true']} events{verdict}"
         cells.append(f"{category} {ours['f1']:.2f} ({rival})")
     if cells:
-        what = f"F1 of onsets decided 100 ms before, live rule, to be at least {BAR:.2f}"
+        what = f"F1 of onsets decided 100 ms before, as it plays, to be at least {BAR:.2f}"
         lines.append(f"* {what}: {'; '.join(cells)}.")
     return "\n".join(lines)
 

@@ -1,8 +1,9 @@
 """How a model's hazards become announcements: rules and their settings, chosen on other subjects.
 
-Two rules are judged. ``live`` is what plays: :class:`pyanticip.controls.EventTrigger` itself, frame by frame,
-with the commitment gate. ``window`` follows the chance that the event lies in the 100 ms around a fixed lead
-and announces its peaks (:func:`training.scores.announced`, a frame after the peak).
+Three rules are judged. ``plays`` is the instrument: :class:`pyanticip.controls.EventTrigger` itself, frame by
+frame, with the commitment gate and the settings it comes with. ``live`` is the same with a threshold and a
+reach that are chosen for each lead. ``window`` follows the chance that the event lies in the 100 ms around a
+fixed lead and announces its peaks (:func:`training.scores.announced`, a frame after the peak).
 """
 
 from collections.abc import Sequence
@@ -39,11 +40,13 @@ class Rule:
     aim_frames: int = 0
     """Window rule: frames the window's middle lies beyond the judged lead."""
     reach_ms: float = 0.0
-    """Live rule: the ``lead_ms`` it plays at."""
+    """Live rule: the time within which a foreseen event is announced."""
 
     def said(self) -> dict[str, Any]:
         """The settings for a table."""
-        where = {"aim_ms": self.aim_frames * 20} if self.name == "window" else {"lead_ms": self.reach_ms}
+        if self.name == "plays":
+            return {"rule": self.name}
+        where = {"aim_ms": self.aim_frames * 20} if self.name == "window" else {"reach_ms": self.reach_ms}
         return {"rule": self.name, "threshold": self.threshold, **where}
 
 
@@ -55,9 +58,19 @@ def window(said: Said, kind: int, lead_frames: int, rule: Rule) -> Announcements
     return Announcements(times - aim, times)
 
 
-def live(said: Said, kind: int, lead_ms: float, trigger: EventTrigger | None = None) -> Announcements:
-    """What the instrument announces in a clip when it plays at ``lead_ms``."""
+def live(
+    said: Said, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
+) -> Announcements:
+    """What the instrument announces in a clip; with its own settings where no trigger is given.
+
+    Args:
+        said: what the model says about the clip.
+        kind: index of the event.
+        trigger: what decides; it starts anew.
+        lead_ms: how far ahead the parameters are played, which lengthens the trigger's reach.
+    """
     trigger = trigger or EventTrigger()
+    trigger.reset()
     hazards, gates = said.hazards.tolist(), said.gate.tolist()
     decided, times = [], []
     for t, (rows, gate) in enumerate(zip(hazards, gates, strict=True)):
@@ -72,9 +85,13 @@ def announce(said: Said, kind: int, lead_frames: int, rule: Rule) -> Announcemen
     """What a rule announces in a clip."""
     if rule.name == "window":
         return window(said, kind, lead_frames, rule)
-    return live(said, kind, rule.reach_ms, EventTrigger(threshold=dict.fromkeys(EVENTS, rule.threshold)))
+    if rule.name == "plays":
+        return live(said, kind)
+    levels = dict.fromkeys(EVENTS, rule.threshold)
+    return live(said, kind, EventTrigger(threshold=levels, reach_ms=rule.reach_ms))
 
 
+PLAYS: Final = (Rule("plays", 0.0),)
 WINDOW_RULES: Final = tuple(Rule("window", p, aim) for p in THRESHOLDS for aim in AIMS)
 LIVE_RULES: Final = tuple(Rule("live", p, 0, ms) for p in LIVE_THRESHOLDS for ms in REACHES_MS)
 
