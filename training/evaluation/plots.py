@@ -147,8 +147,8 @@ def beat(rows: Sequence[Mapping[str, Any]], event: str = "onset") -> bytes:
     for axis in axes[0]:
         found, labels = axis.get_legend_handles_labels()
         handles |= dict(zip(labels, found, strict=True))
-    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.91))
-    figure.legend(handles.values(), handles.keys(), fontsize=8, ncols=6, loc="upper center", frameon=False)
+    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.86))
+    figure.legend(handles.values(), handles.keys(), fontsize=8, ncols=3, loc="upper center", frameon=False)
     return png(figure)
 
 
@@ -220,24 +220,28 @@ def gate(curves: Mapping[str, Any]) -> bytes:
 def suits(rows: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) -> bytes:
     """Mean error by horizon in each suit, beside the full body's teacher and the suit's own."""
     plt = pyplot()
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.3), sharey=True)
-    shades = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(rows)))
+    figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.3), sharey=True)
+    shades = plt.get_cmap("viridis")(np.linspace(0.05, 0.9, len(rows)))
     for axis, key, title in (
         (axes[0], "full_body", "against the full body's teacher"),
         (axes[1], "own_body", "against the suit's own teacher"),
     ):
         for row, shade in zip(rows, shades, strict=True):
             axis.fill_between(HORIZONS_MS, row[key]["low"], row[key]["high"], color=shade, alpha=0.08, lw=0)
-            axis.plot(HORIZONS_MS, row[key]["mean"], "o-", ms=3, color=shade, label=f"{row['joints']} joints")
+            name = f"{row['joints']} joint{'s' if row['joints'] > 1 else ''}"
+            name += "" if row["place_known"] else ", place not known"
+            axis.plot(HORIZONS_MS, row[key]["mean"], "o-", ms=3, color=shade, label=name)
         best = np.min([report["mean"][who] for who in RIVALS], axis=0)
         axis.plot(HORIZONS_MS, best, color="k", lw=1.0, ls=":", label="best rival, whole body")
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("ms ahead", fontsize=8)
+        axis.set_xticks(HORIZONS_MS)
         axis.set_ylim(bottom=0.0)
         _bare(axis)
     axes[0].set_ylabel("mean absolute error", fontsize=9)
-    axes[0].legend(fontsize=8, frameon=False)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0.0, 0.0, 0.83, 1.0))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, loc="center right", frameon=False)
     return png(figure)
 
 
