@@ -1,0 +1,182 @@
+"""Wanted values over time: from CSV and npz files, from recordings, on the 50 Hz grid of a take.
+
+A curve is a table: seconds since the take's first frame, and a column per output in the output's own unit.
+Between its points it is linear, before the first and after the last it holds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import FormatError, MotionError
+from pyanticip.motion.recording import Note, Output, is_recording, read_recording
+from pyanticip.teach.outputs import parse_values
+
+__all__ = ["RATE", "Curves", "load_curves", "sample"]
+
+RATE = 50.0
+F64 = npt.NDArray[np.float64]
+Curves = Mapping[str, tuple[F64, F64]]
+"""Per column: times (N,) in seconds, rising; values (N,), finite."""
+
+_LARGEST = 64 << 20
+_TIMES = ("t", "time", "seconds")
+
+
+def load_curves(path: str | os.PathLike[str]) -> dict[str, tuple[F64, F64]]:
+    """The curves of a file.
+
+    * CSV: a header with ``t`` (or ``time``, ``seconds``) and names; an empty cell is no point of its curve;
+    * npz: ``t`` (N,) and an array (N,) per name, or what ``pyanticip render OUT.npz`` writes;
+    * ``.anticip``: what was sent in the recording, or, where it has notes like ``cutoff=800, mix=.2``, these:
+      each holds until the next.
+
+    :raises FormatError: anything else: one line with file, line and reason.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(16)
+            if is_recording(head):
+                return _checked(file, _from_recording(file))
+            data = head + opened.read(_LARGEST)
+    except OSError as error:
+        raise FormatError(f"{file}: cannot be read ({(error.strerror or str(error)).lower()})") from None
+    if len(data) > _LARGEST:
+        raise FormatError(f"{file}: is larger than {_LARGEST >> 20} MB")
+    return _checked(file, _from_npz(file, data) if data.startswith(b"PK\x03\x04") else _from_csv(file, data))
+
+
+def sample(curve: tuple[F64, F64], frames: int) -> F64:
+    """A curve at the times of a take's frames: 0, 20, 40 ms ... (frames,)."""
+    return np.interp(np.arange(frames) / RATE, *curve)
+
+
+def _checked(file: Path, curves: dict[str, tuple[F64, F64]]) -> dict[str, tuple[F64, F64]]:
+    if not curves:
+        raise FormatError(f"{file}: holds no curve: expected a column t and one per output")
+    for name, (times, values) in curves.items():
+        if len(times) == 0:
+            raise FormatError(f"{file}: column {name!r} has no value")
+        if not (np.isfinite(times).all() and np.isfinite(values).all()):
+            raise FormatError(f"{file}: column {name!r} must hold finite numbers")
+        if (np.diff(times) < 0).any():
+            raise FormatError(f"{file}: the times of {name!r} go back")
+    return curves
+
+
+def _from_csv(file: Path, data: bytes) -> dict[str, tuple[F64, F64]]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FormatError(f"{file}: is neither a CSV table in UTF-8 nor an npz archive") from None
+    rows = csv.reader(io.StringIO(text), skipinitialspace=True)
+    try:
+        header = [name.strip() for name in next(rows, [])]
+        at = next((header.index(name) for name in _TIMES if name in header), None)
+        if at is None or len(header) < 2:
+            raise FormatError(f"{file}:1: expected a header with t and a column per output, got {header[:5]}")
+        if len(set(header)) != len(header):
+            raise FormatError(f"{file}:1: a column is there twice")
+        points: dict[str, list[tuple[float, float]]] = {name: [] for name in header if name != header[at]}
+        for row in rows:
+            if not any(cell.strip() for cell in row):
+                continue
+            if len(row) != len(header):
+                raise FormatError(f"{file}:{rows.line_num}: expected {len(header)} cells, got {len(row)}")
+            try:
+                t = float(row[at])
+                for name, cell in zip(header, row, strict=True):
+                    if name != header[at] and cell.strip():
+                        points[name].append((t, float(cell)))
+            except ValueError as error:
+                raise FormatError(f"{file}:{rows.line_num}: {error}") from None
+    except csv.Error as error:
+        raise FormatError(f"{file}:{rows.line_num}: {error}") from None
+    # A column without any value is one that the writer of the table left open, as render does with events.
+    return {name: _columns(found) for name, found in points.items() if found}
+
+
+def _columns(points: list[tuple[float, float]]) -> tuple[F64, F64]:
+    table = np.array(points, np.float64).reshape(-1, 2)
+    return table[:, 0].copy(), table[:, 1].copy()
+
+
+def _from_npz(file: Path, data: bytes) -> dict[str, tuple[F64, F64]]:
+    import zipfile
+    import zlib
+
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        if sum(member.file_size for member in archive.infolist()) > _LARGEST:
+            raise FormatError(f"{file}: unpacks to more than {_LARGEST >> 20} MB")
+        with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        OSError,
+        KeyError,
+        EOFError,
+        NotImplementedError,
+    ) as error:
+        raise FormatError(f"{file}: is a broken npz archive ({' '.join(str(error).split())[:100]})") from None
+    times = next((arrays[name] for name in _TIMES if name in arrays), None)
+    if times is None or times.ndim != 1 or not np.issubdtype(times.dtype, np.number):
+        raise FormatError(f"{file}: expected an array t (N,) in seconds")
+    t = times.astype(np.float64)
+    if "params" in arrays and arrays["params"].shape == (len(t), len(PARAMETERS)):
+        table = arrays["params"].astype(np.float64)
+        found = {name: (t, table[:, i].copy()) for i, name in enumerate(PARAMETERS)}
+        names = [str(name) for name in arrays.get("outputs", np.empty(0, "U1")).tolist()]
+        if names and arrays.get("taught", np.empty(0)).shape == (len(t), len(names)):
+            taught = arrays["taught"].astype(np.float64)
+            found |= {name: (t, taught[:, i].copy()) for i, name in enumerate(names)}
+        return found
+    return {
+        name: (t, array.astype(np.float64))
+        for name, array in arrays.items()
+        if name not in _TIMES and array.shape == t.shape and np.issubdtype(array.dtype, np.number)
+    }
+
+
+def _from_recording(file: Path) -> dict[str, tuple[F64, F64]]:
+    recording = read_recording(file)
+    # The take's first frame is the recording's: times count from there.
+    begin = next((frame.t_ns for frame in recording.frames()), None)
+    if begin is None:
+        raise FormatError(f"{file}: holds no frame of motion")
+    notes: dict[str, list[tuple[float, float]]] = {}
+    for note in (record for record in recording if isinstance(record, Note)):
+        try:
+            values = parse_values(note.text)
+        except MotionError:
+            continue
+        t = (note.t_ns - begin) / 1e9
+        for name, value in values.items():
+            points = notes.setdefault(name, [])
+            if points:
+                points.append((max(t - 1e-6, points[-1][0]), points[-1][1]))
+            points.append((t, value))
+    if notes:
+        return {name: _columns(points) for name, points in notes.items()}
+    outputs = [record for record in recording if isinstance(record, Output)]
+    if not outputs or len(outputs[0].params) != len(PARAMETERS):
+        raise FormatError(f"{file}: holds neither outputs nor notes such as 'brightness=.8'")
+    t = np.array([(output.t_ns - begin) / 1e9 for output in outputs])
+    table = np.array(
+        [output.params for output in outputs if len(output.params) == len(PARAMETERS)], np.float64
+    )
+    if len(table) != len(t):
+        raise FormatError(f"{file}: its outputs differ in number")
+    return {name: (t, table[:, i].copy()) for i, name in enumerate(PARAMETERS)}

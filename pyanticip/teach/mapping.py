@@ -1,0 +1,294 @@
+"""A mapping: fitted heads in one file that the live path plays. Read as untrusted; nothing is unpickled.
+
+The file is safetensors: the arrays of the heads, and in its metadata a JSON text with everything else
+(outputs, what the inputs are, which checkpoint and which joints it was taught with, how well it does). Sizes
+are checked before anything is believed, shapes before anything is computed, and a SHA-256 of the arrays tells
+a damaged file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping as Table
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+from pyanticip.errors import CheckpointError, FormatError, MotionError
+from pyanticip.teach import heads
+from pyanticip.teach.fit import BEYOND, FitOptions, Part
+from pyanticip.teach.inputs import BODY, check_blocks
+from pyanticip.teach.outputs import Output, unique_names
+
+__all__ = ["FORMAT", "VERSION", "Mapping", "load_mapping", "pack_mapping"]
+
+F32 = npt.NDArray[np.float32]
+
+FORMAT, VERSION = "anticip-mapping", 1
+_LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
+_MOST_PARTS = 64
+_HEAD_SHAPES: dict[str, tuple[tuple[str, str], ...]] = {
+    "ridge": (("slope", "kn"), ("level", "n")),
+    "knn": (("places", "pq"), ("squares", "p"), ("values", "pn"), ("neighbours", "1")),
+    "mlp": (("enter", "kh"), ("enter_bias", "h"), ("leave", "hn"), ("leave_bias", "n")),
+}
+_SHAPES = (("mean", "f"), ("basis", "fk"), ("near_places", "cr"), ("near_scale", "r"), ("near_level", "1"))
+
+
+def pack_mapping(
+    parts: Sequence[Part],
+    outputs: Sequence[Output],
+    options: FitOptions,
+    *,
+    mask: Sequence[bool],
+    model: Table[str, str] | None,
+    told: Table[str, Any],
+) -> bytes:
+    """The bytes of a mapping file.
+
+    :param mask: (22,) joints that every take had.
+    :param model: ``name`` and ``sha256`` of the weights whose hidden state is an input; else ``None``.
+    :param told: where it comes from (project, revision, when); plain JSON.
+    """
+    arrays = {
+        f"{i}.{name}": np.ascontiguousarray(array)
+        for i, part in enumerate(parts)
+        for name, array in part.arrays.items()
+    }
+    taught = {name for part in parts for name in part.outputs}
+    tree = {
+        "format": FORMAT,
+        "version": VERSION,
+        "features_version": FEATURES_VERSION,
+        "outputs": [output.to_dict() for output in outputs if output.name in taught],
+        "mask": "".join("1" if there else "0" for there in mask),
+        "model": dict(model) if model is not None else None,
+        "lead_ms": options.lead_ms,
+        "beyond": options.beyond,
+        "novelty": options.novelty,
+        "parts": [
+            {"outputs": list(p.outputs), "inputs": list(p.inputs), "kind": p.kind, "report": p.report}
+            for p in parts
+        ],
+        "told": dict(told),
+        "sha256": _digest(arrays),
+    }
+    return safetensors.numpy.save(arrays, metadata={FORMAT: json.dumps(tree, allow_nan=False)})
+
+
+@dataclass(frozen=True)
+class _Head:
+    """A part ready to play: which outputs it gives, and how."""
+
+    places: tuple[int, ...]
+    inputs: tuple[str, ...]
+    projection: heads.Projection
+    apply: Any
+    near_places: F32
+    near_squares: F32
+    near_scale: F32
+    near_level: float
+
+
+class Mapping:
+    """Taught outputs from what a frame gives. Made by :func:`load_mapping`.
+
+    ``outputs`` in order; ``inputs`` the blocks that any head sees; ``lead_ms`` how far ahead it was taught;
+    ``beyond`` and ``novelty_limit`` what to do far from everything shown; ``mask`` (22,) the joints it was taught
+    with; ``model`` name and sha256 of the checkpoint it belongs to, or None; ``reports`` one per head; ``told``
+    where it comes from; ``sha256`` of the file.
+    """
+
+    def __init__(self, name: str, tree: Table[str, Any], arrays: Table[str, F32], sha256: str) -> None:
+        self.name = name
+        self.sha256 = sha256
+        self.outputs = unique_names(Output.from_dict(o) for o in tree["outputs"])
+        self.mask = np.array([c == "1" for c in tree["mask"]], np.bool_)
+        self.model: dict[str, str] | None = tree["model"]
+        self.lead_ms = int(tree["lead_ms"])
+        self.beyond = str(tree["beyond"])
+        self.novelty_limit = float(tree["novelty"])
+        self.reports: list[dict[str, Any]] = [dict(part["report"]) for part in tree["parts"]]
+        self.told: dict[str, Any] = dict(tree["told"])
+        self.hidden = 0
+        order = [output.name for output in self.outputs]
+        self._heads = [self._head(i, part, order, arrays) for i, part in enumerate(tree["parts"])]
+        taught = sorted(place for head in self._heads for place in head.places)
+        if taught != list(range(len(order))):
+            raise FormatError("each output needs one head")
+        self.inputs = tuple(b for b in ("body", "hidden") if any(b in head.inputs for head in self._heads))
+
+    def _head(self, i: int, part: Table[str, Any], order: list[str], arrays: Table[str, F32]) -> _Head:
+        kind, inputs = part["kind"], check_blocks(part["inputs"])
+        places = tuple(order.index(name) for name in part["outputs"])
+        sizes = {"n": len(places), "1": 1}
+        mine: dict[str, F32] = {}
+        for name, letters in (*_SHAPES, *_HEAD_SHAPES[kind]):
+            array = arrays[f"{i}.{name}"]
+            if array.dtype != np.float32 or array.ndim != len(letters) or not np.isfinite(array).all():
+                raise FormatError(f"array {i}.{name} must be {len(letters)}-dimensional finite float32")
+            for letter, size in zip(letters, array.shape, strict=True):
+                if size < 1 or sizes.setdefault(letter, size) != size:
+                    raise FormatError(f"array {i}.{name} has a shape that does not fit: {array.shape}")
+            mine[name] = array
+        if kind == "knn" and not 1 <= float(mine["neighbours"][0]) <= sizes["p"]:
+            raise FormatError(f"array {i}.neighbours is out of range")
+        if sizes.get("q", 0) > sizes["k"] or sizes["r"] > sizes["k"]:
+            raise FormatError(f"head {i}: more components than the projection gives")
+        hidden = sizes["f"] - (BODY if "body" in inputs else 0)
+        if ("hidden" in inputs) != (hidden > 0) or (hidden and self.hidden not in (0, hidden)):
+            raise FormatError(f"head {i}: {sizes['f']} inputs do not fit {', '.join(inputs)}")
+        self.hidden = hidden or self.hidden
+        near = mine["near_places"]
+        return _Head(
+            places,
+            inputs,
+            heads.Projection(mine["mean"], mine["basis"]),
+            heads.compile_head(kind, mine),
+            near,
+            np.einsum("nk,nk->n", near, near),
+            mine["near_scale"],
+            max(float(mine["near_level"][0]), 1e-6),
+        )
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a head sees the trunk's hidden state."""
+        return "hidden" in self.inputs
+
+    def check_model(self, name: str, sha256: str, hidden: int) -> None:
+        """The checkpoint that plays must be the one whose hidden state the heads have learnt.
+
+        :raises CheckpointError: another one; the line says how to refit.
+        """
+        if not self.needs_model:
+            return
+        made_for = (self.model or {}).get("name", "another model")
+        if (self.model or {}).get("sha256") != sha256:
+            raise CheckpointError(
+                f"mapping {self.name}: taught on model {made_for}, this one is {name}: fit it anew with"
+                " pyanticip teach fit PROJECT --checkpoint FOLDER (the takes stay as they are)"
+            )
+        if hidden != self.hidden:
+            raise CheckpointError(
+                f"mapping {self.name}: expects a hidden state of {self.hidden} numbers, model {name} tells"
+                f" {hidden or 'none'}"
+            )
+
+    def lacking(self, mask: npt.ArrayLike) -> list[str]:
+        """Joints that it was taught with and that a source with this mask (22,) does not have."""
+        missing = self.mask & ~np.asarray(mask, np.bool_)
+        return [CANONICAL_JOINTS[i] for i in np.flatnonzero(missing)]
+
+    def apply(self, blocks: Table[str, F32]) -> tuple[list[float], list[float]]:
+        """Values in 0..1 and novelty, per output, of one frame's input blocks (width,)."""
+        values = [0.0] * len(self.outputs)
+        novelty = [0.0] * len(self.outputs)
+        for head in self._heads:
+            x = blocks[head.inputs[0]]
+            if len(head.inputs) > 1:
+                x = np.concatenate([blocks[b] for b in head.inputs])
+            u = head.projection(x[None])
+            near = u[0, : len(head.near_scale)] * head.near_scale
+            along = np.einsum("ck,k->c", head.near_places, near)
+            gap = float((head.near_squares - 2.0 * along).min() + np.einsum("k,k->", near, near))
+            new = max(gap, 0.0) ** 0.5 / head.near_level
+            for place, value in zip(head.places, head.apply(u)[0].tolist(), strict=True):
+                values[place], novelty[place] = value, new
+        return values, novelty
+
+    def apply_batch(self, blocks: Table[str, F32]) -> F32:
+        """Values (T, n) in 0..1 of input blocks (T, width): :meth:`apply` for whole takes."""
+        frames = len(next(iter(blocks.values())))
+        out = np.zeros((frames, len(self.outputs)), np.float32)
+        for head in self._heads:
+            u = head.projection(np.concatenate([blocks[b] for b in head.inputs], 1))
+            out[:, list(head.places)] = head.apply(u)
+        return out
+
+
+def load_mapping(path: str | os.PathLike[str]) -> Mapping:
+    """Read a mapping file.
+
+    :raises FormatError: missing, damaged, or no mapping: one line.
+    :raises CheckpointError: made for another version of the features, or by a newer program.
+    """
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise FormatError(f"{file}: is a folder; a project's mapping is {file / 'mapping.safetensors'}")
+        if file.stat().st_size > _LARGEST:
+            raise FormatError(f"{file}: is larger than {_LARGEST >> 20} MB, no mapping")
+        data = file.read_bytes()
+    except OSError as error:
+        raise FormatError(f"{file}: cannot be read ({(error.strerror or str(error)).lower()})") from None
+    tree = _tree(file, data)
+    version = tree.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise FormatError(f"{file}: version must be a whole number from 1, got {version!r}")
+    if version > VERSION:
+        raise CheckpointError(f"{file}: version {version} is newer than this program's {VERSION}: update it")
+    if tree.get("features_version") != FEATURES_VERSION:
+        raise CheckpointError(
+            f"{file}: taught on features version {tree.get('features_version')!r}, this program computes version"
+            f" {FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
+        )
+    try:
+        arrays = safetensors.numpy.load(data)
+        if _digest(arrays) != tree["sha256"]:
+            raise FormatError("its numbers are damaged (checksum)")
+        _check(tree)
+        return Mapping(file.name, tree, arrays, hashlib.sha256(data).hexdigest())
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, MotionError):
+            raise FormatError(f"{file}: {error}") from None
+        what = " ".join(str(error).split())[:100]
+        raise FormatError(f"{file}: is no usable mapping: lacks or garbles {what}") from None
+
+
+def _tree(file: Path, data: bytes) -> dict[str, Any]:
+    """The JSON in the metadata of the safetensors header."""
+    try:
+        (size,) = struct.unpack("<Q", data[:8])
+        if size > min(len(data) - 8, _LARGEST_HEADER):
+            raise ValueError
+        tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][FORMAT])
+    except (struct.error, ValueError, KeyError, TypeError, RecursionError):
+        raise FormatError(f"{file}: is no mapping; pyanticip teach fit writes them") from None
+    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+        raise FormatError(f"{file}: is no mapping; pyanticip teach fit writes them")
+    return tree
+
+
+def _check(tree: Table[str, Any]) -> None:
+    """What the constructor takes for granted."""
+    mask, model = tree["mask"], tree["model"]
+    if not isinstance(mask, str) or len(mask) != len(CANONICAL_JOINTS) or set(mask) - {"0", "1"}:
+        raise FormatError("the joint mask is garbled")
+    if model is not None and not all(isinstance(model[key], str) for key in ("name", "sha256")):
+        raise FormatError("the model's name is garbled")
+    if tree["beyond"] not in BEYOND or not 0.0 < float(tree["novelty"]) < 1e6:
+        raise FormatError("beyond or novelty is garbled")
+    if not 0 <= int(tree["lead_ms"]) <= 400 or not isinstance(tree["told"], dict):
+        raise FormatError("lead_ms or told is garbled")
+    if not isinstance(tree["parts"], list) or not 1 <= len(tree["parts"]) <= _MOST_PARTS:
+        raise FormatError(f"expected 1 to {_MOST_PARTS} heads")
+
+
+def _digest(arrays: Table[str, npt.NDArray[Any]]) -> str:
+    whole = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        whole.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        whole.update(array.tobytes())
+    return whole.hexdigest()

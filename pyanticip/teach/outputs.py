@@ -1,0 +1,209 @@
+"""The outputs that a performer teaches: names, ranges, curves, OSC addresses.
+
+Heads see every output in 0..1; what a person writes down is in the output's own unit. :class:`Output` goes from
+one to the other, :func:`parse_output` reads the short form of the command line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from pyanticip._core import SCALARS
+from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, Range
+from pyanticip.errors import OptionError
+
+__all__ = ["MOST_OUTPUTS", "Output", "known_output", "parse_output", "parse_values", "unique_names"]
+
+MOST_OUTPUTS = 64
+"""Of one project: a bundle with more addresses would not fit a datagram that every network takes whole."""
+
+Curve = Literal["linear", "exponential", "power"]
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}")
+_ADDRESS = re.compile(r"(/[^\s#*,/?\[\]{}]+)+")
+# Columns and parts of a bundle that already mean something.
+_TAKEN = frozenset({"t", "seconds", "seq", "frame", "gate", "scalars", "params", "status", *EVENTS, *SCALARS})
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One taught output.
+
+    ``low`` and ``high`` are its values at 0 and 1, along ``curve`` (see
+    :class:`pyanticip.controls.Range`); ``address`` is where it is sent (``None``:
+    ``/anticip/param/<name>``); ``neutral`` is where it goes when nobody is there, in its own unit (``None``:
+    ``low``, and for the eight sound parameters what the desk has). The eight sound parameters are 0..1 and have
+    no address here: the rig gives each receiver its own.
+
+    :raises OptionError: a name, range or address that makes no sense.
+    """
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    curve: Curve = "linear"
+    exponent: float = 2.0
+    address: str | None = None
+    neutral: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise OptionError(
+                f"output name: expected a letter, then letters, digits, _ or - (48 at most), got {self.name!r}"
+            )
+        if self.name in _TAKEN:
+            raise OptionError(f"output name: {self.name!r} already means something else, choose another")
+        numbers = (self.low, self.high, self.exponent, 0.0 if self.neutral is None else self.neutral)
+        if not all(isinstance(x, int | float) and math.isfinite(x) and abs(x) <= 1e30 for x in numbers):
+            raise OptionError(f"output {self.name}: expected finite numbers, got {numbers}")
+        if self.low == self.high:
+            raise OptionError(f"output {self.name}: expected two different ends, got {self.low:g} twice")
+        if self.curve not in ("linear", "exponential", "power"):
+            raise OptionError(
+                f"output {self.name}: expected curve linear, exponential or power, got {self.curve!r}"
+            )
+        Range(self.low, self.high, self.curve, self.exponent)
+        if self.neutral is not None and not self.contains(self.neutral):
+            raise OptionError(
+                f"output {self.name}: neutral {self.neutral:g} is outside {self.low:g}..{self.high:g}"
+            )
+        if self.address is not None and not (
+            isinstance(self.address, str) and len(self.address) <= 200 and _ADDRESS.fullmatch(self.address)
+        ):
+            raise OptionError(
+                f"output {self.name}: expected an OSC address as /synth/cutoff, got {self.address!r}"
+            )
+        if self.name in PARAMETERS and (self.low, self.high, self.curve) != (0.0, 1.0, "linear"):
+            raise OptionError(
+                f"output {self.name}: a sound parameter is 0..1; give the receiver a range in the rig "
+                f"(ranges.{self.name}), or choose another name"
+            )
+        if self.name in PARAMETERS and self.address is not None:
+            raise OptionError(
+                f"output {self.name}: a sound parameter's address is set in the rig (addresses.{self.name})"
+            )
+
+    @property
+    def range(self) -> Range:
+        """From 0..1 to the output's own unit."""
+        return Range(self.low, self.high, self.curve, self.exponent)
+
+    def contains(self, value: float) -> bool:
+        """Whether a value in the output's own unit is within its range."""
+        return min(self.low, self.high) <= value <= max(self.low, self.high)
+
+    def to_unit(self, value: float) -> float:
+        """From the output's own unit to 0..1, clipped: the inverse of :attr:`range`."""
+        value = min(max(value, min(self.low, self.high)), max(self.low, self.high))
+        if self.curve == "exponential":
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        unit = (value - self.low) / (self.high - self.low)
+        return float(unit ** (1.0 / self.exponent)) if self.curve == "power" else unit
+
+    @property
+    def rest(self) -> float:
+        """Where it goes when nobody is there, in 0..1."""
+        if self.neutral is not None:
+            return self.to_unit(self.neutral)
+        return NEUTRAL[PARAMETERS.index(self.name)] if self.name in PARAMETERS else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Output:
+        """Rebuild an output from :meth:`to_dict`. Raises OptionError."""
+        try:
+            return cls(**fields)
+        except TypeError:
+            raise OptionError(
+                f"output: expected fields {', '.join(cls.__slots__)}, got {sorted(map(str, fields))}"
+            ) from None
+
+    def describe(self) -> str:
+        """The short form that :func:`parse_output` reads, as far as it differs from 0..1."""
+        text = self.name
+        if (self.low, self.high, self.curve) != (0.0, 1.0, "linear"):
+            text += f":{self.low:g}..{self.high:g}"
+            if self.curve != "linear":
+                text += f":{self.curve}" + (f":{self.exponent:g}" if self.curve == "power" else "")
+        return text + (f"@{self.address}" if self.address else "")
+
+
+def parse_output(text: str) -> Output:
+    """An output from ``NAME[:LOW..HIGH[:CURVE[:EXPONENT]]][@ADDRESS]``, as ``cutoff:200..8000:exponential``.
+
+    :raises OptionError: anything else.
+    """
+    head, mark, address = text.strip().partition("@")
+    name, *parts = head.split(":")
+    fields: dict[str, Any] = {"name": name}
+    try:
+        if parts:
+            low, dots, high = parts[0].partition("..")
+            if not dots or len(parts) > 3:
+                raise ValueError
+            fields |= {"low": float(low), "high": float(high)}
+        if len(parts) > 1:
+            fields["curve"] = parts[1]
+        if len(parts) > 2:
+            fields["exponent"] = float(parts[2])
+    except ValueError:
+        raise OptionError(
+            f"output: expected NAME[:LOW..HIGH[:CURVE[:EXPONENT]]][@ADDRESS], got {text!r}"
+        ) from None
+    if mark:
+        fields["address"] = address
+    return Output(**fields)
+
+
+def parse_values(text: str) -> dict[str, float]:
+    """Wanted values from ``brightness=.8,pitch=.2`` (commas or blanks between them).
+
+    :raises OptionError: anything else.
+    """
+    found: dict[str, float] = {}
+    for part in re.split(r"[,\s]+", text.strip()):
+        name, mark, number = part.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not mark or not math.isfinite(value):
+            raise OptionError(f"values: expected NAME=NUMBER,..., got {text!r}")
+        if name in found:
+            raise OptionError(f"values: {name!r} is given twice")
+        found[name] = value
+    return found
+
+
+def known_output(outputs: Sequence[Output], name: str) -> Output:
+    """The output of that name; an OptionError with the nearest known one otherwise."""
+    for output in outputs:
+        if output.name == name:
+            return output
+    names = [output.name for output in outputs]
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names) or 'none yet'}"
+    raise OptionError(f"no output {name!r}; {hint}")
+
+
+def unique_names(outputs: Iterable[Output]) -> tuple[Output, ...]:
+    """The outputs, after a look at their number, names and addresses. Raises OptionError."""
+    found = tuple(outputs)
+    if len(found) > MOST_OUTPUTS:
+        raise OptionError(f"outputs: at most {MOST_OUTPUTS}, got {len(found)}")
+    for what, given in (
+        ("name", [o.name for o in found]),
+        ("address", [o.address for o in found if o.address is not None]),
+    ):
+        twice = next((x for i, x in enumerate(given) if x in given[:i]), None)
+        if twice is not None:
+            raise OptionError(f"outputs: {what} {twice!r} is given twice")
+    return found

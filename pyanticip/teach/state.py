@@ -1,0 +1,201 @@
+"""What a project says about itself at one revision: its outputs and its takes, as JSON.
+
+A :class:`State` is immutable; every operation gives a new one. What is read from a file is checked here: a
+damaged or foreign manifest becomes one :class:`FormatError`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyanticip._core import CANONICAL_JOINTS
+from pyanticip.errors import FormatError, MotionError, OptionError
+from pyanticip.teach.outputs import Output, unique_names
+
+__all__ = [
+    "FORMAT",
+    "LONGEST",
+    "MOST_TAKES",
+    "VERSION",
+    "State",
+    "TakeEntry",
+    "check_take_name",
+    "read_state",
+]
+
+FORMAT, VERSION = "anticip-teach", 1
+MOST_TAKES = 2000
+LONGEST = 90_000
+"""Frames of one take: 30 minutes at 50 Hz."""
+
+_LARGEST = 16 << 20
+_TAKE_NAME = re.compile(r"[A-Za-z0-9][\w .+-]{0,63}", re.ASCII)
+_SHA = re.compile(r"[0-9a-f]{64}")
+_MASK = re.compile(rf"[01]{{{len(CANONICAL_JOINTS)}}}")
+
+
+def check_take_name(name: object) -> str:
+    """A name that also is safe as a file's. Raises OptionError."""
+    if not isinstance(name, str) or not _TAKE_NAME.fullmatch(name) or name != name.strip():
+        raise OptionError(
+            f"take name: expected letters, digits, blanks, _ . + - (64 at most), got {str(name)[:80]!r}"
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class TakeEntry:
+    """One demonstration.
+
+    ``motion`` and ``curve`` are SHA-256 of files in ``takes`` and ``curves``; of the motion's ``total`` frames
+    at 50 Hz the first ``begin`` lead in: the model sees them, nothing is learnt from them. ``values`` are
+    constants, ``columns`` say which column of the curve file belongs to an output; both are in the outputs' own
+    units. ``mask`` has a 1 for each of the 22 joints that the source had.
+    """
+
+    name: str
+    motion: str
+    total: int
+    begin: int
+    mask: str
+    source: str = ""
+    added: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    curve: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_take_name(self.name)
+        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (self.total, self.begin))
+        if not whole or not 0 <= self.begin < self.total <= LONGEST:
+            raise OptionError(f"take {self.name}: {self.begin} of {self.total} frames makes no sense")
+        hashes = [self.motion, *([self.curve] if self.curve is not None else [])]
+        if not all(isinstance(h, str) and _SHA.fullmatch(h) for h in hashes):
+            raise OptionError(f"take {self.name}: a file's hash is garbled")
+        if not isinstance(self.mask, str) or not _MASK.fullmatch(self.mask):
+            raise OptionError(f"take {self.name}: the joint mask is garbled")
+        if not isinstance(self.values, dict) or not isinstance(self.columns, dict):
+            raise OptionError(f"take {self.name}: values and columns must be tables")
+        for name, value in self.values.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise OptionError(f"take {self.name}: {name} must be a finite number, got {value!r}")
+        if not all(isinstance(key, str) for key in self.columns.values()):
+            raise OptionError(f"take {self.name}: the curve's columns are garbled")
+        if self.columns and self.curve is None:
+            raise OptionError(f"take {self.name}: columns without a curve")
+        if set(self.values) & set(self.columns):
+            raise OptionError(f"take {self.name}: an output has a value and a curve")
+
+    @property
+    def frames(self) -> int:
+        """Frames to learn from."""
+        return self.total - self.begin
+
+    @property
+    def taught(self) -> set[str]:
+        """Names of the outputs it demonstrates."""
+        return {*self.values, *self.columns}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return found | {"values": dict(self.values), "columns": dict(self.columns)}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A project at one revision.
+
+    ``parent`` is the revision that an undo goes back to (-1: none); ``did`` says what made this one, ``at`` when.
+    """
+
+    revision: int
+    parent: int
+    did: str
+    at: str
+    outputs: tuple[Output, ...] = ()
+    takes: tuple[TakeEntry, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.parent < self.revision:
+            raise OptionError(f"revision {self.revision} cannot follow {self.parent}")
+        unique_names(self.outputs)
+        names = [take.name for take in self.takes]
+        if len(names) > MOST_TAKES:
+            raise OptionError(f"at most {MOST_TAKES} takes, got {len(names)}")
+        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if twice is not None:
+            raise OptionError(f"take {twice!r} is there twice")
+        known = {output.name for output in self.outputs}
+        for take in self.takes:
+            if take.taught - known:
+                raise OptionError(
+                    f"take {take.name} teaches {min(take.taught - known)!r}, which is no output"
+                )
+
+    def take(self, name: str) -> TakeEntry:
+        """The take of that name. Raises OptionError."""
+        found = next((take for take in self.takes if take.name == name), None)
+        if found is None:
+            names = ", ".join(take.name for take in self.takes) or "none yet"
+            raise OptionError(f"no take {name!r}; there are {names}")
+        return found
+
+    def to_json(self) -> bytes:
+        """The manifest's bytes."""
+        tree = {
+            "format": FORMAT,
+            "version": VERSION,
+            "revision": self.revision,
+            "parent": self.parent,
+            "did": self.did,
+            "at": self.at,
+            "outputs": [output.to_dict() for output in self.outputs],
+            "takes": [take.to_dict() for take in self.takes],
+        }
+        return (json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def read_state(path: Path) -> State:
+    """The state in a manifest file.
+
+    :raises FormatError: no such file, no manifest, a newer version, or a garbled one; one line.
+    """
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise FormatError(f"{path}: is larger than {_LARGEST >> 20} MB, no project's manifest")
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from None
+    except (ValueError, RecursionError):
+        raise FormatError(f"{path}: is not valid JSON") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise FormatError(f"{path}: is not the manifest of a teaching project")
+    version = data.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise FormatError(f"{path}: version must be a whole number from 1, got {version!r}")
+    if version > VERSION:
+        raise FormatError(f"{path}: version {version} is newer than this program's {VERSION}: update it")
+    try:
+        if not all(isinstance(data[key], int) for key in ("revision", "parent")):
+            raise FormatError(f"{path}: revision must be a whole number")
+        return State(
+            revision=data["revision"],
+            parent=data["parent"],
+            did=str(data["did"]),
+            at=str(data["at"]),
+            outputs=tuple(Output.from_dict(o) for o in data["outputs"]),
+            takes=tuple(TakeEntry(**take) for take in data["takes"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path}: lacks or garbles {error}") from None
+    except FormatError:
+        raise
+    except MotionError as error:
+        raise FormatError(f"{path}: {error}") from None
