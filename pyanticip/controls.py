@@ -309,6 +309,11 @@ class Presence:
         self._silent = 0.0
 
     @property
+    def catch_up(self) -> float:
+        """Seconds to catch up within when frames come again."""
+        return self._catch.seconds
+
+    @property
     def silent(self) -> float:
         """Seconds since the last live vector, as far as :meth:`silence` was told."""
         return self._silent
@@ -341,6 +346,10 @@ class Presence:
     def _after(self, seconds: float) -> Vector:
         """What is played so long after the last frame."""
         return _mix(self._held, self._neutral, _ease((seconds - self.hold) / self.fade))
+
+    def begin(self, values: Vector) -> None:
+        """As if these values had just been played."""
+        self._held = self._out = list(values)
 
     def restart(self) -> None:
         """Ease into the next live vector from where the output stands."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from realtime import tuning
 from realtime.audio import probe
 from realtime.child import SynthProcess, free_port
 from realtime.clock import ScaledClock
-from realtime.frame import ControlFrame
+from realtime.frame import ControlFrame, Extra
 from realtime.pipeline import Backend, Pipeline, assemble
 from realtime.rig import Rig
 from realtime.show import Show
@@ -60,6 +61,9 @@ class Bars:
         self.events += len(frame.events)
         for name, strength, _ in frame.events:
             self._events = [*self._events[-3:], (frame.seconds, f"{name} {strength:.2f}")]
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """The bars are those of the eight."""
 
     def counters(self) -> dict[str, int]:
         """As every sink: nothing is ever dropped here."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pyanticip.controls import Event
 
-__all__ = ["ControlFrame", "Sink"]
+__all__ = ["ControlFrame", "Extra", "Sink"]
 
 
 @dataclass(slots=True)
@@ -17,7 +17,8 @@ class ControlFrame:
 
     ``seq`` counts 50 Hz frames since the stream began and never goes back (-1: a status alone);
     ``seconds`` is the source's time since then; ``scalars`` are the seven, ``params`` the eight in 0..1;
-    ``events`` are (name, strength 0..1, seconds ahead); ``status`` is given once a second.
+    ``events`` are (name, strength 0..1, seconds ahead); ``status`` is given once a second; ``extras`` are the
+    taught outputs that are none of the eight, in 0..1 (see :class:`Extra`).
     """
 
     seq: int
@@ -26,12 +27,36 @@ class ControlFrame:
     params: Sequence[float]
     events: Sequence[Event] = ()
     status: tuple[str, ...] = ()
+    extras: Sequence[float] = ()
+
+
+class Extra(Protocol):
+    """A taught output that is none of the eight: a name, perhaps an address of its own, a range."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def address(self) -> str | None:
+        """Where it is sent; None: ``/anticip/param/<name>``."""
+        ...
+
+    @property
+    def range(self) -> Callable[[float], float]:
+        """From 0..1 to its own unit."""
+        ...
 
 
 class Sink(Protocol):
     """A receiver of control frames. ``send`` never blocks and never raises; what fails is counted."""
 
     name: str
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """From the next frame on these outputs come beside the eight."""
+        ...
 
     def send(self, frame: ControlFrame) -> None:
         """Send one frame, or drop and count it."""

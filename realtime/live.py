@@ -179,7 +179,16 @@ def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
             "source": pipeline.kind,
             "skeleton": pipeline.skeleton(),
             "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
+            "mapping": _mapping(pipeline),
         }
         return Recorder.start(path, header)
 
     return start
+
+
+def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:
+    """What the recording should say of the mapping that plays: `outputs` stand behind the eight parameters."""
+    if pipeline.taught is None:
+        return None
+    mapping, extras = pipeline.taught.mapping, pipeline.taught.extras
+    return {"name": mapping.name, "sha256": mapping.sha256, "outputs": [extra.name for extra in extras]}

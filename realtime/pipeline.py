@@ -7,6 +7,7 @@ thread on the way, so a frame's latency is the sum of its stages.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,8 @@ from pyanticip.controls import EventTrigger, Presence
 from realtime.clock import Clock
 from realtime.frame import ControlFrame, Sink
 from realtime.mapping.desk import Desk, Stepped
-from realtime.rig import OscRig, Rig
+from realtime.mapping.taught import Taught, open_taught
+from realtime.rig import OscRig, Rig, SmoothingRig
 from realtime.sinks.osc import OscSink
 
 __all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape", "assemble", "desk_of"]
@@ -30,6 +32,8 @@ _FRAME_NS = 20_000_000
 # A tick of silence is due when nothing has left for one and a half frames.
 _QUIET_NS = 30_000_000
 _STATUS_NS = 1_000_000_000
+# Frames between two looks at which joints the source has.
+_LOOK_AT_MASK = 50
 # So many late steps in a row, and the scalars take over; the model is tried again after the pause, which
 # doubles each time up to the longest.
 _LATE_IN_A_ROW = 3
@@ -144,6 +148,19 @@ class Tape(Protocol):
         ...
 
 
+class Lesson(Protocol):
+    """Something that learns from a performer; see :mod:`realtime.teaching`."""
+
+    def frame(self, out: FrontFrame) -> None:
+        """A frame that was played."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """What the status says of it."""
+        ...
+
+
 #: Called after each live frame: datagram's arrival, return of the last send (both monotonic), the front's
 #: frame number, nanoseconds per stage in the order of :data:`STAGES`.
 Observer = Callable[[int, int, int, tuple[int, ...]], None]
@@ -171,6 +188,10 @@ class Pipeline:
         self.sinks = list(sinks)
         self.backend = backend
         self.tape: Tape | None = None
+        self.lesson: Lesson | None = None
+        self.taught: Taught | None = None
+        self.mapping_error = ""
+        self.lacking: list[str] = []
         self.observer: Observer | None = None
         self.kind = kind
         self.counts = {"frames": 0, "ticks": 0, "late_steps": 0, "failed_steps": 0, "invalid": 0, "errors": 0}
@@ -179,6 +200,7 @@ class Pipeline:
         self._clock = clock
         self._understudy = Desk()
         self._newest: tuple[Stepped | None, ControlFrame] | None = None
+        self._row: F32 | None = None
         self._budget_ns = int(budget_ms * 1e6)
         self._late_row = 0
         self._pause_ns = _FIRST_PAUSE_NS
@@ -210,13 +232,18 @@ class Pipeline:
         now = self._clock.now_ns()
         dt = self._advance(out, now)
         self._scalars = out.scalars.tolist()
-        params, events = self.desk.play(step, self._scalars, dt)
-        frame = ControlFrame(self._seq, self._seconds, self._scalars, params, events, self._due_status(now))
+        taught = self._by_mapping(out, step, dt)
+        params, events = self.desk.play(step, self._scalars, dt, taught)
+        status = self._due_status(now)
+        frame = ControlFrame(
+            self._seq, self._seconds, self._scalars, params, events, status, self.desk.extras
+        )
         mapped = time.perf_counter_ns()
         for sink in self.sinks:
             sink.send(frame)
         sent = time.perf_counter_ns()
         self._newest = step, frame
+        self._row = out.features[-1]
         self.counts["frames"] += 1
         if not out.valid:
             self.counts["invalid"] += 1
@@ -228,8 +255,39 @@ class Pipeline:
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, self.kind, datagram)
             self.tape.frame(now, self._seq, out.t_source_ns, out.quats, out.root)
-            self.tape.output(now, self._seq, params, self._scalars, events)
+            self.tape.output(now, self._seq, [*params, *frame.extras], self._scalars, events)
+        if self.lesson is not None:
+            self.lesson.frame(out)
         return True
+
+    def teach(self, taught: Taught | None) -> None:
+        """Play a mapping from the next frame on; None: none any more."""
+        self.taught = taught
+        self.mapping_error = ""
+        self.lacking = []
+        self.desk.teach(taught)
+        self._understudy.teach(taught)
+        for sink in self.sinks:
+            sink.announce(taught.extras if taught is not None else ())
+
+    def _by_mapping(self, out: FrontFrame, step: Stepped | None, dt: float) -> list[float] | None:
+        """The mapping's values, or None where there is none or it cannot speak."""
+        taught = self.taught
+        if taught is None:
+            return None
+        try:
+            values = taught.step(out.features[-1], step, dt)
+            if values is not None and not math.isfinite(sum(values)):
+                raise FloatingPointError("a taught output is not finite")
+        except Exception as error:
+            # As with the model: told in the status, never the end of the sound.
+            self.mapping_error = f"{type(error).__name__}: {error}"
+            self.taught = None
+            return None
+        if out.reset or self._seq % _LOOK_AT_MASK == 0:
+            mask = getattr(self._front, "mask", None)
+            self.lacking = taught.mapping.lacking(mask) if mask is not None else []
+        return values
 
     def _advance(self, out: FrontFrame, now: int) -> float:
         """Move the frame number and the source's time on; the seconds since the last live frame.
@@ -322,7 +380,9 @@ class Pipeline:
         self._seq += 1
         self._seconds = max(self._seconds, self._live_seconds + (now - self._last_live_ns) / 1e9)
         self.counts["ticks"] += 1
-        self._send(ControlFrame(self._seq, self._seconds, self._scalars, params, (), status))
+        self._send(
+            ControlFrame(self._seq, self._seconds, self._scalars, params, (), status, self.desk.extras)
+        )
 
     def _send(self, frame: ControlFrame) -> None:
         for sink in self.sinks:
@@ -362,7 +422,22 @@ class Pipeline:
             f"failed_steps={self.counts['failed_steps']}",
             f"lead_ms={self.desk.lead_ms:g}",
             f"recording={'yes' if self.tape is not None else 'no'}",
+            *self._taught_status(),
         )
+
+    def _taught_status(self) -> list[str]:
+        found = []
+        if self.taught is not None:
+            mapping = self.taught.mapping
+            beyond = f" ({mapping.beyond}s)" if self.taught.is_beyond else ""
+            found = [f"mapping={mapping.name}", f"novelty={self.taught.novelty:.1f}{beyond}"]
+            if self.lacking:
+                found.append(f"lacking={','.join(self.lacking)}")
+        elif self.mapping_error:
+            found = [f"mapping=failed: {self.mapping_error}"]
+        if self.lesson is not None:
+            found.append(f"teaching={self.lesson.state}")
+        return found
 
     def counters(self) -> dict[str, int]:
         """Everything counted by the front and by the pipeline itself."""
@@ -379,7 +454,14 @@ class Pipeline:
             self.backend.prewarm()
         if self._newest is not None:
             step, frame = self._newest
-            self._understudy.play(step, frame.scalars, 0.02)
+            self._understudy.play(step, frame.scalars, 0.02, self._rehearsed(step))
+
+    def _rehearsed(self, step: Stepped | None) -> list[float] | None:
+        if self.taught is None or self._row is None:
+            return None
+        with contextlib.suppress(Exception):
+            return self.taught.rehearse(self._row, step)
+        return None
 
     def close(self) -> None:
         """Close the sinks and the model."""
@@ -416,7 +498,7 @@ def assemble(
         for sink in made:
             sink.close()
         raise
-    return Pipeline(
+    pipeline = Pipeline(
         front=LiveFront(kind),
         desk=desk_of(rig),
         sinks=made,
@@ -425,6 +507,13 @@ def assemble(
         kind=kind,
         budget_ms=rig.model.budget_ms,
     )
+    if rig.mapping is not None:
+        try:
+            pipeline.teach(open_taught(rig.mapping, backend))
+        except BaseException:
+            pipeline.close()
+            raise
+    return pipeline
 
 
 def desk_of(rig: Rig) -> Desk:
@@ -444,6 +533,7 @@ def desk_of(rig: Rig) -> Desk:
         ),
         presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),
         neutral=neutral,
+        extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
     )
 
 

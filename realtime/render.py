@@ -25,7 +25,7 @@ from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from realtime import tuning
 from realtime.clock import OfflineClock
-from realtime.frame import ControlFrame
+from realtime.frame import ControlFrame, Extra
 from realtime.mapping.desk import Stepped
 from realtime.pipeline import Backend, assemble
 from realtime.rig import Rig
@@ -122,9 +122,20 @@ class Roll:
         self.gate = float("nan")
         self.times: list[float] = []
         self.params: list[list[float]] = []
+        self.taught: list[list[float]] = []
+        self._extras: tuple[Extra, ...] = ()
         self.scalars: list[list[float]] = []
         self.gates: list[float] = []
         self.events: list[tuple[float, str, float, float]] = []
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """Write these taught outputs down as well, each in its own unit."""
+        self._extras = tuple(extras)
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the taught outputs that are none of the eight."""
+        return [extra.name for extra in self._extras]
 
     def send(self, frame: ControlFrame) -> None:
         """Write the frame down, and play it."""
@@ -133,6 +144,7 @@ class Roll:
         now = (self._clock.now_ns() - self._origin) / 1e9
         self.times.append(now)
         self.params.append(list(frame.params))
+        self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
         self.scalars.append(list(frame.scalars))
         self.gates.append(self.gate)
         self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
@@ -147,11 +159,13 @@ class Roll:
         """Nothing to give back: the file belongs to whoever opened it."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """``t`` (T,) s, ``params`` (T, 8), ``scalars`` (T, 7), ``gate`` (T,); the events as four columns."""
+        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,); the events as four
+        columns."""
         count = len(self.times)
         return {
             "t": np.array(self.times, np.float64),
             "params": np.array(self.params, np.float32).reshape(count, len(PARAMETERS)),
+            "taught": np.array(self.taught, np.float32).reshape(count, len(self._extras)),
             "scalars": np.array(self.scalars, np.float32).reshape(count, 7),
             "gate": np.array(self.gates, np.float32),
             "event_t": np.array([e[0] for e in self.events], np.float64),
@@ -168,6 +182,9 @@ class _Watched:
         self._backend, self._roll = backend, roll
         self.name = backend.name
         self.reset, self.prewarm, self.close = backend.reset, backend.prewarm, backend.close
+        # What a mapping asks of a backend.
+        self.manifest = getattr(backend, "manifest", None)
+        self.hidden = getattr(backend, "hidden", 0)
 
     def step(self, rows: npt.NDArray[np.float32]) -> Stepped:
         """Step, and remember the gate."""
@@ -235,7 +252,7 @@ def render(
         if player is not None:
             player.finish(roll.times[-1] + _TAIL)
         if kind_of_file == ".npz":
-            _save_npz(out, _cut(roll.arrays(), kept))
+            _save_npz(out, _cut(roll.arrays(), kept), roll.outputs)
         elif kind_of_file == ".csv":
             _save_csv(out, roll, kept)
         took = time.perf_counter() - begun - opening
@@ -272,10 +289,10 @@ def _cut(arrays: dict[str, npt.NDArray[Any]], kept: int) -> dict[str, npt.NDArra
     return {name: a if name.startswith("event_") else a[:kept] for name, a in arrays.items()}
 
 
-def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
+def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]], outputs: list[str]) -> None:
     buffer = io.BytesIO()
-    names = np.array(PARAMETERS, "U16")
-    np.savez(buffer, parameters=names, **arrays)  # type: ignore[arg-type]
+    names = {"parameters": np.array(PARAMETERS, "U16"), "outputs": np.array(outputs, "U48")}
+    np.savez(buffer, **names, **arrays)  # type: ignore[arg-type]
     _write(out, buffer.getvalue())
 
 
@@ -283,14 +300,14 @@ def _save_csv(out: Path, roll: Roll, kept: int) -> None:
     """One line a frame; an event stands in the line of the frame that announced it."""
     from pyanticip import SCALARS
 
-    columns = ["t", *PARAMETERS, *SCALARS, "gate"]
+    columns = ["t", *PARAMETERS, *roll.outputs, *SCALARS, "gate"]
     columns += [f"{name}{part}" for name in EVENTS for part in ("", "_ahead")]
     announced = {(t, name): (strength, ahead) for t, name, strength, ahead in roll.events}
     lines = [",".join(columns)]
     for i in range(kept):
         t = roll.times[i]
         fields = [f"{t:.3f}"]
-        fields += [f"{v:.6f}" for v in (*roll.params[i], *roll.scalars[i], roll.gates[i])]
+        fields += [f"{v:.6f}" for v in (*roll.params[i], *roll.taught[i], *roll.scalars[i], roll.gates[i])]
         for name in EVENTS:
             event = announced.get((t, name))
             fields += [f"{v:.6f}" for v in event] if event else ["", ""]

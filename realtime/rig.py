@@ -193,6 +193,8 @@ class Rig(Table):
     control: ControlRig = ControlRig()
     synth: SynthRig = SynthRig()
     record: str | None = None
+    mapping: str | None = None
+    teach: str | None = None
     realtime_priority: bool = True
 
     @model_validator(mode="after")
@@ -294,6 +296,8 @@ _TEMPLATE = """\
 lead_ms = 0               # how far ahead the parameters speak, 0 to 400
 gain = 1.0                # on loudness
 realtime_priority = true  # run before ordinary programs where the system allows it
+# mapping = "mine/mapping.safetensors"   # what `pyanticip teach fit` wrote
+# teach = "mine"          # a teaching project that /anticip/control/teach works on
 
 [source]
 kind = "mocopi"           # mocopi, vmc or msgpack

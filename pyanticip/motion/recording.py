@@ -82,7 +82,10 @@ class Frame(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What was sent: parameters (8,) and scalars (7,) float32, events (name, strength, seconds ahead)."""
+    """What was sent: parameters (8,) and scalars (7,) float32, events (name, strength, seconds ahead).
+
+    Behind the eight parameters stand the taught outputs of a mapping, in 0..1; the header names them.
+    """
 
     t_ns: int
     seq: int

@@ -171,12 +171,8 @@ def _from_recording(file: Path) -> dict[str, tuple[F64, F64]]:
     if notes:
         return {name: _columns(points) for name, points in notes.items()}
     outputs = [record for record in recording if isinstance(record, Output)]
-    if not outputs or len(outputs[0].params) != len(PARAMETERS):
+    if not outputs or len(outputs[0].params) < len(PARAMETERS):
         raise FormatError(f"{file}: holds neither outputs nor notes such as 'brightness=.8'")
     t = np.array([(output.t_ns - begin) / 1e9 for output in outputs])
-    table = np.array(
-        [output.params for output in outputs if len(output.params) == len(PARAMETERS)], np.float64
-    )
-    if len(table) != len(t):
-        raise FormatError(f"{file}: its outputs differ in number")
+    table = np.array([output.params[: len(PARAMETERS)] for output in outputs], np.float64)
     return {name: (t, table[:, i].copy()) for i, name in enumerate(PARAMETERS)}

@@ -1,7 +1,8 @@
 """The desk between model and sinks: lead, fallback, gain, smoothing, silence, the performer's hand.
 
-One vector of eight and a list of events goes out for every frame that comes in, and for every tick of
-silence. No change of mode, no late model and no lost signal makes the output jump.
+The eight sound parameters, the outputs that a mapping teaches besides, and a list of events go out for every
+frame that comes in, and for every tick of silence. No change of mode or mapping, no late model and no lost
+signal makes the output jump.
 """
 
 from __future__ import annotations
@@ -20,19 +21,17 @@ from pyanticip.controls import (
     Event,
     EventTrigger,
     Presence,
-    Smoother,
     Smoothing,
     at_lead,
     scalar_mapping,
 )
 from pyanticip.errors import OptionError
+from realtime.mapping.lane import MODES, Lane
 
-__all__ = ["Desk", "Stepped"]
+__all__ = ["Desk", "Stepped", "Teaching"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
-# Seconds that each change of mode takes.
-_FRAME = 0.02
-_SWITCH, _RELEASE, _STOP, _PANIC = 0.25, 0.4, 1.0, 0.05
+_SWITCH = 0.25
 
 
 class Stepped(Protocol):
@@ -54,11 +53,26 @@ class Stepped(Protocol):
         ...
 
 
+class Teaching(Protocol):
+    """What the desk reads of a mapping: its outputs' names, and where each goes when nobody is there."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """In the order of the values."""
+        ...
+
+    @property
+    def neutral(self) -> Sequence[float]:
+        """In 0..1."""
+        ...
+
+
 class Desk:
     """Control values of one performer.
 
     ``mode`` is one of playing, frozen, stopped, panic. While frozen the values stand still; stopped and
-    panic go to neutral, slowly and at once. ``bypass`` lets the scalars play instead of the model.
+    panic go to neutral, slowly and at once. ``bypass`` lets the scalars play instead of the model, and
+    instead of a mapping.
     """
 
     def __init__(
@@ -70,22 +84,57 @@ class Desk:
         trigger: EventTrigger | None = None,
         presence: Presence | None = None,
         neutral: Sequence[float] = NEUTRAL,
+        teaching: Teaching | None = None,
+        extra_smoothing: Smoothing | None = None,
     ) -> None:
-        self._smoother = Smoother(smoothing or [Smoothing()] * len(PARAMETERS))
+        self._main = Lane(smoothing or [Smoothing()] * len(PARAMETERS), presence, neutral)
         self._trigger = trigger or EventTrigger()
-        self._presence = presence or Presence(neutral=neutral)
         self._neutral = list(neutral)
         self._switch = Crossfade(_SWITCH)
-        self._hand = Crossfade(_RELEASE)
         self._target = list(neutral)
-        self._out = list(neutral)
-        self._frozen = self._out
-        self._by_model: bool | None = None
-        self._ticked = False
-        self.mode = "playing"
+        # Who gives the target: whether the model steps, and whether a mapping speaks.
+        self._by: tuple[bool, bool] | None = None
         self.bypass = False
         self.lead_ms = lead_ms
         self.gain = gain
+        self._extra_smoothing = extra_smoothing or Smoothing()
+        self._extra: Lane | None = None
+        self._extra_names: list[str] = []
+        self._held: list[float] = []
+        #: The taught outputs that are none of the eight, as they were given last.
+        self.extras: list[float] = []
+        self.teach(teaching)
+
+    def teach(self, teaching: Teaching | None) -> None:
+        """Play the outputs of a mapping from the next frame on; None: the model alone.
+
+        A taught output with the name of a sound parameter takes its place; the others go out beside the
+        eight, in :attr:`extras`.
+        """
+        names = list(teaching.names) if teaching is not None else []
+        neutral = list(teaching.neutral) if teaching is not None else []
+        self._places = [PARAMETERS.index(name) if name in PARAMETERS else -1 for name in names]
+        playing = dict(zip(self._extra_names, self.extras, strict=True))
+        self._extra_names = [name for name, place in zip(names, self._places, strict=True) if place < 0]
+        rest = [level for place, level in zip(self._places, neutral, strict=True) if place < 0]
+        self._extra = None
+        self.extras = [playing.get(name, low) for name, low in zip(self._extra_names, rest, strict=True)]
+        if rest:
+            mine = self._main.presence
+            presence = Presence(hold=mine.hold, fade=mine.fade, catch_up=mine.catch_up, neutral=rest)
+            self._extra = Lane([self._extra_smoothing] * len(rest), presence, rest)
+            self._extra.smoother.amount = self._main.smoother.amount
+            # An output that was there goes on from where it is, a new one from neutral.
+            self._extra.begin(self.extras)
+            self._extra.set_mode(self._main.mode)
+        self._held = list(self.extras)
+        if self._by is not None:
+            self._switch.start(self._target)
+
+    @property
+    def mode(self) -> str:
+        """playing, frozen, stopped or panic."""
+        return self._main.mode
 
     @property
     def lead_ms(self) -> float:
@@ -112,83 +161,84 @@ class Desk:
     @property
     def smoothing(self) -> float:
         """Factor on every smoothing time: 0 none, 1 as the rig says."""
-        return self._smoother.amount
+        return self._main.smoother.amount
 
     @smoothing.setter
     def smoothing(self, value: float) -> None:
-        self._smoother.amount = value
+        for lane in self._lanes():
+            lane.smoother.amount = value
 
     @property
     def by_model(self) -> bool:
         """Whether the model plays, not the scalar mapping."""
-        return bool(self._by_model)
+        return self._by is not None and self._by[0]
+
+    def _lanes(self) -> list[Lane]:
+        return [self._main] if self._extra is None else [self._main, self._extra]
 
     def set_mode(self, mode: str) -> None:
         """Go to playing, frozen, stopped or panic, each without a jump."""
-        if mode not in ("playing", "frozen", "stopped", "panic"):
+        if mode not in MODES:
             raise OptionError(f"mode: expected playing, frozen, stopped or panic, got {mode!r}")
         if mode == self.mode:
             return
-        self._hand.seconds = {"stopped": _STOP, "panic": _PANIC}.get(mode, _RELEASE)
-        self._frozen = list(self._out)
-        self.mode = mode
-        self._hand.start(self._out)
+        for lane in self._lanes():
+            lane.set_mode(mode)
 
     def leave(self, seconds: float) -> None:
         """The show is over: to neutral within ``seconds``, whatever the mode."""
-        self.mode = "stopped"
-        self._hand.seconds = seconds
-        self._hand.start(self._out)
+        for lane in self._lanes():
+            lane.leave(seconds)
 
     def forget(self) -> None:
         """The stream begins anew: pending events are void and the values ease into what comes."""
         self._trigger.reset()
-        self._presence.restart()
+        for lane in self._lanes():
+            lane.presence.restart()
 
     def play(
-        self, step: Stepped | None, scalars: Sequence[float], dt: float
+        self, step: Stepped | None, scalars: Sequence[float], dt: float, taught: Sequence[float] | None = None
     ) -> tuple[list[float], list[Event]]:
         """A frame, ``dt`` seconds of source time after the last.
 
-        ``step`` None means that there is no model or that it is late: the scalars play.
+        ``step`` None means that there is no model or that it is late: the scalars play. ``taught`` are the
+        mapping's values; None: it cannot speak, its own outputs hold.
         """
-        by_model = step is not None and not self.bypass
+        by = step is not None and not self.bypass, taught is not None and not self.bypass
         events: list[Event] = []
         if step is None:
             target = scalar_mapping(scalars)
         else:
             target = scalar_mapping(scalars) if self.bypass else at_lead(step.params, self._lead_ms)
             events = self._trigger.step(step.hazards, step.gate, self._lead_ms, dt)
-        if self._by_model is not None and by_model is not self._by_model:
+        if taught is not None and not self.bypass:
+            self._held = []
+            for place, value in zip(self._places, taught, strict=True):
+                if place < 0:
+                    self._held.append(value)
+                else:
+                    target[place] = value
+        if self._by is not None and by != self._by:
             self._switch.start(self._target)
-        self._by_model = by_model
+        self._by = by
         self._target = self._switch.step(target, dt)
         goal = self._target
         if self._gain != 1.0:
             goal = list(goal)
             goal[_LOUDNESS] = min(goal[_LOUDNESS] * self._gain, 1.0)
-        out = self._presence.live(self._smoother.step(goal, dt), dt)
-        if self._ticked:
-            # The ticks of silence have already taken the hand along.
-            self._ticked, dt = False, min(dt, _FRAME)
+        if self._extra is not None:
+            self.extras = self._extra.play(self._held, dt)
         if self.mode != "playing" or self.bypass:
             events = []
-        return self._master(out, dt), events
+        return self._main.play(goal, dt), events
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""
-        self._ticked = True
-        return self._master(self._presence.silence(dt), dt)
+        if self._extra is not None:
+            self.extras = self._extra.silence(dt)
+        return self._main.silence(dt)
 
     @property
     def silent_seconds(self) -> float:
         """How long the source has been silent."""
-        return self._presence.silent
-
-    def _master(self, live: list[float], dt: float) -> list[float]:
-        if self.mode == "frozen":
-            live = self._frozen
-        elif self.mode != "playing":
-            live = self._neutral
-        self._out = self._hand.step(live, dt)
-        return list(self._out)
+        return self._main.presence.silent

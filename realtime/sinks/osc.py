@@ -12,7 +12,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.controls import EVENTS, PARAMETERS, Event, Range
 from pyanticip.errors import DeviceError
-from realtime.frame import ControlFrame
+from realtime.frame import ControlFrame, Extra
 
 __all__ = ["OscSink", "connect_udp", "message"]
 
@@ -88,6 +88,12 @@ class OscSink:
         self._maps: list[Callable[[float], float]] | None = (
             None if all(m == linear for m in maps) else list(maps)
         )
+        self._extras: tuple[Extra, ...] = ()
+        self._build()
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """Send these taught outputs as well, each at its own address and in its own range."""
+        self._extras = tuple(extras)
         self._build()
 
     def _named(self, key: str, default: str) -> Address:
@@ -112,6 +118,11 @@ class OscSink:
             self._scalars_at = element(self._named("scalars", "scalars"), (0.0,) * 7, "f" * 7)
         if "param" in self._send:
             self._param_at = [element(self._named(n, f"param/{n}"), (0.0,), "f") for n in PARAMETERS]
+        self._extra_at: list[tuple[int, Callable[[float], float]]] = []
+        if "param" in self._send:
+            for extra in self._extras:
+                where = (extra.address or f"{self._prefix}/param/{extra.name}",)
+                self._extra_at.append((element(where, (0.0,), "f"), extra.range))
         if "params" in self._send:
             count = len(PARAMETERS)
             self._params_at = element(self._named("params", "params"), (0.0,) * count, "f" * count)
@@ -170,6 +181,8 @@ class OscSink:
             pack(">f", out, at, value)
         if self._params_at:
             pack(">8f", out, self._params_at, *params)
+        for (at, unit), value in zip(self._extra_at, frame.extras, strict=False):
+            pack(">f", out, at, unit(value))
         return out
 
     def _transmit(self, data: bytearray) -> None:

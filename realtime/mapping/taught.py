@@ -1,0 +1,112 @@
+"""A mapping at work: its inputs are put together for every frame, and what is far from all it knows is tamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import CheckpointError
+from pyanticip.teach.inputs import Body
+from pyanticip.teach.mapping import Mapping, load_mapping
+from pyanticip.teach.outputs import Output
+
+__all__ = ["Taught", "hidden_size", "open_taught"]
+
+F32 = npt.NDArray[np.float32]
+
+# Seconds within which an output goes over to what it does beyond everything shown, and comes back.
+_BEYOND = 0.3
+# It comes back at this share of the limit: no flutter on the edge.
+_BACK = 0.8
+
+
+class Taught:
+    """The live face of a :class:`Mapping`: rows and steps in, values in 0..1 out.
+
+    ``names`` and ``neutral`` (0..1) of its outputs; ``extras`` those that are none of the eight; ``novelty`` of
+    the newest frame, the largest of all heads.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+        self.names = [output.name for output in mapping.outputs]
+        self.neutral = [output.rest for output in mapping.outputs]
+        self.extras: list[Output] = [o for o in mapping.outputs if o.name not in PARAMETERS]
+        self.novelty = 0.0
+        self._body = Body()
+        self._held = list(self.neutral)
+        self._away = [0.0] * len(self.names)
+        self._beyond = [False] * len(self.names)
+
+    def step(self, row: F32, step: Any, dt: float) -> list[float] | None:
+        """The values of the newest feature row (231,), ``dt`` seconds after the last.
+
+        ``step`` is the model's; None where a head needs its hidden state and it has none.
+        """
+        mapping = self.mapping
+        blocks: dict[str, F32] = {}
+        if mapping.needs_model:
+            hidden = getattr(step, "hidden", None)
+            if hidden is None:
+                return None
+            blocks["hidden"] = hidden
+        if "body" in mapping.inputs:
+            blocks["body"] = self._body.of(row)
+        values, novelty = mapping.apply(blocks)
+        self.novelty = max(novelty)
+        return values if mapping.beyond == "play" else self._tamed(values, novelty, dt)
+
+    def rehearse(self, row: F32, step: Any) -> list[float] | None:
+        """:meth:`step` once more, without a trace: it keeps the caches warm."""
+        blocks = {"body": self._body.of(row), "hidden": getattr(step, "hidden", None)}
+        if self.mapping.needs_model and blocks["hidden"] is None:
+            return None
+        return self.mapping.apply(blocks)[0]
+
+    def _tamed(self, values: list[float], novelty: list[float], dt: float) -> list[float]:
+        """Hold, or go to neutral, where the movement is like nothing that was shown."""
+        limit = self.mapping.novelty_limit
+        out = []
+        for i, (value, new) in enumerate(zip(values, novelty, strict=True)):
+            self._beyond[i] = new > limit * (_BACK if self._beyond[i] else 1.0)
+            way = dt / _BEYOND
+            self._away[i] = min(max(self._away[i] + (way if self._beyond[i] else -way), 0.0), 1.0)
+            if not self._beyond[i] and self._away[i] == 0.0:
+                self._held[i] = value
+            goal = self._held[i] if self.mapping.beyond == "hold" else self.neutral[i]
+            out.append(value + self._away[i] * (goal - value))
+        return out
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether an output is held back now."""
+        return self.mapping.beyond != "play" and any(self._beyond)
+
+
+def hidden_size(backend: Any) -> int:
+    """How many numbers of hidden state a backend tells; 0 for one that tells none."""
+    return int(getattr(backend, "hidden", 0) or 0)
+
+
+def open_taught(path: str | Path, backend: Any) -> Taught:
+    """A mapping file for the model that is going to play (None: there is none).
+
+    :raises FormatError: no usable mapping.
+    :raises CheckpointError: a mapping that belongs to another model, or needs one where there is none.
+    """
+    mapping = load_mapping(path)
+    if mapping.needs_model:
+        manifest = getattr(backend, "manifest", None)
+        if manifest is None:
+            made_for = (mapping.model or {}).get("name", "a model")
+            raise CheckpointError(
+                f"{path}: was taught on model {made_for} and needs it; play with that model"
+            )
+        from pyanticip.models.manifest import WEIGHTS
+
+        mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], hidden_size(backend))
+    return Taught(mapping)
