@@ -24,6 +24,7 @@ from pyanticip.cli_tools import (
     HostPort,
     SourceType,
 )
+from pyanticip.cli_teach import teach
 from pyanticip.cli_training import evaluate, train
 from pyanticip.errors import MotionError
 
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="Rig file (TOML).")
 SOURCE = click.option(
     "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
+)
+
+
+MAPPING = click.option(
+    "--mapping", type=click.Path(path_type=Path), help="Taught outputs: what `teach fit` wrote."
 )
 
 
@@ -49,6 +55,13 @@ def _sinks(command: Callable[..., None]) -> Callable[..., None]:
             CHECKPOINT,
             click.option("--model/--no-model", default=None, help="Without: the seven scalars play alone."),
             click.option("--lead-ms", type=click.FloatRange(0, 400), help="How far ahead to play, 0..400."),
+            MAPPING,
+            click.option(
+                "--teach",
+                type=click.Path(path_type=Path, file_okay=False),
+                metavar="PROJECT",
+                help="Let /anticip/control/teach work on a project (made if it is not there).",
+            ),
         ]
     ):
         command = option(command)
@@ -66,6 +79,8 @@ def _rig(
     checkpoint: Path | None = None,
     model: bool | None = None,
     lead_ms: float | None = None,
+    mapping: Path | None = None,
+    teach: Path | None = None,
 ) -> Rig:
     """The rig file with what was given on the command line on top."""
     from realtime.rig import load_rig
@@ -87,6 +102,10 @@ def _rig(
         over["model"]["enabled"] = model
     if lead_ms is not None:
         over["lead_ms"] = lead_ms
+    if mapping is not None:
+        over["mapping"] = str(mapping)
+    if teach is not None:
+        over["teach"] = str(teach)
     return load_rig(rig_file, over)
 
 
@@ -215,6 +234,8 @@ def replay(
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="OUT.wav, OUT.npz or OUT.csv.")
 @click.option("--lead-ms", type=click.FloatRange(0, 400), help="How far ahead to play, 0..400.")
 @click.option("--model/--no-model", default=None, help="Without: the seven scalars play alone.")
+@CHECKPOINT
+@MAPPING
 @RIG
 @SECONDS
 @JSON
@@ -373,6 +394,7 @@ def synth(
         cli_tools.print_json(found)
 
 
+cli.add_command(teach)
 cli.add_command(train)
 cli.add_command(evaluate)
 cli.add_command(bench)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pythonosc.dispatcher import Dispatcher
@@ -17,8 +17,9 @@ from realtime.sources.udp import bind_udp
 
 __all__ = ["Action", "ControlServer", "number", "switch"]
 
-#: Takes the arguments of a command, returns what the reply says. A MotionError becomes an error reply.
-Action = Callable[..., str]
+#: Takes the arguments of a command, returns what the reply says, now or (awaitable) when it is done. A
+#: MotionError becomes an error reply.
+Action = Callable[..., str | Awaitable[str]]
 
 _CONTROL, _REPLY = "/anticip/control/", "/anticip/reply/"
 _BURST = 16
@@ -32,12 +33,20 @@ class ControlServer:
     """
 
     def __init__(
-        self, host: str, port: int, actions: Mapping[str, Action], reply_port: int | None = None
+        self,
+        host: str,
+        port: int,
+        actions: Mapping[str, Action],
+        reply_port: int | None = None,
+        families: Mapping[str, Action] | None = None,
     ) -> None:
         self._sock = bind_udp(host, port, "control server")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         self._reply_port = reply_port
         self._actions = dict(actions)
+        # Commands whose last word is an argument: "teach/param/" takes "teach/param/cutoff".
+        self._families = dict(families or {})
+        self._pending: set[asyncio.Task[None]] = set()
         self.counts = {"commands": 0, "errors": 0, "alien": 0}
         # strict_timing would *sleep* until a bundle's time tag and stall the loop.
         self._dispatcher = Dispatcher(strict_timing=False)
@@ -67,21 +76,45 @@ class ControlServer:
 
     def _handle(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
         name = address.removeprefix(_CONTROL)
+        self._obey(peer, name, self._actions[name], arguments)
+
+    def _obey(self, peer: tuple[Any, ...], name: str, action: Action, arguments: tuple[Any, ...]) -> None:
         self.counts["commands"] += 1
         try:
-            answer = ("ok", self._actions[name](*arguments))
+            found = action(*arguments)
         except (MotionError, OSError) as error:
-            answer = ("error", str(error))
+            self._answer(peer, name, "error", str(error))
         except TypeError:
-            answer = ("error", f"{name}: wrong number of arguments: {len(arguments)}")
-        if answer[0] == "error":
-            self.counts["errors"] += 1
-        self._reply(peer, name, *answer)
+            self._answer(peer, name, "error", f"{name}: wrong number of arguments: {len(arguments)}")
+        else:
+            if isinstance(found, str):
+                self._answer(peer, name, "ok", found)
+            else:
+                task = asyncio.ensure_future(self._later(peer, name, found))
+                self._pending.add(task)
+                task.add_done_callback(self._pending.discard)
 
-    def _unknown(self, peer: tuple[Any, ...], address: str, *_: Any) -> None:
+    async def _later(self, peer: tuple[Any, ...], name: str, found: Awaitable[str]) -> None:
+        try:
+            answer = "ok", await found
+        except (MotionError, OSError) as error:
+            answer = "error", str(error)
+        self._answer(peer, name, *answer)
+
+    def _answer(self, peer: tuple[Any, ...], name: str, verdict: str, text: str) -> None:
+        if verdict == "error":
+            self.counts["errors"] += 1
+        self._reply(peer, name, verdict, text)
+
+    def _unknown(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
         if not address.startswith(_CONTROL):
             self.counts["alien"] += 1
             return
+        name = address.removeprefix(_CONTROL)
+        for family, action in self._families.items():
+            if name.startswith(family):
+                self._obey(peer, name, action, (name.removeprefix(family), *arguments))
+                return
         self.counts["errors"] += 1
         known = ", ".join(sorted(self._actions))
         self._reply(peer, address.removeprefix(_CONTROL), "error", f"unknown command; known: {known}")
@@ -95,7 +128,9 @@ class ControlServer:
             self._sock.sendto(builder.build().dgram, socket.MSG_DONTWAIT, where)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening; what is not done yet is given up."""
+        for task in self._pending:
+            task.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._sock.fileno())
             self._loop = None

@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from realtime.clock import Clock
 from realtime.frame import ControlFrame, Sink
 from realtime.mapping.desk import Desk, Stepped
 from realtime.mapping.taught import Taught, open_taught
+from realtime.parts import Backend, Front, FrontFrame, Lesson, Observer, Tape
 from realtime.rig import OscRig, Rig, SmoothingRig
 from realtime.sinks.osc import OscSink
 
@@ -40,130 +40,6 @@ _LATE_IN_A_ROW = 3
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
 
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
-
-
-class FrontFrame(Protocol):
-    """What the Rust front-end gives when a datagram completes a frame of the 50 Hz grid."""
-
-    @property
-    def features(self) -> F32:
-        """Rows (n, 231), oldest first; more than one after a gap."""
-        ...
-
-    @property
-    def reset(self) -> bool:
-        """Whether the first row begins the stream anew."""
-        ...
-
-    @property
-    def seq(self) -> int:
-        """Grid index of the newest row since the stream began."""
-        ...
-
-    @property
-    def t_source_ns(self) -> int:
-        """The source's time of the newest row."""
-        ...
-
-    @property
-    def scalars(self) -> npt.NDArray[np.float64]:
-        """The seven scalars of the newest row."""
-        ...
-
-    @property
-    def quats(self) -> F32:
-        """Canonical local rotations (22, 4)."""
-        ...
-
-    @property
-    def root(self) -> F32:
-        """Position of the hips (3,)."""
-        ...
-
-    @property
-    def valid(self) -> bool:
-        """False while too much of the window is missing."""
-        ...
-
-    @property
-    def stages_ns(self) -> tuple[int, int, int]:
-        """Cost of decoding, of resampling, of scalars and features."""
-        ...
-
-
-class Front(Protocol):
-    """Datagrams in, frames of the 50 Hz grid out; counts what it had to drop."""
-
-    def feed(self, datagram: bytes, t_arrival_ns: int) -> FrontFrame | None:
-        """One datagram; None when it completes no frame."""
-        ...
-
-    def counters(self) -> dict[str, int]:
-        """Packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien."""
-        ...
-
-
-class Backend(Protocol):
-    """A model that steps; see :mod:`realtime.step`."""
-
-    name: str
-
-    def step(self, rows: F32) -> Stepped:
-        """Step every row (n, 231) and return what holds after the newest."""
-        ...
-
-    def reset(self) -> None:
-        """Begin a new stream."""
-        ...
-
-    def prewarm(self) -> None:
-        """Run a step on a scratch state, to warm caches and clocks."""
-        ...
-
-    def close(self) -> None:
-        """Give the resources back."""
-        ...
-
-
-class Tape(Protocol):
-    """A recorder; see :mod:`realtime.recorder`. Its calls never block."""
-
-    def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
-        """A datagram as it came."""
-        ...
-
-    def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: F32, root: F32) -> None:
-        """The pose of a frame."""
-        ...
-
-    def output(
-        self,
-        t_ns: int,
-        seq: int,
-        params: npt.ArrayLike,
-        scalars: npt.ArrayLike,
-        events: Sequence[tuple[str, float, float]],
-    ) -> None:
-        """What was sent."""
-        ...
-
-
-class Lesson(Protocol):
-    """Something that learns from a performer; see :mod:`realtime.teaching`."""
-
-    def frame(self, out: FrontFrame) -> None:
-        """A frame that was played."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """What the status says of it."""
-        ...
-
-
-#: Called after each live frame: datagram's arrival, return of the last send (both monotonic), the front's
-#: frame number, nanoseconds per stage in the order of :data:`STAGES`.
-Observer = Callable[[int, int, int, tuple[int, ...]], None]
 
 
 class Pipeline:
@@ -196,7 +72,7 @@ class Pipeline:
         self.kind = kind
         self.counts = {"frames": 0, "ticks": 0, "late_steps": 0, "failed_steps": 0, "invalid": 0, "errors": 0}
         self.model_error = ""
-        self._front = front
+        self.front = front
         self._clock = clock
         self._understudy = Desk()
         self._newest: tuple[Stepped | None, ControlFrame] | None = None
@@ -221,7 +97,7 @@ class Pipeline:
 
     def feed(self, datagram: bytes, t_arrival_ns: int) -> bool:
         """Take one datagram; True if it completed a frame, which then has been sent."""
-        out = self._front.feed(datagram, t_arrival_ns)
+        out = self.front.feed(datagram, t_arrival_ns)
         if out is None:
             if self.tape is not None:
                 self.tape.raw(t_arrival_ns, self.kind, datagram)
@@ -285,7 +161,7 @@ class Pipeline:
             self.taught = None
             return None
         if out.reset or self._seq % _LOOK_AT_MASK == 0:
-            mask = getattr(self._front, "mask", None)
+            mask = getattr(self.front, "mask", None)
             self.lacking = taught.mapping.lacking(mask) if mask is not None else []
         return values
 
@@ -405,7 +281,7 @@ class Pipeline:
 
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""
-        front = self._front.counters()
+        front = self.front.counters()
         model = self.backend.name if self.backend is not None else "none"
         resting = self.backend is not None and self._clock.now_ns() < self._off_until_ns
         lost = front.get("lost", 0)
@@ -441,11 +317,11 @@ class Pipeline:
 
     def counters(self) -> dict[str, int]:
         """Everything counted by the front and by the pipeline itself."""
-        return {**self._front.counters(), **self.counts}
+        return {**self.front.counters(), **self.counts}
 
     def skeleton(self) -> list[str] | None:
         """Joint names of the source, once it has told them."""
-        names = getattr(self._front, "skeleton", None)
+        names = getattr(self.front, "skeleton", None)
         return None if names is None else list(names)
 
     def prewarm(self) -> None:

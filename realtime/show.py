@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.child import SynthProcess
-from realtime.control import ControlServer, number, switch
+from realtime.control import Action, ControlServer, number, switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sources.udp import Receive
+from realtime.teaching.remote import Loader, TeachRemote
 from realtime.tuning import Collector
 
 __all__ = ["Show", "Source", "Taping"]
@@ -96,6 +97,8 @@ class Show:
         self._ended: asyncio.Event | None = None
         self._record_path: Path | None = None
         self.interrupted = False
+        self._loader = Loader(pipeline, _mapping_file(rig), say)
+        self._teach = self._teaching(rig)
         self.control = self._remote(rig, must_listen)
 
     def _remote(self, rig: Rig, must_listen: bool) -> ControlServer | None:
@@ -103,12 +106,23 @@ class Show:
         if not control.enabled:
             return None
         try:
-            return ControlServer(control.host, control.port, self._actions(), control.reply_port)
+            families = {} if self._teach is None else self._teach.families
+            return ControlServer(control.host, control.port, self._actions(), control.reply_port, families)
         except DeviceError as error:
             if must_listen:
                 raise
             self._say(f"{error}; going on without remote control")
             return None
+
+    def _teaching(self, rig: Rig) -> TeachRemote | None:
+        """The commands that teach, where the rig names a project; a new one where there is none yet."""
+        if rig.teach is None:
+            return None
+        from pyanticip.teach.project import MANIFEST, Project
+
+        folder = Path(rig.teach)
+        project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
+        return TeachRemote(project, self.pipeline, self._loader, rig.model.checkpoint, self._say)
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -141,6 +155,7 @@ class Show:
             self._source.close()
             if self.control is not None:
                 self.control.close()
+            self._loader.close()
             self.stop_recording()
             sinks = {sink.name: sink.counters() for sink in self.pipeline.sinks}
             self.pipeline.close()
@@ -230,7 +245,7 @@ class Show:
 
     async def _watch(self) -> None:
         """Once a second: look after the children."""
-        told = False
+        told, warned = False, ""
         while True:
             await asyncio.sleep(1.0)
             if self._synth is not None:
@@ -238,6 +253,23 @@ class Show:
             if self.pipeline.model_error and not told:
                 told = True
                 self._say(f"the model failed, the scalars play: {self.pipeline.model_error}")
+            trouble = self._mapping_trouble()
+            if trouble and trouble != warned:
+                self._say(trouble)
+            warned = trouble
+
+    def _mapping_trouble(self) -> str:
+        """What the performer should know about the mapping that plays."""
+        if self.pipeline.mapping_error:
+            return f"the mapping failed, the model plays: {self.pipeline.mapping_error}"
+        taught = self.pipeline.taught
+        if taught is None or not self.pipeline.lacking:
+            return ""
+        joints = ", ".join(self.pipeline.lacking)
+        return (
+            f"mapping {taught.mapping.name} was taught with joints that this source does not have: {joints};"
+            " what it says may be far off: teach it with this suit"
+        )
 
     # -- recording ---------------------------------------------------------------------------------
 
@@ -262,7 +294,7 @@ class Show:
 
     # -- remote control ----------------------------------------------------------------------------
 
-    def _actions(self) -> dict[str, Callable[..., str]]:
+    def _actions(self) -> dict[str, Action]:
         desk = self.pipeline.desk
 
         def mode(name: str) -> Callable[[], str]:
@@ -298,6 +330,9 @@ class Show:
             "lead_ms": setting("lead_ms"),
             "record/start": self._record_start,
             "record/stop": self._record_stop,
+            "load": self._loader.load,
+            "unload": self._loader.unload,
+            **(self._teach.actions if self._teach is not None else {}),
         }
 
     def _record_start(self, name: object = "") -> str:
@@ -316,3 +351,10 @@ class Show:
         path = self._record_path
         self.stop_recording()
         return str(path)
+
+
+def _mapping_file(rig: Rig) -> Path | None:
+    """The mapping that plays, or that a fit will write."""
+    if rig.mapping is not None:
+        return Path(rig.mapping)
+    return None if rig.teach is None else Path(rig.teach) / "mapping.safetensors"

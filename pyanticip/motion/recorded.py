@@ -49,7 +49,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
     if not quats:
         raise text.fail(path, None, "holds no frame of motion: replay it from its datagrams instead")
     try:
-        pose, place = _on_grid(np.stack(quats), np.stack(roots), steps)
+        pose, place = on_grid(np.stack(quats), np.stack(roots), steps)
         return Clip(
             pose,
             place,
@@ -74,7 +74,7 @@ def _step(frame: Frame, last: int | None) -> tuple[int, str]:
     return step, ""
 
 
-def _on_grid(
+def on_grid(
     quats: NDArray[np.float32], roots: NDArray[np.float32], steps: list[int]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """All frames one step apart: the streaming resampler fills the gaps."""

@@ -162,12 +162,12 @@ def _from_recording(file: Path) -> dict[str, tuple[F64, F64]]:
             values = parse_values(note.text)
         except MotionError:
             continue
-        t = (note.t_ns - begin) / 1e9
+        at = (note.t_ns - begin) / 1e9
         for name, value in values.items():
             points = notes.setdefault(name, [])
             if points:
-                points.append((max(t - 1e-6, points[-1][0]), points[-1][1]))
-            points.append((t, value))
+                points.append((max(at - 1e-6, points[-1][0]), points[-1][1]))
+            points.append((at, value))
     if notes:
         return {name: _columns(points) for name, points in notes.items()}
     outputs = [record for record in recording if isinstance(record, Output)]

@@ -64,9 +64,15 @@ class Projection:
 def _product(a: F32, b: F32) -> F32:
     """``a @ b``; for a single row without BLAS, which may wake a thread pool for it and wait for the pool."""
     if len(a) == 1:
-        return np.einsum("k,km->m", a[0], b)[None]
+        alone: F32 = np.einsum("k,km->m", a[0], b)[None]
+        return alone
     product: F32 = a @ b
     return product
+
+
+def _unit(values: F32) -> F32:
+    clipped: F32 = np.clip(values, 0.0, 1.0)
+    return clipped
 
 
 def thinned(weight: F64, most: int) -> npt.NDArray[np.int64]:
@@ -110,7 +116,7 @@ def _ridge(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
     slope, level = arrays["slope"], arrays["level"]
 
     def apply(u: F32) -> F32:
-        return np.clip(_product(u, slope) + level, 0.0, 1.0)
+        return _unit(_product(u, slope) + level)
 
     return apply
 
@@ -198,6 +204,6 @@ def _mlp(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
     leave, leave_bias = arrays["leave"], arrays["leave_bias"]
 
     def apply(u: F32) -> F32:
-        return np.clip(_product(np.tanh(_product(u, enter) + enter_bias), leave) + leave_bias, 0.0, 1.0)
+        return _unit(_product(np.tanh(_product(u, enter) + enter_bias), leave) + leave_bias)
 
     return apply

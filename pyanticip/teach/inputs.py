@@ -53,7 +53,8 @@ class Body:
         """The block (177,) of one feature row (231,); a view that the next call overwrites."""
         self._row[0] = row
         self._kinematics.compute(self._row, self._out)
-        return self._out[0]
+        found: F32 = self._out[0]
+        return found
 
     def batch(self, rows: F32) -> F32:
         """The block (T, 177) of feature rows (T, 231).

@@ -248,7 +248,10 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         if _digest(arrays) != tree["sha256"]:
             raise FormatError("its numbers are damaged (checksum)")
         _check(tree)
-        return Mapping(file.name, tree, arrays, hashlib.sha256(data).hexdigest())
+        name = tree["told"].get("name")
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= 100:
+            name = file.name
+        return Mapping(name, tree, arrays, hashlib.sha256(data).hexdigest())
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, MotionError):
             raise FormatError(f"{file}: {error}") from None

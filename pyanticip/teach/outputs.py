@@ -13,6 +13,9 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from pyanticip._core import SCALARS
 from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, Range
 from pyanticip.errors import OptionError
@@ -104,6 +107,11 @@ class Output:
             return math.log(value / self.low) / math.log(self.high / self.low)
         unit = (value - self.low) / (self.high - self.low)
         return float(unit ** (1.0 / self.exponent)) if self.curve == "power" else unit
+
+    def to_units(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """:meth:`to_unit` of many values."""
+        found, back = np.unique(values, return_inverse=True)
+        return np.array([self.to_unit(float(v)) for v in found])[back]
 
     @property
     def rest(self) -> float:

@@ -47,25 +47,28 @@ class Taught:
 
         ``step`` is the model's; None where a head needs its hidden state and it has none.
         """
-        mapping = self.mapping
+        blocks = self._blocks(row, step)
+        if blocks is None:
+            return None
+        values, novelty = self.mapping.apply(blocks)
+        self.novelty = max(novelty)
+        return values if self.mapping.beyond == "play" else self._tamed(values, novelty, dt)
+
+    def _blocks(self, row: F32, step: Any) -> dict[str, F32] | None:
         blocks: dict[str, F32] = {}
-        if mapping.needs_model:
+        if self.mapping.needs_model:
             hidden = getattr(step, "hidden", None)
             if hidden is None:
                 return None
             blocks["hidden"] = hidden
-        if "body" in mapping.inputs:
+        if "body" in self.mapping.inputs:
             blocks["body"] = self._body.of(row)
-        values, novelty = mapping.apply(blocks)
-        self.novelty = max(novelty)
-        return values if mapping.beyond == "play" else self._tamed(values, novelty, dt)
+        return blocks
 
     def rehearse(self, row: F32, step: Any) -> list[float] | None:
         """:meth:`step` once more, without a trace: it keeps the caches warm."""
-        blocks = {"body": self._body.of(row), "hidden": getattr(step, "hidden", None)}
-        if self.mapping.needs_model and blocks["hidden"] is None:
-            return None
-        return self.mapping.apply(blocks)[0]
+        blocks = self._blocks(row, step)
+        return None if blocks is None else self.mapping.apply(blocks)[0]
 
     def _tamed(self, values: list[float], novelty: list[float], dt: float) -> list[float]:
         """Hold, or go to neutral, where the movement is like nothing that was shown."""

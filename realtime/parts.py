@@ -1,0 +1,139 @@
+"""What the pipeline asks of its parts: a front-end, a model, a recorder, a lesson, an observer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from realtime.mapping.desk import Stepped
+
+__all__ = ["Backend", "Front", "FrontFrame", "Lesson", "Observer", "Tape"]
+
+F32 = npt.NDArray[np.float32]
+
+
+class FrontFrame(Protocol):
+    """What the Rust front-end gives when a datagram completes a frame of the 50 Hz grid."""
+
+    @property
+    def features(self) -> F32:
+        """Rows (n, 231), oldest first; more than one after a gap."""
+        ...
+
+    @property
+    def reset(self) -> bool:
+        """Whether the first row begins the stream anew."""
+        ...
+
+    @property
+    def seq(self) -> int:
+        """Grid index of the newest row since the stream began."""
+        ...
+
+    @property
+    def t_source_ns(self) -> int:
+        """The source's time of the newest row."""
+        ...
+
+    @property
+    def scalars(self) -> npt.NDArray[np.float64]:
+        """The seven scalars of the newest row."""
+        ...
+
+    @property
+    def quats(self) -> F32:
+        """Canonical local rotations (22, 4)."""
+        ...
+
+    @property
+    def root(self) -> F32:
+        """Position of the hips (3,)."""
+        ...
+
+    @property
+    def valid(self) -> bool:
+        """False while too much of the window is missing."""
+        ...
+
+    @property
+    def stages_ns(self) -> tuple[int, int, int]:
+        """Cost of decoding, of resampling, of scalars and features."""
+        ...
+
+
+class Front(Protocol):
+    """Datagrams in, frames of the 50 Hz grid out; counts what it had to drop."""
+
+    def feed(self, datagram: bytes, t_arrival_ns: int) -> FrontFrame | None:
+        """One datagram; None when it completes no frame."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """Packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien."""
+        ...
+
+
+class Backend(Protocol):
+    """A model that steps; see :mod:`realtime.step`."""
+
+    name: str
+
+    def step(self, rows: F32) -> Stepped:
+        """Step every row (n, 231) and return what holds after the newest."""
+        ...
+
+    def reset(self) -> None:
+        """Begin a new stream."""
+        ...
+
+    def prewarm(self) -> None:
+        """Run a step on a scratch state, to warm caches and clocks."""
+        ...
+
+    def close(self) -> None:
+        """Give the resources back."""
+        ...
+
+
+class Tape(Protocol):
+    """A recorder; see :mod:`realtime.recorder`. Its calls never block."""
+
+    def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
+        """A datagram as it came."""
+        ...
+
+    def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: F32, root: F32) -> None:
+        """The pose of a frame."""
+        ...
+
+    def output(
+        self,
+        t_ns: int,
+        seq: int,
+        params: npt.ArrayLike,
+        scalars: npt.ArrayLike,
+        events: Sequence[tuple[str, float, float]],
+    ) -> None:
+        """What was sent."""
+        ...
+
+
+class Lesson(Protocol):
+    """Something that learns from a performer; see :mod:`realtime.teaching`."""
+
+    def frame(self, out: FrontFrame) -> None:
+        """A frame that was played."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """What the status says of it."""
+        ...
+
+
+#: Called after each live frame: datagram's arrival, return of the last send (both monotonic), the front's
+#: frame number, nanoseconds per stage in the order of :data:`STAGES`.
+Observer = Callable[[int, int, int, tuple[int, ...]], None]

@@ -1,0 +1,117 @@
+"""Takes from files: any motion file, whole or a part of it, with constants or curves as what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.load import load_motion
+from pyanticip.teach.curves import RATE, load_curves, sample
+from pyanticip.teach.outputs import Output
+from pyanticip.teach.project import Project
+from pyanticip.teach.state import TakeEntry
+
+__all__ = ["LEAD_IN", "add_file", "ready_outputs"]
+
+LEAD_IN = 250
+"""Frames before a take that the model sees and nobody learns from: 5 s, as far as there are any."""
+
+_SHORT = 25
+_APART_S = 1.0
+
+
+def add_file(
+    project: Project,
+    file: Path,
+    *,
+    name: str | None = None,
+    values: Mapping[str, float] | None = None,
+    curve: Path | None = None,
+    start: float = 0.0,
+    end: float | None = None,
+    rate: float | None = None,
+) -> tuple[TakeEntry, list[str]]:
+    """Add a motion file as a take; the take and what there is to say about it.
+
+    :param name: of the take; the file's without its suffix.
+    :param values: constants, in the outputs' own units.
+    :param curve: a file of curves (:func:`pyanticip.teach.curves.load_curves`), whose seconds count from the
+        file's first frame; columns that are no outputs are left out.
+    :param start: seconds into the file where the take begins; what comes before leads in.
+    :param end: seconds into the file where it ends.
+    :raises MotionError: a file that cannot be read, outputs that do not exist, nothing wanted.
+    """
+    clip = load_motion(file, rate=rate).retarget("humanoid").resample(RATE)
+    warnings = list(clip.warnings)
+    first, last = _span(file, len(clip), start, end)
+    lead_in = min(first, LEAD_IN)
+    part = clip[first - lead_in : last]
+    columns = {}
+    if curve is not None:
+        curves = load_curves(curve)
+        known = {output.name for output in project.state.outputs}
+        for column in (values or {}).keys() & curves.keys():
+            raise OptionError(f"{column}: is given as a value and in {curve}; leave one out")
+        columns = {n: sample(c, len(clip))[first:last] for n, c in curves.items() if n in known}
+        if not columns:
+            raise FormatError(
+                f"{curve}: none of its columns ({', '.join(list(curves)[:8])}) is an output of the project"
+                f" ({', '.join(sorted(known)) or 'none yet'})"
+            )
+        ends = max(float(curves[n][0][-1]) for n in columns)
+        if ends < last / RATE - _APART_S:
+            warnings.append(f"the curve ends at {ends:.2f} s, the take at {last / RATE:.2f} s: its end holds")
+        elif end is None and ends > len(clip) / RATE + _APART_S:
+            warnings.append(f"the curve goes on to {ends:.2f} s, the motion ends at {len(clip) / RATE:.2f} s")
+    take = project.add_take(
+        name if name is not None else file.stem,
+        _plain(part),
+        begin=lead_in,
+        values=values,
+        columns=columns,
+        source=file.name
+        if (start, end) == (0.0, None)
+        else f"{file.name} {first / RATE:g}..{last / RATE:g} s",
+    )
+    if not clip.mask.all():
+        from pyanticip._core import CANONICAL_JOINTS
+
+        lacking = [n for n, there in zip(CANONICAL_JOINTS, clip.mask, strict=True) if not there]
+        warnings.append(f"the source has no {', '.join(lacking)}")
+    return take, warnings
+
+
+def _span(file: Path, frames: int, start: float, end: float | None) -> tuple[int, int]:
+    length = frames / RATE
+    if not 0.0 <= start < length:
+        raise OptionError(f"{file}: start must be within its {length:.2f} s, got {start:g}")
+    if end is not None and not start < end:
+        raise OptionError(f"{file}: end must come after {start:g} s, got {end:g}")
+    first, last = round(start * RATE), frames if end is None else min(round(end * RATE), frames)
+    if last - first < _SHORT:
+        raise OptionError(
+            f"{file}: {(last - first) / RATE:.2f} s are too short for a take; expected at least"
+            f" {_SHORT / RATE:g} s"
+        )
+    return first, last
+
+
+def _plain(clip: Clip) -> Clip:
+    """Without the reader's remarks: the stored take is canonical motion, nothing else."""
+    return replace(clip, warnings=())
+
+
+def ready_outputs(project: Project, wanted: Mapping[str, Any]) -> list[str]:
+    """Give a project without outputs those that its first take names, each 0..1; their names.
+
+    Later, a name that is no output is a typing mistake and refused.
+    """
+    if project.state.outputs or not wanted:
+        return []
+    for name in wanted:
+        project.add_output(Output(name))
+    return list(wanted)

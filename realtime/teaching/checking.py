@@ -1,0 +1,111 @@
+"""``pyanticip teach check``: whether a project and its mapping are whole, and what the mapping does on its takes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyanticip.errors import FormatError, MotionError
+from pyanticip.models.manifest import WEIGHTS
+from pyanticip.teach.mapping import Mapping, load_mapping
+from pyanticip.teach.project import MAPPING, Project
+from realtime.mapping.taught import Taught, hidden_size
+from realtime.teaching.fitting import open_model, take_data
+from realtime.teaching.observe import Observer
+
+__all__ = ["check_project", "frame_cost_us"]
+
+_COST_FRAMES = 300
+
+
+def check_project(
+    folder: Path, *, mapping_file: Path | None = None, checkpoint: Path | None = None, model: bool = True
+) -> dict[str, Any]:
+    """Look at everything a project holds, and play its mapping over its takes.
+
+    The result says ``fine`` (bool), ``problems`` and ``warnings`` (lines), per take the mean absolute error of what
+    the mapping gives against what is wanted (shares of the outputs' ranges; on what it has *learnt*: the
+    cross-validated error is the one to believe), and what a frame of it costs.
+
+    :raises FormatError: no project.
+    """
+    project = Project.open(folder)
+    problems, warnings = project.problems(), []
+    found: dict[str, Any] = {
+        "project": str(folder),
+        "revision": project.state.revision,
+        "outputs": [output.describe() for output in project.state.outputs],
+        "takes": len(project.state.takes),
+    }
+    file = mapping_file or project.folder / MAPPING
+    if mapping_file is None and not file.exists():
+        warnings.append("not fitted yet: pyanticip teach fit")
+        return found | {"fine": not problems, "problems": problems, "warnings": warnings, "mapping": None}
+    try:
+        mapping = load_mapping(file)
+        fitted = mapping.told.get("revision")
+        if isinstance(fitted, int) and fitted < project.state.revision:
+            changes = [s.did for s in project.history() if s.revision > fitted]
+            warnings.append(f"changed since the mapping was fitted ({'; '.join(changes[-3:])}): fit it anew")
+        told, extra = _played(project, mapping, checkpoint, model) if not problems else ([], [])
+        warnings += extra
+        found |= {
+            "mapping": mapping.name,
+            "lead_ms": mapping.lead_ms,
+            "played": told,
+            "parts": mapping.reports,
+            "frame_us": frame_cost_us(mapping),
+        }
+    except MotionError as error:
+        problems.append(str(error))
+        found |= {"mapping": None}
+    return found | {"fine": not problems, "problems": problems, "warnings": warnings}
+
+
+def _played(
+    project: Project, mapping: Mapping, checkpoint: Path | None, model: bool
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Error of the mapping on each take, over the frames after the lead-in."""
+    backend = None
+    if mapping.needs_model:
+        if not model:
+            raise FormatError(
+                f"mapping {mapping.name} sees the model's hidden state and cannot play without it"
+            )
+        backend = open_model(checkpoint)
+        mapping.check_model(backend.manifest.name, backend.manifest.sha256[WEIGHTS], hidden_size(backend))
+    observer = Observer(project, backend)
+    names = [output.name for output in mapping.outputs]
+    warnings: list[str] = []
+    rows = []
+    for take in project.state.takes:
+        data = take_data(project, take, observer, warnings)
+        given = mapping.apply_batch(data.blocks)[take.begin :]
+        lead = mapping.lead_ms // 20
+        errors = {
+            name: round(float(np.abs(given[: len(y) - lead, names.index(name)] - y[lead:]).mean()), 5)
+            for name, y in data.wanted.items()
+            if name in names and len(y) > lead
+        }
+        rows.append({"take": take.name, "seconds": round(take.frames / 50, 2), "error": errors})
+    return rows, warnings
+
+
+def frame_cost_us(mapping: Mapping) -> float:
+    """Median microseconds of one frame through a mapping, body kinematics included, in a hot loop."""
+    taught = Taught(mapping)
+
+    class _Step:
+        hidden = np.zeros(max(mapping.hidden, 1), np.float32)
+
+    row = np.zeros(231, np.float32)
+    row[[0, 4]] = 1.0
+    spent = []
+    for _ in range(_COST_FRAMES):
+        begun = time.perf_counter_ns()
+        taught.step(row, _Step, 0.02)
+        spent.append(time.perf_counter_ns() - begun)
+    return round(float(np.median(spent)) / 1000, 1)

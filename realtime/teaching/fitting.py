@@ -1,0 +1,167 @@
+"""From a project to its mapping: observe the takes, fit, write the file, and only then put it in place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyanticip.errors import CheckpointError, DeviceError, FormatError, OptionError
+from pyanticip.models.manifest import WEIGHTS, read_manifest
+from pyanticip.motion.atomic import write_atomic
+from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
+from pyanticip.teach.mapping import load_mapping, pack_mapping
+from pyanticip.teach.project import MAPPING, MAPPINGS, Project
+from pyanticip.teach.state import State, TakeEntry
+from realtime.mapping.taught import hidden_size
+from realtime.step import OnnxBackend
+from realtime.teaching.observe import Observer
+
+__all__ = ["fit_project", "open_model", "take_data", "use_mapping"]
+
+Say = Callable[[str], None]
+
+
+def open_model(checkpoint: str | Path | None) -> OnnxBackend:
+    """The model that takes are observed on: the portable backend, whatever plays later."""
+    return OnnxBackend(read_manifest(checkpoint))
+
+
+def fit_project(
+    folder: str | Path,
+    options: FitOptions,
+    *,
+    checkpoint: str | Path | None = None,
+    model: bool = True,
+    say: Say = lambda line: None,
+) -> dict[str, Any]:
+    """Fit a project's newest revision; what was done, in numbers.
+
+    The file goes to ``mappings``, is read back, and then takes the place of ``mapping.safetensors``: until that
+    moment the previous mapping is there, and earlier ones stay in ``mappings``. Without ``model`` heads see
+    the body alone and play with any checkpoint, or none.
+
+    :raises MotionError: nothing to learn from, a damaged take, options that make no sense.
+    """
+    begun = time.perf_counter()
+    project = Project.open(folder)
+    state = project.state
+    wants_hidden = model and (options.inputs is None or "hidden" in options.inputs)
+    backend = open_model(checkpoint) if wants_hidden else None
+    if backend is not None and not hidden_size(backend):
+        if options.inputs is not None:
+            raise CheckpointError(
+                f"checkpoint {backend.manifest.folder}: its graph does not tell the hidden state; export it"
+                " anew, or fit with --inputs body"
+            )
+        say(f"checkpoint {backend.manifest.folder} does not tell its hidden state: fitting on the body alone")
+    opened = time.perf_counter()
+    observer = Observer(project, backend)
+    warnings: list[str] = []
+    takes = [take_data(project, take, observer, warnings) for take in state.takes]
+    observed = time.perf_counter()
+    parts = fit_parts(takes, state.outputs, options, say)
+    fitted = time.perf_counter()
+    path = _write(project, state, parts, options, backend)
+    taught = {name for part in parts for name in part.outputs}
+    idle = [output.name for output in state.outputs if output.name not in taught]
+    if idle:
+        warnings.append(f"no take teaches {', '.join(idle)}")
+    done = time.perf_counter()
+    return {
+        "mapping": str(project.folder / MAPPING),
+        "kept_as": str(path),
+        "revision": state.revision,
+        "takes": len(takes),
+        "seconds_of_takes": round(sum(take.frames for take in state.takes) / 50.0, 2),
+        "lead_ms": options.lead_ms,
+        "parts": [part.report for part in parts],
+        "model": backend.manifest.name
+        if any("hidden" in part.inputs for part in parts) and backend
+        else None,
+        "warnings": warnings,
+        "seconds": round(done - begun, 3),
+        "stages_s": {
+            "model": round(opened - begun, 3),
+            "observe": round(observed - opened, 3),
+            "fit": round(fitted - observed, 3),
+            "write": round(done - fitted, 3),
+        },
+        "frames_stepped": observer.stepped,
+    }
+
+
+def take_data(project: Project, take: TakeEntry, observer: Observer, warnings: list[str]) -> TakeData:
+    """A take as the fit wants it: input blocks, and wanted values in 0..1."""
+    wanted = {}
+    for name, values in project.wanted(take).items():
+        output = next(o for o in project.state.outputs if o.name == name)
+        low, high = sorted((output.low, output.high))
+        outside = int(((values < low) | (values > high)).sum())
+        if outside:
+            warnings.append(
+                f"take {take.name}: {outside} of {len(values)} values of {name} are outside"
+                f" {output.low:g}..{output.high:g} and were clipped"
+            )
+        wanted[name] = output.to_units(values)
+    return TakeData(take.name, observer.blocks(take), take.begin, wanted)
+
+
+def use_mapping(project: Project, name: str) -> Path:
+    """Put an earlier mapping of a project in place again; where it lies.
+
+    :raises OptionError: no such mapping.
+    :raises FormatError: it cannot be read.
+    """
+    kept = project.folder / MAPPINGS
+    found = kept / name
+    if found.name != name or not found.is_file():
+        names = ", ".join(sorted(p.name for p in kept.glob("*.safetensors"))) or "none yet"
+        raise OptionError(f"{project.folder}: no mapping {name!r}; there are {names}")
+    load_mapping(found)
+    _replace(project.folder / MAPPING, found.read_bytes())
+    return project.folder / MAPPING
+
+
+def _write(
+    project: Project, state: State, parts: list[Part], options: FitOptions, backend: OnnxBackend | None
+) -> Path:
+    mask = np.ones(22, np.bool_)
+    for take in state.takes:
+        mask &= np.array([c == "1" for c in take.mask])
+    model = None
+    if backend is not None and any("hidden" in part.inputs for part in parts):
+        model = {"name": backend.manifest.name, "sha256": backend.manifest.sha256[WEIGHTS]}
+    told = {
+        "name": f"{project.folder.resolve().name[:60]}-r{state.revision}",
+        "revision": state.revision,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    data = pack_mapping(parts, state.outputs, options, mask=[bool(m) for m in mask], model=model, told=told)
+    kept = project.folder / MAPPINGS
+    number = 1
+    while (path := kept / f"r{state.revision:06d}-{number:03d}.safetensors").exists():
+        number += 1
+    try:
+        kept.mkdir(exist_ok=True)
+        write_atomic(path, data, durable=True)
+    except OSError as error:
+        raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+    try:
+        load_mapping(path)
+    except FormatError:
+        path.unlink(missing_ok=True)
+        raise
+    _replace(project.folder / MAPPING, data)
+    return path
+
+
+def _replace(path: Path, data: bytes) -> None:
+    try:
+        write_atomic(path, data, durable=True)
+    except OSError as error:
+        raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None

@@ -1,0 +1,240 @@
+"""Takes from a performer who is playing: frames as they come, with what is wanted at each of them.
+
+The last seconds before a take are always kept: they lead in, so that the model has seen when the take is
+learnt what it will have seen live.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.recorded import on_grid
+from pyanticip.teach.outputs import known_output
+from pyanticip.teach.project import Project
+from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
+from realtime.teaching.adding import LEAD_IN
+
+__all__ = ["Lesson", "PlayedTake"]
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+
+_SHORT = 25
+
+
+class Played(Protocol):
+    """What a lesson keeps of a frame of the front-end."""
+
+    @property
+    def seq(self) -> int:
+        """Grid index."""
+        ...
+
+    @property
+    def reset(self) -> bool:
+        """Whether the stream begins anew."""
+        ...
+
+    @property
+    def quats(self) -> F32:
+        """(22, 4)."""
+        ...
+
+    @property
+    def root(self) -> F32:
+        """(3,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlayedTake:
+    """A take that has been played and is not stored yet."""
+
+    name: str
+    clip: Clip
+    begin: int
+    values: Mapping[str, float]
+    columns: Mapping[str, F64]
+    source: str
+    cut: bool = False
+
+    def store(self, project: Project) -> TakeEntry:
+        """Add it to the project."""
+        return project.add_take(
+            self.name,
+            self.clip,
+            begin=self.begin,
+            values=self.values,
+            columns=self.columns,
+            source=self.source,
+        )
+
+
+_Kept = tuple[int, F32, F32, dict[str, float]]
+
+
+class Lesson:
+    """Listens to a performer and takes down takes.
+
+    ``project`` is read for its outputs alone; ``mask`` tells which joints the source has; ``full`` is called when
+    a take has reached its length. What is wanted (:meth:`want`) may change while a take runs: then it becomes a
+    curve.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        *,
+        mask: Callable[[], npt.NDArray[np.bool_]] | None = None,
+        source: str = "live",
+        full: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.project = project
+        self.wanted: dict[str, float] = {}
+        self.busy = ""
+        self._mask = mask
+        self._source = source
+        self._full = full
+        self._past: deque[_Kept] = deque(maxlen=LEAD_IN)
+        self._take: list[_Kept] | None = None
+        self._led: list[_Kept] = []
+        self._name = ""
+        self._frames = LONGEST
+        self._cut = False
+
+    @property
+    def state(self) -> str:
+        """idle, what it is busy with, or the take that is being played and its seconds so far."""
+        if self._take is not None:
+            return f"recording {self._name} {self.seconds:.1f}s"
+        return self.busy or "idle"
+
+    @property
+    def recording(self) -> bool:
+        """Whether a take is being played."""
+        return self._take is not None
+
+    @property
+    def seconds(self) -> float:
+        """Length so far of the take that is being played."""
+        return len(self._take or ()) / 50.0
+
+    def want(self, values: Mapping[str, float]) -> None:
+        """From the next frame on these values are wanted; outputs not named keep theirs. Raises OptionError."""
+        for name, value in values.items():
+            output = known_output(self.project.state.outputs, name)
+            if not output.contains(value):
+                raise OptionError(f"{name}: expected {output.low:g} to {output.high:g}, got {value:g}")
+        self.wanted = {**self.wanted, **values}
+
+    def want_nothing(self) -> None:
+        """Forget what is wanted."""
+        self.wanted = {}
+
+    def start(self, name: str | None = None, seconds: float | None = None) -> str:
+        """Begin a take with the next frame; its name. ``seconds``: it ends by itself."""
+        if self._take is not None:
+            raise OptionError(f"take {self._name} is being played; stop it first")
+        if not self.wanted:
+            raise OptionError("nothing is wanted yet: give values first, as brightness=.8")
+        taken = {take.name for take in self.project.state.takes}
+        number = len(taken) + 1
+        while name is None:
+            name = None if f"take-{number:03d}" in taken else f"take-{number:03d}"
+            number += 1
+        check_take_name(name)
+        if name in taken:
+            raise OptionError(f"take {name!r} is there already: choose another name, or remove it first")
+        if seconds is not None and not 0.5 <= seconds <= LONGEST / 50.0:
+            raise OptionError(f"seconds: expected 0.5 to {LONGEST / 50:g}, got {seconds:g}")
+        self._frames = LONGEST - LEAD_IN if seconds is None else round(seconds * 50)
+        self._name, self._take, self._led, self._cut = name, [], list(self._past), False
+        return name
+
+    def frame(self, out: Played) -> None:
+        """A frame that was played."""
+        if out.reset:
+            self._past.clear()
+            if self._take:
+                # What comes after a long gap is another movement: the take ends here.
+                self._cut = True
+                self._full()
+        kept = (out.seq, out.quats, out.root, self.wanted)
+        self._past.append(kept)
+        if self._take is not None and not self._cut and len(self._take) < self._frames:
+            if out.reset:
+                self._led = []
+            self._take.append(kept)
+            if len(self._take) == self._frames:
+                self._full()
+
+    def cancel(self) -> str:
+        """Throw the running take away; its name."""
+        if self._take is None:
+            raise OptionError("no take is being played")
+        self._take = None
+        return self._name
+
+    def stop(self) -> PlayedTake:
+        """End the running take; what was played.
+
+        :raises OptionError: no take, or one of less than half a second.
+        """
+        frames = self._take
+        name = self.cancel()
+        if frames is None or len(frames) < _SHORT:
+            raise OptionError(
+                f"take {name}: {len(frames or ()) / 50:.2f} s are too short; expected at least 0.5 s"
+            )
+        kept = [*self._connected(frames[0][0]), *frames]
+        lead = len(kept) - len(frames)
+        seq = np.array([k[0] for k in kept])
+        steps = [1, *np.diff(seq).tolist()]
+        quats, root = on_grid(np.stack([k[1] for k in kept]), np.stack([k[2] for k in kept]), steps)
+        # Lost frames were filled: positions on the grid, counted from the first frame that is kept.
+        at = seq - seq[0]
+        begin = int(at[lead])
+        mask = np.ones(22, np.bool_) if self._mask is None else np.asarray(self._mask(), np.bool_)
+        clip = Clip(quats, root, 50.0, canonical_skeleton(), name=name, mask=mask)
+        values, columns = _wanted(frames, at[lead:] - begin, len(clip) - begin)
+        return PlayedTake(name, clip, begin, values, columns, self._source, self._cut)
+
+    def _connected(self, first: int) -> list[_Kept]:
+        """The frames before the take that belong to the same stream, without a long gap."""
+        found: list[_Kept] = []
+        for kept in reversed(self._led):
+            if not 0 < first - kept[0] <= _core.MAX_GAP + 1:
+                break
+            first = kept[0]
+            found.append(kept)
+        return found[::-1]
+
+
+def _wanted(
+    frames: list[_Kept], at: npt.NDArray[np.int64], length: int
+) -> tuple[dict[str, float], dict[str, F64]]:
+    """Constants, and curves for what changed; an output wanted later than the first frame holds backwards."""
+    names = list(dict.fromkeys(name for frame in frames for name in frame[3]))
+    values: dict[str, float] = {}
+    columns: dict[str, F64] = {}
+    for name in names:
+        given = [
+            (t, frame[3][name]) for t, frame in zip(at.tolist(), frames, strict=True) if name in frame[3]
+        ]
+        level = {value for _, value in given}
+        if len(level) == 1:
+            values[name] = level.pop()
+        else:
+            t, v = zip(*given, strict=True)
+            columns[name] = np.interp(np.arange(length), t, v)
+    return values, columns

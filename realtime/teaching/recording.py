@@ -1,0 +1,109 @@
+"""``pyanticip teach record``: a take from the suit, without a show around it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Mapping
+
+from pyanticip._core import LiveFront
+from pyanticip.errors import DeviceError
+from pyanticip.teach.project import Project
+from pyanticip.teach.state import TakeEntry
+from realtime.rig import SourceRig
+from realtime.sources.udp import UdpSource
+from realtime.teaching.lesson import Lesson
+
+__all__ = ["record_take"]
+
+Say = Callable[[str], None]
+
+_PATIENCE_S = 30.0
+
+
+def record_take(
+    project: Project,
+    source: SourceRig,
+    *,
+    name: str | None,
+    values: Mapping[str, float],
+    seconds: float | None,
+    countdown: float = 3.0,
+    say: Say = lambda line: None,
+) -> TakeEntry:
+    """Record one take with constant values and store it; Ctrl-C ends it as ``seconds`` would.
+
+    The countdown begins with the first frame that the suit sends; what it sends then leads in.
+
+    :raises DeviceError: the port is taken, or nothing comes for half a minute.
+    :raises OptionError: values outside their ranges, a name that is there already, a take too short.
+    """
+    return asyncio.run(_record(project, source, name, values, seconds, countdown, say))
+
+
+async def _record(
+    project: Project,
+    source: SourceRig,
+    name: str | None,
+    values: Mapping[str, float],
+    seconds: float | None,
+    countdown: float,
+    say: Say,
+) -> TakeEntry:
+    loop = asyncio.get_running_loop()
+    done, begun = asyncio.Event(), asyncio.Event()
+    front = LiveFront(source.kind)
+    lesson = Lesson(project, mask=lambda: front.mask, source=source.kind, full=done.set)
+    lesson.want(values)
+
+    def receive(datagram: bytes, arrival: int) -> None:
+        out = front.feed(datagram, arrival)
+        if out is not None:
+            lesson.frame(out)
+            begun.set()
+
+    # Refused now rather than after the countdown.
+    lesson.start(name, seconds)
+    lesson.cancel()
+    udp = UdpSource(source.kind, *source.listen)
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.add_signal_handler(number, done.set)
+        udp.start(loop, receive)
+        say(f"listening for {source.kind} at {udp.address[0]}:{udp.address[1]}")
+        try:
+            await asyncio.wait_for(_either(begun, done), _PATIENCE_S)
+        except TimeoutError:
+            raise DeviceError(
+                f"no frame of {source.kind} came within {_PATIENCE_S:g} s at {udp.address[0]}:{udp.address[1]}"
+            ) from None
+        for left in range(int(countdown), 0, -1):
+            if not done.is_set():
+                say(f"{left} ...")
+                await asyncio.sleep(1.0)
+        if done.is_set():
+            # Ctrl-C before the take has begun.
+            raise KeyboardInterrupt
+        name = lesson.start(name, seconds)
+        say(f"recording {name}" + (f" for {seconds:g} s" if seconds else "; Ctrl-C ends it"))
+        # A suit that falls silent must not keep us waiting for ever.
+        limit = None if seconds is None else seconds + 5.0
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(done.wait(), limit)
+    finally:
+        udp.close()
+    played = lesson.stop()
+    if played.cut:
+        say("the signal was lost: the take ends there")
+    return played.store(project)
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

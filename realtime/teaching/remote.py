@@ -1,0 +1,201 @@
+"""Teaching without a keyboard: the commands under ``/anticip/control/teach/``.
+
+The project is the one that the rig names: a datagram chooses names of takes, never where files go. Files are
+written on a thread of their own and fitting runs in a child process, so the show goes on; the reply comes when
+it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyanticip.errors import OptionError
+from pyanticip.teach.project import MAPPING, Project
+from realtime.control import Action, number
+from realtime.mapping.taught import Taught, open_taught
+from realtime.pipeline import Pipeline
+from realtime.teaching.lesson import Lesson
+from realtime.teaching.worker import fit_beside
+
+__all__ = ["Loader", "TeachRemote"]
+
+Say = Callable[[str], None]
+T = TypeVar("T")
+
+
+class Loader:
+    """Reads mapping files beside the loop and plays them from the next frame on.
+
+    ``file`` is the one that plays, or would: names are looked up beside it, and in ``mappings`` there.
+    """
+
+    def __init__(self, pipeline: Pipeline, file: Path | None, say: Say) -> None:
+        self.file = file
+        self._pipeline = pipeline
+        self._say = say
+        self._thread = ThreadPoolExecutor(1, "teach")
+
+    def load(self, what: object = "mapping", name: object = "") -> Awaitable[str]:
+        """The ``load`` command: ``mapping`` and a plain file name; no name reads the current one anew."""
+        if what != "mapping":
+            raise OptionError(f"load: a running show takes a mapping, got {what!r}")
+        if self.file is None:
+            raise OptionError("load mapping: the show was begun without a mapping and without a project")
+        text = str(name)
+        if not text:
+            return self.play(self.file)
+        if Path(text).name != text or text.startswith("."):
+            raise OptionError(f"load mapping: expected a plain file name, got {text!r}")
+        folder = self.file.parent
+        found = next((p for p in (folder / text, folder / "mappings" / text) if p.is_file()), None)
+        if found is None:
+            raise OptionError(f"load mapping: no {text!r} in {folder}")
+        return self.play(found)
+
+    def unload(self) -> str:
+        """The ``unload`` command: the model alone plays."""
+        if self._pipeline.taught is None:
+            raise OptionError("unload: no mapping plays")
+        self._pipeline.teach(None)
+        return "the model plays alone"
+
+    async def play(self, file: Path) -> str:
+        """Play a mapping file from the next frame on."""
+        taught: Taught = await self.beside(lambda: open_taught(file, self._pipeline.backend))
+        self._pipeline.teach(taught)
+        line = f"mapping {taught.mapping.name}: {', '.join(taught.names)}"
+        self._say(line)
+        return line
+
+    async def beside(self, work: Callable[[], T]) -> T:
+        """Run on the thread for files, in turn."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self._thread.shutdown()
+
+
+class TeachRemote:
+    """The commands, as :class:`realtime.control.ControlServer` wants them: :attr:`actions`, :attr:`families`."""
+
+    def __init__(
+        self, project: Project, pipeline: Pipeline, loader: Loader, checkpoint: str | None, say: Say
+    ) -> None:
+        self._project = project
+        self._loader = loader
+        self._pipeline = pipeline
+        self._checkpoint = checkpoint
+        self._say = say
+        self._fitting = False
+        self._tasks: set[asyncio.Task[str]] = set()
+        front = pipeline.front
+        self.lesson = Lesson(
+            project,
+            mask=(lambda: front.mask) if hasattr(front, "mask") else None,
+            source=pipeline.kind,
+            full=self._full,
+        )
+        pipeline.lesson = self.lesson
+        self.actions: dict[str, Action] = {
+            "teach/values": self._values,
+            "teach/clear": self._clear,
+            "teach/start": self._start,
+            "teach/stop": self._stop,
+            "teach/cancel": self.lesson.cancel,
+            "teach/list": self._list,
+            "teach/remove": self._remove,
+            "teach/undo": self._undo,
+            "teach/fit": self._fit,
+        }
+        self.families: dict[str, Action] = {"teach/param/": self._param}
+
+    def _values(self, *pairs: object) -> str:
+        """Pairs of a name and a number."""
+        if len(pairs) % 2 or not pairs:
+            raise OptionError("teach/values: expected pairs of a name and a number, as cutoff 800. mix .2")
+        self.lesson.want(
+            {str(n): number(f"teach/values {n}", v) for n, v in zip(pairs[::2], pairs[1::2], strict=True)}
+        )
+        return " ".join(f"{name}={value:g}" for name, value in self.lesson.wanted.items())
+
+    def _param(self, name: str, value: object) -> str:
+        self.lesson.want({name: number(name, value)})
+        return f"{self.lesson.wanted[name]:g}"
+
+    def _clear(self) -> str:
+        self.lesson.want_nothing()
+        return "nothing is wanted"
+
+    def _start(self, name: object = "", seconds: object = None) -> str:
+        """A name (or none: numbered) and seconds after which it ends by itself."""
+        if isinstance(name, int | float) and not isinstance(name, bool) and seconds is None:
+            name, seconds = "", name
+        length = None if seconds is None else number("seconds", seconds)
+        return self.lesson.start(str(name) or None, length)
+
+    def _full(self) -> None:
+        """The take has reached its length: store it, as ``stop`` would."""
+        task = asyncio.ensure_future(self._stop())
+        self._tasks.add(task)
+        task.add_done_callback(self._told)
+
+    def _told(self, task: asyncio.Task[str]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._say(str(task.exception()))
+
+    async def _stop(self) -> str:
+        played = self.lesson.stop()
+        take = await self._loader.beside(lambda: played.store(self._project))
+        taught = ", ".join(
+            [*(f"{n}={v:g}" for n, v in take.values.items()), *(f"{n}: curve" for n in take.columns)]
+        )
+        cut = "; the signal was lost, it ends there" if played.cut else ""
+        line = f"take {take.name}: {take.frames / 50:.1f} s, {taught}{cut}"
+        self._say(line)
+        return line
+
+    def _list(self) -> str:
+        takes = (
+            ", ".join(f"{t.name} {t.frames / 50:.1f}s" for t in self._project.state.takes) or "no take yet"
+        )
+        outputs = ", ".join(o.describe() for o in self._project.state.outputs) or "no output yet"
+        return f"{takes}; {outputs}"
+
+    async def _remove(self, name: object) -> str:
+        await self._loader.beside(lambda: self._project.remove_take(str(name)))
+        return f"removed {name}; teach/undo brings it back"
+
+    async def _undo(self) -> str:
+        return f"undone: {await self._loader.beside(self._project.undo)}"
+
+    def _fit(self, kind: object = "auto", lead_ms: object = 0) -> Awaitable[str]:
+        if self._fitting:
+            raise OptionError("teach/fit: a fit is running")
+        return self._fit_and_play(str(kind), round(number("lead_ms", lead_ms)))
+
+    async def _fit_and_play(self, kind: str, lead_ms: int) -> str:
+        self._fitting, self.lesson.busy = True, "fitting"
+        try:
+            options = {"kind": kind, "lead_ms": lead_ms}
+            model = self._pipeline.backend is not None
+            report = await fit_beside(self._project.folder, options, checkpoint=self._checkpoint, model=model)
+        finally:
+            self._fitting, self.lesson.busy = False, ""
+        await self._loader.play(self._project.folder / MAPPING)
+        return fit_line(report)
+
+
+def fit_line(report: dict[str, Any]) -> str:
+    """A fit in one line: kinds, cross-validated errors as shares of the range, time."""
+    said = []
+    for part in report["parts"]:
+        errors = part["error"]
+        how = ", ".join(f"{name} {100 * e:.1f} %" for name, e in errors.items()) if errors else "not judged"
+        said.append(f"{part['kind']}: {how}")
+    return f"{'; '.join(said)}; fit took {report['seconds']:.1f} s"
