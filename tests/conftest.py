@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+# Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times slower.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

@@ -183,7 +183,7 @@ def parse_values(text: str) -> dict[str, float]:
             value = float(number)
         except ValueError:
             value = math.nan
-        if not mark or not math.isfinite(value):
+        if not mark or not name or not math.isfinite(value):
             raise OptionError(f"values: expected NAME=NUMBER,..., got {text!r}")
         if name in found:
             raise OptionError(f"values: {name!r} is given twice")

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyanticip.errors import OptionError
+from pyanticip.teach import heads
+from pyanticip.teach.fit import FitOptions, TakeData, fit_parts
+from pyanticip.teach.folds import EMBARGO, alone, folds
+from pyanticip.teach.inputs import BODY, check_blocks
+from pyanticip.teach.outputs import Output
+
+WIDTH = 40
+
+
+def blocks(frames: int, where: float, seed: int) -> dict[str, np.ndarray]:
+    """A smooth walk through a space, around a place of its own."""
+    random = np.random.default_rng(seed)
+    walk = np.cumsum(random.normal(size=(frames, BODY)), 0) * 0.02
+    place = np.random.default_rng(round(1000 * where)).normal(size=BODY)
+    body = (2 * place * where + walk).astype(np.float32)
+    return {"body": body, "hidden": (body[:, :WIDTH] * 0.5).astype(np.float32)}
+
+
+def take(name: str, where: float, seed: int, frames: int = 150, **wanted: float) -> TakeData:
+    curves = {output: np.full(frames, value) for output, value in wanted.items()}
+    return TakeData(name, blocks(frames, where, seed), 0, curves)
+
+
+def test_whole_takes_are_left_out_where_another_one_wants_the_same() -> None:
+    y = [np.full((100, 2), v) for v in (0.1, 0.1, 0.9, 0.9)]
+    made = folds(y)
+    assert [fold.left_out for fold in made] == [(0,), (1,), (2,), (3,)]
+    for i, fold in enumerate(made):
+        assert fold.whole
+        assert set(fold.judge) == set(range(100 * i, 100 * i + 100))
+        assert not set(fold.judge) & set(fold.learn)
+        assert len(fold.learn) == 300
+
+
+def test_a_take_that_stands_alone_is_judged_in_blocks_with_a_gap_beside_them() -> None:
+    y = [np.full((250, 1), 0.1), np.full((250, 1), 0.9)]
+    assert alone(y) == [0, 1]
+    made = folds(y)
+    assert len(made) == 5
+    for fold in made:
+        assert not fold.whole
+        for judged in (fold.judge[fold.judge < 250], fold.judge[fold.judge >= 250]):
+            learn = fold.learn[(fold.learn < 250) == (judged[0] < 250)]
+            assert np.abs(judged[:, None] - learn).min() == EMBARGO + 1, "neighbours must not be learnt"
+    assert sorted(np.concatenate([fold.judge for fold in made])) == list(range(500))
+
+
+def test_short_and_many_takes() -> None:
+    assert folds([np.full((40, 1), 0.5)]) == []
+    mixed = folds([np.full((40, 1), 0.5), np.full((200, 1), 0.9), np.full((200, 1), 0.91)])
+    assert [fold.left_out for fold in mixed] == [(1,), (2,)], "the short one is learnt from and never judged"
+    many = folds([np.full((50, 1), float(i % 2)) for i in range(30)])
+    assert len(many) == 10
+    assert all(fold.whole for fold in many)
+
+
+@pytest.mark.parametrize("kind", ["ridge", "knn", "mlp"])
+def test_every_kind_learns_what_it_is_shown(kind: str) -> None:
+    takes = [take(f"{w} {s}", w, s, mix=float(w > 0.5)) for w in (0.3, 1.0) for s in range(3)]
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions(kind))
+    assert part.kind == kind
+    assert part.report["error"]["mix"] < 0.12
+    assert part.report["error_of_the_mean"]["mix"] == pytest.approx(0.5, abs=0.15)
+    assert [fold["whole"] for fold in part.report["folds"]] == [True] * 6
+
+
+def test_ridge_finds_a_linear_map_and_says_so() -> None:
+    seen_as = np.random.default_rng(0).normal(size=(12, BODY))
+    takes = []
+    for seed in range(4):
+        walk = np.cumsum(np.random.default_rng(seed).normal(size=(300, 12)), 0) * 0.05
+        body = (walk @ seen_as).astype(np.float32)
+        takes.append(TakeData(f"take {seed}", {"body": body}, 0, {"mix": 0.5 + 0.1 * walk[:, 0]}))
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions(inputs=("body",)))
+    assert part.kind == "ridge"
+    assert part.report["error"]["mix"] < 0.01
+
+
+def test_noise_is_not_learnt_and_the_error_admits_it() -> None:
+    random = np.random.default_rng(1)
+    takes = []
+    for seed in range(4):
+        steps = np.repeat(random.random(10), 30)
+        takes.append(TakeData(f"take {seed}", blocks(300, 0.5, seed), 0, {"mix": steps}))
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions())
+    assert part.report["error"]["mix"] > 0.8 * part.report["error_of_the_mean"]["mix"]
+
+
+def test_the_error_shown_is_not_the_error_of_the_choice() -> None:
+    """A fold is judged by what the others would have chosen, so it cannot be below the best candidate's."""
+    random = np.random.default_rng(2)
+    takes = [
+        TakeData(f"take {s}", blocks(200, 0.5, s), 0, {"mix": np.repeat(random.random(5), 40)})
+        for s in range(3)
+    ]
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions())
+    assert part.report["error"]["mix"] >= min(c["error"] for c in part.report["candidates"]) - 1e-5
+
+
+def test_the_same_takes_give_the_same_numbers() -> None:
+    takes = [take(f"{w}", w, 3, mix=w) for w in (0.2, 0.9)]
+    for kind in heads.KINDS:
+        one, two = (fit_parts(takes, [Output("mix")], FitOptions(kind))[0].arrays for _ in range(2))
+        assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_outputs_that_other_takes_teach_get_a_head_of_their_own() -> None:
+    takes = [
+        take("a", 0.2, 1, mix=0.2, cutoff=0.1),
+        take("b", 0.9, 2, mix=0.9, cutoff=0.8),
+        take("c", 0.5, 3, mix=0.5),
+    ]
+    parts = fit_parts(takes, [Output("mix"), Output("cutoff"), Output("idle")], FitOptions("ridge"))
+    assert {part.outputs: part.report["takes"] for part in parts} == {
+        ("mix",): ["a", "b", "c"],
+        ("cutoff",): ["a", "b"],
+    }
+
+
+def test_a_lead_is_learnt_from_what_comes_later() -> None:
+    def moving(seed: int) -> TakeData:
+        t = np.arange(600) / 50
+        phase = 2 * np.pi * 0.7 * t + seed
+        seen = np.random.default_rng(5).normal(size=(2, BODY))
+        body = np.stack([np.sin(phase), np.cos(phase)], 1) @ seen
+        noise = np.random.default_rng(seed).normal(size=body.shape)
+        return TakeData(
+            f"m{seed}",
+            {"body": (body + 0.05 * noise).astype(np.float32)},
+            0,
+            {"mix": 0.5 + 0.4 * np.sin(phase)},
+        )
+
+    takes = [moving(seed) for seed in range(3)]
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions("ridge", lead_ms=200))
+    assert part.report["error"]["mix"] < 0.03
+    assert part.report["error_without_lead"]["mix"] > 0.15
+
+
+def test_frames_without_a_past_are_not_learnt() -> None:
+    cold = take("cold", 0.3, 1, frames=200, mix=0.5)
+    warm = TakeData("warm", cold.blocks, 25, {"mix": np.full(175, 0.5)})
+    for one in (cold, warm):
+        (part,) = fit_parts([one], [Output("mix")], FitOptions("ridge"))
+        assert part.report["frames"] == 175
+
+
+def test_what_cannot_be_fitted_is_told() -> None:
+    with pytest.raises(OptionError, match="nothing to learn from"):
+        fit_parts([], [Output("mix")], FitOptions())
+    with pytest.raises(OptionError, match="too few to learn 400 ms ahead"):
+        fit_parts([take("a", 0.1, 0, frames=20, mix=1.0)], [Output("mix")], FitOptions(lead_ms=400))
+    blind = TakeData("a", {"body": blocks(100, 0, 0)["body"]}, 0, {"mix": np.ones(100)})
+    with pytest.raises(OptionError, match="needs a model"):
+        fit_parts([blind], [Output("mix")], FitOptions(inputs=("hidden",)))
+    for options in (
+        {"kind": "forest"},
+        {"lead_ms": 30},
+        {"lead_ms": 500},
+        {"beyond": "shout"},
+        {"novelty": 0.0},
+    ):
+        with pytest.raises(OptionError):
+            FitOptions(**options)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="inputs"):
+        check_blocks(("body", "soul"))
+
+
+def test_one_short_take_is_fitted_without_a_judgement() -> None:
+    (part,) = fit_parts([take("a", 0.3, 1, frames=40, mix=0.7)], [Output("mix")], FitOptions())
+    assert part.report["error"] is None
+    assert part.report["not_judged"] == ["a"]
+    assert part.kind != "mlp"
+
+
+def test_thinning_keeps_short_takes() -> None:
+    weight = np.concatenate([np.full(10_000, 10_000**-0.5), np.full(100, 0.1)])
+    kept = heads.thinned(weight, 500)
+    assert len(kept) <= 500
+    assert (kept >= 10_000).sum() > 20, "1 % of the frames, a tenth of the weight"
+
+
+def test_knn_never_leaves_what_was_shown() -> None:
+    random = np.random.default_rng(0)
+    u = random.normal(size=(200, 8)).astype(np.float32)
+    y = random.uniform(0.3, 0.6, (200, 2))
+    head = heads.compile_head("knn", heads.fit_head("knn", 16, u, y, np.full(200, 1 / 200)))
+    given = head((100 * random.normal(size=(50, 8))).astype(np.float32))
+    assert given.min() >= y.min() - 1e-6
+    assert given.max() <= y.max() + 1e-6
+    one = np.concatenate([head(row[None]) for row in u[:20]])
+    assert one == pytest.approx(head(u[:20]), abs=1e-4), "a frame alone and among others"
