@@ -217,6 +217,13 @@ def motion_features(
     `window` is that of the seven scalars. The live front end runs the same code frame by frame.
     """
 
+def body_kinematics(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """What the canonical body does in space, (T, 177), from contiguous feature rows (T, 231).
+
+    Positions, velocities and heights of the joints seen from the hips, and measures of the movement, each of
+    unit scale: what the motion model sees beside a row. Raises ShapeError.
+    """
+
 @final
 class StepState:
     """The state of one performer's stream, and what a step of the motion model computes outside its graphs.

@@ -14,6 +14,7 @@ import click
 
 from pyanticip import cli_tools
 from pyanticip.cli_bench import bench
+from pyanticip.cli_teach import teach
 from pyanticip.cli_tools import (
     BACKENDS,
     CHECKPOINT,
@@ -24,7 +25,6 @@ from pyanticip.cli_tools import (
     HostPort,
     SourceType,
 )
-from pyanticip.cli_teach import teach
 from pyanticip.cli_training import evaluate, train
 from pyanticip.errors import MotionError
 

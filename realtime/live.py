@@ -187,7 +187,8 @@ def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
 
 
 def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:
-    """What the recording should say of the mapping that plays: `outputs` stand behind the eight parameters."""
+    """What the recording should say of the mapping that plays: `outputs` stand behind the eight
+    parameters."""
     if pipeline.taught is None:
         return None
     mapping, extras = pipeline.taught.mapping, pipeline.taught.extras

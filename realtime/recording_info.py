@@ -189,7 +189,8 @@ class _Motion:
 
 
 def _names(known: Sequence[str], prefix: str, count: int) -> list[str]:
-    """The known names; further columns (taught outputs) are numbered, and so are all where some are missing."""
+    """The known names; further columns (taught outputs) are numbered, and so are all where some are
+    missing."""
     if count < len(known):
         return [f"{prefix}_{i}" for i in range(count)]
     return [*known, *(f"{prefix}_{i}" for i in range(len(known), count))]

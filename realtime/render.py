@@ -159,8 +159,8 @@ class Roll:
         """Nothing to give back: the file belongs to whoever opened it."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,); the events as four
-        columns."""
+        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,); the events
+        as four columns."""
         count = len(self.times)
         return {
             "t": np.array(self.times, np.float64),

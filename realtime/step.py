@@ -30,7 +30,7 @@ BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
 
 CALIBRATION_STEPS = 200
 
-OPTIONAL_INPUTS = {"told", "recent"}
+OPTIONAL = {"told", "recent", "hidden"}
 """What a graph need not read: without a pathway gate, without kinematics."""
 
 
@@ -40,7 +40,9 @@ class StepResult:
 
     ``params`` (8, 5) sound parameters, linear 0..1, at the horizons; ``hazards`` (2, 25) probability of each
     event in each 20 ms bin ahead, given that it has not come before; ``scalars`` (7,) of the refined head;
-    ``gate`` commitment, 0..1; ``emit`` whether the inference rule lets this frame's events out now.
+    ``gate`` commitment, 0..1; ``emit`` whether the inference rule lets this frame's events out now;
+    ``hidden`` (D,) the trunk's hidden state, on which taught outputs are read; None where a graph does not
+    tell it.
     """
 
     params: F32
@@ -48,6 +50,7 @@ class StepResult:
     scalars: F32
     gate: float
     emit: bool
+    hidden: F32 | None = None
 
 
 class StepBackend(Protocol):
@@ -134,9 +137,10 @@ class _Graph:
         # The binding holds bare addresses: the arrays must live as long.
         self._arrays = arrays
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        self.outputs = frozenset(node.name for node in outputs)
         self._bind(path, "input", inputs, self._io.bind_input)
         self._bind(path, "output", outputs, self._io.bind_output)
-        missing = set(arrays) - {node.name for node in (*inputs, *outputs)} - OPTIONAL_INPUTS
+        missing = set(arrays) - {node.name for node in (*inputs, *outputs)} - OPTIONAL
         if missing:
             raise CheckpointError(f"{path}: {min(missing)} is missing")
 
@@ -171,7 +175,10 @@ class OnnxBackend:
         cfg = manifest.config
         self.manifest = manifest
         self._state = _step_state(manifest)
-        self._fast = _Graph(manifest.graph(STEP_GRAPH), self._state.fast)
+        self._hidden = np.zeros((1, cfg.d_model), np.float32)
+        self._fast = _Graph(manifest.graph(STEP_GRAPH), {**self._state.fast, "hidden": self._hidden})
+        #: Width of the hidden state that a step tells; 0 for the graphs of a checkpoint that does not.
+        self.hidden = cfg.d_model if "hidden" in self._fast.outputs else 0
         self._slow = _Graph(manifest.graph(SLOW_GRAPH), self._state.slow)
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
 
@@ -185,7 +192,7 @@ class OnnxBackend:
             self._fast.run()
             gate = state.finish()
             emit = self._commitment.decide(gate)
-        return StepResult(*state.said(), gate, emit)
+        return StepResult(*state.said(), gate, emit, self._hidden[0].copy() if self.hidden else None)
 
     def reset(self) -> None:
         """See :class:`StepBackend`."""

@@ -8,14 +8,17 @@ from torch import Tensor
 
 from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
+from pyanticip.models.manifest import read_manifest
 from pyanticip.models.motion import MotionOutput, MotionState
 from realtime.step import F32, Commitment, StepResult, checked_rows
 
 __all__ = ["CudaGraphBackend", "TorchBackend"]
 
 
-def _result(params: Tensor, hazards: Tensor, scalars: Tensor, gate: float, emit: bool) -> StepResult:
-    return StepResult(_own(params), _own(hazards), _own(scalars), gate, emit)
+def _result(
+    params: Tensor, hazards: Tensor, scalars: Tensor, gate: float, emit: bool, hidden: Tensor
+) -> StepResult:
+    return StepResult(_own(params), _own(hazards), _own(scalars), gate, emit, _own(hidden))
 
 
 def _own(tensor: Tensor) -> F32:
@@ -31,7 +34,9 @@ class TorchBackend:
     def __init__(self, checkpoint: str | Path | None = None) -> None:
         # More threads stall for up to 100 ms when cores are busy; the step is too small to gain from them.
         torch.set_num_threads(1)
+        self.manifest = read_manifest(checkpoint)
         self._model = load_motion_model(checkpoint)
+        self.hidden = self._model.cfg.d_model
         self._state = self._model.initial_state(1)
         self._scratch = self._model.initial_state(1)
         cfg = self._model.cfg
@@ -46,7 +51,14 @@ class TorchBackend:
             out, self._state = self._model.step(row[None], self._state)
             gate = float(out.gate[0, 0])
             emit = self._commitment.decide(gate)
-        return _result(out.params[0, 0], torch.sigmoid(out.events[0, 0]), out.scalars[0, 0], gate, emit)
+        return _result(
+            out.params[0, 0],
+            torch.sigmoid(out.events[0, 0]),
+            out.scalars[0, 0],
+            gate,
+            emit,
+            out.hidden[0, 0],
+        )
 
     def reset(self) -> None:
         """See :class:`realtime.step.StepBackend`."""
@@ -92,7 +104,9 @@ class CudaGraphBackend:
         if not torch.cuda.is_available():
             raise DeviceError("backend cuda-graph: CUDA does not work here; use onnx, or auto to choose")
         torch.set_num_threads(1)
+        self.manifest = read_manifest(checkpoint)
         self._model = load_motion_model(checkpoint, device="cuda")
+        self.hidden = self._model.cfg.d_model
         for parameter in self._model.parameters():
             parameter.requires_grad_(False)
         cfg = self._model.cfg
@@ -140,8 +154,8 @@ class CudaGraphBackend:
                 self._stream.synchronize()
                 gate = float(self._host_out[0])
                 emit = self._commitment.decide(gate)
-        _, scalars, params, hazards = torch.split(self._host_out, [1, 7, 40, 50])
-        return _result(params.view(8, 5), hazards.view(2, 25), scalars, gate, emit)
+        _, scalars, params, hazards, hidden = torch.split(self._host_out, [1, 7, 40, 50, self.hidden])
+        return _result(params.view(8, 5), hazards.view(2, 25), scalars, gate, emit, hidden)
 
     def reset(self) -> None:
         """See :class:`realtime.step.StepBackend`."""
@@ -168,5 +182,5 @@ class CudaGraphBackend:
 
 
 def _pack(out: MotionOutput) -> Tensor:
-    parts = (out.gate, out.scalars, out.params, torch.sigmoid(out.events))
+    parts = (out.gate, out.scalars, out.params, torch.sigmoid(out.events), out.hidden)
     return torch.cat([part[0, 0].reshape(-1) for part in parts])

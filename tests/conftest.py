@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-# Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times slower.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times
+# slower. .environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import MotionTransformer
 from pyanticip.models.trunk import Block
 
-STEP_OUTPUTS = ("params", "hazards", "scalars", "gate")
+STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "hidden")
 SLOW_OUTPUTS = ("slow",)
 
 SMALLEST_REFERENCE = 256
@@ -79,7 +79,7 @@ class StepGraph(nn.Module):
         keys: list[Tensor],
         values: list[Tensor],
     ) -> tuple[Tensor, ...]:
-        """Returns params (1, 40), hazards (1, 50), scalars, gate, keys and values.
+        """Returns params (1, 40), hazards (1, 50), scalars, gate, the hidden state (1, D), keys and values.
 
         ``told`` (1, 7 + D) are the given scalars and the filtered embedding, ``x`` (1, D) the latter alone,
         ``recent`` what :meth:`MotionTransformer.recent` says, ``bias`` (1, H, 1, P + 1) the additive bias of
@@ -97,7 +97,7 @@ class StepGraph(nn.Module):
         weight = F.pad(combine.weight, (0, refined.shape[1] - 1))
         gate = torch.sigmoid(F.linear(torch.cat((local, refined), -1), weight, combine.bias))
         params, logits = model.control.flat(hidden, gate, recent)
-        return (params, torch.sigmoid(logits), refined, gate, *new)
+        return (params, torch.sigmoid(logits), refined, gate, hidden, *new)
 
 
 class SlowGraph(nn.Module):

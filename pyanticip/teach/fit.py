@@ -2,7 +2,8 @@
 
 Candidates (a kind, its setting, the inputs it sees) are judged on folds that leave out whole takes, or blocks
 of time (:mod:`pyanticip.teach.folds`); the best one is fitted on everything. The error that is shown is
-honest about the choice as well: each fold is judged by the candidate that the *other* folds would have chosen.
+honest about the choice as well: each fold is judged by the candidate that the *other* folds would have
+chosen.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ BEYOND = ("play", "hold", "neutral")
 """What outputs do where a movement is like nothing that was shown: play on, hold, go to neutral."""
 
 SETTLE = 25
-"""Frames at the start of a take without lead-in that are not learnt: the model has seen nothing before them."""
+"""Frames at the start of a take without lead-in that are not learnt: the model has seen nothing before
+them."""
 
 _LEARN, _JUDGE = 3000, 400
 _PENALTIES, _DECAY = (0.001, 0.01, 0.1, 1.0), 0.003
@@ -42,10 +44,10 @@ _NEAR_COMPONENTS, _NEAR_PLACES, _NEAR_LEVEL = 12, 256, 0.95
 class FitOptions:
     """How to fit.
 
-    ``kind`` ridge, knn, mlp or auto (the best by cross-validation); ``inputs`` what the head sees (``None``: the
-    best of body and hidden together, and body alone); ``lead_ms`` how far ahead of the movement the outputs
-    are learnt, 0..400 ms in steps of 20; ``beyond`` what happens far from everything shown, that is where
-    the novelty exceeds ``novelty`` (1: as new as the newest twentieth of a take that was left out).
+    ``kind`` ridge, knn, mlp or auto (the best by cross-validation); ``inputs`` what the head sees (``None``:
+    the best of body and hidden together, and body alone); ``lead_ms`` how far ahead of the movement the
+    outputs are learnt, 0..400 ms in steps of 20; ``beyond`` what happens far from everything shown, that is
+    where the novelty exceeds ``novelty`` (1: as new as the newest twentieth of a take that was left out).
 
     :raises OptionError: anything else.
     """
@@ -184,7 +186,7 @@ class _Frames:
             last = len(y) - lead
             if last <= skip:
                 raise OptionError(
-                    f"take {take.name}: {len(y)} frames are too few to learn {20 * lead} ms ahead; record longer"
+                    f"take {take.name}: {len(y)} frames too few to learn {20 * lead} ms ahead: record longer"
                 )
             spans.append((take.begin + skip, take.begin + last))
             wanted.append(y[skip + lead :])

@@ -41,8 +41,8 @@ class Fold:
 def alone(wanted: Sequence[F64]) -> list[int]:
     """Takes whose wanted values (frames, n) in 0..1 no other take demonstrates.
 
-    A take has company when four fifths of its frames want values that some frame of another take wants within a
-    tenth of each output's range.
+    A take has company when four fifths of its frames want values that some frame of another take wants
+    within a tenth of each output's range.
     """
     thin = [y[:: max(1, len(y) // _LOOKED_AT)] for y in wanted]
     found = []

@@ -5,7 +5,8 @@ directions in which the takes differ most.
 
 * ``ridge``: linear, least squares with a penalty. Few takes are enough, it extrapolates, and it never
   surprises. Best where outputs follow the movement.
-* ``knn``: the mean of the nearest frames of the takes, nearer ones counting more. Never leaves what was shown;
+* ``knn``: the mean of the nearest frames of the takes, nearer ones counting more. Never leaves what was
+  shown;
   best for poses and movements that mean fixed values.
 * ``mlp``: one hidden layer of tanh units. Bends where ridge cannot; wants more takes.
 """
@@ -45,7 +46,8 @@ class Projection:
 
     @classmethod
     def fit(cls, x: F32, weight: F64, floor: F64, components: int = COMPONENTS) -> Projection:
-        """Of inputs (N, F) with weights (N,) that sum to 1; ``floor`` (F,) is added to the spread, squared."""
+        """Of inputs (N, F) with weights (N,) that sum to 1; ``floor`` (F,) is added to the spread,
+        squared."""
         data = x.astype(np.float64)
         mean = weight @ data
         spread = np.sqrt(weight @ (data - mean) ** 2 + floor**2)
@@ -89,10 +91,11 @@ def knn_settings(frames: int) -> tuple[int, ...]:
 
 
 def fit_head(kind: str, setting: float, u: F32, y: F64, weight: F64) -> Arrays:
-    """The arrays of a head, from components (N, K), wanted values (N, n) in 0..1 and weights (N,) summing to 1.
+    """The arrays of a head, from components (N, K), wanted values (N, n) in 0..1 and weights (N,) summing to
+    1.
 
-    ``setting`` is ridge's penalty (times the mean variance of a component), kNN's number of neighbours, or the
-    MLP's weight decay.
+    ``setting`` is ridge's penalty (times the mean variance of a component), kNN's number of neighbours, or
+    the MLP's weight decay.
     """
     return {"ridge": _fit_ridge, "knn": _fit_knn, "mlp": _fit_mlp}[kind](setting, u, y, weight)
 

@@ -1,8 +1,8 @@
 """What a head sees of a frame: where the body is and how it moves, and the trunk's hidden state.
 
 ``body`` (177) are the model's own kinematics of a feature row: positions and velocities of the joints seen
-from the hips, heights, and what movement is measured by; they know the pose. ``hidden`` (D, 128 in the packaged
-checkpoint) is what the trunk makes of the last seconds; it knows the movement, and belongs to one
+from the hips, heights, and what movement is measured by; they know the pose. ``hidden`` (D, 128 in the
+packaged checkpoint) is what the trunk makes of the last seconds; it knows the movement, and belongs to one
 checkpoint. Neither depends on where the performer faces.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip import _core
-from pyanticip.errors import OptionError, ShapeError
+from pyanticip.errors import OptionError
 
-__all__ = ["BLOCKS", "BODY", "SCALES", "Body", "check_blocks"]
+__all__ = ["BLOCKS", "BODY", "SCALES", "body", "check_blocks"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -39,30 +39,9 @@ def check_blocks(blocks: Sequence[str]) -> tuple[str, ...]:
     return tuple(block for block in BLOCKS if block in given)
 
 
-class Body:
-    """The body block of feature rows, on the canonical body: the same for every checkpoint."""
+def body(rows: F32) -> F32:
+    """The body block (T, 177) of feature rows (T, 231), on the canonical body: the same for every checkpoint.
 
-    def __init__(self) -> None:
-        offsets = np.array(_core.CANONICAL_OFFSETS, np.float32)
-        offsets[0] = 0.0
-        self._kinematics = _core.BodyKinematics(offsets)
-        self._row = np.zeros((1, len(_core.FEATURE_NAMES)), np.float32)
-        self._out = np.zeros((1, BODY), np.float32)
-
-    def of(self, row: F32) -> F32:
-        """The block (177,) of one feature row (231,); a view that the next call overwrites."""
-        self._row[0] = row
-        self._kinematics.compute(self._row, self._out)
-        found: F32 = self._out[0]
-        return found
-
-    def batch(self, rows: F32) -> F32:
-        """The block (T, 177) of feature rows (T, 231).
-
-        :raises ShapeError: other rows.
-        """
-        if rows.ndim != 2 or rows.shape[1] != self._row.shape[1]:
-            raise ShapeError(f"feature rows must be (T, {self._row.shape[1]}), got {rows.shape}")
-        return (
-            np.stack([self.of(row).copy() for row in rows]) if len(rows) else np.zeros((0, BODY), np.float32)
-        )
+    :raises ShapeError: other rows.
+    """
+    return _core.body_kinematics(np.ascontiguousarray(rows, np.float32))

@@ -104,9 +104,9 @@ class Mapping:
     """Taught outputs from what a frame gives. Made by :func:`load_mapping`.
 
     ``outputs`` in order; ``inputs`` the blocks that any head sees; ``lead_ms`` how far ahead it was taught;
-    ``beyond`` and ``novelty_limit`` what to do far from everything shown; ``mask`` (22,) the joints it was taught
-    with; ``model`` name and sha256 of the checkpoint it belongs to, or None; ``reports`` one per head; ``told``
-    where it comes from; ``sha256`` of the file.
+    ``beyond`` and ``novelty_limit`` what to do far from everything shown; ``mask`` (22,) the joints it was
+    taught with; ``model`` name and sha256 of the checkpoint it belongs to, or None; ``reports`` one per head;
+    ``told`` where it comes from; ``sha256`` of the file.
     """
 
     def __init__(self, name: str, tree: Table[str, Any], arrays: Table[str, F32], sha256: str) -> None:
@@ -240,8 +240,8 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         raise CheckpointError(f"{file}: version {version} is newer than this program's {VERSION}: update it")
     if tree.get("features_version") != FEATURES_VERSION:
         raise CheckpointError(
-            f"{file}: taught on features version {tree.get('features_version')!r}, this program computes version"
-            f" {FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
+            f"{file}: taught on features version {tree.get('features_version')!r}, this program computes"
+            f" version {FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
         )
     try:
         arrays = safetensors.numpy.load(data)

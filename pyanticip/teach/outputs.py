@@ -1,7 +1,7 @@
 """The outputs that a performer teaches: names, ranges, curves, OSC addresses.
 
-Heads see every output in 0..1; what a person writes down is in the output's own unit. :class:`Output` goes from
-one to the other, :func:`parse_output` reads the short form of the command line.
+Heads see every output in 0..1; what a person writes down is in the output's own unit. :class:`Output` goes
+from one to the other, :func:`parse_output` reads the short form of the command line.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Output:
     ``low`` and ``high`` are its values at 0 and 1, along ``curve`` (see
     :class:`pyanticip.controls.Range`); ``address`` is where it is sent (``None``:
     ``/anticip/param/<name>``); ``neutral`` is where it goes when nobody is there, in its own unit (``None``:
-    ``low``, and for the eight sound parameters what the desk has). The eight sound parameters are 0..1 and have
-    no address here: the rig gives each receiver its own.
+    ``low``, and for the eight sound parameters what the desk has). The eight sound parameters are 0..1 and
+    have no address here: the rig gives each receiver its own.
 
     :raises OptionError: a name, range or address that makes no sense.
     """
@@ -57,7 +57,7 @@ class Output:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise OptionError(
-                f"output name: expected a letter, then letters, digits, _ or - (48 at most), got {self.name!r}"
+                f"output name: expected a letter, then letters, digits, _, - (48 at most), got {self.name!r}"
             )
         if self.name in _TAKEN:
             raise OptionError(f"output name: {self.name!r} already means something else, choose another")

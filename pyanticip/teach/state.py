@@ -53,10 +53,10 @@ def check_take_name(name: object) -> str:
 class TakeEntry:
     """One demonstration.
 
-    ``motion`` and ``curve`` are SHA-256 of files in ``takes`` and ``curves``; of the motion's ``total`` frames
-    at 50 Hz the first ``begin`` lead in: the model sees them, nothing is learnt from them. ``values`` are
-    constants, ``columns`` say which column of the curve file belongs to an output; both are in the outputs' own
-    units. ``mask`` has a 1 for each of the 22 joints that the source had.
+    ``motion`` and ``curve`` are SHA-256 of files in ``takes`` and ``curves``; of the motion's ``total``
+    frames at 50 Hz the first ``begin`` lead in: the model sees them, nothing is learnt from them. ``values``
+    are constants, ``columns`` say which column of the curve file belongs to an output; both are in the
+    outputs' own units. ``mask`` has a 1 for each of the 22 joints that the source had.
     """
 
     name: str
@@ -112,7 +112,8 @@ class TakeEntry:
 class State:
     """A project at one revision.
 
-    ``parent`` is the revision that an undo goes back to (-1: none); ``did`` says what made this one, ``at`` when.
+    ``parent`` is the revision that an undo goes back to (-1: none); ``did`` says what made this one, ``at``
+    when.
     """
 
     revision: int

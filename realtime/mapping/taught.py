@@ -1,4 +1,5 @@
-"""A mapping at work: its inputs are put together for every frame, and what is far from all it knows is tamed."""
+"""A mapping at work: its inputs are put together for every frame, and what is far from all it knows is
+tamed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import CheckpointError
-from pyanticip.teach.inputs import Body
+from pyanticip.teach.inputs import body
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.outputs import Output
 
@@ -27,8 +28,8 @@ _BACK = 0.8
 class Taught:
     """The live face of a :class:`Mapping`: rows and steps in, values in 0..1 out.
 
-    ``names`` and ``neutral`` (0..1) of its outputs; ``extras`` those that are none of the eight; ``novelty`` of
-    the newest frame, the largest of all heads.
+    ``names`` and ``neutral`` (0..1) of its outputs; ``extras`` those that are none of the eight; ``novelty``
+    of the newest frame, the largest of all heads.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -37,7 +38,6 @@ class Taught:
         self.neutral = [output.rest for output in mapping.outputs]
         self.extras: list[Output] = [o for o in mapping.outputs if o.name not in PARAMETERS]
         self.novelty = 0.0
-        self._body = Body()
         self._held = list(self.neutral)
         self._away = [0.0] * len(self.names)
         self._beyond = [False] * len(self.names)
@@ -62,7 +62,7 @@ class Taught:
                 return None
             blocks["hidden"] = hidden
         if "body" in self.mapping.inputs:
-            blocks["body"] = self._body.of(row)
+            blocks["body"] = body(row[None])[0]
         return blocks
 
     def rehearse(self, row: F32, step: Any) -> list[float] | None:

@@ -1,4 +1,5 @@
-"""``pyanticip teach check``: whether a project and its mapping are whole, and what the mapping does on its takes."""
+"""``pyanticip teach check``: whether a project and its mapping are whole, and what the mapping does on its
+takes."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ def check_project(
 ) -> dict[str, Any]:
     """Look at everything a project holds, and play its mapping over its takes.
 
-    The result says ``fine`` (bool), ``problems`` and ``warnings`` (lines), per take the mean absolute error of what
-    the mapping gives against what is wanted (shares of the outputs' ranges; on what it has *learnt*: the
-    cross-validated error is the one to believe), and what a frame of it costs.
+    The result says ``fine`` (bool), ``problems`` and ``warnings`` (lines), per take the mean absolute error
+    of what the mapping gives against what is wanted (shares of the outputs' ranges; on what it has *learnt*:
+    the cross-validated error is the one to believe), and what a frame of it costs.
 
     :raises FormatError: no project.
     """

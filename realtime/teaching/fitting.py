@@ -41,9 +41,9 @@ def fit_project(
 ) -> dict[str, Any]:
     """Fit a project's newest revision; what was done, in numbers.
 
-    The file goes to ``mappings``, is read back, and then takes the place of ``mapping.safetensors``: until that
-    moment the previous mapping is there, and earlier ones stay in ``mappings``. Without ``model`` heads see
-    the body alone and play with any checkpoint, or none.
+    The file goes to ``mappings``, is read back, and then takes the place of ``mapping.safetensors``: until
+    that moment the previous mapping is there, and earlier ones stay in ``mappings``. Without ``model`` heads
+    see the body alone and play with any checkpoint, or none.
 
     :raises MotionError: nothing to learn from, a damaged take, options that make no sense.
     """

@@ -86,9 +86,9 @@ _Kept = tuple[int, F32, F32, dict[str, float]]
 class Lesson:
     """Listens to a performer and takes down takes.
 
-    ``project`` is read for its outputs alone; ``mask`` tells which joints the source has; ``full`` is called when
-    a take has reached its length. What is wanted (:meth:`want`) may change while a take runs: then it becomes a
-    curve.
+    ``project`` is read for its outputs alone; ``mask`` tells which joints the source has; ``full`` is called
+    when a take has reached its length. What is wanted (:meth:`want`) may change while a take runs: then it
+    becomes a curve.
     """
 
     def __init__(
@@ -130,7 +130,8 @@ class Lesson:
         return len(self._take or ()) / 50.0
 
     def want(self, values: Mapping[str, float]) -> None:
-        """From the next frame on these values are wanted; outputs not named keep theirs. Raises OptionError."""
+        """From the next frame on these values are wanted; outputs not named keep theirs. Raises
+        OptionError."""
         for name, value in values.items():
             output = known_output(self.project.state.outputs, name)
             if not output.contains(value):

@@ -1,4 +1,5 @@
-"""What heads see of a take: the model steps over it as it would live, and its hidden state is written down."""
+"""What heads see of a take: the model steps over it as it would live, and its hidden state is written
+down."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from pyanticip.models.manifest import WEIGHTS
 from pyanticip.motion.atomic import write_atomic
-from pyanticip.teach.inputs import Body
+from pyanticip.teach.inputs import body
 from pyanticip.teach.project import CACHE, Project
 from pyanticip.teach.state import TakeEntry
 from realtime.mapping.taught import hidden_size
@@ -25,12 +26,14 @@ F32 = npt.NDArray[np.float32]
 
 def observe(rows: F32, backend: OnnxBackend | None) -> dict[str, F32]:
     """The input blocks (T, width) of feature rows (T, 231), stepped from the start of a stream."""
-    blocks = {"body": Body().batch(rows)}
+    blocks = {"body": body(rows)}
     if backend is not None and hidden_size(backend):
         backend.reset()
         hidden = np.zeros((len(rows), hidden_size(backend)), np.float32)
         for t in range(len(rows)):
-            hidden[t] = backend.step(rows[t : t + 1]).hidden
+            told = backend.step(rows[t : t + 1]).hidden
+            assert told is not None
+            hidden[t] = told
         blocks["hidden"] = hidden
     return blocks
 
@@ -53,7 +56,7 @@ class Observer:
         path = self._cached(take, rows, backend)
         hidden = _read(path, (len(rows), hidden_size(backend)))
         if hidden is not None:
-            return {"body": Body().batch(rows), "hidden": hidden}
+            return {"body": body(rows), "hidden": hidden}
         self.stepped += len(rows)
         blocks = observe(rows, backend)
         buffer = io.BytesIO()

@@ -77,7 +77,7 @@ async def _record(
             await asyncio.wait_for(_either(begun, done), _PATIENCE_S)
         except TimeoutError:
             raise DeviceError(
-                f"no frame of {source.kind} came within {_PATIENCE_S:g} s at {udp.address[0]}:{udp.address[1]}"
+                f"no frame of {source.kind} came to {udp.address[0]}:{udp.address[1]} in {_PATIENCE_S:g} s"
             ) from None
         for left in range(int(countdown), 0, -1):
             if not done.is_set():

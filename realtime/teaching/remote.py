@@ -1,8 +1,8 @@
 """Teaching without a keyboard: the commands under ``/anticip/control/teach/``.
 
 The project is the one that the rig names: a datagram chooses names of takes, never where files go. Files are
-written on a thread of their own and fitting runs in a child process, so the show goes on; the reply comes when
-it is done.
+written on a thread of their own and fitting runs in a child process, so the show goes on; the reply comes
+when it is done.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class Loader:
 
 
 class TeachRemote:
-    """The commands, as :class:`realtime.control.ControlServer` wants them: :attr:`actions`, :attr:`families`."""
+    """The commands, as :class:`realtime.control.ControlServer` wants them: :attr:`actions`,
+    :attr:`families`."""
 
     def __init__(
         self, project: Project, pipeline: Pipeline, loader: Loader, checkpoint: str | None, say: Say

@@ -1,9 +1,9 @@
 """Fitting in a process of its own: beside a running show, and on one thread per numerical library.
 
-``python -P -m realtime.teaching.worker`` reads one JSON object (folder, options, checkpoint, model) from standard
-input and writes one line of JSON: ``{"report": ...}`` or ``{"error": text, "kind": class}``. A pool of BLAS
-threads makes these small problems slower, on a busy machine a hundred times; it can be told so only before
-NumPy is imported.
+``python -P -m realtime.teaching.worker`` reads one JSON object (folder, options, checkpoint, model) from
+standard input and writes one line of JSON: ``{"report": ...}`` or ``{"error": text, "kind": class}``. A pool
+of BLAS threads makes these small problems slower, on a busy machine a hundred times; it can be told so only
+before NumPy is imported.
 """
 
 from __future__ import annotations

@@ -168,8 +168,7 @@ def test_damage_is_an_error_or_changes_nothing(
     file.write_bytes(bytes(bad[:cut]))
     try:
         mapping = load_mapping(file)
-    except MotionError as error:
-        assert "\n" not in str(error)
+    except MotionError:
         return
     blocks = {"body": np.zeros(BODY, np.float32), "hidden": np.zeros(mapping.hidden, np.float32)}
     values, _ = mapping.apply(blocks)

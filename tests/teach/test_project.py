@@ -84,7 +84,7 @@ def test_names_and_lengths(project: Project) -> None:
         project.remove_take("none")
     with pytest.raises(OptionError, match="twice"):
         project.rename_take("left 0", "left 1")
-    with pytest.raises(OptionError, match="is 0..1"):
+    with pytest.raises(OptionError, match="a sound parameter"):
         project.rename_output("cutoff", "brightness")
     with pytest.raises(OptionError, match="twice"):
         project.add_output(Output("cutoff"))

@@ -1,19 +1,52 @@
 //! Features of whole clips.
 
 use anticip_motion::{
-    CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, canonical::JOINT_COUNT, feature_names, motion_features,
+    CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, KINEMATICS_COUNT, body_kinematics,
+    canonical::{JOINT_COUNT, OFFSETS},
+    feature_names, motion_features,
 };
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::convert::doubles;
 use super::motion_error;
+use crate::errors::{Kind, raise};
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("FEATURES_VERSION", FEATURES_VERSION)?;
     m.add("FEATURE_NAMES", PyTuple::new(m.py(), feature_names())?)?;
-    m.add_function(wrap_pyfunction!(py_motion_features, m)?)
+    m.add_function(wrap_pyfunction!(py_motion_features, m)?)?;
+    m.add_function(wrap_pyfunction!(py_body_kinematics, m)?)
+}
+
+/// What the canonical body does in space (T, 177), from feature rows (T, 231).
+#[pyfunction]
+#[pyo3(name = "body_kinematics")]
+fn py_body_kinematics<'py>(
+    py: Python<'py>,
+    rows: PyReadonlyArray2<'py, f32>,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let frames = rows.shape()[0];
+    let wrong = || {
+        let given = format!("({}, {})", frames, rows.shape()[1]);
+        raise(
+            Kind::Shape,
+            &format!("rows must be (T, {FEATURE_COUNT}) contiguous, got {given}"),
+        )
+    };
+    if rows.shape()[1] != FEATURE_COUNT {
+        return Err(wrong());
+    }
+    let flat = rows.as_slice().map_err(|_| wrong())?;
+    let out: Vec<f32> = py.detach(|| {
+        flat.as_chunks::<FEATURE_COUNT>()
+            .0
+            .iter()
+            .flat_map(|row| body_kinematics(row, &OFFSETS))
+            .collect()
+    });
+    PyArray1::from_vec(py, out).reshape([frames, KINEMATICS_COUNT])
 }
 
 /// Features (T, 231) of canonical frames at 50 Hz.
