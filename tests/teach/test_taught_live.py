@@ -1,0 +1,296 @@
+"""A mapping at work in the pipeline: what it says live is what it says offline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from swinging import LEFT_ARM, swing
+
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import CheckpointError, FormatError
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.teach.fit import FitOptions
+from pyanticip.teach.mapping import load_mapping
+from pyanticip.teach.outputs import Output
+from pyanticip.teach.project import MAPPING, Project
+from realtime.clock import OfflineClock
+from realtime.frame import ControlFrame
+from realtime.mapping.desk import Desk
+from realtime.mapping.taught import Taught, open_taught
+from realtime.pipeline import Pipeline, assemble
+from realtime.render import render
+from realtime.rig import Rig
+from realtime.sinks.osc import OscSink
+from realtime.sources.replay import play_offline
+from realtime.teaching.fitting import fit_project, open_model
+from realtime.teaching.observe import observe
+
+
+class Ear:
+    name = "ear"
+
+    def __init__(self) -> None:
+        self.frames: list[ControlFrame] = []
+        self.extras: list[str] = []
+
+    def announce(self, extras: Sequence[Any]) -> None:
+        self.extras = [extra.name for extra in extras]
+
+    def send(self, frame: ControlFrame) -> None:
+        self.frames.append(frame)
+
+    def counters(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def taught_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    outputs = (Output("brightness"), Output("cutoff", 200, 8000, "exponential", address="/synth/cutoff"))
+    project = Project.create(tmp_path_factory.mktemp("teach") / "mine", outputs)
+    for i in range(2):
+        project.add_take(f"right {i}", swing(3, seed=i), values={"brightness": 0.9, "cutoff": 6000})
+        left = swing(3, joint=LEFT_ARM, level=1.0, seed=i)
+        project.add_take(f"left {i}", left, values={"brightness": 0.1, "cutoff": 300})
+    return project
+
+
+@pytest.fixture(scope="module")
+def fitted(taught_project: Project) -> Path:
+    report = fit_project(taught_project.folder, FitOptions("mlp", inputs=("body", "hidden")))
+    assert report["model"] is not None
+    assert max(report["parts"][0]["error"].values()) < 0.1
+    return taught_project.folder / MAPPING
+
+
+def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: Path) -> None:
+    """Datagrams of a take through the live front-end, the model's steps and the mapping, frame by frame."""
+    take = taught_project.state.take("left 1")
+    clip = taught_project.motion(take)
+    mapping = load_mapping(fitted)
+    offline = mapping.apply_batch(observe(clip.features(), open_model(None)))
+
+    ear, clock = Ear(), OfflineClock()
+    pipeline = assemble(
+        Rig(mapping=str(fitted), model={"backend": "onnx"}), clock, kind="msgpack", sinks=[ear]
+    )  # type: ignore[arg-type]
+    pipeline.desk.smoothing = 0.0
+    live: list[list[float]] = []
+    assert pipeline.taught is not None
+    step = pipeline.taught.step
+
+    def watched(*given: Any) -> list[float] | None:
+        live.append(list(step(*given) or []))
+        return live[-1]
+
+    pipeline.taught.step = watched  # type: ignore[method-assign]
+    play_offline(datagrams(clip, "msgpack"), clock, pipeline.feed, pipeline.tick)
+    pipeline.close()
+    assert len(live) == len(clip)
+    assert np.array(live) == pytest.approx(offline, abs=1e-3)
+    assert ear.extras == ["cutoff"]
+    last = ear.frames[-1]
+    assert last.params[PARAMETERS.index("brightness")] == pytest.approx(live[-1][0], abs=1e-6)
+    assert list(last.extras) == pytest.approx([live[-1][1]], abs=1e-6)
+    assert f"mapping={mapping.name}" in pipeline.status()
+
+
+def test_a_render_has_the_taught_outputs_in_their_own_units(
+    taught_project: Project, fitted: Path, tmp_path: Path
+) -> None:
+    take = taught_project.motion_path(taught_project.state.take("right 1"))
+    render(take, tmp_path / "a.npz", rig=Rig(mapping=str(fitted)))
+    with np.load(tmp_path / "a.npz") as made:
+        assert made["outputs"].tolist() == ["cutoff"]
+        assert made["taught"].shape == (150, 1)
+        assert 3000 < made["taught"][-1, 0] <= 8000
+        assert made["params"][-1, PARAMETERS.index("brightness")] > 0.7
+    render(take, tmp_path / "a.csv", rig=Rig(mapping=str(fitted)))
+    header, *rows = (tmp_path / "a.csv").read_text().splitlines()
+    assert header.split(",")[9] == "cutoff"
+    assert float(rows[-1].split(",")[9]) > 3000
+
+
+def test_a_taught_output_has_an_address_and_a_range_of_its_own() -> None:
+    import socket
+
+    from pythonosc.osc_bundle import OscBundle
+
+    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    ear.bind(("127.0.0.1", 0))
+    ear.settimeout(2)
+    sink = OscSink("127.0.0.1", ear.getsockname()[1])
+    sink.announce([Output("cutoff", 200, 8000, "exponential", address="/synth/cutoff"), Output("mix")])
+    sink.send(ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[1.0, 0.25]))
+    heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+    assert heard["/synth/cutoff"] == [8000.0]
+    assert heard["/anticip/param/mix"] == [0.25]
+    assert len(heard["/anticip/params"]) == 8
+    sink.announce([])
+    sink.send(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8))
+    assert "/synth/cutoff" not in {m.address for m in OscBundle(ear.recv(65536))}
+    sink.close()
+    ear.close()
+
+
+class Paper:
+    names = ("brightness", "cutoff")
+    neutral = (0.5, 0.0)
+
+
+def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
+    from realtime.mapping.desk import Stepped
+
+    class Step:
+        params = np.full((8, 5), 0.3, np.float32)
+        hazards = np.zeros((2, 25), np.float32)
+        gate = 1.0
+
+    step: Stepped = Step()
+    desk, scalars, heard = Desk(), [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5], []
+
+    def play(taught: list[float] | None, frames: int) -> None:
+        for _ in range(frames):
+            params, _ = desk.play(step, scalars, 0.02, taught)
+            heard.append([params[PARAMETERS.index("brightness")], *desk.extras])
+
+    play(None, 50)
+    assert heard[-1] == pytest.approx([0.3])
+    heard.clear()
+    desk.teach(Paper())
+    play([1.0, 1.0], 50)
+    assert heard[0] == pytest.approx([0.3, 0.0], abs=0.05), "it begins where the model was, or at neutral"
+    assert heard[-1] == pytest.approx([1.0, 1.0], abs=1e-3)
+    play(None, 50)
+    assert heard[-1] == pytest.approx([0.3, 1.0], abs=1e-3), "without the mapping its own output holds"
+    desk.teach(Paper())
+    play([1.0, 0.8], 30)
+    assert heard[-30][1] == pytest.approx(1.0, abs=0.05), "a new mapping goes on from where the old one was"
+    desk.set_mode("panic")
+    play([1.0, 0.8], 10)
+    assert heard[-1] == pytest.approx([0.5, 0.0], abs=1e-6)
+    desk.set_mode("playing")
+    play([1.0, 0.8], 60)
+    desk.silence(0.5)
+    assert desk.extras == pytest.approx([0.8], abs=1e-3)
+    for _ in range(4):
+        desk.silence(1.0)
+    assert desk.extras == pytest.approx([0.0], abs=1e-6), "it fades in silence"
+    assert max(np.abs(np.diff(np.array(heard[52:]), axis=0)).max(0)) < 0.5
+
+
+def test_far_from_everything_shown_it_holds_or_goes_to_neutral(
+    taught_project: Project, tmp_path: Path
+) -> None:
+    for beyond in ("hold", "neutral"):
+        options = FitOptions("ridge", inputs=("body",), beyond=beyond, novelty=1.5)
+        fit_project(taught_project.folder, options, model=False)
+        taught = open_taught(taught_project.folder / MAPPING, None)
+        known = taught_project.motion(taught_project.state.take("right 0")).features()
+        for row in known[-40:]:
+            said = taught.step(row, None, 0.02)
+        strange = swing(1, joint=1, level=2.5, speed=0.1).features()
+        far = [taught.step(row, None, 0.02) for row in np.repeat(strange[25:26], 40, 0)]
+        assert taught.is_beyond
+        assert taught.novelty > 1.5
+        wanted = said if beyond == "hold" else taught.neutral
+        assert far[-1] == pytest.approx(wanted, abs=0.05)
+        back = [taught.step(row, None, 0.02) for row in known[-40:]]
+        assert back[-1] == pytest.approx(said, abs=1e-3)
+        assert not taught.is_beyond
+
+
+def test_a_mapping_of_another_model_or_without_one_is_refused(
+    taught_project: Project, tmp_path: Path
+) -> None:
+    fit_project(taught_project.folder, FitOptions("ridge", inputs=("hidden",)))
+    file = taught_project.folder / MAPPING
+
+    class Other:
+        class manifest:
+            name = "other-1"
+            sha256: dict[str, str] = {"model.safetensors": "0" * 64}  # noqa: RUF012
+
+        hidden = 128
+
+    with pytest.raises(CheckpointError, match="this one is other-1: fit it anew"):
+        open_taught(file, Other())
+    with pytest.raises(CheckpointError, match="needs it; play with that model"):
+        open_taught(file, None)
+    with pytest.raises(FormatError, match="cannot be read"):
+        assemble(Rig(mapping=str(tmp_path / "none"), model={"enabled": False}), OfflineClock())  # type: ignore[arg-type]
+
+
+def test_a_suit_that_lacks_joints_is_told_of(taught_project: Project) -> None:
+    fit_project(taught_project.folder, FitOptions("ridge", inputs=("body",)), model=False)
+    ear, clock = Ear(), OfflineClock()
+    rig = Rig(mapping=str(taught_project.folder / MAPPING), model={"enabled": False})  # type: ignore[arg-type]
+    clip = swing(1)
+    vmc = list(datagrams(clip, "vmc"))
+    pipeline = assemble(rig, clock, kind="vmc", sinks=[ear])
+    play_offline(vmc, clock, pipeline.feed, pipeline.tick)
+    assert pipeline.lacking == []
+    pipeline.front = Sparse(pipeline.front)
+    play_offline(vmc, clock, pipeline.feed, pipeline.tick)
+    assert pipeline.lacking == ["left_toes", "right_toes"]
+    assert any(word == "lacking=left_toes,right_toes" for word in pipeline.status())
+
+
+class Sparse:
+    """A front-end whose source has no toes."""
+
+    def __init__(self, front: Any) -> None:
+        self._front = front
+
+    @property
+    def mask(self) -> Any:
+        mask = np.array(self._front.mask)
+        mask[[17, 21]] = False
+        return mask
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._front, name)
+
+
+def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None:
+    fit_project(taught_project.folder, FitOptions("ridge", inputs=("body",)), model=False)
+    taught = open_taught(taught_project.folder / MAPPING, None)
+    clock = OfflineClock()
+    pipeline: Pipeline = assemble(Rig(model={"enabled": False}), clock, kind="msgpack", sinks=[Ear()])  # type: ignore[arg-type]
+    pipeline.teach(taught)
+
+    def broken(*_: Any) -> list[float]:
+        raise RuntimeError("out of paper")
+
+    taught.step = broken  # type: ignore[method-assign]
+    play_offline(datagrams(swing(1), "msgpack"), clock, pipeline.feed, pipeline.tick)
+    assert pipeline.counts["frames"] == 50
+    assert pipeline.taught is None
+    assert "out of paper" in pipeline.mapping_error
+    assert any("mapping=failed" in word for word in pipeline.status())
+
+
+def test_a_rig_names_its_mapping(tmp_path: Path) -> None:
+    from realtime.rig import load_rig, template
+
+    file = tmp_path / "rig.toml"
+    file.write_text('mapping = "mine/mapping.safetensors"\nteach = "mine"\n')
+    assert load_rig(file).mapping == "mine/mapping.safetensors"
+    assert "# mapping =" in template()
+    assert json.loads(Rig().model_dump_json())["teach"] is None
+
+
+def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
+    fit_project(taught_project.folder, FitOptions("knn", inputs=("body",)), model=False)
+    one, two = (Taught(load_mapping(taught_project.folder / MAPPING)) for _ in range(2))
+    rows = swing(1, seed=4).features()
+    for row in rows:
+        two.rehearse(rows[3], None)
+        assert one.step(row, None, 0.02) == two.step(row, None, 0.02)
+    assert one.novelty == two.novelty

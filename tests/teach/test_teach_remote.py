@@ -1,0 +1,208 @@
+"""Teaching over OSC, in a running show: values, takes, fit, load, without a keyboard."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pythonosc.osc_bundle import OscBundle
+from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
+from swinging import LEFT_ARM, swing
+
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.teach.project import MAPPING, Project
+from realtime.clock import MonotonicClock
+from realtime.pipeline import assemble
+from realtime.rig import Rig
+from realtime.show import Show
+from realtime.sources.udp import UdpSource
+
+
+class Remote:
+    """The performer's own OSC program: sends commands, hears replies."""
+
+    def __init__(self, to: tuple[str, int]) -> None:
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._sock.bind(("127.0.0.1", 0))
+        self._sock.setblocking(False)
+        self._to = to
+
+    async def ask(self, command: str, *arguments: object, patience: float = 60.0) -> list[Any]:
+        builder = OscMessageBuilder(f"/anticip/control/{command}")
+        for argument in arguments:
+            builder.add_arg(argument)
+        self._sock.sendto(builder.build().dgram, self._to)
+        until = time.monotonic() + patience
+        while time.monotonic() < until:
+            try:
+                reply = OscMessage(self._sock.recv(65536))
+            except BlockingIOError:
+                await asyncio.sleep(0.01)
+                continue
+            assert reply.address == f"/anticip/reply/{command}"
+            return list(reply.params)
+        raise AssertionError(f"no reply to {command}")
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+@pytest.fixture
+def synth() -> Iterator[socket.socket]:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", 0))
+    sock.setblocking(False)
+    yield sock
+    sock.close()
+
+
+def heard(synth: socket.socket) -> dict[str, Any]:
+    """The newest values by address."""
+    found: dict[str, Any] = {}
+    while True:
+        try:
+            data = synth.recv(65536)
+        except BlockingIOError:
+            return found
+        found.update({m.address: m.params for m in OscBundle(data)})
+
+
+@pytest.mark.slow
+def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, synth: socket.socket) -> None:
+    folder = tmp_path / "mine"
+    from pyanticip.teach.outputs import parse_output
+
+    Project.create(folder, (parse_output("mix"), parse_output("cutoff:200..8000@/synth/cutoff")))
+    rig = Rig.model_validate(
+        {
+            "osc": [{"host": "127.0.0.1", "port": synth.getsockname()[1]}],
+            "teach": str(folder),
+            "control": {"port": 1, "enabled": True},
+            "model": {"enabled": False},
+        }
+    )
+    said: list[str] = []
+
+    async def play() -> None:
+        clock = MonotonicClock()
+        source = UdpSource("msgpack", "127.0.0.1", 0)
+        rig_ = rig.model_copy(update={"control": rig.control.model_copy(update={"port": free_udp()})})
+        show = Show(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=said.append)
+        assert show.control is not None
+        remote = Remote(show.control.address)
+        running = asyncio.ensure_future(show.run())
+        suit = Suit(source.address)
+        try:
+            assert (await remote.ask("teach/start"))[1].startswith("nothing is wanted yet")
+            assert (await remote.ask("teach/values", "mix", 2.0))[1] == "mix: expected 0 to 1, got 2"
+            assert (await remote.ask("teach/values", "miks", 0.5))[1].startswith(
+                "no output 'miks'; did you mean mix"
+            )
+            for name, joint, mix, cutoff in (("east", 11, 0.9, 6000.0), ("west", LEFT_ARM, 0.1, 400.0)):
+                suit.move(swing(3.0, joint=joint, level=0.5 if joint == 11 else 1.2))
+                await asyncio.sleep(0.4)
+                assert await remote.ask("teach/values", "mix", mix, "cutoff", cutoff) == [
+                    "ok",
+                    f"mix={mix:g} cutoff={cutoff:g}",
+                ]
+                assert await remote.ask("teach/start", name) == ["ok", name]
+                assert (await remote.ask("teach/start", name))[0] == "error"
+                await asyncio.sleep(1.5)
+                verdict, line = await remote.ask("teach/stop")
+                assert verdict == "ok", line
+                assert line.startswith(f"take {name}: ")
+            # A fader that moves while the take is played becomes a curve; the length is given beforehand.
+            assert (await remote.ask("teach/param/mix", 0.2))[0] == "ok"
+            assert (await remote.ask("teach/start", "bent", 1.0))[0] == "ok"
+            suit.move(swing(3.0))
+            await asyncio.sleep(0.5)
+            assert (await remote.ask("teach/param/mix", 0.8))[0] == "ok"
+            await wait_for(lambda: any("take bent" in line for line in said))
+            assert "east" in (await remote.ask("teach/list"))[1]
+            assert (await remote.ask("teach/remove", "none"))[0] == "error"
+            assert (await remote.ask("load", "mapping"))[0] == "error"
+            assert (await remote.ask("load", "model"))[0] == "error"
+            suit.move(swing(20.0))
+            verdict, line = await remote.ask("teach/fit", "knn")
+            assert verdict == "ok", line
+            assert "fit took" in line
+            heard(synth)
+            await asyncio.sleep(0.4)
+            assert "/synth/cutoff" in heard(synth)
+            assert (await remote.ask("load", "mapping", "../x"))[0] == "error"
+            assert (await remote.ask("load", "mapping"))[0] == "ok"
+            assert (await remote.ask("teach/undo"))[1] == "undone: add take bent"
+            assert (await remote.ask("unload"))[0] == "ok"
+        finally:
+            suit.close()
+            remote.close()
+            show.end()
+            await running
+
+    asyncio.run(play())
+    project = Project.open(folder)
+    assert [take.name for take in project.state.takes] == ["east", "west"]
+    assert project.problems() == []
+    assert project.state.take("west").begin > 0, "what came before the take leads in"
+    bent = project.history()[-2].take("bent")
+    assert (bent.frames, set(bent.columns), set(bent.values)) == (50, {"mix"}, {"cutoff"})
+    wanted = project.wanted(bent)["mix"]
+    assert wanted[0] == pytest.approx(0.2)
+    assert wanted[-1] == pytest.approx(0.8)
+    assert (folder / MAPPING).exists()
+
+
+def free_udp() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+async def wait_for(true: Any, patience: float = 20.0) -> None:
+    until = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)
+
+
+class Suit:
+    """Sends movements at 50 Hz, one after the other, with times that go on."""
+
+    def __init__(self, to: tuple[str, int]) -> None:
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._to = to
+        self._task: asyncio.Task[None] | None = None
+        self._count = 0
+
+    def move(self, clip: Any) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.ensure_future(self._send(clip))
+
+    async def _send(self, clip: Any) -> None:
+        from pyanticip import _core
+
+        for _, data in list(datagrams(clip, "msgpack"))[:1]:
+            self._sock.sendto(data, self._to)
+        due = time.monotonic()
+        for i in range(10**6):
+            frame = i % len(clip)
+            self._count += 1
+            made = _core.encode_native_frame(
+                self._count, self._count / 50, clip.quats[frame], clip.root[frame]
+            )
+            self._sock.sendto(made, self._to)
+            due += 0.02
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._sock.close()
