@@ -212,9 +212,11 @@ b.build(sys.argv[1], sys.argv[2])
 
 
 @pytest.mark.slow
-def test_a_killed_build_goes_on_and_ends_with_the_same_bytes(takes, tmp_path):
+def test_a_killed_build_goes_on_and_ends_with_the_same_bytes(takes, tmp_path, environment):
     whole = build(takes, tmp_path / "whole")
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(takes), str(tmp_path / "set")])
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", SCRIPT, str(takes), str(tmp_path / "set")], env=environment
+    )
     work = tmp_path / "set" / WORK
     deadline = time.monotonic() + 60.0
     while len(list(work.glob("*.npz"))) < 2 and time.monotonic() < deadline and process.poll() is None:
@@ -254,14 +256,14 @@ def prepare(task):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_a_killed_build_leaves_no_process_behind(takes, tmp_path):
+def test_a_killed_build_leaves_no_process_behind(takes, tmp_path, environment):
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "long.py").write_text(LONG)
     pids = tmp_path / "set-pids"
     pids.mkdir()
-    arguments = [sys.executable, str(tmp_path / "long.py"), str(takes), str(tmp_path / "set")]
+    arguments = [sys.executable, "-P", str(tmp_path / "long.py"), str(takes), str(tmp_path / "set")]
     process = subprocess.Popen(
-        arguments, env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(tmp_path)])}
+        arguments, env={**environment, "PYTHONPATH": f"{environment['PYTHONPATH']}{os.pathsep}{tmp_path}"}
     )
     deadline = time.monotonic() + 120.0
     while len(list(pids.iterdir())) < 2 and time.monotonic() < deadline and process.poll() is None:

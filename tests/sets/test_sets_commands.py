@@ -182,11 +182,11 @@ def test_help_has_an_example():
 
 
 @pytest.mark.slow
-def test_the_command_works_from_outside_with_processes(takes, tmp_path):
-    command = [sys.executable, "-m", "pyanticip", "train", "data", "build", str(takes)]
+def test_the_command_works_from_outside_with_processes(takes, tmp_path, environment):
+    command = [sys.executable, "-P", "-m", "pyanticip", "train", "data", "build", str(takes)]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "set"), "--workers", "2"],
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, timeout=300, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{tmp_path / 'set'}: 5 clips")

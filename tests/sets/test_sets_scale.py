@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +44,7 @@ def write_takes(folder: Path, files: int, body: dict[str, np.ndarray]) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_clips_in_bounded_memory(clip, tmp_path):
+def test_ten_thousand_clips_in_bounded_memory(clip, tmp_path, environment):
     from pyanticip.motion.canonical import canonical_skeleton
 
     body = canonical_skeleton()
@@ -66,11 +65,11 @@ def test_ten_thousand_clips_in_bounded_memory(clip, tmp_path):
     script.write_text(SCRIPT)
     arguments = [tmp_path / "few", tmp_path / "many", tmp_path / "set", FRAMES / 50]
     done = subprocess.run(
-        [sys.executable, script, *map(str, arguments)],
+        [sys.executable, "-P", script, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
