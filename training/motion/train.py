@@ -160,6 +160,7 @@ class _Run:
                 "seconds": round(record.seconds, 3),
                 "wall_seconds": round(time.monotonic() - begun, 3),
                 **{name: round(value, 4) for name, value in record.speed().items()},
+                "frames_per_cpu_second": round(record.frames / here.world / max(record.busy_cpu, 1e-9), 1),
             }
         else:
             report |= {

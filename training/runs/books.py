@@ -92,11 +92,14 @@ class Books(pl.Callback):
         self.seconds = 0.0
         self.busy = 0.0
         """Seconds in updates, waiting for their batches included, since training began or went on."""
+        self.busy_cpu = 0.0
+        """The same in seconds of processor time of this process, all its threads together."""
         self.best, self.best_step = math.inf, 0
         self.valid: dict[str, float] = {}
         self.stopped = False
         self.tensorboard = tensorboard
         self._since = self._left = time.monotonic()
+        self._left_cpu = time.process_time()
         self._writer: Any = None
 
     def updated(self, module: Any, done: int, batch: Any) -> None:
@@ -154,6 +157,7 @@ class Books(pl.Callback):
             for row in kept:
                 self._events(row)
         self._since = self._left = time.monotonic()
+        self._left_cpu = time.process_time()
 
     def on_train_batch_end(
         self,
@@ -165,8 +169,9 @@ class Books(pl.Callback):
     ) -> None:
         """Count one part; after the last part of an update, do what is due."""
         self.busy += time.monotonic() - self._left
+        self.busy_cpu += time.process_time() - self._left_cpu
         self._after(trainer, pl_module, outputs["parts"], batch)
-        self._left = time.monotonic()
+        self._left, self._left_cpu = time.monotonic(), time.process_time()
 
     def _after(self, trainer: pl.Trainer, module: Any, parts: Tensor, batch: Any) -> None:
         zero = torch.zeros(len(self.trained) + 1, device=parts.device)
