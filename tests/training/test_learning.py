@@ -1,26 +1,16 @@
-"""Targets, losses and the loop: that they are what they say, and that something is learned."""
+"""Targets, losses and windows: that they are what they say."""
 
 import dataclasses
 import math
 
 import numpy as np
-import pytest
 import torch
 
-from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training.batches import HORIZONS, TARGET_EDGE, WARM_UP, Windows, event_targets
 from training.losses import event_nll, losses, reliability
-from training.trainer import Trainer, TrainOptions
 
 SMALL = ModelConfig(d_model=32, heads=4, fast_layers=1, slow_layers=1, ff=64, control_hidden=64, dropout=0.1)
-OPTIONS = TrainOptions(steps=40, batch_frames=640, warm_up_steps=5, peak_lr=3e-3, threads=1)
-
-
-def trainer_of(examples, options=OPTIONS):
-    torch.manual_seed(1)
-    model = MotionTransformer(SMALL)
-    return Trainer(model, Windows(examples), torch.ones(8, 5), options)
 
 
 def test_horizons_are_those_of_the_model():
@@ -90,59 +80,6 @@ def test_every_part_of_the_loss_reaches_the_model(example_of):
     torch.autograd.backward(parts.total)
     silent = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert silent == []
-
-
-def test_a_few_steps_reduce_the_loss(example_of):
-    trainer = trainer_of([example_of(400, seed=s) for s in range(3)])
-    values = [trainer.train_step() for _ in range(OPTIONS.steps)]
-    first = np.mean([v["params"] for v in values[:5]])
-    last = np.mean([v["params"] for v in values[-5:]])
-    assert last < 0.75 * first
-    assert np.mean([v["events"] for v in values[-5:]]) < np.mean([v["events"] for v in values[:5]])
-
-
-def test_going_on_after_an_interruption_changes_nothing(example_of, tmp_path):
-    examples = [example_of(250, seed=s) for s in range(2)]
-    options = dataclasses.replace(OPTIONS, steps=8)
-    whole = trainer_of(examples, options)
-    for _ in range(8):
-        whole.train_step()
-    first = trainer_of(examples, options)
-    for _ in range(4):
-        first.train_step()
-    first.save(tmp_path / "state")
-    second = trainer_of(examples, options)
-    second.restore(tmp_path / "state")
-    assert second.step == 4
-    for _ in range(4):
-        second.train_step()
-    for (name, a), (_, b) in zip(
-        whole.model.state_dict().items(), second.model.state_dict().items(), strict=True
-    ):
-        assert torch.equal(a, b), name
-    for name, value in whole.averaged().items():
-        assert torch.equal(value, second.averaged()[name]), name
-
-
-def test_another_runs_state_is_refused(example_of, tmp_path):
-    examples = [example_of(250, seed=0)]
-    trainer = trainer_of(examples)
-    trainer.save(tmp_path / "state")
-    with pytest.raises(CheckpointError, match="other options"):
-        trainer_of(examples, dataclasses.replace(OPTIONS, seed=5)).restore(tmp_path / "state")
-    (tmp_path / "broken").write_bytes(b"no")
-    with pytest.raises(CheckpointError, match="not the state"):
-        trainer.restore(tmp_path / "broken")
-
-
-def test_the_schedule_warms_up_and_ends_low():
-    options = TrainOptions(steps=1000, warm_up_steps=100, peak_lr=1e-3, final_lr=1e-5)
-    rates = [options.learning_rate(step) for step in range(1000)]
-    assert np.argmax(rates) in (99, 100)
-    assert rates[0] == 1e-5
-    assert rates[-1] < 1.1e-5
-    with pytest.raises(OptionError):
-        TrainOptions(steps=0)
 
 
 def test_windows_suit_the_length_of_their_clips(example_of):

@@ -88,6 +88,15 @@ def feed_of(options, data, **where):
     return Feed(Windows(data.train), options, **where)
 
 
+def test_a_few_steps_reduce_the_loss(tiny, data, tmp_path):
+    schedule = {"steps": 40, "batch_frames": 640, "peak_lr": 5e-3, "warm_up_steps": 5}
+    options = tiny(schedule=schedule, run={"log_every": 5, "validate_every": 40})
+    fit(options, tmp_path / "run", data=data)
+    found = read_metrics(tmp_path / "run")
+    assert found[-1]["params"] < 0.75 * found[0]["params"]
+    assert found[-1]["events"] < found[0]["events"]
+
+
 class Killed(Exception):
     pass
 
