@@ -1,5 +1,8 @@
 """Options of a motion training run: tables, files, overrides, complaints."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from pyanticip.errors import OptionError
@@ -101,3 +104,14 @@ def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path):
         gather(file)
     with pytest.raises(OptionError, match=r"nowhere\.toml: cannot be read"):
         gather(tmp_path / "nowhere.toml")
+
+
+def test_the_page_names_every_option():
+    page = (Path(__file__).parents[2] / "docs" / "train_motion.md").read_text()
+    given = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
+    options = from_tables({**given, "data": {**given["data"], "path": ""}, "model": {}})
+    assert options == MotionTrainOptions()
+    tables = options.to_dict()
+    assert {table: set(content) for table, content in given.items() if table != "model"} == {
+        table: set(content) for table, content in tables.items() if table != "model"
+    }
