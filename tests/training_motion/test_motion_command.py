@@ -250,3 +250,10 @@ def test_a_folder_of_something_else_is_left_alone(tiny, data, tmp_path):
     assert [path.name for path in Path(tmp_path).iterdir()] == ["note.txt"]
     with pytest.raises(CheckpointError, match="not a run of train motion"):
         load_run(tmp_path)
+
+
+def test_help_ends_with_an_example(cli):
+    code, printed, _ = cli("--help")
+    assert code == 0
+    assert "Example:" in printed
+    assert "pyanticip train motion --out runs/one --resume" in printed
