@@ -10,8 +10,10 @@ import pytest
 from pyanticip.cli_tools import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.manifest import SHIPPED
-from training.evaluation import command, report, source
+from training import baselines
+from training.evaluation import command, event_tuning, report, source, trackers
 from training.evaluation.command import evaluate
+from training.evaluation.rivals import AllRivals
 from training.evaluation.source import Source
 
 
@@ -81,6 +83,24 @@ def test_subjects_that_taught_the_checkpoint_are_named(takes):
     assert found["warnings"][-1] == expected
     with pytest.raises(OptionError, match="no motion of subject 77"):
         evaluate(None, takes, subjects=("77",))
+
+
+def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, tmp_path):
+    packaged = AllRivals.load()
+    asked = []
+    # Each tuning has its own test; here it is who is asked for and what is kept.
+    for module, part in ((baselines, "plain"), (trackers, "trackers"), (event_tuning, "events")):
+
+        def tune(examples, part=part):
+            asked.append({example.subject for example in examples})
+            return getattr(packaged, part)
+
+        monkeypatch.setattr(module, "tune", tune)
+    said = []
+    tuned = command.retune(takes, tmp_path / "tuned", on_part=said.append)
+    assert asked == [{"01", "02"}] * 3
+    assert len(said) == 3
+    assert AllRivals.load(tmp_path / "tuned") == tuned == packaged
 
 
 def test_takes_have_groups_and_masks(takes):

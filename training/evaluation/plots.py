@@ -236,8 +236,9 @@ def suits(rows: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) -> bytes
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("ms ahead", fontsize=8)
         axis.set_xticks(HORIZONS_MS)
-        axis.set_ylim(bottom=0.0)
         _bare(axis)
+    # The two share their scale: it is set when both are drawn.
+    axes[0].set_ylim(bottom=0.0)
     axes[0].set_ylabel("mean absolute error", fontsize=9)
     figure.tight_layout(rect=(0.0, 0.0, 0.83, 1.0))
     handles, labels = axes[0].get_legend_handles_labels()

@@ -10,18 +10,10 @@ from training.baselines import Rivals
 from training.data import Example
 from training.evaluation import event_tuning, trackers
 from training.evaluation.event_tuning import EventRivals
-from training.evaluation.rules import LEADS_MS
 from training.scores import Predict
 
 SETTINGS: Final = Path(__file__).with_name("settings")
 """Folder of the settings as tuned on the training subjects."""
-
-STEPS: Final = {
-    "hold and line": len(baselines.DELAYS_S) * len(baselines.MOTION_DELAYS_S),
-    "trackers": len(baselines.DELAYS_S) * len(baselines.MOTION_DELAYS_S),
-    "events": 2 * len(LEADS_MS),
-}
-"""What tuning consists of, and in how many parts each reports progress."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +55,16 @@ class AllRivals:
 
 
 def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = None) -> AllRivals:
-    """Tune all rivals.
+    """Tune all rivals; takes minutes.
 
     Args:
         examples: of training subjects.
-        on_part: called with the name of what goes on after each of its ``STEPS``.
+        on_part: called with what is tuned next.
     """
-
-    def note(name: str) -> Callable[[], None] | None:
-        return None if on_part is None else lambda: on_part(name)
-
-    return AllRivals(
-        baselines.tune(examples, on_twin=note("hold and line")),
-        trackers.tune(examples, on_twin=note("trackers")),
-        event_tuning.tune(examples, on_part=note("events")),
-    )
+    say = on_part or (lambda part: None)
+    say("tuning: hold and line")
+    plain = baselines.tune(examples)
+    say("tuning: trackers")
+    table = trackers.tune(examples)
+    say("tuning: events")
+    return AllRivals(plain, table, event_tuning.tune(examples))
