@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from motion_files import AMC
 
 from pyanticip.errors import FormatError, OptionError
@@ -388,6 +390,31 @@ def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):
     (line,) = [line for line in report.warnings if "199" in line]
     assert line.startswith("anna/a.bvh: ")
     assert line.endswith("; the like of 1 more")
+
+
+@given(where=st.floats(0.0, 1.0, exclude_max=True), junk=st.binary(min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_damaged_index_is_a_clear_error(takes, tmp_path, where, junk):
+    out = tmp_path / "set"
+    if not (tmp_path / "good").exists():
+        build(takes, out)
+        (tmp_path / "good").write_bytes((out / INDEX).read_bytes())
+    good = (tmp_path / "good").read_bytes()
+    at = int(where * len(good))
+    bad = good[:at] + junk + good[at + len(junk) :]
+    (out / INDEX).write_bytes(bad)
+    if json.loads(good) == _json_or_none(bad):
+        return
+    with pytest.raises(FormatError, match=r"set\.json"):
+        MotionSet.open(out)
+    (out / INDEX).write_bytes(good)
+
+
+def _json_or_none(content: bytes) -> object:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
 
 
 def test_arrays_are_what_the_documentation_says(takes, tmp_path):

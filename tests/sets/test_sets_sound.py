@@ -1,5 +1,7 @@
 """Sound beside the takes of a folder: found, aligned, and said where it does not fit."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -100,6 +102,28 @@ def test_a_sound_with_next_to_nothing_in_common_is_an_error_of_that_take(folder,
     (folder / "a" / "one.wav").write_bytes(b"no sound")
     report = build(folder, tmp_path / "set")
     assert report.refused[0]["reason"].startswith("a/one.wav: is no sound that can be read")
+
+
+def test_every_clip_of_a_cut_take_is_on_the_clock_of_the_sound(folder, tmp_path):
+    from pyanticip import load_motion
+    from pyanticip.motion.bvh_write import save_bvh
+
+    whole = load_motion(folder / "a" / "one.bvh")
+    root = np.array(whole.root)
+    root[90:] += 5.0
+    save_bvh(dataclasses.replace(whole, root=root), folder / "a" / "one.bvh")
+    clicks(folder / "a" / "one.wav", TIMES + 0.25, 5.0)
+    (tmp_path / "m.toml").write_text('[[take]]\nfile = "a/one.bvh"\noffset = 0.25\n')
+    build(folder, tmp_path / "set", manifest=tmp_path / "m.toml")
+    found = MotionSet.open(tmp_path / "set")
+    clips = [(n, clip) for n, clip in enumerate(found.clips) if clip.targets == "audio"]
+    assert [(clip.name, clip.frames, clip.seconds) for _, clip in clips] == [
+        ("a/one/0", 90, 0.0), ("a/one/1", 109, 1.82),
+    ]  # fmt: skip
+    for number, clip in clips:
+        heard = clip.seconds + found.example(number).onsets / 50.0
+        inside = TIMES[(clip.seconds <= TIMES) & (clip.seconds + clip.frames / 50.0 > TIMES)]
+        assert np.abs(heard - inside).max() <= 0.025
 
 
 def test_another_sound_or_offset_is_another_set(folder, tmp_path):

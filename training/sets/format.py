@@ -266,7 +266,7 @@ def read_index(folder: Path) -> dict[str, Any]:
         raise FormatError(
             f"{folder}: no set in it (no {INDEX}); make one: pyanticip train data build DIR --out {folder}"
         ) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise FormatError(f"{path}: cannot be read ({error}); build the set again") from None
     if not isinstance(index, dict) or index.get("format") != FORMAT:
         raise FormatError(f"{path}: is not the index of a set of motion")
@@ -279,7 +279,11 @@ def read_index(folder: Path) -> dict[str, Any]:
     ):
         if given != ours:
             raise FormatError(f"{path}: has {what} {given}, expected {ours}; build the set again")
-    if index.get("digest") != digest_of(index):
+    try:
+        untouched = index.get("digest") == digest_of(index)
+    except (ValueError, RecursionError):  # NaN, lone surrogates, endless nesting: never ours
+        untouched = False
+    if not untouched:
         raise FormatError(f"{path}: was changed by hand or damaged; build the set again")
     return index
 
