@@ -145,14 +145,14 @@ def test_the_predictor_scores_as_the_model_says(tmp_path):
 
 def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(tmp_path):
     smooth_takes(tmp_path)
-    report = train.train(tmp_path, tmp_path / "run", TINY, validation=2)
+    report = train.train(tmp_path, tmp_path / "run", TINY, validation=2, graph=False)
     assert report["validation"] == ["soccer_2", "walking_2"]
     assert report["refit"]
     assert len(report["trained_on"]) == 6
     assert report["best_step"] in (2, 4)
     assert "train/running/running_1.txt" in report["missing"]
     load_predictor(tmp_path / "run")
-    alone = train.train(tmp_path, tmp_path / "alone", TINY, validation=2, refit=False)
+    alone = train.train(tmp_path, tmp_path / "alone", TINY, validation=2, refit=False, graph=False)
     assert "walking_2" not in alone["trained_on"]
     with pytest.raises(OptionError, match="validation: expected"):
         train.train(tmp_path, tmp_path / "none", TINY, validation=5)
@@ -252,6 +252,7 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     )
     assert code == 0, said.err
     assert "pyanticip evaluate forecast" in said.out
+    assert (tmp_path / "run" / "checkpoint" / "step.onnx").is_file()
     code, said = command(
         *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run"),
         *("--report", tmp_path / "page"),

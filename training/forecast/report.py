@@ -151,7 +151,7 @@ def _pictures(
     for (row, values), mark in marks:
         right.plot(at, values, mark, ms=4.5, color="0.35", mfc="none", label=f"{row}, test files")
     right.axhline(1.0, color="0.55", lw=1.3)
-    right.set_ylim(0.0, 1.25)
+    right.set_ylim(0.0, 1.55)
     right.set_ylabel("ratio to zero velocity")
     right.legend(loc="upper left", fontsize=7, ncols=2)
     for axis in (left, right):

@@ -210,13 +210,14 @@ def train(
     *,
     validation: int = 4,
     refit: bool = True,
+    graph: bool = True,
     say: Say | None = None,
 ) -> dict[str, Any]:
     """Train on the benchmark's training files and write ``OUT/checkpoint`` and ``OUT/report.json``.
 
     Clip ``validation`` of every action is left out to find the step to stop at; then, with ``refit``, a
     second model is trained on all files up to that step. With ``validation=0`` nothing is left out and the
-    schedule runs to its end.
+    schedule runs to its end. With ``graph`` the checkpoint has the ONNX graph of the live stream too.
 
     Raises:
         FormatError: no such files, or one that cannot be read.
@@ -247,6 +248,6 @@ def train(
     report["trained_on"] = names
     out.mkdir(parents=True, exist_ok=True)
     training = {k: v for k, v in report.items() if k != "curve"}
-    save_forecaster(out / "checkpoint", model, training={"benchmark": "cmu", **training}, graph=True)
+    save_forecaster(out / "checkpoint", model, training={"benchmark": "cmu", **training}, graph=graph)
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return report
