@@ -133,7 +133,7 @@ class EventsRig(Table):
     refractory: dict[str, Seconds] = {}
     theta: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
     max_buffer: Annotated[int, Field(ge=1, le=100)] = 5
-    reach_ms: Annotated[float, Field(ge=20.0, le=500.0)] = 60.0
+    reach_ms: Annotated[float, Field(ge=20.0, le=500.0)] = 200.0
 
     @model_validator(mode="after")
     def _known_names(self) -> EventsRig:
@@ -333,8 +333,8 @@ send = ["frame", "scalars", "param", "params", "event", "status"]
 [events]
 theta = 0.8               # gate threshold, falling to half while waiting
 max_buffer = 5            # frames an event may wait
-reach_ms = 60             # announced when due within this time or lead_ms, whichever is longer
-# threshold.onset = 0.2
+reach_ms = 200            # announced when due within this time or lead_ms, whichever is longer
+# threshold.onset = 0.6
 # refractory.onset = 0.12
 
 [silence]

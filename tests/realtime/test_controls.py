@@ -253,11 +253,20 @@ def test_the_threshold_falls_while_waiting(gate: float, waits: int) -> None:
 
 
 def test_lead_looks_further_ahead() -> None:
-    far = hazard(8, 0.9)
+    far = hazard(12, 0.9)
     assert EventTrigger().step(far, 1.0, 0, 0.02) == []
-    ((name, strength, ahead),) = EventTrigger().step(far, 1.0, 200, 0.02)
+    ((name, strength, ahead),) = EventTrigger().step(far, 1.0, 300, 0.02)
     assert (name, strength) == ("onset", pytest.approx(0.9))
-    assert ahead == pytest.approx(0.17)
+    assert ahead == pytest.approx(0.25)
+
+
+def test_a_foreseen_event_is_announced_at_least_100_ms_ahead_whatever_the_gate() -> None:
+    for gate in (0.0, 0.5, 0.7, 1.0):
+        t = EventTrigger()
+        # An event that comes nearer by a bin every frame, as sure all the time.
+        said = [event for b in range(24, -1, -1) for event in t.step(hazard(b, 0.9), gate, 0, 0.02)]
+        ((_, _, ahead),) = said
+        assert 0.09 - 1e-9 <= ahead <= 0.2  # the middle of its bin
 
 
 def test_an_event_that_is_taken_back_is_not_announced() -> None:
