@@ -385,7 +385,7 @@ class EventTrigger:
         if not (0 < theta <= 1 and max_buffer >= 1):
             raise OptionError(f"events: expected theta in 0..1, max_buffer >= 1, got {theta}, {max_buffer}")
         # Chosen on the validation subjects by the F1 of what is decided at least 100 ms ahead.
-        levels = {"onset": 0.6, "phrase": 0.2} | dict(threshold or {})
+        levels = {"onset": 0.7, "phrase": 0.2} | dict(threshold or {})
         pauses = {"onset": 0.12, "phrase": 1.0} | dict(refractory or {})
         for name in (*levels, *pauses):
             if name not in EVENTS:

@@ -334,7 +334,7 @@ send = ["frame", "scalars", "param", "params", "event", "status"]
 theta = 0.8               # gate threshold, falling to half while waiting
 max_buffer = 5            # frames an event may wait
 reach_ms = 200            # announced when due within this time or lead_ms, whichever is longer
-# threshold.onset = 0.6
+# threshold.onset = 0.7
 # refractory.onset = 0.12
 
 [silence]
