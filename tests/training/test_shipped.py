@@ -30,7 +30,7 @@ def pieces(data_dir):
 def test_beats_of_walking_are_announced_100_ms_ahead(model, pieces, data_dir):
     categories = read_categories(data_dir)
     walks = [plain(piece) for piece in pieces if group_of(piece.name, categories) == "walking"]
-    said = [live(run_model(model, example), 0, 0.0) for example in walks]
+    said = [live(run_model(model, example), 0) for example in walks]
     score = total(score_clips(walks, said, 0, lead=5.0)[0])
     assert score.true > 50
     assert score.f1 >= 0.8
