@@ -133,6 +133,25 @@ def test_parts_make_the_curve_of_the_whole(whole, tiny, data, tmp_path):
         assert given[1] == pytest.approx(given[0], rel=2e-4), name
 
 
+def test_mixed_precision_stays_near(whole, tiny, data, tmp_path):
+    _, folder, _ = whole
+    fit(tiny(run={"precision": "bf16"}), tmp_path / "run", data=data)
+    one, two = (read_metrics(path) for path in (folder, tmp_path / "run"))
+    assert two[0]["params"] != one[0]["params"]
+    for name in ("params", "events", "scalars", "gate", "pose"):
+        assert two[0][name] == pytest.approx(one[0][name], rel=0.02), name
+    # What is kept is single precision: mixed is how it was computed.
+    assert {v.dtype for v in load_run(tmp_path / "run").state_dict().values()} == {torch.float32}
+
+
+def test_what_is_said_is_said_exactly(tiny, data):
+    model = new_model(tiny(), torch.zeros(231), torch.ones(231)).eval()
+    (part,) = feed_of(tiny(), data).update(0)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        out = model(part.batch.features)
+    assert (out.params.dtype, out.events.dtype) == (torch.float32, torch.float32)
+
+
 def test_workers_gather_the_same_windows(tiny, data):
     plain = feed_of(tiny(), data, start=3)
     served = feed_of(tiny(run={"workers": 2}), data, start=3)
