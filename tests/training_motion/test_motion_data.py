@@ -1,9 +1,12 @@
 """What a run learns from: sets, folders of takes, and what nothing can be learned from."""
 
 import dataclasses
+import io
+import threading
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from pyanticip.errors import FormatError, OptionError
 from training.batches import HORIZONS
@@ -67,7 +70,7 @@ def test_a_folder_of_takes_becomes_a_set_once(takes, tiny, tmp_path):
     found = training_data(options)
     assert len({e.subject for e in (*found.bare, *found.validation)} | set(found.test_subjects)) == 3
     assert len(found.train) == 2 * len(found.bare)
-    assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["copies", "set"]
+    assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["copies", "lock", "set"]
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("copies-*/*")}
     again = training_data(options)
     assert again.digest == found.digest
@@ -76,6 +79,23 @@ def test_a_folder_of_takes_becomes_a_set_once(takes, tiny, tmp_path):
     (built,) = tmp_path.glob("set-*")
     assert training_data(options.but(data={"path": str(built)})).digest == found.digest
     assert training_data(options.but(data={"copies_seed": 1})).digest != found.digest
+
+
+def test_runs_that_start_together_take_turns(takes, tiny, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    options = tiny(data={"path": str(takes), "cache": str(tmp_path / "cache"), "build_workers": 1})
+    (tmp_path / "cache").mkdir()
+    said, found = io.StringIO(), []
+    with (tmp_path / "cache" / "lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        console = Console(file=said, width=200)
+        other = threading.Thread(target=lambda: found.append(training_data(options, console)))
+        other.start()
+        while "waiting for it" not in said.getvalue():
+            assert other.is_alive()
+        assert list((tmp_path / "cache").iterdir()) == [tmp_path / "cache" / "lock"]
+    other.join()
+    assert len(found) == 1
 
 
 def test_paths_that_are_wrong(tiny, tmp_path):

@@ -171,8 +171,9 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
     copies: list[Example] = []
     if data.copies and train:
         key = hashlib.sha256(repr((base.digest, data.copies, data.copies_seed, recipe)).encode()).hexdigest()
-        out = cache_folder(options) / f"copies-{key[:16]}"
-        with _progress(f"{data.copies} varied copies of each clip", quiet) as say:
+        cache = cache_folder(options)
+        out = cache / f"copies-{key[:16]}"
+        with _turn(cache, quiet), _progress(f"{data.copies} varied copies of each clip", quiet) as say:
             varied = augment(
                 base,
                 out,
@@ -214,10 +215,28 @@ def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
         raise FormatError(f"{folder}: no such folder; expected a set, or a folder of takes")
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
     out = cache / f"set-{folder.resolve().name}-{key}"
-    with _progress(f"a set of the takes in {folder}", console) as say:
+    with _turn(cache, console), _progress(f"a set of the takes in {folder}", console) as say:
         report = build(folder, out, workers=workers, on_progress=say)
     console.print(f"{out}: {report.clips} clips, {report.frames} frames")
     return out
+
+
+@contextmanager
+def _turn(cache: Path, console: Console) -> Iterator[None]:
+    """One run at a time builds in a cache folder; runs that start together wait for it."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks here: two builds of one set at once then end with a clear error
+        yield
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            console.print(f"another run builds in {cache}; waiting for it ...")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager
