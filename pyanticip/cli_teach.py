@@ -335,7 +335,7 @@ def fit(
     stages = report["stages_s"]
     click.echo(
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
-        f" fit and cross-validation {stages['fit']:.1f})"
+        f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
     click.echo(f"wrote {report['mapping']}; play it: pyanticip live --mapping {report['mapping']}")
 

@@ -51,8 +51,9 @@ class Projection:
         data = x.astype(np.float64)
         mean = weight @ data
         spread = np.sqrt(weight @ (data - mean) ** 2 + floor**2)
-        data = (data - mean) / spread
-        _, vectors = np.linalg.eigh(data.T @ (data * weight[:, None]))
+        # The products in single precision: a tenth of a second each for a few thousand frames, and ten folds.
+        single = ((data - mean) / spread * np.sqrt(weight)[:, None]).astype(np.float32)
+        _, vectors = np.linalg.eigh((single.T @ single).astype(np.float64))
         kept = vectors[:, ::-1][:, : min(components, len(x) - 1, data.shape[1])]
         # The sign of an eigenvector is anybody's guess: fix it, so that equal takes give equal files.
         kept = kept * np.where(kept[np.abs(kept).argmax(0), np.arange(kept.shape[1])] < 0, -1.0, 1.0)
