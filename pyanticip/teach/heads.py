@@ -139,12 +139,27 @@ def _fit_knn(neighbours: float, u: F32, y: F64, weight: F64) -> Arrays:
 def _knn(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
     places, squares, values = arrays["places"], arrays["squares"], arrays["values"]
     count, width = int(arrays["neighbours"][0]), places.shape[1]
-    turned = np.ascontiguousarray(places.T)
+    turned = np.ascontiguousarray(-2.0 * places.T)
+
+    def alone(seen: F32) -> F32:
+        """One frame (K,): few and small calls, because live each of them finds the caches cold."""
+        away = np.einsum("kp,k->p", turned, seen)
+        away += squares
+        near = np.argpartition(away, count - 1)[:count] if count < len(places) else np.arange(len(places))
+        own = float(np.einsum("k,k->", seen, seen))
+        distance = [max(d + own, 0.0) for d in away[near].tolist()]
+        soft = 0.1 * sum(distance) / count + 1e-9
+        share = [1.0 / (d + soft) for d in distance]
+        whole = sum(share)
+        mixed: F32 = np.einsum("k,km->m", np.array([s / whole for s in share], np.float32), values[near])
+        return mixed
 
     def apply(u: F32) -> F32:
+        if len(u) == 1:
+            return alone(u[0, :width])[None]
         seen = u[:, :width]
         # The frame's own square is the same for all places: added after the choice.
-        away = squares - 2.0 * _product(seen, turned)
+        away = squares + _product(seen, turned)
         if count < len(places):
             near = np.argpartition(away, count - 1, axis=1)[:, :count]
         else:

@@ -190,8 +190,11 @@ class Mapping:
         missing = self.mask & ~np.asarray(mask, np.bool_)
         return [CANONICAL_JOINTS[i] for i in np.flatnonzero(missing)]
 
-    def apply(self, blocks: Table[str, F32]) -> tuple[list[float], list[float]]:
-        """Values in 0..1 and novelty, per output, of one frame's input blocks (width,)."""
+    def apply(self, blocks: Table[str, F32], *, novel: bool = True) -> tuple[list[float], list[float]]:
+        """Values in 0..1 and novelty, per output, of one frame's input blocks (width,).
+
+        Without ``novel`` the novelty is not looked at, and 0.
+        """
         values = [0.0] * len(self.outputs)
         novelty = [0.0] * len(self.outputs)
         for head in self._heads:
@@ -199,10 +202,12 @@ class Mapping:
             if len(head.inputs) > 1:
                 x = np.concatenate([blocks[b] for b in head.inputs])
             u = head.projection(x[None])
-            near = u[0, : len(head.near_scale)] * head.near_scale
-            along = np.einsum("ck,k->c", head.near_places, near)
-            gap = float((head.near_squares - 2.0 * along).min() + np.einsum("k,k->", near, near))
-            new = max(gap, 0.0) ** 0.5 / head.near_level
+            new = 0.0
+            if novel:
+                near = u[0, : len(head.near_scale)] * head.near_scale
+                along = np.einsum("ck,k->c", head.near_places, near)
+                gap = float((head.near_squares - 2.0 * along).min() + np.einsum("k,k->", near, near))
+                new = max(gap, 0.0) ** 0.5 / head.near_level
             for place, value in zip(head.places, head.apply(u)[0].tolist(), strict=True):
                 values[place], novelty[place] = value, new
         return values, novelty

@@ -23,6 +23,8 @@ F32 = npt.NDArray[np.float32]
 _BEYOND = 0.3
 # It comes back at this share of the limit: no flutter on the edge.
 _BACK = 0.8
+# Frames between two looks at the novelty where nothing depends on it.
+_LOOK = 25
 
 
 class Taught:
@@ -38,6 +40,7 @@ class Taught:
         self.neutral = [output.rest for output in mapping.outputs]
         self.extras: list[Output] = [o for o in mapping.outputs if o.name not in PARAMETERS]
         self.novelty = 0.0
+        self._frames = 0
         self._held = list(self.neutral)
         self._away = [0.0] * len(self.names)
         self._beyond = [False] * len(self.names)
@@ -50,9 +53,14 @@ class Taught:
         blocks = self._blocks(row, step)
         if blocks is None:
             return None
-        values, novelty = self.mapping.apply(blocks)
-        self.novelty = max(novelty)
-        return values if self.mapping.beyond == "play" else self._tamed(values, novelty, dt)
+        play = self.mapping.beyond == "play"
+        # Where it changes nothing, novelty is a word in the status: looked at now and then.
+        look = not play or self._frames % _LOOK == 0
+        self._frames += 1
+        values, novelty = self.mapping.apply(blocks, novel=look)
+        if look:
+            self.novelty = max(novelty)
+        return values if play else self._tamed(values, novelty, dt)
 
     def _blocks(self, row: F32, step: Any) -> dict[str, F32] | None:
         blocks: dict[str, F32] = {}
@@ -68,7 +76,7 @@ class Taught:
     def rehearse(self, row: F32, step: Any) -> list[float] | None:
         """:meth:`step` once more, without a trace: it keeps the caches warm."""
         blocks = self._blocks(row, step)
-        return None if blocks is None else self.mapping.apply(blocks)[0]
+        return None if blocks is None else self.mapping.apply(blocks, novel=self.mapping.beyond != "play")[0]
 
     def _tamed(self, values: list[float], novelty: list[float], dt: float) -> list[float]:
         """Hold, or go to neutral, where the movement is like nothing that was shown."""

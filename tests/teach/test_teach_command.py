@@ -1,0 +1,168 @@
+"""`pyanticip teach` as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from swinging import LEFT_ARM, swing
+
+from pyanticip.cli import cli
+from pyanticip.errors import MotionError
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.npz import save_npz
+from pyanticip.teach.project import Project
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line in a folder of its own; errors are raised."""
+    monkeypatch.chdir(tmp_path)
+    for i, joint in enumerate((11, LEFT_ARM)):
+        for j in range(2):
+            save_npz(swing(3, joint=joint, level=float(i), seed=j), tmp_path / f"{'ab'[i]}{j}.npz")
+
+    def call(*words: str) -> str:
+        done = CliRunner().invoke(cli, list(words), standalone_mode=False)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done.output
+
+    return call
+
+
+def test_from_files_to_a_mapping_and_back(run: Run) -> None:
+    assert "cutoff:200..8000:exponential" in run(
+        "teach", "new", "mine", "--outputs", "mix,cutoff:200..8000:exponential"
+    )
+    run("teach", "add", "mine", "a0.npz", "a1.npz", "--values", "mix=1,cutoff=4000")
+    said = run(
+        "teach", "add", "mine", "b0.npz", "--start", "0.5", "--end", "2.5", "--values", "mix=0,cutoff=300"
+    )
+    assert "take b0: 2.00 s" in said
+    assert Project.open("mine").state.take("b0").begin == 25, "what comes before leads in"
+    table = np.stack([[0, 3], [0, 0.1], [300, 300]], 1)
+    np.savetxt("b1.csv", table, header="t,mix,cutoff", delimiter=",", comments="")
+    run("teach", "add", "mine", "b1.npz", "--curve", "b1.csv")
+    report = json.loads(run("teach", "fit", "mine", "--json").partition("\n{")[2].join(("{", "")))
+    assert report["parts"][0]["error"]["mix"] < 0.2
+    assert [fold["whole"] for fold in report["parts"][0]["folds"]] == [True] * 4
+    assert "fine" in run("teach", "check", "mine")
+    run("teach", "rename", "mine", "a0", "east")
+    run("teach", "set", "mine", "east", "mix=.5,cutoff=none")
+    assert "take east: 3.00 s, mix=0.5" in run("teach", "list", "mine")
+    assert "changed since the mapping was fitted" in run("teach", "check", "mine")
+    assert "undone: set cutoff=none,mix=0.5 in take east" in run("teach", "undo", "mine")
+    assert "tone:100..5000" in run(
+        "teach", "outputs", "mine", "--rename", "cutoff=tone", "--change", "tone:100..5000"
+    )
+    run("teach", "remove", "mine", "east", "a1")
+    first = json.loads(run("teach", "list", "mine", "--json"))["mappings"][0]
+    assert first in run("teach", "use", "mine", first)
+    assert len(run("teach", "history", "mine").splitlines()) == 12
+    assert "at revision 4 again" in run("teach", "undo", "mine", "--to", "4")
+    assert [take.name for take in Project.open("mine").state.takes] == ["a0", "a1", "b0", "b1"]
+
+
+def test_the_first_take_makes_the_outputs(run: Run) -> None:
+    assert "outputs, each 0..1: glow, mix" in run(
+        "teach", "add", "new", "a0.npz", "--values", "glow=.3,mix=1"
+    )
+    with pytest.raises(MotionError, match="no output 'glwo'; did you mean glow"):
+        run("teach", "add", "new", "a1.npz", "--values", "glwo=.3")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["add", "mine", "a0.npz"], "needs --values or --curve"),
+        (["add", "mine", "none.npz", "--values", "mix=1"], "none.npz"),
+        (["add", "mine", "a0.npz", "--values", "mix=7"], "within 0..1"),
+        (["add", "mine", "a0.npz", "--values", "mix"], "NAME=NUMBER"),
+        (["add", "mine", "a0.npz", "a1.npz", "--take", "x", "--values", "mix=1"], "one take"),
+        (["add", "mine", "a0.npz", "--start", "9", "--values", "mix=1"], "within its 3.00 s"),
+        (["add", "mine", "a0.npz", "--start", "1", "--end", "1.1", "--values", "mix=1"], "too short"),
+        (["add", "mine", "a0.npz", "--curve", "none.csv"], "none.csv"),
+        (["fit", "mine"], "nothing to learn from"),
+        (["fit", "mine", "--kind", "forest"], "kind: expected auto"),
+        (["fit", "mine", "--lead-ms", "30"], "steps of 20"),
+        (["fit", "mine", "--inputs", "soul"], "inputs: expected some of body, hidden"),
+        (["fit", "none"], "no teaching project"),
+        (["use", "mine", "../x"], "no mapping"),
+        (["remove", "mine", "x"], "no take 'x'"),
+        (["undo", "mine", "--to", "77"], "no revision 77"),
+        (["outputs", "mine", "--rename", "mix"], "OLD=NEW"),
+        (["new", "mine"], "exists already"),
+        (["record", "mine"], "needs --values"),
+    ],
+)
+def test_mistakes_are_one_line(run: Run, words: list[str], says: str) -> None:
+    run("teach", "new", "mine", "--outputs", "mix")
+    with pytest.raises((MotionError, click.ClickException)) as told:
+        run("teach", *words)
+    text = told.value.format_message() if isinstance(told.value, click.ClickException) else str(told.value)
+    assert says in text
+    assert "\n" not in text.strip()
+
+
+def test_a_take_from_a_suit(run: Run) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    stop = threading.Event()
+
+    def suit() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            for _, data in datagrams(swing(60), "mocopi"):
+                if stop.wait(0.02):
+                    return
+                out.sendto(data, ("127.0.0.1", port))
+
+    thread = threading.Thread(target=suit)
+    thread.start()
+    try:
+        time.sleep(0.2)
+        run(
+            "teach", "record", "mine", "--source", f"mocopi://127.0.0.1:{port}", "--take", "still",
+            "--values", "mix=.4", "--seconds", "1", "--countdown", "1",
+        )  # fmt: skip
+    finally:
+        stop.set()
+        thread.join()
+    take = Project.open("mine").state.take("still")
+    assert take.frames == 50
+    assert take.begin > 10
+    assert take.values == {"mix": 0.4}
+    assert Project.open("mine").problems() == []
+
+
+def test_neither_fitting_nor_playing_imports_torch(run: Run) -> None:
+    run("teach", "add", "mine", "a0.npz", "--values", "mix=1")
+    run("teach", "add", "mine", "b0.npz", "--values", "mix=0")
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom pyanticip.teach.fit import FitOptions\n"
+        "from realtime.teaching.fitting import fit_project\nfrom realtime.rig import Rig\n"
+        "from realtime.live import replay, open_show\n"
+        "fit_project('mine', FitOptions('ridge'))\n"
+        "kind, shown = open_show(Path('a0.npz'))\n"
+        "rig = Rig(mapping='mine/mapping.safetensors')\n"
+        "done = replay(shown, kind, rig, speed=None, say=print)\n"
+        "assert done['counters']['frames'] == 150, done\n"
+        "heavy = {'torch', 'training', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
