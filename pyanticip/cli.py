@@ -456,6 +456,11 @@ def rig_check(file: Path, as_json: bool) -> None:
     from realtime.rig import load_rig
 
     found = load_rig(file)
+    mapping = None
+    if found.mapping is not None:
+        from pyanticip.teach.mapping import load_mapping
+
+        mapping = load_mapping(found.mapping)
     if as_json:
         cli_tools.print_json(found.model_dump(mode="json"))
         return
@@ -464,3 +469,5 @@ def rig_check(file: Path, as_json: bool) -> None:
     click.echo(f"  listens for {found.source.kind} at {host}:{port}")
     for target in found.osc:
         click.echo(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
+    if mapping is not None:
+        click.echo(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")

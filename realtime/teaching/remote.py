@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pyanticip.errors import OptionError
+from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
 from realtime.control import Action, number
 from realtime.mapping.taught import Taught, open_taught
@@ -105,6 +106,7 @@ class TeachRemote:
         self.actions: dict[str, Action] = {
             "teach/values": self._values,
             "teach/clear": self._clear,
+            "teach/output": self._output,
             "teach/start": self._start,
             "teach/stop": self._stop,
             "teach/cancel": self.lesson.cancel,
@@ -127,6 +129,12 @@ class TeachRemote:
     def _param(self, name: str, value: object) -> str:
         self.lesson.want({name: number(name, value)})
         return f"{self.lesson.wanted[name]:g}"
+
+    async def _output(self, text: object) -> str:
+        """One more output, in the short form of the command line."""
+        output = parse_output(str(text))
+        await self._loader.beside(lambda: self._project.add_output(output))
+        return output.describe()
 
     def _clear(self) -> str:
         self.lesson.want_nothing()

@@ -60,6 +60,8 @@ def test_from_files_to_a_mapping_and_back(run: Run) -> None:
     assert report["parts"][0]["error"]["mix"] < 0.2
     assert [fold["whole"] for fold in report["parts"][0]["folds"]] == [True] * 4
     assert "fine" in run("teach", "check", "mine")
+    Path("rig.toml").write_text('mapping = "mine/mapping.safetensors"\n')
+    assert "plays mapping mine-r4: mix, cutoff:200..8000" in run("rig", "check", "rig.toml")
     run("teach", "rename", "mine", "a0", "east")
     run("teach", "set", "mine", "east", "mix=.5,cutoff=none")
     assert "take east: 3.00 s, mix=0.5" in run("teach", "list", "mine")

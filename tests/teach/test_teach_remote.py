@@ -78,7 +78,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     folder = tmp_path / "mine"
     from pyanticip.teach.outputs import parse_output
 
-    Project.create(folder, (parse_output("mix"), parse_output("cutoff:200..8000@/synth/cutoff")))
+    Project.create(folder, (parse_output("mix"),))
     rig = Rig.model_validate(
         {
             "osc": [{"host": "127.0.0.1", "port": synth.getsockname()[1]}],
@@ -100,6 +100,8 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
         suit = Suit(source.address)
         try:
             assert (await remote.ask("teach/start"))[1].startswith("nothing is wanted yet")
+            made = await remote.ask("teach/output", "cutoff:200..8000@/synth/cutoff")
+            assert made == ["ok", "cutoff:200..8000@/synth/cutoff"]
             assert (await remote.ask("teach/values", "mix", 2.0))[1] == "mix: expected 0 to 1, got 2"
             assert (await remote.ask("teach/values", "miks", 0.5))[1].startswith(
                 "no output 'miks'; did you mean mix"
