@@ -8,8 +8,8 @@ from training.evaluation import results, source
 from training.evaluation.results import main, summary
 
 
-def row(who, category, f1, true=10):
-    return {"who": who, "category": category, "f1": f1, "event": "onset", "lead_ms": 100, "true": true}
+def row(who, category, f1, lead_ms=100):
+    return {"who": who, "category": category, "f1": f1, "event": "onset", "lead_ms": lead_ms, "true": 10}
 
 
 def share(ms, bar, value):
@@ -26,7 +26,10 @@ def test_the_summary_says_what_is_met_and_what_is_not():
             row("extrapolator", "walking", 0.4),
             row("model, as it plays", "dance", 0.3),
             row("extrapolator", "dance", 0.2),
-            row("model, as it plays", "other", 0.5),
+            row("model, as it plays", "other", 0.5, 200),
+            row("extrapolator", "other", 0.4, 200),
+            row("model, as it plays", "other", 0.1, 0),
+            row("extrapolator", "other", 0.4, 0),
         ],
     }
     text = summary(report)
@@ -35,7 +38,8 @@ def test_the_summary_says_what_is_met_and_what_is_not():
     assert "density at 400 ms" in text
     assert "walking 0.85 (extrapolator 0.40, 10 events, met)" in text
     assert "dance 0.30 (extrapolator 0.20, 10 events, missed)" in text
-    assert "other" not in text
+    assert "running: no events" in text
+    assert "0.10 against 0.40 at 0 ms (missed), 0.50 against 0.40 at 200 ms (met)" in text
 
 
 def test_one_command_writes_the_page(piece_of, monkeypatch, tmp_path, capsys):
