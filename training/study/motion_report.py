@@ -239,18 +239,16 @@ def _tables(study: Study, differences: dict[str, Any], done: int, planned: int) 
         )
         head = ["variant", "seeds", "parameters", *(m.title for m in MEASURES), "CPU s"]
         parts.append(table(head, [*_variants(study, side), _reference(study, side)]))
-    for side in ("validation", "held out"):
-        parts.append(
-            f"Differences, {side}, paired by seed, with the 95 % interval by Student's t over seeds "
-            f"(bold: without zero):\n"
-        )
-        head = ["", "seeds", *(m.title for m in MEASURES)]
-        parts.append(table(head, _compared(differences[side], "low", "high")))
+    parts.append(
+        "Differences, held out, paired by seed, with the 95 % interval by Student's t over seeds "
+        "(bold: without zero):\n"
+    )
+    head = ["", "seeds", *(m.title for m in MEASURES)]
+    parts.append(table(head, _compared(differences["held out"], "low", "high")))
     parts.append(
         f"The same differences, held out, with the 95 % interval of a bootstrap ({DRAWS:,} draws) over the "
         f"{len(study.rows(None, 'held out'))} subjects and the seeds (bold: without zero):\n"
     )
-    head = ["", "seeds", *(m.title for m in MEASURES)]
     parts.append(table(head, _compared(differences["held out"], "subjects_low", "subjects_high")))
     parts.append(
         "Difference at 200 ms subject by subject, mean over seeds, with the number of seeds below zero:\n"
@@ -317,9 +315,11 @@ def draw(study: Study, differences: dict[str, Any], path: Path) -> None:
 
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(16.0, 5.0), width_ratios=(1.0, 1.2, 1.4))
     ratios = [m for m in MEASURES if m.title.endswith(" ms")]
+    common = set.intersection(*(set(found) for found in study.runs.values()))
     for number, (name, found) in enumerate(study.runs.items()):
-        color = f"C{number}" if number < 10 else "black"
-        curve = np.array([[[p["step"], p["params"]] for p in run["curve"]] for run in found.values()]).mean(0)
+        color = plt.get_cmap("tab20")(number % 20)
+        curves = [found[seed]["curve"] for seed in sorted(common or found)]
+        curve = np.array([[[point["step"], point["params"]] for point in each] for each in curves]).mean(0)
         curve = curve[len(curve) // 5 :]  # the fall from the start would hide the rest
         left.plot(curve[:, 0], curve[:, 1], label=name, color=color, lw=1.2)
         for i, measure in enumerate(ratios):
@@ -327,7 +327,7 @@ def draw(study: Study, differences: dict[str, Any], path: Path) -> None:
             place_x = i * (len(study.runs) + 2) + number
             middle.plot([place_x] * len(values), values, ".", color=color, ms=4, alpha=0.6)
             middle.plot([place_x - 0.4, place_x + 0.4], [np.mean(values)] * 2, color=color, lw=2)
-    left.set_title("training loss of the parameters, mean of seeds")
+    left.set_title(f"training loss of the parameters, mean of {len(common)} seed{'s' * (len(common) > 1)}")
     left.set_xlabel("update")
     left.set_yscale("log")
     middle.set_title("held-out error as a ratio to hold, every seed")
@@ -336,7 +336,9 @@ def draw(study: Study, differences: dict[str, Any], path: Path) -> None:
         [i * (len(study.runs) + 2) + half for i in range(len(ratios))],
         [f"{m.title} ahead" for m in ratios],
     )
-    names = [pair for pair, found in differences.items() if found[ratios[0].title]["low"] is not None]
+    # With two seeds an interval is so wide that nothing else could be seen beside it.
+    least = min(3, max((found[ratios[0].title]["seeds"] for found in differences.values()), default=0))
+    names = [pair for pair, found in differences.items() if found[ratios[0].title]["seeds"] >= max(least, 2)]
     for i, measure in enumerate(ratios):
         for row, pair in enumerate(names):
             gap = differences[pair][measure.title]
