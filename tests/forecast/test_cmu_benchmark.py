@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from benchmark_files import random_takes
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -42,15 +43,6 @@ def test_the_known_figures_come_out_to_the_last_digit(data_dir, name):
     )
     for values, known, digits in zip(found, KNOWN[name], (2, 2, 3, 3), strict=True):
         assert np.abs(values - known).max() <= 0.51 * 10.0**-digits
-
-
-def random_takes(folder, split="test", actions=("walking", "soccer"), rows=200, seed=0):
-    draw = np.random.default_rng(seed)
-    for action in actions:
-        steps = 0.02 * draw.standard_normal((rows, cmu.COLUMNS))
-        path = folder / split / action / f"{action}_1.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savetxt(path, np.cumsum(steps, 0), delimiter=",", fmt="%.6f")
 
 
 def test_every_second_row_is_kept_and_the_first_is_one_of_them(tmp_path):

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from test_cmu_benchmark import random_takes
+from benchmark_files import random_takes
 
 from pyanticip.cli import cli
 from pyanticip.cli_tools import run
