@@ -234,13 +234,22 @@ class ModelConfig:
 
         :raises OptionError: an unknown field (with the nearest known one), or a value out of range.
         """
-        known = [f.name for f in dataclasses.fields(cls)]
-        for name in fields:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=1)
-                hint = f", did you mean {near[0]!r}?" if near else ""
-                raise OptionError(f"unknown model option {name!r}{hint}")
+        refuse_unknown(cls, fields, "model")
         return cls(**fields)
+
+
+def refuse_unknown(config: type, fields: Mapping[str, Any], what: str) -> None:
+    """Check the names of saved fields against those of a configuration's dataclass.
+
+    :param what: whose options they are, for the message.
+    :raises OptionError: one that it does not have, with the nearest that it has.
+    """
+    known = [f.name for f in dataclasses.fields(config)]
+    for name in fields:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1)
+            hint = f", did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"unknown {what} option {name!r}{hint}")
 
 
 def _pose_horizons(given: Any) -> tuple[int, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models.config import refuse_unknown
 from pyanticip.models.manifest import (
     MANIFEST,
     STEP_GRAPH,
@@ -73,12 +73,7 @@ class ForecastConfig:
 
         :raises OptionError: an unknown field (with the nearest known one), or a value out of range.
         """
-        known = [f.name for f in dataclasses.fields(cls)]
-        for name in fields:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=1)
-                hint = f", did you mean {near[0]!r}?" if near else ""
-                raise OptionError(f"unknown forecaster option {name!r}{hint}")
+        refuse_unknown(cls, fields, "forecaster")
         return cls(**fields)
 
 

@@ -370,4 +370,4 @@ def _held(made: Sequence[Fold], chosen: _Candidate, now: _Frames, ahead: _Frames
         projection, arrays = chosen.fitted(data, now.y[kept], weight)
         given = heads.compile_head(chosen.kind, arrays)(projection(x[chosen.inputs][place[judge]]))
         told.append(np.abs(given - ahead.y[judge]).mean(0))
-    return np.mean(told, 0).round(5).tolist()  # type: ignore[no-any-return]
+    return [round(float(error), 5) for error in np.mean(told, 0)]

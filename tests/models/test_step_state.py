@@ -189,7 +189,6 @@ def test_sizes_that_do_not_fit(build):
 def test_weights_of_another_size_are_refused_by_the_backend(saved, monkeypatch):
     from realtime import step
 
-    fewer = lambda config: visible_columns(config)[:-1]  # noqa: E731
-    monkeypatch.setattr(step, "visible_columns", fewer)
+    monkeypatch.setattr(step, "visible_columns", lambda config: visible_columns(config)[:-1])
     with pytest.raises(CheckpointError, match=r"model.safetensors does not fit its configuration"):
         open_backend("onnx", saved)

@@ -13,7 +13,15 @@ from training.language.corpus import Corpus, read_lines
 from training.language.data import LanguageData, Windows, synthetic_data, text_data
 from training.language.options import SYNTHETIC, LanguageOptions, from_dict
 from training.language.tokens import Tokenizer, learn
-from training.runs.files import CONFIG, load_best, new_folder, one_line, read_state, write_text
+from training.runs.files import (
+    CONFIG,
+    load_best,
+    new_folder,
+    one_line,
+    read_description,
+    read_state,
+    write_text,
+)
 
 FORMAT: Final = "pyanticip-language-run"
 VERSION: Final = 1
@@ -80,18 +88,7 @@ def read_config(folder: Path | str) -> dict[str, Any]:
     Raises:
         CheckpointError: no run, or one made by a newer version.
     """
-    path = Path(folder) / CONFIG
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{folder}: not a run of train language ({CONFIG}: {error.strerror})") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT or "vocab" not in config:
-        raise CheckpointError(f"{path}: does not describe a run of train language")
-    if config.get("version") != VERSION:
-        raise CheckpointError(f"{path}: version {config.get('version')!r}, this program reads {VERSION}")
-    return config
+    return read_description(folder, "train language", FORMAT, VERSION, needs=("vocab",))
 
 
 def read_options(folder: Path | str) -> LanguageOptions:

@@ -10,7 +10,15 @@ from pyanticip.models import MotionTransformer
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.manifest import MANIFEST, SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from training.motion.options import MotionTrainOptions, from_tables
-from training.runs.files import CONFIG, load_best, new_folder, one_line, read_state, write_text
+from training.runs.files import (
+    CONFIG,
+    load_best,
+    new_folder,
+    one_line,
+    read_description,
+    read_state,
+    write_text,
+)
 
 FORMAT: Final = "pyanticip-motion-run"
 VERSION: Final = 1
@@ -48,18 +56,7 @@ def read_config(folder: Path | str) -> dict[str, Any]:
     Raises:
         CheckpointError: no run, or one made by another version.
     """
-    path = Path(folder) / CONFIG
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{folder}: not a run of train motion ({CONFIG}: {error.strerror})") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: does not describe a run of train motion")
-    if config.get("version") != VERSION:
-        raise CheckpointError(f"{path}: version {config.get('version')!r}, this program reads {VERSION}")
-    return config
+    return read_description(folder, "train motion", FORMAT, VERSION)
 
 
 def read_options(folder: Path | str) -> MotionTrainOptions:

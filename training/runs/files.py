@@ -1,9 +1,10 @@
 """The files of a run's folder: written whole or not at all, read with clear errors."""
 
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,39 @@ BEST: Final = Path("checkpoints") / "best.safetensors"
 """The weights that were best on the validation data so far."""
 LAST: Final = Path("checkpoints") / "last.ckpt"
 """Everything a killed run goes on from."""
+
+
+def read_description(
+    folder: Path | str, command: str, form: str, version: int, *, needs: Sequence[str] = ()
+) -> dict[str, Any]:
+    """``config.json`` of a run.
+
+    Args:
+        folder: of the run.
+        command: that makes such runs, for the messages.
+        form: what the file must give as its ``format``.
+        version: and as its ``version``.
+        needs: further keys that it must have.
+
+    Raises:
+        CheckpointError: no run, one of another command, or one made by another version.
+    """
+    path = Path(folder) / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CheckpointError(f"{folder}: not a run of {command} ({CONFIG}: {error.strerror})") from None
+    except ValueError as error:
+        raise CheckpointError(f"{path}: is not JSON: {error}") from None
+    if (
+        not isinstance(config, dict)
+        or config.get("format") != form
+        or any(key not in config for key in needs)
+    ):
+        raise CheckpointError(f"{path}: does not describe a run of {command}")
+    if config.get("version") != version:
+        raise CheckpointError(f"{path}: version {config.get('version')!r}, this program reads {version}")
+    return config
 
 
 def write_text(path: Path, text: str) -> None:
