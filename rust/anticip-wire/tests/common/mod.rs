@@ -1,6 +1,8 @@
 //! What the tests share: the real packets where they are at hand, and reproducible damage.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod osc;
+
 use std::path::PathBuf;
 
 /// A real mocopi packet, or none (said on stderr) where the data folder is missing.
