@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -72,6 +73,12 @@ def as_markdown(parts: Sequence[Part], *, depth: int = 1) -> str:
     return "\n".join(lines)
 
 
+def _inline(text: str) -> str:
+    """Text as HTML, with the two marks that the parts use as Markdown does: **bold** and `code`."""
+    bold = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(text))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", bold)
+
+
 def as_html(parts: Sequence[Part], name: str) -> str:
     """The parts as one HTML page, with that name, that needs no other file."""
     body: list[str] = []
@@ -81,11 +88,11 @@ def as_html(parts: Sequence[Part], name: str) -> str:
             body.append(f"<h{depth}>{html.escape(value)}</h{depth}>")
             depth = 2
         elif kind == "text":
-            body.append(f"<p>{html.escape(value)}</p>")
+            body.append(f"<p>{_inline(value)}</p>")
         elif kind == "table":
             head, *rest = value
-            rows = ["<tr>" + "".join(f"<th>{html.escape(c)}</th>" for c in head) + "</tr>"]
-            rows += ["<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rest]
+            rows = ["<tr>" + "".join(f"<th>{_inline(c)}</th>" for c in head) + "</tr>"]
+            rows += ["<tr>" + "".join(f"<td>{_inline(c)}</td>" for c in row) + "</tr>" for row in rest]
             body.append("<table>\n" + "\n".join(rows) + "\n</table>")
         else:
             data = base64.b64encode(value[2]).decode("ascii")

@@ -1,0 +1,22 @@
+"""The same parts as a page for people and as Markdown."""
+
+from training.pages import as_html, as_markdown
+
+PARTS = [
+    ("title", "A < B"),
+    ("text", "Run `bench step`: **better** than 2 ** 3 <b>."),
+    ("table", [("who", "error"), ("model", "**0.01** / 0.02")]),
+]
+
+
+def test_marks_are_shown_as_what_they_mean_and_the_rest_is_text():
+    page = as_html(PARTS, "x")
+    assert "<h1>A &lt; B</h1>" in page
+    assert "<p>Run <code>bench step</code>: <strong>better</strong> than 2 ** 3 &lt;b&gt;.</p>" in page
+    assert "<td><strong>0.01</strong> / 0.02</td>" in page
+
+
+def test_markdown_keeps_the_marks():
+    page = as_markdown(PARTS)
+    assert "| model | **0.01** / 0.02 |" in page
+    assert page.startswith("# A < B\n")
