@@ -1,0 +1,240 @@
+"""The arithmetic of the planning signal against loops that follow the definitions word by word."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Beta as TorchBeta
+
+from pyanticip.models import planning as p
+from pyanticip.models.planning_heads import (
+    AnticipationSimulator,
+    Anticipator,
+    Beta,
+    _every,
+    _largest,
+    _quantiles,
+)
+
+VOCAB, HORIZON = 7, 4
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def log_scores(rows, steps, vocab=VOCAB):
+    return torch.randn(rows, steps, vocab).log_softmax(-1)
+
+
+def target_by_hand(codes, step, horizon, vocab=VOCAB):
+    target = [0.0] * vocab
+    for d in range(1, horizon + 1):
+        if step + d < len(codes):
+            target[codes[step + d]] += math.log(horizon + 2 - d)
+    total = sum(target)
+    return [value / total if total else 0.0 for value in target]
+
+
+def test_targets_follow_the_definition_to_the_end_of_the_sequence():
+    codes = torch.randint(VOCAB, (3, 11))
+    ahead = p.look_ahead(codes, HORIZON)
+    dense = ahead.dense(VOCAB)
+    for row in range(3):
+        for step in range(11):
+            wanted = torch.tensor(target_by_hand(codes[row].tolist(), step, HORIZON))
+            assert dense[row, step] == pytest.approx(wanted, abs=1e-6)
+            assert bool(ahead.whole[row, step]) == (step + HORIZON < 11)
+    # The slots tell the same as the dense form.
+    merged = torch.zeros_like(dense).scatter_add(
+        -1, ahead.codes.clamp(min=0), torch.where(ahead.first, ahead.scores, 0.0)
+    )
+    assert torch.allclose(merged, dense, atol=1e-6)
+
+
+def test_the_first_target_may_come_before_the_first_step():
+    codes = torch.randint(VOCAB, (2, 9))
+    before = p.look_ahead(codes, HORIZON, 5, first=-1).dense(VOCAB)
+    assert before[0, 0] == pytest.approx(
+        torch.tensor(target_by_hand(codes[0].tolist(), -1, HORIZON)), abs=1e-6
+    )
+    assert torch.allclose(before[:, 1:], p.look_ahead(codes, HORIZON, 4).dense(VOCAB), atol=1e-7)
+
+
+def test_losses_follow_the_definitions():
+    codes = torch.randint(VOCAB, (2, 13))
+    ahead, recent = p.look_ahead(codes, HORIZON), p.look_back(codes, HORIZON)
+    said = log_scores(2, 13)
+    ce, kl, ul = (
+        p.anticipation_loss(said, ahead),
+        p.divergence(said, ahead),
+        p.unlikelihood(said, recent, ahead),
+    )
+    for row in range(2):
+        tokens = codes[row].tolist()
+        for step in range(13):
+            target = target_by_hand(tokens, step, HORIZON)
+            says = said[row, step]
+            cross = -sum(t * float(v) for t, v in zip(target, says, strict=True))
+            entropy = -sum(t * math.log(t) for t in target if t)
+            past, future = (
+                tokens[max(0, step - HORIZON + 1) : step + 1],
+                tokens[step + 1 : step + 1 + HORIZON],
+            )
+            gone = set(past) - set(future)
+            assert float(ce[row, step]) == pytest.approx(cross, abs=1e-5)
+            assert float(kl[row, step]) == pytest.approx(cross - entropy, abs=1e-5)
+            wanted = -sum(math.log1p(-math.exp(float(says[c]))) for c in gone)
+            assert float(ul[row, step]) == pytest.approx(wanted, abs=1e-5)
+    perfect = ahead.dense(VOCAB).clamp(min=1e-30).log()
+    assert float(p.divergence(perfect, ahead).abs().max()) < 1e-5
+
+
+def test_selection_takes_what_stands_out():
+    frequency = torch.tensor([0.5, 0.3, 0.1, 0.05, 0.03, 0.015, 0.005])
+    scores = torch.tensor([[0.5, 0.1, 0.2, 0.1, 0.05, 0.03, 0.02]])
+    found = p.select(scores.log(), frequency.log(), 4)
+    contrast = (scores / frequency).log()[0]
+    assert found.codes[0].tolist() == [6, 2, 3, 5] or found.codes[0].tolist()[0] == 6
+    assert float(found.weights.sum()) == pytest.approx(1.0)
+    wanted = contrast[found.codes[0]].clamp(min=0)
+    assert torch.allclose(found.weights[0], wanted / wanted.sum(), atol=1e-6)
+    # Never more than there is evidence for: code 0 is as frequent as it is likely, code 1 less likely.
+    everything = p.select(scores.log(), frequency.log(), 7)
+    assert set(everything.codes[0][everything.weights[0] > 0].tolist()) == {2, 3, 4, 5, 6}
+    nothing = p.select(frequency.log()[None], frequency.log(), 4)
+    assert float(nothing.weights.sum()) == 0.0
+
+
+def test_wishes_from_outside_enter_the_selection():
+    frequency = torch.full((VOCAB,), 1.0 / VOCAB).log()
+    said = log_scores(2, 3)
+    boost = torch.zeros(VOCAB)
+    boost[2], boost[5] = 9.0, -torch.inf
+    found = p.select(said, frequency, 3, boost)
+    assert bool((found.codes[..., 0] == 2).all())
+    assert not bool(((found.codes == 5) & (found.weights > 0)).any())
+
+
+@pytest.mark.parametrize("paper", [False, True])
+def test_plan_attention_follows_the_definition(paper):
+    q, k, v = torch.randn(2, 3, 2, 4), torch.randn(2, 3, 5, 2, 4), torch.randn(2, 3, 5, 2, 4)
+    weights = torch.rand(2, 3, 5) * torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0])
+    weights = weights / weights.sum(-1, keepdim=True)
+    found = p.attend_plan(q, k, v, weights.log(), paper=paper).view(2, 3, 2, 4)
+    for b, i, h in ((0, 0, 0), (1, 2, 1), (0, 1, 1)):
+        kept = weights[b, i] > 0
+        score = k[b, i, kept, h] @ q[b, i, h]
+        w = weights[b, i, kept]
+        share = (score / 4).softmax(0) * w if paper else (score / 2 + w.log()).softmax(0)
+        assert torch.allclose(found[b, i, h], share @ v[b, i, kept, h], atol=1e-6)
+
+
+def test_an_empty_plan_reads_nothing_and_has_no_gradient():
+    q = torch.randn(1, 2, 2, 4, requires_grad=True)
+    k, v = torch.randn(1, 2, 3, 2, 4), torch.randn(1, 2, 3, 2, 4)
+    weights = torch.tensor([[[0.0, 0.0, 0.0], [0.5, 0.5, 0.0]]])
+    found = p.attend_plan(q, k, v, weights.log())
+    assert float(found[0, 0].detach().abs().max()) == 0.0
+    (gradient,) = torch.autograd.grad(found.square().sum(), q)
+    assert bool(torch.isfinite(gradient).all())
+    assert float(gradient[0, 0].abs().max()) == 0.0
+    assert float(gradient[0, 1].abs().max()) > 0.0
+
+
+def test_the_anticipator_starts_as_the_head_and_learns_its_temperature():
+    anticipator = Anticipator(6, VOCAB)
+    head = torch.randn(VOCAB, 6)
+    anticipator.start_from(head)
+    hidden = torch.randn(2, 3, 6)
+    assert torch.allclose(anticipator(hidden), (hidden @ head.T).log_softmax(-1), atol=1e-6)
+    with torch.no_grad():
+        anticipator.log_tau.fill_(math.log(2.0))
+    assert torch.allclose(anticipator(hidden), (hidden @ head.T / 2).log_softmax(-1), atol=1e-6)
+    anticipator(hidden)[..., 0].sum().backward()
+    assert float(anticipator.log_tau.grad.abs()) > 0
+
+
+def test_beta_densities_and_quantiles():
+    mine = Beta(torch.tensor([0.4, 2.0]), torch.tensor([30.0, 5.0]))
+    at = torch.tensor([0.01, 0.3])
+    assert torch.allclose(mine.log_prob(at), TorchBeta(mine.alpha, mine.beta).log_prob(at), atol=1e-5)
+    assert torch.isfinite(mine.log_prob(torch.tensor([0.0, 1.0]))).all()
+    narrow = Beta(torch.tensor(2.0, dtype=torch.float64), torch.tensor(60.0, dtype=torch.float64))
+    drawn = _every(narrow, (200_000,)).exp()
+    assert float(drawn.mean()) == pytest.approx(2 / 62, rel=0.01)
+    assert float(drawn.var()) == pytest.approx(2 * 60 / (62**2 * 63), rel=0.03)
+    assert float(_quantiles(narrow).diff().min()) >= 0.0
+
+
+def test_the_largest_scores_are_distributed_as_those_of_all_codes():
+    """Order statistics against the sorting of full draws, codes equally frequent: their means by rank, and
+    that every code is drawn equally often and none twice."""
+    distribution = Beta(torch.tensor(0.5, dtype=torch.float64), torch.tensor(40.0, dtype=torch.float64))
+    vocab, count, draws = 640, 4, 4000
+    frequency = torch.full((vocab,), 1.0 / vocab, dtype=torch.float64).log()
+    drawn, codes = _largest(distribution, (draws,), frequency, count)
+    assert drawn.shape == codes.shape == (draws, 256)
+    best = drawn.topk(count, -1).values.mean(0)
+    wanted = _every(distribution, (draws, vocab)).topk(count, -1).values.mean(0)
+    assert torch.allclose(best, wanted, atol=0.02)
+    assert bool((codes.sort(-1).values.diff(dim=-1) > 0).all())
+    often = torch.bincount(codes.flatten(), minlength=vocab).double() / draws
+    assert float((often - count * 64 / vocab).abs().max()) < 0.04
+
+
+def fitted(target_to_mean, spread, steps=350):
+    """A simulator after learning to mimic an anticipator whose scores depend on the target like this."""
+    simulator = AnticipationSimulator(scale=HORIZON)
+    optimiser = torch.optim.Adam(simulator.parameters(), lr=1e-2)
+    vocab = 12
+    for _ in range(steps):
+        codes = torch.randint(vocab, (4, 16))
+        ahead = p.look_ahead(codes, HORIZON)
+        mean = target_to_mean(ahead.dense(vocab))
+        said = TorchBeta(mean * spread, (1 - mean) * spread).sample().clamp(1e-6)
+        optimiser.zero_grad()
+        simulator.loss(said.log(), ahead, zeros=8).backward()
+        optimiser.step()
+    return simulator
+
+
+@torch.no_grad()
+def test_the_simulator_learns_the_errors_of_an_anticipator():
+    with torch.enable_grad():
+        simulator = fitted(lambda target: 0.05 + 0.6 * target, 30.0)
+    for target in (0.0, 0.2, 0.4):
+        found = simulator(torch.tensor(target))
+        mean = found.alpha / (found.alpha + found.beta)
+        assert float(mean) == pytest.approx(0.05 + 0.6 * target, rel=0.15), target
+        assert float(found.alpha + found.beta) == pytest.approx(30.0, rel=0.5), target
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("all_below", [8192, 0], ids=["every code", "largest of each class"])
+def test_a_drawn_plan_names_what_comes_only_as_well_as_the_anticipator_does(monkeypatch, all_below):
+    monkeypatch.setattr("pyanticip.models.planning_heads.ALL_BELOW", all_below)
+    vocab = 200
+    codes = torch.randint(vocab, (8, 40))
+    ahead = p.look_ahead(codes, HORIZON)
+    frequency = torch.full((vocab,), 1.0 / vocab).log()
+    comes = ahead.dense(vocab) > 0
+    found = {}
+    for name, weight in (("blind", 0.0), ("seeing", 30.0)):
+        simulator = AnticipationSimulator(scale=1.0)
+        for parameter in simulator.parameters():
+            parameter.zero_()
+        # alpha is 1 + weight * (target over a half): blind, or certain of whatever comes
+        simulator.first.weight[0], simulator.last.weight[0, 0] = 100.0, weight
+        simulator.first.bias[0] = -5.0
+        simulator.last.bias[:] = torch.tensor([0.5, 8.0])
+        choice = simulator.draw(ahead, frequency, HORIZON)
+        assert choice.codes.shape == (8, 40, HORIZON)
+        assert bool((choice.codes.sort(-1).values.diff(dim=-1) > 0).all())
+        named = comes.gather(-1, choice.codes) & (choice.weights > 0)
+        found[name] = float(named[ahead.whole].double().sum(-1).mean())
+    chance = HORIZON * float(comes[ahead.whole].double().mean())
+    assert found["blind"] == pytest.approx(chance, rel=0.6)
+    assert found["seeing"] > 3.0
