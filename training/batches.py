@@ -46,6 +46,8 @@ class Batch:
     divisors: tuple[float, float] | None = None
     """What sums weighed by ``params_weight`` and by ``weight`` are divided by to become means. None: by the
     sums of these weights; another number where the batch is a part of what an update is computed from."""
+    bad: Tensor | None = None
+    """(B, L): 1 where the frame is known to be wrong, else 0; None where nobody knows of any example."""
 
     @property
     def scalars(self) -> Tensor:
@@ -85,6 +87,9 @@ class Windows:
         if not examples:
             raise OptionError("windows need at least one example")
         self.examples = tuple(examples)
+        self.labelled = any(example.bad is not None for example in examples)
+        """Whether some example says which of its frames are wrong; those that say nothing then count as
+        right."""
         self.lengths = np.array([len(example) for example in examples])
         # Subjects count by the root of their frames: between all alike and all by length.
         of_subject: dict[str, int] = {}
@@ -116,7 +121,7 @@ class Windows:
     def gather(self, chosen: NDArray[np.int64], first: NDArray[np.int64], length: int) -> Batch:
         """The windows of ``length`` frames that begin at frame ``first[b]`` of example ``chosen[b]``."""
         known, judged = self.judged(chosen, first, length)
-        features, params, bins, seen = [], [], [], []
+        features, params, bins, seen, wrong = [], [], [], [], []
         for number, begin in zip(chosen.tolist(), first.tolist(), strict=True):
             example = self.examples[number]
             last = len(example) - 1
@@ -129,6 +134,7 @@ class Windows:
             pairs = [event_targets(e, len(example), now) for e in (example.onsets, example.phrases)]
             bins.append(np.stack([pair[0] for pair in pairs], axis=1))
             seen.append(np.stack([pair[1] for pair in pairs], axis=1))
+            wrong.append(np.zeros(length) if example.bad is None else example.bad[now])
         return Batch(
             features=torch.from_numpy(np.stack(features)),
             params=torch.from_numpy(np.stack(params)).transpose(-1, -2),
@@ -136,6 +142,7 @@ class Windows:
             event_bin=torch.from_numpy(np.stack(bins)),
             event_seen=torch.from_numpy(np.stack(seen) * judged[..., None]),
             weight=torch.from_numpy(judged).float(),
+            bad=torch.from_numpy(np.stack(wrong)).float() if self.labelled else None,
         )
 
     def choose(

@@ -80,6 +80,8 @@ class Example:
     """(T, 8)."""
     onsets: NDArray[np.int64]
     phrases: NDArray[np.int64]
+    bad: NDArray[np.bool_] | None = None
+    """(T,) frames that are known to be wrong; None where nobody knows."""
 
     def __len__(self) -> int:
         return len(self.params)

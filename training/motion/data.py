@@ -18,6 +18,7 @@ from training.batches import HORIZONS
 from training.corrupt import Corruption
 from training.data import SHORTEST, Example
 from training.filters import RATE
+from training.glitches import Glitches
 from training.motion.options import MotionTrainOptions
 from training.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
 from training.sets.builder import Step
@@ -32,6 +33,7 @@ FLAT: Final = 1e-4
 RECIPES: Final = {
     "clean": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)),
     "corrupted": Recipe(),
+    "glitched": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0), glitches=Glitches()),
 }
 """The values of ``data.recipe`` that are no file."""
 
@@ -170,7 +172,10 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
     bare = [base.example(number) for number in train]
     copies: list[Example] = []
     if data.copies and train:
-        key = hashlib.sha256(repr((base.digest, data.copies, data.copies_seed, recipe)).encode()).hexdigest()
+        told: tuple[object, ...] = (base.digest, data.copies, data.copies_seed, recipe)
+        if recipe.glitches is not None:  # without any, copies lie where they did before there were any
+            told = (*told, recipe.glitches)
+        key = hashlib.sha256(repr(told).encode()).hexdigest()
         cache = cache_folder(options)
         out = cache / f"copies-{key[:16]}"
         with _turn(cache, quiet), _progress(f"{data.copies} varied copies of each clip", quiet) as say:

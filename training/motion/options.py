@@ -47,7 +47,8 @@ class DataOptions:
     """Of the variations; runs with other seeds then share the same copies."""
     recipe: str = "clean"
     """How copies are made: ``"clean"`` other movements, ``"corrupted"`` with what suits and networks do to
-    them as well, or a TOML file (:func:`training.sets.read_recipe`)."""
+    them as well, ``"glitched"`` with bad stretches and which frames they are, or a TOML file
+    (:func:`training.sets.read_recipe`)."""
     build_workers: int = 0
     """Processes that build sets and copies; 0: one for every core."""
     cache: str = ""

@@ -31,6 +31,12 @@ ARRAYS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
 }
 """File, type and shape of one row. All but the last have a row per frame."""
 
+LABELS: Final = "bad.u8"
+"""Array that only sets with bad stretches have: 1 for frames that are known to be wrong."""
+
+KINDS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {**ARRAYS, LABELS: ("<u1", ())}
+"""Type and shape of one row of every array that a set may have."""
+
 SPLITS: Final[tuple[Split, ...]] = ("train", "validation", "test")
 
 
@@ -92,6 +98,7 @@ class MotionSet:
         quats: (N, 22, 4) float32, canonical local rotations w x y z.
         root: (N, 3) float32, metres.
         events: (E,) int32, frames of events relative to their clip.
+        bad: (N,) uint8, 1 for frames that are known to be wrong; None where nobody knows.
     """
 
     def __init__(self, folder: Path, index: dict[str, Any], clips: tuple[ClipEntry, ...]) -> None:
@@ -103,6 +110,7 @@ class MotionSet:
         self.quats = self._map("quats.f32")
         self.root = self._map("root.f32")
         self.events = self._map("events.i32")
+        self.bad = self._map(LABELS) if LABELS in index["arrays"] else None
 
     @classmethod
     def open(cls, path: Path | str, *, verify: bool = False) -> "MotionSet":
@@ -121,7 +129,8 @@ class MotionSet:
         try:
             clips = tuple(_entry(found) for found in index["clips"])
             frames = int(index["frames"])
-            arrays = {name: int(index["arrays"][name]["rows"]) for name in ARRAYS}
+            names = [*ARRAYS, *(name for name in (LABELS,) if name in index["arrays"])]
+            arrays = {name: int(index["arrays"][name]["rows"]) for name in names}
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{folder / INDEX}: lacks {error}; build the set again") from None
         ends = [0, *(clip.start + clip.frames for clip in clips)]
@@ -143,7 +152,7 @@ class MotionSet:
         return MotionSet.open, (self.folder,)
 
     def _map(self, name: str) -> NDArray[Any]:
-        kind, row = ARRAYS[name]
+        kind, row = KINDS[name]
         rows = int(self.index["arrays"][name]["rows"])
         if rows == 0:  # an empty file cannot be mapped
             return np.zeros((0, *row), dtype=kind)
@@ -200,6 +209,7 @@ class MotionSet:
             np.asarray(self.params[rows]),
             events[:onsets],
             events[onsets:],
+            None if self.bad is None else np.asarray(self.bad[rows]).astype(np.bool_),
         )
 
     def examples(self, split: Split | None = None) -> list[Example]:
@@ -244,8 +254,8 @@ def is_set(path: Path | str) -> bool:
 
 
 def row_bytes(name: str) -> int:
-    """Bytes of a row of one of ``ARRAYS``."""
-    kind, row = ARRAYS[name]
+    """Bytes of a row of one of ``KINDS``."""
+    kind, row = KINDS[name]
     return int(np.dtype(kind).itemsize * np.prod(row, dtype=np.int64))
 
 

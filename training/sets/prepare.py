@@ -83,6 +83,7 @@ class Part:
     root: NDArray[np.float32]
     onsets: NDArray[np.int64]
     phrases: NDArray[np.int64]
+    bad: NDArray[np.bool_] | None = None
 
 
 def work_file(work: Path, key: str) -> Path:
@@ -106,6 +107,7 @@ def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
             for part in parts
         ],
     }
+    bad = [part.bad for part in parts if part.bad is not None]
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -115,6 +117,8 @@ def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
         quats=_joined([part.quats for part in parts]),
         root=_joined([part.root for part in parts]),
         events=_joined([times for part in parts for times in (part.onsets, part.phrases)]),
+        # Sets whose clips have no labels have no array of them.
+        bad=_joined(bad) if len(bad) == len(parts) else np.zeros(0, dtype=np.bool_),
     )
     write_atomic(path, buffer.getvalue())
 
@@ -155,6 +159,7 @@ def _parts(arrays: dict[str, NDArray[Any]], metas: list[dict[str, Any]]) -> Iter
             arrays["root"][rows],
             events[:onsets],
             events[onsets:],
+            arrays["bad"][rows] if len(arrays.get("bad", ())) else None,
         )
         row, event = rows.stop, event + onsets + phrases
 

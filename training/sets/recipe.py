@@ -5,10 +5,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pyanticip.errors import FormatError, OptionError
 from training.corrupt import Corruption
+from training.glitches import Glitches
+
+TABLES: Final = ("corruption", "glitches")
+"""Fields of a recipe that are tables of their own."""
 
 Movement = Literal["varied", "simple", "none"]
 
@@ -30,6 +34,8 @@ class Recipe:
     yaw: float = 1.0
     """Share that is turned about the vertical (simple)."""
     corruption: Corruption = field(default_factory=Corruption)
+    glitches: Glitches | None = field(default=None, repr=False)
+    """Bad stretches, and a set that says which frames they are."""
 
     def __post_init__(self) -> None:
         if self.movement not in ("varied", "simple", "none"):
@@ -41,11 +47,13 @@ class Recipe:
     def record(self) -> dict[str, Any]:
         """As plain values."""
         found = {name: getattr(self, name) for name in ("movement", "warp", "mirror", "yaw")}
-        return found | {"corruption": self.corruption.record()}
+        found["corruption"] = self.corruption.record()
+        return found if self.glitches is None else found | {"glitches": self.glitches.record()}
 
 
 def read_recipe(path: Path) -> Recipe:
-    """A recipe from TOML: the fields of :class:`Recipe`, and a table ``[corruption]``.
+    """A recipe from TOML: the fields of :class:`Recipe`, a table ``[corruption]``, and ``[glitches]`` for bad
+    stretches.
 
     Raises:
         FormatError: no such file, not TOML, a key that does not exist, or a value that makes no sense.
@@ -56,19 +64,25 @@ def read_recipe(path: Path) -> Recipe:
         raise FormatError(f"{path}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"{path}: is not TOML: {error}") from None
-    corruption = tree.pop("corruption", {})
-    if not isinstance(corruption, dict):
-        raise FormatError(f"{path}: corruption: expected a table, given {corruption!r}")
+    corruption, glitches = tree.pop("corruption", {}), tree.pop("glitches", None)
+    for name, given in (("corruption", corruption), ("glitches", {} if glitches is None else glitches)):
+        if not isinstance(given, dict):
+            raise FormatError(f"{path}: {name}: expected a table, given {given!r}")
     try:
         worse = Corruption(**_fields(Corruption, corruption, f"{path}: [corruption]"))
-        return Recipe(**_fields(Recipe, tree, str(path)), corruption=worse)
+        bad = None
+        if glitches is not None:
+            bad = Glitches(**_fields(Glitches, glitches, f"{path}: [glitches]"))
+        return Recipe(**_fields(Recipe, tree, str(path)), corruption=worse, glitches=bad)
     except OptionError as error:
         raise FormatError(f"{path}: {error}") from None
 
 
-def _fields(kind: type[Recipe] | type[Corruption], table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _fields(
+    kind: type[Recipe] | type[Corruption] | type[Glitches], table: Mapping[str, Any], where: str
+) -> dict[str, Any]:
     """Values of the types that the defaults have."""
-    known = {found.name: found.default for found in dataclasses.fields(kind) if found.name != "corruption"}
+    known = {found.name: found.default for found in dataclasses.fields(kind) if found.name not in TABLES}
     given: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:

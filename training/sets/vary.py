@@ -20,6 +20,7 @@ from training.corrupt import corrupt
 from training.data import SHORTEST, Example, Piece, plain, vary
 from training.descriptors import PARAMETERS
 from training.filters import RATE
+from training.glitches import glitch
 from training.kinematics import MIRROR
 from training.sets.builder import Step
 from training.sets.format import ClipEntry, MotionSet, is_set
@@ -104,8 +105,11 @@ def _copy(task: _Task, copy: int) -> Part | None:
     if len(piece.quats) < SHORTEST:
         return None
     seen = corrupt(piece.quats, piece.root, piece.mask, rng, task.recipe.corruption)
-    features = lesson.features
-    if seen.troubles or clip.targets == "audio":
+    features, bad = lesson.features, None
+    if task.recipe.glitches is not None:
+        found = glitch(seen.quats, seen.root, seen.mask, rng, task.recipe.glitches)
+        seen, bad = replace(seen, quats=found.quats, root=found.root), found.bad
+    if seen.troubles or clip.targets == "audio" or (bad is not None and bad.any()):
         features = motion_features(seen.quats, seen.root, seen.mask)
     missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, seen.mask, strict=True) if not there)
     return Part(
@@ -119,6 +123,7 @@ def _copy(task: _Task, copy: int) -> Part | None:
         seen.root,
         lesson.onsets,
         lesson.phrases,
+        bad,
     )
 
 
@@ -224,7 +229,7 @@ def augment(
         for done, result in enumerate(spread(_make, tasks, workers), start=1):
             if on_progress is not None:
                 on_progress(Step(done, len(numbers), source.clips[int(result.paths[0])].name))
-        with SetWriter(target) as writer:
+        with SetWriter(target, labels=how.glitches is not None) as writer:
             for number, key in keys.items():
                 _append(writer, source.clips[number], read_parts(work_file(work, key))[0])
             if not writer.clips:
@@ -242,4 +247,6 @@ def _key(made_by: dict[str, Any], number: int) -> str:
 def _append(writer: SetWriter, clip: ClipEntry, parts: Iterator[Part]) -> None:
     for part in parts:
         entry = replace(clip, name=f"{clip.name}~{part.number}", missing=part.missing, of=clip.name)
-        writer.append(entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases)
+        writer.append(
+            entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases, part.bad
+        )

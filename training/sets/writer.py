@@ -17,7 +17,17 @@ from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from training.filters import RATE
-from training.sets.format import ARRAYS, FORMAT, INDEX, VERSION, ClipEntry, digest_of, row_bytes
+from training.sets.format import (
+    ARRAYS,
+    FORMAT,
+    INDEX,
+    KINDS,
+    LABELS,
+    VERSION,
+    ClipEntry,
+    digest_of,
+    row_bytes,
+)
 from training.teacher import TEACHER_VERSION
 
 WORK: Final = ".work"
@@ -30,7 +40,7 @@ def prepare_folder(out: Path) -> Path:
     Raises:
         OptionError: there is something else in the folder.
     """
-    ours = {*ARRAYS, INDEX, WORK}
+    ours = {*KINDS, INDEX, WORK}
     if out.exists() and not out.is_dir():
         raise OptionError(f"{out}: is a file, expected a new folder or one that holds a set")
     if out.is_dir():
@@ -72,18 +82,23 @@ class SetWriter:
     """Appends clips to new arrays beside the old ones; :meth:`finish` puts them into place.
 
     Only one clip is in memory at a time. Left without ``finish`` (an error, Ctrl-C) nothing has changed.
+
+    Args:
+        out: folder of the set.
+        labels: whether every clip says which of its frames are wrong.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, *, labels: bool = False) -> None:
         self.out = out
+        self.names = (*ARRAYS, *((LABELS,) if labels else ()))
         self._work = prepare_folder(out)
         self._files: dict[str, IO[bytes]] = {}
-        self._sums = {name: hashlib.sha256() for name in ARRAYS}
-        self._rows = dict.fromkeys(ARRAYS, 0)
+        self._sums = {name: hashlib.sha256() for name in self.names}
+        self._rows = dict.fromkeys(self.names, 0)
         self.clips: list[ClipEntry] = []
 
     def __enter__(self) -> "SetWriter":
-        for name in ARRAYS:
+        for name in self.names:
             self._files[name] = (self._work / f"{name}.new").open("wb")
         return self
 
@@ -96,7 +111,7 @@ class SetWriter:
                 (self._work / f"{name}.new").unlink()
 
     def _append(self, name: str, rows: NDArray[Any]) -> None:
-        kind, row = ARRAYS[name]
+        kind, row = KINDS[name]
         if rows.shape[1:] != row:
             raise FormatError(f"{name}: expected rows of shape {row}, given {rows.shape[1:]}")
         data = np.ascontiguousarray(rows, dtype=kind).tobytes()
@@ -113,6 +128,7 @@ class SetWriter:
         root: NDArray[np.float32],
         onsets: NDArray[np.integer],
         phrases: NDArray[np.integer],
+        bad: NDArray[np.bool_] | None = None,
     ) -> None:
         """Add a clip; where its rows and events lie is filled in here."""
         first = self._rows["events.i32"]
@@ -127,6 +143,10 @@ class SetWriter:
                 raise FormatError(f"{entry.name}: {name} has frames that are missing or not finite")
             self._append(name, rows)
         self._append("events.i32", np.concatenate([onsets, phrases]))
+        if LABELS in self.names:
+            if bad is None or len(bad) != len(features):
+                raise FormatError(f"{entry.name}: does not say of every frame whether it is wrong")
+            self._append(LABELS, bad)
         found = (first, len(onsets), len(phrases))
         self.clips.append(replace(entry, start=start, frames=len(features), events=found))
 
@@ -156,7 +176,7 @@ class SetWriter:
                     "row_bytes": row_bytes(name),
                     "sha256": self._sums[name].hexdigest(),
                 }
-                for name in ARRAYS
+                for name in self.names
             },
             "made_by": dict(made_by),
             "clips": [clip.record() for clip in self.clips],
@@ -168,7 +188,7 @@ class SetWriter:
         # Without an index nothing opens: arrays of one set and the index of another never meet.
         with suppress(FileNotFoundError):
             (self.out / INDEX).unlink()
-        for name in ARRAYS:
+        for name in self.names:
             (self._work / f"{name}.new").replace(self.out / name)
         write_atomic(self.out / INDEX, (json.dumps(index, indent=1, ensure_ascii=True) + "\n").encode())
         return index
