@@ -38,7 +38,7 @@ SCALAR_COLUMNS = (220, 227)
 """Half-open range of the columns of a feature row that hold the seven scalars."""
 
 _AVAILABLE: dict[str, tuple[object, ...]] = {
-    "positions": ("none", "sinusoidal", "rope", "alibi"),
+    "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory"),
     "bias": ("trajectory", "none", "random"),
     "control_field": (False,),
     "planning": (False,),
@@ -51,6 +51,8 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "mixing": ("gated", "mean"),
     "gated_events": (True, False),
     "scalar_input": (False, True),
+    "trajectory_interpolation": ("exact", "linear", "cubic"),
+    "trajectory_scale": ("none", "rms"),
 }
 
 _SMALL: dict[str, Any] = {
@@ -79,7 +81,8 @@ class ModelConfig:
 
     positions: str = "none"
     """Where a step is: ``"sinusoidal"`` encodings added to the embedding, ``"rope"`` rotated queries and
-    keys, ``"alibi"`` a linear bias; with ``"none"`` the trajectory bias alone carries distance."""
+    keys, ``"alibi"`` a linear bias, ``"trajectory"`` sinusoids at positions that the embeddings' path moves;
+    with ``"none"`` the trajectory bias alone carries distance."""
     bias: str = "trajectory"
     """Additive attention bias: ``"trajectory"`` (from the scalars), ``"random"`` (the same, from fixed random
     scalars: the ablation of the geometry) or ``"none"``."""
@@ -138,6 +141,21 @@ class ModelConfig:
     pose_horizons: tuple[int, ...] = ()
     """Milliseconds ahead at which training also asks the motion model for the pose; empty for no such head.
     Nothing live computes it, and no graph contains it."""
+    trajectory_strength: float | str = "auto"
+    """Of trajectory positions: the most that a step adds to the position, 0 to 1; ``"auto"`` by content."""
+    trajectory_content: str = "text"
+    """What ``"auto"`` goes by: ``code`` .25, ``dialogue`` .15, ``random`` 0, anything else .2; see
+    :func:`pyanticip.models.trajectory_strength.content_type`."""
+    trajectory_magnitude: float = 2.0
+    """Factor of the embedding's step inside the hyperbolic tangent."""
+    trajectory_interpolation: str = "exact"
+    """``"exact"`` encodes the position itself, ``"linear"`` (the paper's) and ``"cubic"`` look between whole
+    ones."""
+    trajectory_scale: str = "none"
+    """``"rms"`` measures a step by the root mean square of all steps so far."""
+    trajectory_cache: int = 0
+    """Sequences whose displacements are kept; the paper's 10,000 cost more than they save, see
+    docs/experiments/trajectory-positions.md."""
     theta: float = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: int = 5
@@ -165,6 +183,7 @@ class ModelConfig:
             ("max_buffer", 1, 10_000),
             ("vocab", 0, 10_000_000),
             ("max_seq_len", 0, 1_048_576),
+            ("trajectory_cache", 0, 10_000_000),
         ):
             given = getattr(self, name)
             if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
@@ -184,10 +203,34 @@ class ModelConfig:
             raise OptionError(f"heads must divide 56 for the trajectory bias, got {self.heads}")
         if self.positions == "rope" and self.d_model // self.heads % 2:
             raise OptionError(f"rope needs d_model / heads to be even, got {self.d_model} / {self.heads}")
+        self._check_trajectory()
         if (self.vocab > 0) != (self.max_seq_len > 0):
             raise OptionError(
                 "a token model needs vocab and max_seq_len, both at least 1, "
                 f"got {self.vocab} and {self.max_seq_len}"
+            )
+
+    def _check_trajectory(self) -> None:
+        strength, magnitude = self.trajectory_strength, self.trajectory_magnitude
+        number = isinstance(strength, (int, float)) and not isinstance(strength, bool)
+        if strength != "auto" and not (number and 0.0 <= float(strength) <= 1.0):
+            raise OptionError(f"trajectory_strength must be 'auto' or a number from 0 to 1, got {strength!r}")
+        if isinstance(magnitude, bool) or not isinstance(magnitude, (int, float)) or not 0 < magnitude < 1e6:
+            raise OptionError(f"trajectory_magnitude must be above 0 and below 1e6, got {magnitude!r}")
+        if not isinstance(self.trajectory_content, str) or not self.trajectory_content:
+            raise OptionError(f"trajectory_content must be a word, got {self.trajectory_content!r}")
+        if self.positions != "trajectory":
+            for field in dataclasses.fields(self):
+                given = getattr(self, field.name)
+                if field.name.startswith("trajectory_") and given != field.default:
+                    raise OptionError(
+                        f"{field.name}={given!r} says how trajectory positions are made, but "
+                        f"positions={self.positions!r} makes none"
+                    )
+        elif self.trajectory_strength != "auto" and self.trajectory_content != "text":
+            raise OptionError(
+                f"trajectory_content={self.trajectory_content!r} decides trajectory_strength='auto', "
+                f"but the strength is given: {strength!r}"
             )
 
     @classmethod

@@ -11,10 +11,19 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
 
     Channel 2 i is ``sin(p / 10000^(2 i / width))``, channel 2 i + 1 its cosine.
     """
-    pairs = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64)
-    angles = positions[..., None].double() * torch.exp(pairs * (-math.log(10_000.0) / width))
-    out = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
-    return out[..., :width]
+    return sine_pairs(positions, width)[..., :width]
+
+
+def sine_pairs(positions: Tensor, width: int) -> Tensor:
+    """The same, float64, with the cosine that the last sine of an odd width lacks."""
+    angles = positions[..., None].double() * speeds(width, positions.device)
+    return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
+
+
+def speeds(width: int, device: torch.device | None = None) -> Tensor:
+    """Radians per position of each pair of channels, (ceil(width / 2),) float64."""
+    pairs = torch.arange(0, width, 2, device=device, dtype=torch.float64)
+    return torch.exp(pairs * (-math.log(10_000.0) / width))
 
 
 def alibi_slopes(heads: int) -> Tensor:

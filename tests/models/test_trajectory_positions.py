@@ -1,0 +1,367 @@
+"""Trajectory positions by themselves: the definition, its limits, gradients, streams, the cache."""
+
+import math
+
+import pytest
+import torch
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.positions import sinusoids
+from pyanticip.models.real_positions import RealPositions
+from pyanticip.models.trajectory_cache import DisplacementCache
+from pyanticip.models.trajectory_positions import TrajectoryPositions
+from pyanticip.models.trajectory_strength import auto_strength, content_type
+
+INTERPOLATIONS = ("exact", "linear", "cubic")
+SCALES = ("none", "rms")
+
+
+def make(width=16, dtype=torch.float64, **options):
+    return TrajectoryPositions(width, **{"cache": 0, **options}).to(dtype)
+
+
+def path(rows, length, width, dtype=torch.float64, scale=0.2, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return (scale * torch.randn(rows, length, width, generator=generator, dtype=torch.float64)).to(dtype)
+
+
+def by_hand(e, strength, magnitude=2.0, scale="none"):
+    """The definition, number by number."""
+    moved, total, squares = [0.0], 0.0, 0.0
+    for i in range(1, len(e)):
+        step = math.sqrt(sum((float(a) - float(b)) ** 2 for a, b in zip(e[i], e[i - 1], strict=True)))
+        squares += step * step
+        if scale == "rms":
+            step /= math.sqrt(squares / i)
+        total += strength * math.tanh(magnitude * step)
+        moved.append(total)
+    return torch.tensor(moved, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("width", [5, 16])
+def test_the_definition(scale, width):
+    e = path(2, 23, width, scale=0.05)
+    encoded, state = make(width, strength=0.25, magnitude=1.5, scale=scale)(e)
+    assert state is None
+    for row in range(2):
+        moved = by_hand(e[row], 0.25, 1.5, scale)
+        assert 0.5 < moved[-1] < 5.5
+        wanted = sinusoids(torch.arange(23) + moved, width)
+        torch.testing.assert_close(encoded[row], wanted, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+@pytest.mark.parametrize(("width", "length"), [(16, 64), (17, 200), (128, 7), (1, 9)])
+def test_zero_strength_and_single_steps_are_the_standard_encoding_bit_for_bit(width, length, interpolation):
+    e = path(3, length, width, torch.float32)
+    table = sinusoids(torch.arange(length), width).float()
+    for known in (length, 0):
+        options = {"length": known, "interpolation": interpolation, "dtype": torch.float32}
+        encoded, _ = make(width, strength=0.0, **options)(e)
+        assert encoded.shape == e.shape
+        assert all(torch.equal(row, table) for row in encoded)
+        single, _ = make(width, strength=0.25, **options)(e[:, :1])
+        assert all(torch.equal(row, table[:1]) for row in single)
+        # A step that is none moves nothing.
+        still, _ = make(width, strength=0.25, **options)(e[:, :1].expand(-1, length, -1))
+        torch.testing.assert_close(still, table.expand_as(still), atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_zero_strength_streams_the_standard_encoding(interpolation):
+    positions = make(8, torch.float32, length=12, strength=0.0, interpolation=interpolation)
+    e = path(2, 12, 8, torch.float32)
+    state = positions.initial_state(2, e)
+    one, state = positions(e[:, :5], state)
+    two, state = positions(e[:, 5:], state)
+    assert torch.equal(torch.cat((one, two), 1)[1], sinusoids(torch.arange(12), 8).float())
+    assert state.frames.tolist() == [12, 12]
+
+
+@pytest.mark.parametrize(("width", "length"), [(16, 32_768), (33, 4096), (512, 1024), (4095, 64), (4096, 64)])
+def test_accuracy_of_angles_at_long_positions(width, length):
+    """Float32 embeddings, against the definition in float64 all the way."""
+    e = path(1, length, width, torch.float32, scale=1.0 / math.sqrt(width))
+    encoded, _ = make(width, torch.float32, length=length, strength=0.25)(e)
+    steps = torch.linalg.vector_norm(e[0].double().diff(dim=0), dim=-1)
+    moved = torch.cat((steps.new_zeros(1), (0.25 * torch.tanh(2.0 * steps)).cumsum(0)))
+    wanted = sinusoids(torch.arange(length) + moved, width)
+    assert (encoded[0] - wanted).abs().max() < 1e-6
+    assert bool((encoded[0] - wanted).abs().max() > 0)
+
+
+def test_the_error_of_each_interpolation():
+    """Linear is off by 1 - cos(1/2) at most, cubic by far less; on whole positions both are exact."""
+    positions = torch.linspace(0.0, 50.0, 5001, dtype=torch.float64)
+    truth = sinusoids(positions, 32)
+    errors = {}
+    for name in INTERPOLATIONS:
+        for rows in (53, 0):
+            places = RealPositions(32, rows, name)
+            found = places(positions, torch.float32, inside=bool(rows)).double()
+            errors[name] = (found - truth).abs().max()
+            whole = places(torch.arange(50).double(), torch.float32, inside=bool(rows))
+            torch.testing.assert_close(whole, sinusoids(torch.arange(50), 32).float(), atol=1e-7, rtol=0)
+    assert errors["exact"] < 5e-7
+    assert 0.115 < errors["linear"] < 1 - math.cos(0.5)
+    assert errors["cubic"] < 0.03
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_the_table_reaches_the_last_position(interpolation):
+    """With steps as long as they can be nothing is clamped: neighbours stay as far apart as all others."""
+    length, strength = 100, 0.3
+    positions = make(4, torch.float32, length=length, strength=strength, interpolation=interpolation)
+    rows = math.ceil(length * (1 + strength)) + 1
+    assert len(positions.places.table) == rows + (interpolation == "cubic")
+    far = torch.zeros(1, length, 4)
+    far[:, ::2] = 1e4
+    encoded, _ = positions(far)
+    wanted = sinusoids(torch.arange(length).double() * (1 + strength), 4)
+    error = (encoded[0] - wanted).abs().max()
+    assert error < {"exact": 1e-6, "linear": 0.13, "cubic": 0.03}[interpolation]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+@pytest.mark.parametrize("length", [40, 0])
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@torch.no_grad()
+def test_a_stream_says_what_the_sequence_says(scale, interpolation, length, dtype, close):
+    """In single steps and in chunks, one row reset on the way."""
+    positions = make(9, dtype, length=length, strength=0.2, scale=scale, interpolation=interpolation)
+    e = path(2, 40, 9, dtype)
+    whole, _ = positions(e)
+    fresh, _ = positions(e[1:, 17:])
+    for sizes in ([1] * 40, [3, 14, 1, 20, 2]):
+        state, at, outs = positions.initial_state(2, e), 0, []
+        for size in sizes:
+            if at == 17:
+                state.reset(torch.tensor([False, True]))
+            out, state = positions(e[:, at : at + size], state)
+            outs.append(out)
+            at += size
+        got = torch.cat(outs, 1)
+        torch.testing.assert_close(got[0], whole[0], atol=close, rtol=0)
+        torch.testing.assert_close(got[1, :17], whole[1, :17], atol=close, rtol=0)
+        torch.testing.assert_close(got[1:, 17:], fresh, atol=close, rtol=0)
+
+
+@torch.no_grad()
+def test_a_long_stream_in_float32_keeps_to_the_sequence():
+    positions = make(16, torch.float32, length=32_768, strength=0.25)
+    e = path(1, 32_768, 16, torch.float32)
+    whole, _ = positions(e)
+    state, outs = positions.initial_state(1, e), []
+    for part in e.split(331, 1):
+        out, state = positions(part, state)
+        outs.append(out)
+    torch.testing.assert_close(torch.cat(outs, 1), whole, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+@pytest.mark.parametrize("width", [4, 5])
+def test_gradients(scale, interpolation, width):
+    positions = make(width, strength=0.2, scale=scale, interpolation=interpolation)
+    e = path(2, 6, width).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: positions(x)[0], e)
+    state = positions(path(2, 3, width, seed=1), positions.initial_state(2, e))[1]
+    assert torch.autograd.gradcheck(lambda x: positions(x, state)[0], e)
+    if interpolation == "exact":
+        assert torch.autograd.gradgradcheck(lambda x: positions(x)[0], e)
+
+
+def test_gradients_of_the_looked_up_encoding():
+    """Float32 with a table, where the gradient comes from the encodings themselves."""
+    looked_up, computed = make(6, torch.float32, length=9), make(6)
+    e = path(2, 9, 6)
+    weights = path(2, 9, 6, seed=1)
+    gradients = []
+    for positions, dtype in ((looked_up, torch.float32), (computed, torch.float64)):
+        x = e.to(dtype).requires_grad_()
+        (positions(x)[0] * weights).sum().backward()
+        gradients.append(x.grad.double())
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_embeddings_that_repeat_have_finite_gradients(scale):
+    e = path(1, 1, 6).expand(1, 8, 6).clone().requires_grad_()
+    make(6, scale=scale)(e)[0].sum().backward()
+    assert bool(e.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_nothing_looks_ahead(scale):
+    positions = make(6, length=20, scale=scale)
+    e = path(1, 20, 6).requires_grad_()
+    encoded, _ = positions(e)
+    for t in (2, 7, 18):  # by rms the first step is 1 in any case
+        (gradient,) = torch.autograd.grad(encoded[:, t].sum(), e, retain_graph=True)
+        assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
+        assert torch.count_nonzero(gradient[:, t]) > 0
+    for bad in (9.0, math.inf, math.nan):
+        other = e.detach().clone()
+        other[:, 11:] = bad
+        assert torch.equal(positions(other)[0][:, :11], encoded[:, :11])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("at", [0, 1, 6, 11])
+@pytest.mark.parametrize("length", [12, 0])
+@torch.no_grad()
+def test_an_embedding_that_is_not_finite_falls_back(bad, at, length):
+    positions = make(8, torch.float32, length=length, strength=0.2)
+    e = path(3, 12, 8, torch.float32)
+    whole, _ = positions(e)
+    e[1, at, 3] = bad
+    encoded, _ = positions(e)
+    assert positions.counters.fallbacks == 1
+    assert torch.equal(encoded[[0, 2]], whole[[0, 2]])
+    assert torch.equal(encoded[1, :at], whole[1, :at])
+    assert torch.equal(encoded[1, at:], sinusoids(torch.arange(12), 8).float()[at:])
+    state, outs = positions.initial_state(3, e), []
+    for step in e.split(1, 1):
+        out, state = positions(step, state)
+        outs.append(out)
+    torch.testing.assert_close(torch.cat(outs, 1), encoded, atol=1e-6, rtol=0)
+    assert positions.counters.fallbacks == 2
+    # A reset lifts it.
+    state.reset(torch.tensor([False, True, False]))
+    again, _ = positions(path(3, 12, 8, torch.float32), state)
+    torch.testing.assert_close(again[1], whole[1], atol=1e-6, rtol=0)
+
+
+def test_a_fallback_leaves_gradients_finite():
+    positions = make(4)
+    e = path(2, 6, 4)
+    e[0, 3, 1] = math.nan
+    e.requires_grad_()
+    encoded, _ = positions(e)
+    encoded.sum().backward()
+    assert bool(e.grad.isfinite().all())
+    assert torch.count_nonzero(e.grad[1]) > 0
+
+
+def test_finite_embeddings_too_far_apart_for_their_type_do_not_fall_back():
+    positions = make(4, torch.float32, strength=0.5)
+    e = torch.tensor([1e30, -1e30, 1e30]).view(1, 3, 1).expand(1, 3, 4)
+    encoded, _ = positions(e)
+    assert positions.counters.fallbacks == 0
+    torch.testing.assert_close(encoded[0], sinusoids(torch.tensor([0.0, 1.5, 3.0]), 4).float())
+
+
+@torch.no_grad()
+def test_the_same_bytes_are_found_again_and_no_others():
+    positions = TrajectoryPositions(8, length=16)
+    plain = make(8, torch.float32, length=16)
+    e = path(3, 16, 8, torch.float32)
+    first, _ = positions(e)
+    assert (positions.counters.hits, positions.counters.misses) == (0, 3)
+    e2 = e.clone()
+    e2[1, 4, 2] += 1e-7
+    again, _ = positions(e2)
+    assert (positions.counters.hits, positions.counters.misses) == (2, 4)
+    assert torch.equal(again[[0, 2]], first[[0, 2]])
+    torch.testing.assert_close(again, plain(e2)[0], atol=1e-7, rtol=0)
+    assert torch.equal(first, plain(e)[0])
+    assert positions.counters.sequences == 6
+    assert positions.counters.steps == 96
+    assert positions.counters.throughput > 0
+    positions.counters.reset()
+    assert positions.counters.steps == positions.counters.hits == 0
+
+
+def test_the_cache_is_off_where_gradients_are_wanted_and_in_streams():
+    positions = TrajectoryPositions(8)
+    e = path(1, 5, 8, torch.float32).requires_grad_()
+    positions(e)
+    with torch.no_grad():
+        positions(e, positions.initial_state(1, e))
+    assert len(positions.cache) == positions.counters.misses == 0
+    positions(e.detach())
+    assert len(positions.cache) == 1
+
+
+def test_a_fallback_from_the_cache_is_counted_too():
+    positions = TrajectoryPositions(8)
+    e = torch.full((1, 5, 8), math.nan)
+    one, two = positions(e)[0], positions(e)[0]
+    assert torch.equal(one, two)
+    assert (positions.counters.hits, positions.counters.fallbacks) == (1, 2)
+
+
+def test_the_cache_forgets_what_was_used_longest_ago():
+    cache = DisplacementCache(2)
+    for name in "ab":
+        cache.put(name.encode(), torch.zeros(4))
+    assert cache.get(b"a") is not None
+    cache.put(b"c", torch.zeros(4))
+    assert cache.get(b"b") is None
+    assert cache.get(b"a") is not None
+    small = DisplacementCache(10, size=40)
+    for name in "abc":
+        small.put(name.encode(), torch.zeros(4))
+    small.put(b"huge", torch.zeros(40))
+    assert (len(small), small.bytes) == (2, 32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_same_input_gives_the_same_bits(dtype):
+    positions = make(24, dtype, length=300)
+    e = path(2, 300, 24, dtype)
+    assert torch.equal(positions(e)[0], positions(e.clone())[0])
+    # A row's encoding does not depend on its neighbours.
+    assert torch.equal(positions(e)[0][1:], positions(e[1:])[0])
+
+
+def test_half_precision_embeddings_are_placed_in_full_precision():
+    positions = make(8, torch.float32, length=64).bfloat16()
+    e = path(1, 64, 8, torch.float32).bfloat16()
+    encoded, _ = positions(e)
+    assert encoded.dtype == torch.bfloat16
+    wanted, _ = make(8, length=64)(e.double())
+    torch.testing.assert_close(encoded.double(), wanted, atol=4e-3, rtol=0)
+
+
+def test_bad_input_is_refused():
+    for wrong in (
+        {"strength": 1.1},
+        {"strength": math.nan},
+        {"magnitude": 0.0},
+        {"interpolation": "spline"},
+        {"scale": "max"},
+        {"width": 0},
+        {"cache": -1},
+    ):
+        with pytest.raises(OptionError, match=next(iter(wrong))):
+            TrajectoryPositions(**{"width": 4, **wrong})
+    positions = make(4)
+    with pytest.raises(ShapeError, match=r"\(B, L, 4\)"):
+        positions(torch.zeros(1, 3, 5))
+    with pytest.raises(ShapeError, match="2 rows"):
+        positions(torch.zeros(1, 3, 4), positions.initial_state(2, torch.zeros(1)))
+
+
+def test_strength_by_content():
+    assert [auto_strength(k) for k in ("code", "dialogue", "random", "linear", "text")] == [
+        0.25, 0.15, 0.0, 0.2, 0.2,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("code", "fn main() {\n    let x = 3;\n    print(x);\n}\n"),
+        ("code", "import math\n\ndef f(x):\n    y = x + 1\n    return math.sin(y)\n"),
+        ("dialogue", "“Where to?” she asked.\n“Home.”\nHe nodded.\n"),
+        ("dialogue", "ANNA: Now?\nBEN: Not yet.\nANNA: When?\n"),
+        ("text", "The river had risen in the night.\nNobody had heard it.\n"),
+        ("text", ""),
+        ("random", "".join(chr(33 + (i * i * 7919 + i * 104729) % 8191 % 94) for i in range(2000))),
+    ],
+)
+def test_what_kind_of_content_a_text_is(kind, text):
+    assert content_type(text) == kind
