@@ -17,6 +17,7 @@ from pyanticip.models.slots import make_slots
 from pyanticip.models.steering import Steering
 from pyanticip.models.streaming import State
 from pyanticip.models.tokens import check_ids, check_length, check_token_config
+from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
 from pyanticip.models.trunk import Block, compute_dtype, init_weights, run_blocks
 
 
@@ -30,18 +31,20 @@ class BaselineOutput:
 
 @dataclass
 class BaselineState(State):
-    """``frames`` (B,) int64 tokens so far; one ring per layer."""
+    """``frames`` (B,) int64 tokens so far; one ring per layer; ``moved`` of trajectory positions, where there
+    are such."""
 
     frames: Tensor
     rings: tuple[Ring, ...]
+    moved: TrajectoryState | tuple[()] = ()
 
 
 class BaselineTransformer(nn.Module):
     """A pre-norm causal transformer of ``fast_layers + slow_layers`` layers in a row, with a tied head.
 
-    Positions are the configuration's: sinusoidal, ALiBi, RoPE or none. The feed-forward layers are widened
-    until it has as many parameters as the anticipatory transformer of the same configuration (within half a
-    column of each).
+    Positions are the configuration's: sinusoidal, moved by the trajectory, ALiBi, RoPE or none. The
+    feed-forward layers are widened until it has as many parameters as the anticipatory transformer of the same
+    configuration (within half a column of each).
 
     :param cfg: a token configuration; ``bias``, ``window`` and ``slow_stride`` do not matter here.
     :param matched: False keeps ``cfg.ff``.
@@ -68,13 +71,15 @@ class BaselineTransformer(nn.Module):
         count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
         self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
         self.register_buffer("slopes", alibi_slopes(cfg.heads), persistent=False)
+        self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
         self.apply(init_weights)
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""
         frames = torch.zeros(batch, dtype=torch.int64, device=self.norm.weight.device)
         blocks = (block for block in self.layers if isinstance(block, Block))
-        return BaselineState(frames, tuple(block.attention.initial_state(batch) for block in blocks))
+        moved = () if self.moved is None else self.moved.initial_state(batch, self.token.weight)
+        return BaselineState(frames, tuple(block.attention.initial_state(batch) for block in blocks), moved)
 
     def _layout(self, length: int, count: Tensor | None, like: Tensor) -> Layout:
         positions, past = self.cfg.positions, self.cfg.max_seq_len - 1
@@ -117,12 +122,14 @@ class BaselineTransformer(nn.Module):
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(length, device=ids.device)
             x = x + self.places[steps if frames is None else frames[:, None] + steps]
+        places, moved = moved_positions(self.moved, x, None if state is None else state.moved)
+        x = x if places is None else x + places
         x = self.dropout(x)
         layout = self._layout(length, frames, x)
         x, rings = run_blocks(self.layers, x, layout, None if state is None else state.rings)
         hidden = self.norm(x)
         out = BaselineOutput(F.linear(hidden, self.token.weight), hidden)
-        return out if state is None else (out, BaselineState(state.frames + length, rings))
+        return out if state is None else (out, BaselineState(state.frames + length, rings, moved))
 
     def step(self, ids: Tensor, state: BaselineState) -> tuple[BaselineOutput, BaselineState]:
         """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""

@@ -19,6 +19,7 @@ from pyanticip.geometry import VectorStream
 from pyanticip.models.baselines import BaselineTransformer
 from pyanticip.models.gates import Waiting, decide
 from pyanticip.models.language import AnticipatoryTransformer, LanguageModel
+from pyanticip.models.tokens import ABSOLUTE
 
 Steering = Literal["initial", "refined_prev", "external"]
 
@@ -131,6 +132,7 @@ def generate(
     }
     every = torch.arange(rows, device=device)
     fed = prompt.shape[1]
+    absolute = cfg.positions in ABSOLUTE
     while True:
         logits = out.logits[:, -1].float()
         gate = out.gate[:, -1].float() if own is not None else torch.ones(rows, device=device)
@@ -144,7 +146,7 @@ def generate(
         else:
             emit = torch.ones(rows, dtype=torch.bool, device=device)
         # Every row has been fed equally often: a row may wait while the rest of its tokens still fits.
-        full = fed + (tokens - said) > cfg.max_seq_len if cfg.positions == "sinusoidal" else ~open_rows
+        full = fed + (tokens - said) > cfg.max_seq_len if absolute else ~open_rows
         cramped = full & ~emit
         emit = (emit | full) & open_rows
         token = _choose(logits, draws[every, slot], temperature, top_k)
@@ -228,7 +230,7 @@ def _check(
     if scalars not in ("initial", "refined_prev", "external"):
         raise OptionError(f"scalars must be initial, refined_prev or external, got {scalars!r}")
     fed = prompt.shape[1] + tokens - 1
-    if model.cfg.positions == "sinusoidal" and fed > model.cfg.max_seq_len:
+    if model.cfg.positions in ABSOLUTE and fed > model.cfg.max_seq_len:
         raise ShapeError(
             f"a prompt of {prompt.shape[1]} and {tokens} tokens need {fed} steps, "
             f"max_seq_len is {model.cfg.max_seq_len}"

@@ -15,6 +15,7 @@ from pyanticip.models.config import ModelConfig
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.streaming import State
 from pyanticip.models.tokens import check_ids, check_length, check_token_config
+from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
 
 
@@ -44,9 +45,11 @@ class LanguageOutput:
 
 @dataclass
 class LanguageState(State):
-    """The trunk's state; its ``frames`` is the number of tokens so far in each row."""
+    """The trunk's state; its ``frames`` is the number of tokens so far in each row. ``moved`` is that of
+    trajectory positions, where there are such."""
 
     trunk: TrunkState
+    moved: TrajectoryState | tuple[()] = ()
 
 
 class AnticipatoryTransformer(nn.Module):
@@ -69,6 +72,7 @@ class AnticipatoryTransformer(nn.Module):
         self.trunk = Trunk(cfg)
         count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
         self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
+        self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
 
     def embed(self, ids: Tensor) -> Tensor:
         """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.
@@ -86,7 +90,8 @@ class AnticipatoryTransformer(nn.Module):
 
     def initial_state(self, batch: int) -> LanguageState:
         """The state before the first token, for ``batch`` independent rows."""
-        return LanguageState(self.trunk.initial_state(batch))
+        moved = () if self.moved is None else self.moved.initial_state(batch, self.token.weight)
+        return LanguageState(self.trunk.initial_state(batch), moved)
 
     @overload
     def forward(
@@ -191,6 +196,8 @@ class AnticipatoryTransformer(nn.Module):
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(length, device=embedded.device)
             embedded = embedded + self.places[steps if frames is None else frames[:, None] + steps]
+        places, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+        embedded = embedded if places is None else embedded + places
         given = None if scalars is None else scalars.to(embedded.dtype)
         trunk, after = self.trunk(
             self.dropout(embedded),
@@ -210,7 +217,7 @@ class AnticipatoryTransformer(nn.Module):
             trunk.hidden,
             head,
         )
-        return out if after is None else (out, LanguageState(after))
+        return out if after is None else (out, LanguageState(after, moved))
 
     @staticmethod
     def _mode(scalars: Tensor | None, mode: ScalarMode | None, shape: tuple[int, int, int]) -> ScalarMode:

@@ -31,6 +31,7 @@ from pyanticip.models.smoothed import (
     SmoothedMeasures,
 )
 from pyanticip.models.streaming import State
+from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
 
 CLIP = 10.0
@@ -67,10 +68,12 @@ class MotionOutput:
 
 @dataclass
 class MotionState(State):
-    """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first."""
+    """The trunk's state, the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first, and that of
+    trajectory positions, where there are such."""
 
     trunk: TrunkState
     taps: Tensor
+    moved: TrajectoryState | tuple[()] = ()
 
 
 class MotionTransformer(nn.Module):
@@ -122,6 +125,7 @@ class MotionTransformer(nn.Module):
         filters = torch.zeros(cfg.taps, cfg.d_model)
         filters[-1] = 1.0
         self.filters = nn.Parameter(filters)
+        self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
         told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
@@ -160,7 +164,8 @@ class MotionTransformer(nn.Module):
     def initial_state(self, batch: int) -> MotionState:
         """The state before the first frame, for ``batch`` independent rows."""
         taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
-        return MotionState(self.trunk.initial_state(batch), taps)
+        moved = () if self.moved is None else self.moved.initial_state(batch, self.filters)
+        return MotionState(self.trunk.initial_state(batch), taps, moved)
 
     def observe(self, x: Tensor) -> Tensor:
         """Embedded frames (..., D) of raw feature rows (..., 231), before the causal filter."""
@@ -261,6 +266,8 @@ class MotionTransformer(nn.Module):
             if state is not None:
                 steps = state.trunk.frames[:, None] + steps
             embedded = embedded + sinusoids(steps, self.cfg.d_model).to(embedded.dtype)
+        places, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+        embedded = embedded if places is None else embedded + places
         embedded = self.dropout(embedded)
         given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
         trunk, after = self.trunk(
@@ -278,7 +285,7 @@ class MotionTransformer(nn.Module):
         )
         if state is None:
             return out
-        return out, MotionState(after, taps)
+        return out, MotionState(after, taps, moved)
 
     def step(
         self, x: Tensor, state: MotionState, *, mode: ScalarMode = "external", due: bool | None = None

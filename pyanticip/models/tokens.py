@@ -6,6 +6,9 @@ from torch import Tensor
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 
+ABSOLUTE = ("sinusoidal", "trajectory")
+"""Positions that count from a sequence's start, and were never trained beyond the longest one."""
+
 
 def check_token_config(cfg: ModelConfig) -> None:
     """A token model needs a vocabulary and a longest sequence, and reads no body.
@@ -48,7 +51,7 @@ def check_length(length: int, frames: Tensor | None, cfg: ModelConfig) -> None:
     if frames is None:
         if length > longest:
             raise ShapeError(f"ids are {length} long, max_seq_len is {longest}")
-    elif cfg.positions == "sinusoidal" and not torch.compiler.is_compiling():
+    elif cfg.positions in ABSOLUTE and not torch.compiler.is_compiling():
         end = int(frames.max()) + length
         if end > longest:
             raise ShapeError(f"the stream would be {end} long, max_seq_len is {longest}")

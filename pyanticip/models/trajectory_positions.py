@@ -157,7 +157,7 @@ class TrajectoryPositions(nn.Module):
         if state is not None and state.frames.shape[0] != embedded.shape[0]:
             rows = state.frames.shape[0]
             raise ShapeError(f"the state has {rows} rows, the embeddings have {embedded.shape[0]}")
-        if torch.compiler.is_compiling():
+        if _recorded(embedded):
             return self._encode(embedded, state)
         begin = time.perf_counter()
         out = self._encode(embedded, state)
@@ -197,11 +197,13 @@ class TrajectoryPositions(nn.Module):
             return encoded.expand(rows, -1, -1), self._unmoved(embedded, state)
         moved, power = self._cached(embedded) if state is None else self.displacements(embedded, state)
         positions = whole + moved
-        if torch.compiler.is_compiling() or not bool(moved[:, -1].isfinite().all()):
+        if _recorded(embedded) or not bool(moved[:, -1].isfinite().all()):
             fallen = moved.isnan()
             # Not by where alone: it would hand NaN times zero to what it leaves out.
             positions = whole + moved.masked_fill(fallen, 0.0)
-            self._count_fallen(fallen, state)
+            if not _recorded(embedded):
+                new = fallen[:, -1] if state is None else fallen[:, -1] & ~state.displacement.isnan()
+                self.counters.fallbacks += int(new.sum())
         encoded = self.places(positions, embedded.dtype, inside)
         if state is None:
             return encoded, None
@@ -217,7 +219,7 @@ class TrajectoryPositions(nn.Module):
 
     def _inside(self, length: int, state: TrajectoryState | None) -> bool:
         """Whether all positions are below the table's end."""
-        if not self.length or torch.compiler.is_compiling():
+        if not self.length or (state is not None and _recorded(state.frames)):
             return False
         before = 0 if state is None else int(state.frames.max())
         return before + length <= self.length
@@ -238,7 +240,7 @@ class TrajectoryPositions(nn.Module):
         last = None if state is None else state.last
         going = None if state is None else state.frames > 0
         lengths = _distances(embedded, last, going)
-        if torch.compiler.is_compiling():
+        if _recorded(embedded):
             return lengths.nan_to_num(0.0, 0.0), ~lengths.isfinite()
         # The last of all sums is finite only if all of them are.
         if bool(lengths.sum(1).isfinite().all()) and bool(embedded[:, 0].isfinite().all()):
@@ -253,8 +255,8 @@ class TrajectoryPositions(nn.Module):
     def _cached(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
         """Displacements of whole sequences, looked up where that is allowed; the power only where not."""
         cache = self.cache
-        recorded = torch.is_grad_enabled() and embedded.requires_grad
-        if cache is None or recorded or embedded.device.type != "cpu" or torch.compiler.is_compiling():
+        learning = torch.is_grad_enabled() and embedded.requires_grad
+        if cache is None or learning or embedded.device.type != "cpu" or _recorded(embedded):
             return self.displacements(embedded)
         keys = cache.keys(embedded)
         known = [cache.get(key) for key in keys]
@@ -269,11 +271,20 @@ class TrajectoryPositions(nn.Module):
         found = torch.stack([moved for moved in known if moved is not None])
         return found, found
 
-    def _count_fallen(self, fallen: Tensor, state: TrajectoryState | None) -> None:
-        if torch.compiler.is_compiling():
-            return
-        new = fallen[:, -1] if state is None else fallen[:, -1] & ~state.displacement.isnan()
-        self.counters.fallbacks += int(new.sum())
+
+def moved_positions(
+    positions: TrajectoryPositions | None, embedded: Tensor, state: TrajectoryState | tuple[()] | None
+) -> tuple[Tensor | None, TrajectoryState | tuple[()]]:
+    """What a model adds to its embeddings, ``None`` without trajectory positions, and their state after."""
+    if positions is None:
+        return None, ()
+    encoded, after = positions(embedded, state if isinstance(state, TrajectoryState) else None)
+    return encoded, () if after is None else after
+
+
+def _recorded(x: Tensor) -> bool:
+    """Whether operations go into a graph, so that none may depend on a value."""
+    return torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _distances(embedded: Tensor, last: Tensor | None, going: Tensor | None) -> Tensor:

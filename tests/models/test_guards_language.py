@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
 
-POSITIONS = ("sinusoidal", "rope", "alibi", "none")
+POSITIONS = ("sinusoidal", "rope", "alibi", "none", "trajectory")
 MODES = ("external", "initial", "refined_prev")
 VOCAB = 8
 
@@ -92,6 +92,7 @@ LEARNERS = [
     ("anticipatory", "initial", {"bias": "random"}),
     ("anticipatory", "external", {"bias": "none"}),
     ("anticipatory", "external", {"slow_stride": 3}),
+    ("anticipatory", "initial", {"positions": "trajectory"}),
     *(("baseline", None, {"positions": p}) for p in POSITIONS),
 ]
 

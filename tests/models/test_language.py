@@ -19,7 +19,7 @@ from pyanticip.models.positions import alibi_slopes, rotate, sinusoids
 from pyanticip.models.steering import Steering
 
 FIELDS = ("logits", "scalars", "initial", "gate", "share", "hidden")
-POSITIONS = ("none", "sinusoidal", "rope", "alibi")
+POSITIONS = ("none", "sinusoidal", "rope", "alibi", "trajectory")
 BIASES = ("none", "trajectory", "random")
 
 

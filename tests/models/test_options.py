@@ -15,6 +15,8 @@ CHANGES = {
     "rope": {"bias": "none", "positions": "rope"},
     "bias-and-rope": {"positions": "rope"},
     "sinusoidal": {"bias": "none", "positions": "sinusoidal"},
+    "trajectory-positions": {"positions": "trajectory"},
+    "trajectory-rms": {"bias": "none", "positions": "trajectory", "trajectory_scale": "rms"},
     "no-slow": {"slow_layers": 0, "fast_layers": 3},
     "mean": {"mixing": "mean"},
     "events-ungated": {"gated_events": False},
