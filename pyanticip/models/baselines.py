@@ -43,8 +43,8 @@ class BaselineTransformer(nn.Module):
     """A pre-norm causal transformer of ``fast_layers + slow_layers`` layers in a row, with a tied head.
 
     Positions are the configuration's: sinusoidal, moved by the trajectory, ALiBi, RoPE or none. The
-    feed-forward layers are widened until it has as many parameters as the anticipatory transformer of the same
-    configuration (within half a column of each).
+    feed-forward layers are widened until it has as many parameters as the anticipatory transformer of the
+    same configuration (within half a column of each).
 
     :param cfg: a token configuration; ``bias``, ``window`` and ``slow_stride`` do not matter here.
     :param matched: False keeps ``cfg.ff``.
