@@ -13,23 +13,42 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
+from pyanticip.models.control_field import FieldState
+from pyanticip.models.plan import Plan, attend_plan
+from pyanticip.models.steering import Extras
 from pyanticip.models.streaming import State
 
 
 @dataclass
 class Ring(State):
     """Keys and values of the last ``past + 1`` steps, each (B, past + 1, H, d); a step sits at slot count mod
-    capacity. Keys are stored as projected, without positions."""
+    capacity. Keys are stored as projected, without positions.
+
+    With a control field ``gate`` (B, past + 1) holds the logarithm of the gates of those steps, and ``field``
+    what the field remembers; without one both are empty.
+    """
 
     k: Tensor
     v: Tensor
+    gate: Tensor | tuple[()] = ()
+    field: FieldState | tuple[()] = ()
 
 
 class Layout(Protocol):
     """How queries of a chunk meet keys."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None) -> tuple[Tensor, Ring | None]:
-        """Mixed values (B, L, H d) of projections (B, L, H, d), and the ring with the chunk in it."""
+    @property
+    def stored(self) -> Tensor | None:
+        """The ring of the keys' places with the chunk in it, where steps have places and a past."""
+        ...
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
+    ) -> tuple[Tensor, Ring | None]:
+        """Mixed values (B, L, H d) of projections (B, L, H, d), and the ring with the chunk in it.
+
+        :param extras: what the layer adds to the scores of its own.
+        """
         ...
 
 
@@ -48,15 +67,31 @@ class TrajectoryAttention(nn.Module):
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
         self.out = nn.Linear(d_model, d_model, bias=False)
 
-    def initial_state(self, batch: int) -> Ring:
-        """An empty ring."""
+    def initial_state(self, batch: int, field: FieldState | None = None) -> Ring:
+        """An empty ring, of a layer with this state of its control field."""
         weight = self.qkv.weight
         shape = (batch, self.past + 1, self.heads, weight.shape[1] // self.heads)
-        return Ring(weight.new_zeros(shape), weight.new_zeros(shape))
+        ring = Ring(weight.new_zeros(shape), weight.new_zeros(shape))
+        if field is not None:
+            ring.gate, ring.field = weight.new_zeros(shape[:2]), field
+        return ring
 
-    def forward(self, x: Tensor, layout: Layout, ring: Ring | None) -> tuple[Tensor, Ring | None]:
-        """Attend from a chunk (B, L, D) to itself and, through the ring, to what came before."""
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        ring: Ring | None,
+        extras: Extras | None = None,
+        plan: Plan | None = None,
+    ) -> tuple[Tensor, Ring | None]:
+        """Attend from a chunk (B, L, D) to itself and, through the ring, to what came before.
+
+        :param extras: what the layer adds to the scores of its own.
+        :param plan: what each step looks at beside the past.
+        """
         rows, length, _ = x.shape
         q, k, v = self.qkv(x).view(rows, length, 3, self.heads, -1).unbind(2)
-        mixed, ring = layout.attend(q, k, v, ring)
+        mixed, ring = layout.attend(q, k, v, ring, extras)
+        if plan is not None:
+            mixed = mixed + attend_plan(q, plan, self.qkv.weight).to(mixed.dtype)
         return self.out(mixed), ring

@@ -5,7 +5,7 @@ steps before the chunk and then the chunk itself; long chunks are cut into block
 no (L, L) score matrix ever exists.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from pyanticip.models.attention import Ring
 from pyanticip.models.positions import rotate
-from pyanticip.models.steering import Steering
+from pyanticip.models.steering import Extras, Steering
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class Band:
     ``bias`` is (1 or B, 1 or H, blocks, Q, past + Q): the steering where a key may be seen, -inf elsewhere.
     ``read`` (B, past) are ring slots, oldest first, or ``None`` without a state. ``write`` (B, W) are the
     slots for the last W steps of the chunk, of which ``keep`` (B, W) marks those that exist (``None``: all of
-    them). ``rotary`` as in :class:`~pyanticip.models.steering.Steering`.
+    them). ``rotary`` as in :class:`~pyanticip.models.steering.Steering`. Where steps have places, those of
+    the queries are (B, L, C, d), those of the keys (B, blocks, past + Q, C d), and ``stored`` is the ring of
+    the latter after the chunk.
 
     Reading the ring comes before writing, so chunks of any length fit: what is attended to is the ring's
     ``past`` steps and the chunk, side by side.
@@ -36,18 +38,32 @@ class Band:
     write: Tensor | None
     keep: Tensor | None
     rotary: float = 0.0
+    query_places: Tensor | None = None
+    key_places: Tensor | None = None
+    stored: Tensor | None = None
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None) -> tuple[Tensor, Ring | None]:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
+    ) -> tuple[Tensor, Ring | None]:
         """See :class:`~pyanticip.models.attention.Layout`."""
         rows, length, heads, _ = q.shape
+        gates = None if extras is None else extras.log_gate
         if ring is None or self.read is None:
             keys, values = (F.pad(t, (0, 0, 0, 0, self.past, 0)) for t in (k, v))
+            gates = None if gates is None else F.pad(gates, (self.past, 0))
         else:
             batch = torch.arange(rows, device=q.device)[:, None]
             keys, values = (
                 torch.cat((stored[batch, self.read], new), 1) for stored, new in ((ring.k, k), (ring.v, v))
             )
-            ring = self._write(ring, batch, k, v)
+            fresh = gates
+            if gates is not None:
+                assert isinstance(ring.gate, Tensor)
+                gates = torch.cat((ring.gate[batch, self.read], gates), 1)
+            ring = self._write(ring, k, v, fresh)
+        asked = None
+        if extras is not None and self.query_places is not None:
+            q, asked = extras.content(q), extras.asked(self.query_places)
         blocks = self.bias.shape[2]
         extra = blocks * self.block - length
         if extra:
@@ -61,24 +77,35 @@ class Band:
             places = torch.arange(span, device=q.device) * self.rotary
             q, keys = rotate(q, places[self.past :]), rotate(keys, places)
         scores = (q * q.shape[-1] ** -0.5) @ keys.transpose(-1, -2) + self.bias
+        if asked is not None and self.key_places is not None:
+            asked = F.pad(asked, (0, 0, 0, 0, 0, extra)).view(rows, blocks, self.block, heads, -1)
+            scores = scores + asked.permute(0, 3, 1, 2, 4) @ self.key_places[:, None].transpose(-1, -2)
+        if gates is not None:
+            gates = F.pad(gates, (0, extra)).unfold(1, span, self.block)  # (B, blocks, span)
+            scores = scores + gates[:, None, :, None]
         mixed = scores.softmax(-1) @ values
         mixed = mixed.permute(0, 2, 3, 1, 4).reshape(rows, blocks * self.block, -1)
         return mixed[:, :length], ring
 
-    def _write(self, ring: Ring, batch: Tensor, k: Tensor, v: Tensor) -> Ring:
-        """Store the chunk's last steps: in place without gradients, else in fresh memory."""
+    def _write(self, ring: Ring, k: Tensor, v: Tensor, gates: Tensor | None) -> Ring:
+        """Store the chunk's last steps."""
         assert self.write is not None
-        slots = (batch, self.write)
-        width = self.write.shape[1]
-        stored = []
-        for old, new in ((ring.k, k[:, -width:]), (ring.v, v[:, -width:])):
-            if self.keep is not None:
-                new = torch.where(self.keep[..., None, None], new, old[slots])
-            if torch.is_grad_enabled():
-                stored.append(old.index_put(slots, new))
-            else:
-                stored.append(old.index_put_(slots, new))
-        return Ring(*stored)
+        ring = replace(
+            ring, k=store(ring.k, k, self.write, self.keep), v=store(ring.v, v, self.write, self.keep)
+        )
+        if gates is not None and isinstance(ring.gate, Tensor):
+            ring.gate = store(ring.gate, gates, self.write, self.keep)
+        return ring
+
+
+def store(ring: Tensor, chunk: Tensor, write: Tensor, keep: Tensor | None) -> Tensor:
+    """A ring (B, past + 1, ...) with the last steps of a chunk (B, L, ...) in its slots ``write`` (B, W), but
+    for those that ``keep`` (B, W) denies: in place without gradients, else in fresh memory."""
+    slots = (torch.arange(ring.shape[0], device=ring.device)[:, None], write)
+    new = chunk[:, -write.shape[1] :]
+    if keep is not None:
+        new = torch.where(keep.view(keep.shape + (1,) * (new.ndim - 2)), new, ring[slots])
+    return ring.index_put(slots, new) if torch.is_grad_enabled() else ring.index_put_(slots, new)
 
 
 def make_band(
@@ -122,8 +149,14 @@ def make_band(
     if line is not None:
         bias = bias + line[None, :, None]
     bias = torch.where(allowed, bias, torch.full((), float("-inf"), device=device, dtype=dtype))
+    places = steering.places
+    asked = None if places is None else places.queries
+    seen = None if places is None else places.keys
+    whole = blocks * block - length
     if count is None:
-        return Band(past, block, bias, None, None, None, steering.rotary)
+        if seen is not None:
+            seen = _spans(F.pad(seen.flatten(2), (0, 0, past, whole)), past + block, block)
+        return Band(past, block, bias, None, None, None, steering.rotary, asked, seen)
     capacity = past + 1
     ages = torch.arange(past, 0, -1, device=device)
     read = (count[:, None] - ages) % capacity
@@ -131,4 +164,15 @@ def make_band(
     items = torch.arange(length - width, length, device=device)
     write = (count[:, None] + items) % capacity
     keep = None if new is None else items < new[:, None]
-    return Band(past, block, bias, read, write, keep, steering.rotary)
+    stored = steering.place_ring
+    if seen is not None and stored is not None:
+        batch = torch.arange(len(count), device=device)[:, None]
+        both = torch.cat((stored[batch, read], seen), 1).flatten(2)
+        stored = store(stored, seen, write, keep)
+        seen = _spans(F.pad(both, (0, 0, 0, whole)), past + block, block)
+    return Band(past, block, bias, read, write, keep, steering.rotary, asked, seen, stored)
+
+
+def _spans(keys: Tensor, span: int, block: int) -> Tensor:
+    """What each block sees (B, blocks, span, E) of (B, past + blocks Q, E)."""
+    return keys.unfold(1, span, block).transpose(2, 3)

@@ -11,32 +11,39 @@ from pyanticip.errors import ShapeError
 from pyanticip.models.attention import Layout, Ring
 from pyanticip.models.band import make_band
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.control_field import FieldTrace
 from pyanticip.models.fused import make_fused
+from pyanticip.models.places import Places, PlacesState, place_rings, place_source
+from pyanticip.models.plan import Plan
 from pyanticip.models.positions import alibi_slopes, sinusoids
 from pyanticip.models.slots import make_slots
 from pyanticip.models.steering import Steering
 from pyanticip.models.streaming import State
 from pyanticip.models.tokens import check_ids, check_length, check_token_config
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
-from pyanticip.models.trunk import Block, compute_dtype, init_weights, run_blocks
+from pyanticip.models.trunk import Block, compute_dtype, init_weights, reset_fields, run_blocks
 
 
 @dataclass(frozen=True)
 class BaselineOutput:
-    """``logits`` (B, L, V) and ``hidden`` (B, L, D) after the final norm."""
+    """``logits`` (B, L, V), ``hidden`` (B, L, D) after the final norm, ``field`` what the layers' control
+    fields say and ``plan`` what was foreseen, where there are such."""
 
     logits: Tensor
     hidden: Tensor
+    field: FieldTrace | None = None
+    plan: Plan | None = None
 
 
 @dataclass
 class BaselineState(State):
-    """``frames`` (B,) int64 tokens so far; one ring per layer; ``moved`` of trajectory positions, where there
-    are such."""
+    """``frames`` (B,) int64 tokens so far; one ring per layer; ``moved`` of trajectory positions and
+    ``places`` of the tokens so far, where there are such."""
 
     frames: Tensor
     rings: tuple[Ring, ...]
     moved: TrajectoryState | tuple[()] = ()
+    places: PlacesState | tuple[()] = ()
 
 
 class BaselineTransformer(nn.Module):
@@ -66,26 +73,36 @@ class BaselineTransformer(nn.Module):
         past = cfg.max_seq_len - 1
         self.token = nn.Embedding(cfg.vocab, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.layers = nn.ModuleList(Block(cfg, past) for _ in range(cfg.fast_layers + cfg.slow_layers))
+        self.prism = place_source(cfg)
+        cursors = 0 if self.prism is None else self.prism.cursors
+        count = cfg.fast_layers + cfg.slow_layers
+        self.layers = nn.ModuleList(Block(cfg, past, cursors) for _ in range(count))
         self.norm = nn.LayerNorm(cfg.d_model)
-        count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
-        self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
+        steps = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
+        self.register_buffer("places", sinusoids(torch.arange(steps), cfg.d_model).float(), persistent=False)
         self.register_buffer("slopes", alibi_slopes(cfg.heads), persistent=False)
         self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
         self.apply(init_weights)
+        reset_fields(self)
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""
         frames = torch.zeros(batch, dtype=torch.int64, device=self.norm.weight.device)
         blocks = (block for block in self.layers if isinstance(block, Block))
         moved = () if self.moved is None else self.moved.initial_state(batch, self.token.weight)
-        return BaselineState(frames, tuple(block.attention.initial_state(batch) for block in blocks), moved)
+        rings = tuple(block.initial_state(batch) for block in blocks)
+        past = self.cfg.max_seq_len - 1
+        return BaselineState(frames, rings, moved, place_rings(self.prism, self.norm.weight, batch, past, -1))
 
-    def _layout(self, length: int, count: Tensor | None, like: Tensor) -> Layout:
+    def _layout(
+        self, length: int, count: Tensor | None, like: Tensor, places: Places | None, ring: Tensor | None
+    ) -> Layout:
         positions, past = self.cfg.positions, self.cfg.max_seq_len - 1
         steering = Steering(
             slopes=self.slopes if positions == "alibi" else None,
             rotary=1.0 if positions == "rope" else 0.0,
+            places=places,
+            place_ring=ring,
         )
         if count is None:
             whole = None
@@ -99,17 +116,20 @@ class BaselineTransformer(nn.Module):
         return make_band(length, past, steering, count=count, device=like.device, dtype=like.dtype)
 
     @overload
-    def forward(self, ids: Tensor, *, state: None = ...) -> BaselineOutput: ...
+    def forward(self, ids: Tensor, *, state: None = ..., plan: Plan | None = ...) -> BaselineOutput: ...
 
     @overload
-    def forward(self, ids: Tensor, *, state: BaselineState) -> tuple[BaselineOutput, BaselineState]: ...
+    def forward(
+        self, ids: Tensor, *, state: BaselineState, plan: Plan | None = ...
+    ) -> tuple[BaselineOutput, BaselineState]: ...
 
     def forward(
-        self, ids: Tensor, *, state: BaselineState | None = None
+        self, ids: Tensor, *, state: BaselineState | None = None, plan: Plan | None = None
     ) -> BaselineOutput | tuple[BaselineOutput, BaselineState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
         :param ids: (B, L) int64 tokens, 0 <= id < vocab.
+        :param plan: what is foreseen at each step, for the first layer to look at.
         :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``.
         """
         check_ids(ids, self.cfg.vocab)
@@ -122,14 +142,25 @@ class BaselineTransformer(nn.Module):
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(length, device=ids.device)
             x = x + self.places[steps if frames is None else frames[:, None] + steps]
-        places, moved = moved_positions(self.moved, x, None if state is None else state.moved)
-        x = x if places is None else x + places
+        shifted, moved = moved_positions(self.moved, x, None if state is None else state.moved)
+        x = x if shifted is None else x + shifted
         x = self.dropout(x)
-        layout = self._layout(length, frames, x)
-        x, rings = run_blocks(self.layers, x, layout, None if state is None else state.rings)
-        hidden = self.norm(x)
-        out = BaselineOutput(F.linear(hidden, self.token.weight), hidden)
-        return out if state is None else (out, BaselineState(state.frames + length, rings, moved))
+        before = None if state is None or not isinstance(state.places, PlacesState) else state.places
+        places, source = None, None
+        if self.prism is not None:
+            places, source = self.prism(x, None if before is None else before.source)
+        layout = self._layout(length, frames, x, places, None if before is None else before.fast)
+        ran = run_blocks(self.layers, x, layout, None if state is None else state.rings, plan=plan)
+        hidden = self.norm(ran.out)
+        out = BaselineOutput(
+            F.linear(hidden, self.token.weight), hidden, FieldTrace(ran.felt) if ran.felt else None, plan
+        )
+        if state is None:
+            return out
+        after: PlacesState | tuple[()] = ()
+        if before is not None and source is not None and ran.stored is not None:
+            after = replace(before, source=source, fast=ran.stored)
+        return out, BaselineState(state.frames + length, ran.rings, moved, after)
 
     def step(self, ids: Tensor, state: BaselineState) -> tuple[BaselineOutput, BaselineState]:
         """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""

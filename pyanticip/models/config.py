@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ SCALAR_COLUMNS = (220, 227)
 _AVAILABLE: dict[str, tuple[object, ...]] = {
     "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory"),
     "bias": ("trajectory", "none", "random"),
-    "control_field": (False,),
+    "control_field": (False, True),
     "planning": (False,),
     "kinematics": (True, False),
     "alpha": ("softplus", "raw"),
@@ -67,6 +68,13 @@ _TOKENS: dict[str, Any] = {
     "positions": "sinusoidal", "slow_stride": 1, "dist_scale": 0.01, "dropout": 0.1, "kinematics": False,
     "ffn_dropout": False,
 }  # fmt: skip
+_PARTS: dict[str, tuple[str, object]] = {
+    "trajectory_": ("positions", "trajectory"),
+    "prism_": ("positions", "prism"),
+    "field_": ("control_field", True),
+    "plan_": ("planning", True),
+}
+"""Beginning of the names of a part's own options -> the option that puts the part in, and its value."""
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
 
@@ -87,6 +95,8 @@ class ModelConfig:
     """Additive attention bias: ``"trajectory"`` (from the scalars), ``"random"`` (the same, from fixed random
     scalars: the ablation of the geometry) or ``"none"``."""
     control_field: bool = False
+    """Whether every block reads a risk off its steps and trusts risky stretches less; see
+    :mod:`pyanticip.models.control_field`."""
     planning: bool = False
     slow_stride: int = 10
     """Steps per pool of the slow pathway; 1 runs it on every step."""
@@ -161,6 +171,19 @@ class ModelConfig:
     max_buffer: int = 5
     """Steps after which the inference rule emits in any case."""
 
+    field_width: int = 8
+    """Width of the control field's fibre."""
+    field_hidden: int = 16
+    """Width of the hidden layer that reads the risk."""
+    field_momentum: float = 0.9
+    """How much of the held risk is left one step later."""
+    field_half_life: float = 0.0
+    """Steps after which half of the held risk is left, in place of ``field_momentum``; 0 for the latter."""
+    field_gate: float = 1.0
+    """Where lambda starts, the learned scale of the attention gate."""
+    field_curvature: float = 0.1
+    """Lambda_k, the scale of the curvature in the feed-forward gate."""
+
     def __post_init__(self) -> None:
         for name, values in _AVAILABLE.items():
             given = getattr(self, name)
@@ -181,6 +204,8 @@ class ModelConfig:
             ("taps", 2, 1024),
             ("control_hidden", 1, 65_536),
             ("max_buffer", 1, 10_000),
+            ("field_width", 1, 65_536),
+            ("field_hidden", 1, 65_536),
             ("vocab", 0, 10_000_000),
             ("max_seq_len", 0, 1_048_576),
             ("trajectory_cache", 0, 10_000_000),
@@ -190,7 +215,15 @@ class ModelConfig:
                 raise OptionError(
                     f"model option {name} must be a whole number from {low} to {high}, got {given!r}"
                 )
-        for name, below in (("dropout", 1.0), ("theta", 1.0), ("dist_scale", 1e6)):
+        for name, below in (
+            ("dropout", 1.0),
+            ("theta", 1.0),
+            ("dist_scale", 1e6),
+            ("field_momentum", 1.0),
+            ("field_half_life", 1e6),
+            ("field_gate", 100.0),
+            ("field_curvature", 100.0),
+        ):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0.0 <= given < below:
                 raise OptionError(f"model option {name} must be from 0 to below {below:g}, got {given!r}")
@@ -203,6 +236,7 @@ class ModelConfig:
             raise OptionError(f"heads must divide 56 for the trajectory bias, got {self.heads}")
         if self.positions == "rope" and self.d_model // self.heads % 2:
             raise OptionError(f"rope needs d_model / heads to be even, got {self.d_model} / {self.heads}")
+        self._check_parts()
         self._check_trajectory()
         if (self.vocab > 0) != (self.max_seq_len > 0):
             raise OptionError(
@@ -219,19 +253,32 @@ class ModelConfig:
             raise OptionError(f"trajectory_magnitude must be above 0 and below 1e6, got {magnitude!r}")
         if not isinstance(self.trajectory_content, str) or not self.trajectory_content:
             raise OptionError(f"trajectory_content must be a word, got {self.trajectory_content!r}")
-        if self.positions != "trajectory":
-            for field in dataclasses.fields(self):
-                given = getattr(self, field.name)
-                if field.name.startswith("trajectory_") and given != field.default:
-                    raise OptionError(
-                        f"{field.name}={given!r} says how trajectory positions are made, but "
-                        f"positions={self.positions!r} makes none"
-                    )
-        elif self.trajectory_strength != "auto" and self.trajectory_content != "text":
+        if self.trajectory_strength != "auto" and self.trajectory_content != "text":
             raise OptionError(
                 f"trajectory_content={self.trajectory_content!r} decides trajectory_strength='auto', "
                 f"but the strength is given: {strength!r}"
             )
+
+    def _check_parts(self) -> None:
+        """Refuse options of parts that are not there, and a control field that contradicts itself."""
+        for field in dataclasses.fields(self):
+            for prefix, (switch, on) in _PARTS.items():
+                given = getattr(self, field.name)
+                if field.name.startswith(prefix) and given != field.default and getattr(self, switch) != on:
+                    raise OptionError(
+                        f"model option {field.name}={given!r} does nothing with {switch}="
+                        f"{getattr(self, switch)!r}: choose {switch}={on!r}, or leave it out"
+                    )
+        if self.field_half_life and self.field_momentum != ModelConfig.field_momentum:
+            raise OptionError(
+                "field_half_life and field_momentum say the same thing twice: give one of them, got "
+                f"{self.field_half_life!r} and {self.field_momentum!r}"
+            )
+        if not self.field_momentum or not self.field_gate:
+            name = "field_gate" if self.field_momentum else "field_momentum"
+            raise OptionError(f"model option {name} must be above 0, got {getattr(self, name)!r}")
+        if 0 < self.field_half_life < 0.01:
+            raise OptionError(f"field_half_life must be at least 0.01 steps, got {self.field_half_life!r}")
 
     @classmethod
     def small(cls, *, paper: bool = False, **changes: Any) -> "ModelConfig":
@@ -266,6 +313,11 @@ class ModelConfig:
     def slow_past(self) -> int:
         """Past pools that the slow pathway reaches, the newest one not counted."""
         return self.pools - 1
+
+    @property
+    def field_decay(self) -> float:
+        """How much of the control field's held risk is left one step later."""
+        return math.exp2(-1.0 / self.field_half_life) if self.field_half_life else self.field_momentum
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values, for a checkpoint's JSON."""

@@ -33,15 +33,18 @@ INLINE_LIMIT = 4096
 
 
 def check_exportable(cfg: ModelConfig) -> None:
-    """The live graphs know neither positions nor random scalars, and there is one for each pathway.
+    """The live graphs know neither positions nor random scalars, control field or plan, and there is one for
+    each pathway.
 
-    :raises OptionError: a configuration with either, or without a slow pathway.
+    :raises OptionError: a configuration with one of them, or without a slow pathway.
     """
     if cfg.positions != "none" or cfg.bias == "random":
         raise OptionError(
             "a live checkpoint needs positions='none' and bias 'trajectory' or 'none', "
             f"got positions={cfg.positions!r}, bias={cfg.bias!r}"
         )
+    if cfg.control_field or cfg.planning:
+        raise OptionError("a live checkpoint needs control_field=False and planning=False")
     if not cfg.slow_layers:
         raise OptionError("a live checkpoint needs slow_layers of at least 1, got 0")
 

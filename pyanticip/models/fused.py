@@ -3,8 +3,10 @@
 For j <= i the trajectory bias factors: ``a_i exp(-r (i - j) + b) = [a_i exp(-r i)] [exp(r j + b)]``. One
 more channel on queries and on keys therefore adds it exactly, inside any fused attention kernel, with
 gradients to amplitude, rate and beta; so do one channel for the linear bias and one that hides keys that do
-not exist. Time is counted from the middle, so that the two factors stay within the range of the floating
-point numbers; where they would not, :func:`make_fused` says so and the caller takes the reference.
+not exist. What a layer adds of its own goes the same way: one channel for the gates of its control field, and
+the places of queries and keys as so many more. Time is counted from the middle, so that the two factors stay
+within the range of the floating point numbers; where they would not, :func:`make_fused` says so and the
+caller takes the reference.
 """
 
 from dataclasses import dataclass
@@ -14,8 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pyanticip.models.attention import Ring
+from pyanticip.models.places import Places
 from pyanticip.models.positions import rotate
-from pyanticip.models.steering import Steering
+from pyanticip.models.steering import Extras, Steering
 
 LARGEST_EXPONENT = 60.0
 """Beyond it a factor could leave the range of float32 (and of bfloat16, which has the same)."""
@@ -30,7 +33,7 @@ class Fused:
     ``block`` queries at a time see ``block + past`` keys through ``mask`` (Q, past + Q) bool; without a mask
     (``None``) all queries are one block that sees all of the sequence's past. ``queries`` (B or 1, L, H, E)
     and ``keys`` (1, L, H, E), or (1, blocks, past + Q, H, E) with a mask, are the additional channels; with a
-    mask the last of them hides the keys before the first step.
+    mask the last of them hides the keys before the first step. ``places`` of the steps, where they have some.
     """
 
     past: int
@@ -41,8 +44,15 @@ class Fused:
     rotary: float
     alignment: int = 1
     """The kernels' head width is filled up with zeros to a multiple of this."""
+    places: Places | None = None
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None) -> tuple[Tensor, Ring | None]:
+    @property
+    def stored(self) -> None:
+        """See :class:`~pyanticip.models.attention.Layout`; there is no ring."""
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
+    ) -> tuple[Tensor, Ring | None]:
         """See :class:`~pyanticip.models.attention.Layout`; there is no ring."""
         assert ring is None
         length, width = q.shape[1], q.shape[3]
@@ -50,27 +60,45 @@ class Fused:
             places = (torch.arange(length, device=q.device) * self.rotary)[:, None]
             q, k = rotate(q, places), rotate(k, places)
         q = q * width**-0.5
-        mixed = self._whole(q, k, v) if self.mask is None else self._blocks(q, k, v, self.mask)
+        asked: list[Tensor] = []
+        seen: list[Tensor] = []
+        if extras is not None and self.places is not None:
+            q = extras.content(q)
+            asked.append(extras.asked(self.places.queries))
+            seen.append(self.places.keys.flatten(2)[:, :, None])
+        if extras is not None and extras.log_gate is not None:
+            asked.append(q.new_ones(1, 1, 1, 1))
+            seen.append(extras.log_gate[..., None, None])
+        if self.mask is None:
+            mixed = self._whole(q, k, v, asked, seen)
+        else:
+            mixed = self._blocks(q, k, v, asked, seen, self.mask)
         return mixed[..., :width].flatten(2), None
 
-    def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def _whole(self, q: Tensor, k: Tensor, v: Tensor, asked: list[Tensor], seen: list[Tensor]) -> Tensor:
         if self.queries is not None and self.keys is not None:
-            v = F.pad(v, (0, self._missing(v.shape[-1])))
-            q, k = self._widen(q, self.queries), self._widen(k, self.keys)
+            asked, seen = [*asked, self.queries], [*seen, self.keys]
+        if asked:
+            q, k = self._widen(q, asked), self._widen(k, seen)
+            v = F.pad(v, (0, q.shape[-1] - v.shape[-1]))
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)
 
-    def _blocks(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    def _blocks(
+        self, q: Tensor, k: Tensor, v: Tensor, asked: list[Tensor], seen: list[Tensor], mask: Tensor
+    ) -> Tensor:
         assert self.queries is not None
         assert self.keys is not None
         rows, length, heads, width = q.shape
         blocks = self.keys.shape[1]
         extra = blocks * self.block - length
-        q = self._widen(q, self.queries)
+        q = self._widen(q, [*asked, self.queries])
         if extra:
             q = F.pad(q, (0, 0, 0, 0, 0, extra))
-        k = self._widen(self._spans(F.pad(k, (0, 0, 0, 0, self.past, extra))), self.keys)
-        v = self._spans(F.pad(v, (0, self._missing(width), 0, 0, self.past, extra)))
+        # What all heads share is cut into spans once, not for each.
+        k, *seen = (self._spans(F.pad(t, (0, 0, 0, 0, self.past, extra))) for t in (k, *seen))
+        k = self._widen(k, [*seen, self.keys])
+        v = self._spans(F.pad(v, (0, q.shape[-1] - width, 0, 0, self.past, extra)))
         # Blocks stand beside the rows of the batch.
         mixed = F.scaled_dot_product_attention(
             q.view(rows * blocks, self.block, heads, -1).transpose(1, 2),
@@ -81,17 +109,12 @@ class Fused:
         )
         return mixed.transpose(1, 2).reshape(rows, blocks * self.block, heads, -1)[:, :length]
 
-    def _missing(self, width: int) -> int:
-        """By how much a head is widened."""
-        channels = 0 if self.queries is None else self.queries.shape[-1]
-        return channels + -(width + channels) % self.alignment
-
-    def _widen(self, x: Tensor, channels: Tensor) -> Tensor:
+    def _widen(self, x: Tensor, channels: list[Tensor]) -> Tensor:
         """A head's numbers and, beside them, its additional channels."""
-        room = self._missing(x.shape[-1]) - channels.shape[-1]
-        if room:
-            channels = F.pad(channels, (0, room))
-        return torch.cat((x, channels.to(x.dtype).expand(*x.shape[:-1], -1)), -1)
+        width = x.shape[-1] + sum(part.shape[-1] for part in channels)
+        if width % self.alignment:
+            channels = [*channels[:-1], F.pad(channels[-1], (0, -width % self.alignment))]
+        return torch.cat((x, *(part.to(x.dtype).expand(*x.shape[:-1], -1) for part in channels)), -1)
 
     def _spans(self, padded: Tensor) -> Tensor:
         """What each block sees (B, blocks, past + Q, H, d) of (B, past + blocks Q, H, d)."""
@@ -120,7 +143,7 @@ def make_fused(
     if whole:
         at = torch.arange(length, device=device) - (length - 1) / 2
         queries, keys = _channels(steering, at, at, dtype)
-        return Fused(past, block, None, queries, keys, steering.rotary, alignment)
+        return Fused(past, block, None, queries, keys, steering.rotary, alignment, steering.places)
     span = past + block
     blocks = -(-length // block)
     places = torch.arange(span, device=device)
@@ -134,11 +157,11 @@ def make_fused(
     absent[:, 0, :past] = max(_HIDDEN, torch.finfo(dtype).min / 4)
     one = torch.ones(1, length, 1, 1, device=device, dtype=dtype)
     if queries is None or keys is None:
-        return Fused(past, block, mask, one, absent, steering.rotary, alignment)
+        return Fused(past, block, mask, one, absent, steering.rotary, alignment, steering.places)
     heads = keys.shape[2]
     keys = torch.cat((keys[:, None].expand(-1, blocks, -1, -1, -1), absent.expand(-1, -1, -1, heads, -1)), -1)
     queries = torch.cat((queries, one.expand(queries.shape[0], -1, heads, -1)), -1)
-    return Fused(past, block, mask, queries, keys, steering.rotary, alignment)
+    return Fused(past, block, mask, queries, keys, steering.rotary, alignment, steering.places)
 
 
 def fits(steering: Steering, span: int, dtype: torch.dtype) -> bool:

@@ -12,6 +12,8 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.baselines import BaselineTransformer
 from pyanticip.models.bias import Orthogonality
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.control_field import FieldTrace
+from pyanticip.models.plan import Plan
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.streaming import State
 from pyanticip.models.tokens import check_ids, check_length, check_token_config
@@ -26,7 +28,8 @@ class LanguageOutput:
     ``logits`` (B, L, V) the tied head's times the gate: an uncommitted step spreads its prediction; the same
     in training, in evaluation and step by step. ``scalars`` (B, L, 7) of the refined head and ``initial``
     (B, L, 7) of the initial head, native units; ``gate`` (B, L) commitment gate in (0, 1); ``share`` (B, L)
-    of the fast pathway; ``hidden`` (B, L, D) after the final norm; ``head`` (V, D) the tied head's weight.
+    of the fast pathway; ``hidden`` (B, L, D) after the final norm; ``head`` (V, D) the tied head's weight;
+    ``field`` what the blocks' control fields say and ``plan`` what was foreseen, where there are such.
     """
 
     logits: Tensor
@@ -36,6 +39,8 @@ class LanguageOutput:
     share: Tensor
     hidden: Tensor
     head: Tensor
+    field: FieldTrace | None = None
+    plan: Plan | None = None
 
     @cached_property
     def raw_logits(self) -> Tensor:
@@ -216,6 +221,7 @@ class AnticipatoryTransformer(nn.Module):
             trunk.share,
             trunk.hidden,
             head,
+            trunk.field,
         )
         return out if after is None else (out, LanguageState(after, moved))
 

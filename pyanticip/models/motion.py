@@ -16,8 +16,10 @@ from pyanticip.models.config import (
     ModelConfig,
     visible_columns,
 )
+from pyanticip.models.control_field import FieldTrace
 from pyanticip.models.heads import ControlHead
 from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
+from pyanticip.models.plan import Plan
 from pyanticip.models.pose import PoseHead
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.smoothed import (
@@ -54,7 +56,8 @@ class MotionOutput:
     ``params`` (B, L, 8, 5) sound parameters, linear 0..1, at the horizons; ``events`` (B, L, 2, 25) hazard
     logits per 20 ms bin ahead; ``scalars`` (B, L, 7) of the refined head and ``initial`` (B, L, 7) of the
     initial head, native units; ``gate`` (B, L) commitment; ``share`` (B, L) of the fast pathway; ``hidden``
-    (B, L, D).
+    (B, L, D); ``field`` what the blocks' control fields say and ``plan`` what was foreseen, where there are
+    such.
     """
 
     params: Tensor
@@ -64,6 +67,8 @@ class MotionOutput:
     gate: Tensor
     share: Tensor
     hidden: Tensor
+    field: FieldTrace | None = None
+    plan: Plan | None = None
 
 
 @dataclass
@@ -281,7 +286,14 @@ class MotionTransformer(nn.Module):
         with _exact(x):
             params, events = self.control(trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype), recent)
         out = MotionOutput(
-            params, events, trunk.scalars, trunk.initial, trunk.gate[..., 0], trunk.share, trunk.hidden
+            params,
+            events,
+            trunk.scalars,
+            trunk.initial,
+            trunk.gate[..., 0],
+            trunk.share,
+            trunk.hidden,
+            trunk.field,
         )
         if state is None:
             return out

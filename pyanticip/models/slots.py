@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from pyanticip.models.attention import Ring
 from pyanticip.models.positions import rotate
-from pyanticip.models.steering import Steering
+from pyanticip.models.steering import Extras, Steering
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,9 @@ class Slots:
     """What every layer of a pathway shares for one step.
 
     ``bias`` (B, H, 1, past + 1) by slot, -inf where nothing is stored; ``slot`` (B,) where the step goes and
-    ``keep`` (B,) whether it is real (``None``: everywhere); ``ages`` (B, past + 1) of the slots.
+    ``keep`` (B,) whether it is real (``None``: everywhere); ``ages`` (B, past + 1) of the slots. Where steps
+    have places, ``query_places`` (B, 1, C, d) is the step's as a query and ``stored`` (B, past + 1, C, d) the
+    ring of those of the keys, the step's among them.
     """
 
     bias: Tensor
@@ -28,19 +30,29 @@ class Slots:
     keep: Tensor | None
     ages: Tensor
     rotary: float = 0.0
+    query_places: Tensor | None = None
+    stored: Tensor | None = None
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None) -> tuple[Tensor, Ring | None]:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
+    ) -> tuple[Tensor, Ring | None]:
         """See :class:`~pyanticip.models.attention.Layout`. The ring is written in place."""
         assert ring is not None
         rows = torch.arange(q.shape[0], device=q.device)
         for stored, new in ((ring.k, k[:, 0]), (ring.v, v[:, 0])):
-            if self.keep is not None:
-                new = torch.where(self.keep[:, None, None], new, stored[rows, self.slot])
-            stored[rows, self.slot] = new
+            _store(stored, new, rows, self.slot, self.keep)
+        bias = self.bias
+        if extras is not None and extras.log_gate is not None:
+            assert isinstance(ring.gate, Tensor)
+            _store(ring.gate, extras.log_gate[:, 0], rows, self.slot, self.keep)
+            bias = bias + ring.gate[:, None, None]
+        if extras is not None and self.query_places is not None and self.stored is not None:
+            q, asked = extras.content(q), extras.asked(self.query_places)
+            bias = bias + asked.transpose(1, 2) @ self.stored.flatten(2)[:, None].transpose(2, 3)
         keys = ring.k.transpose(1, 2)  # (B, H, slots, d)
         if self.rotary:
             keys = rotate(keys, (-self.rotary * self.ages)[:, None])
-        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), keys, ring.v.transpose(1, 2), self.bias)
+        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), keys, ring.v.transpose(1, 2), bias)
         return mixed.transpose(1, 2).flatten(2), ring
 
 
@@ -66,4 +78,16 @@ def make_slots(
     if steering.slopes is not None:
         bias = bias - steering.slopes[:, None] * ages[:, None].to(steering.slopes.dtype)
     bias = torch.where(stored[:, None], bias.to(dtype), torch.full_like(bias, float("-inf"), dtype=dtype))
-    return Slots(bias[:, :, None], slot, None if new is None else new > 0, ages, steering.rotary)
+    keep = None if new is None else new > 0
+    places, ring = steering.places, steering.place_ring
+    if places is not None and ring is not None:
+        _store(ring, places.keys[:, 0], torch.arange(len(count), device=count.device), slot, keep)
+    asked = None if places is None else places.queries
+    return Slots(bias[:, :, None], slot, keep, ages, steering.rotary, asked, ring)
+
+
+def _store(ring: Tensor, new: Tensor, rows: Tensor, slot: Tensor, keep: Tensor | None) -> None:
+    """Write a step (B, ...) into its slot of a ring (B, past + 1, ...), where it is real."""
+    if keep is not None:
+        new = torch.where(keep.view(-1, *(1,) * (new.ndim - 1)), new, ring[rows, slot])
+    ring[rows, slot] = new

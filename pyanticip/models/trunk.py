@@ -4,7 +4,7 @@ Embedded steps go in, hidden states and scalars come out. The fast pathway atten
 slow pathway runs once every ``slow_stride`` steps over pooled steps and holds its result in between.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -15,12 +15,15 @@ from pyanticip.models.attention import Layout, Ring, TrajectoryAttention
 from pyanticip.models.band import make_band
 from pyanticip.models.bias import RandomScalars, TrajectoryBias
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.control_field import ControlField, FieldOutput, FieldState, FieldTrace, join_traces
 from pyanticip.models.fused import make_fused
 from pyanticip.models.gates import CommitmentGate, PathwayGate, PathwayMean
 from pyanticip.models.heads import AnticipationHead
+from pyanticip.models.places import PlaceMix, Places, PlacesState, place_rings, place_source
+from pyanticip.models.plan import Plan
 from pyanticip.models.positions import alibi_slopes
 from pyanticip.models.slots import make_slots
-from pyanticip.models.steering import Steering
+from pyanticip.models.steering import Extras, Steering
 from pyanticip.models.streaming import State
 
 ScalarMode = Literal["external", "initial", "refined_prev"]
@@ -34,7 +37,8 @@ class TrunkState(State):
 
     ``frames`` (B,) int64 steps since the row's start, which also gives phase and number of pools; one ring
     per block of either pathway; ``pool`` (B, D) the sum of the open pool's steps; ``held`` (B, D) the slow
-    pathway's last result; ``refined`` (B, 7) the refined scalars of the last step.
+    pathway's last result; ``refined`` (B, 7) the refined scalars of the last step; ``places`` of the steps so
+    far, where they have some.
     """
 
     frames: Tensor
@@ -43,24 +47,33 @@ class TrunkState(State):
     pool: Tensor
     held: Tensor
     refined: Tensor
+    places: PlacesState | tuple[()] = ()
 
 
 @dataclass(frozen=True)
 class TrunkOutput:
     """``hidden`` (B, L, D) after the final norm, ``scalars`` and ``initial`` (B, L, 7) of the two heads,
-    ``gate`` (B, L, 1) the commitment gate, ``share`` (B, L) of the fast pathway."""
+    ``gate`` (B, L, 1) the commitment gate, ``share`` (B, L) of the fast pathway, ``field`` what the blocks'
+    control fields say, where they have one."""
 
     hidden: Tensor
     scalars: Tensor
     initial: Tensor
     gate: Tensor
     share: Tensor
+    field: FieldTrace | None = None
 
 
 class Block(nn.Module):
-    """Pre-norm attention and feed-forward: ``x += drop(attn(LN x)); x += FFN(LN x)``."""
+    """Pre-norm attention and feed-forward: ``x += drop(attn(LN x)); x += FFN(LN x)``.
 
-    def __init__(self, cfg: ModelConfig, past: int) -> None:
+    With a control field keys are gated and the feed-forward output is scaled; see
+    :mod:`pyanticip.models.control_field`.
+
+    :param cursors: how many places each step has; 0 for none.
+    """
+
+    def __init__(self, cfg: ModelConfig, past: int, cursors: int = 0) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(cfg.d_model)
         self.attention = TrajectoryAttention(cfg.d_model, cfg.heads, past)
@@ -69,13 +82,44 @@ class Block(nn.Module):
         self.down = nn.Linear(cfg.ff, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.ffn_dropout = nn.Dropout(cfg.dropout if cfg.ffn_dropout else 0.0)
+        self.field = ControlField(cfg) if cfg.control_field else None
+        self.places = PlaceMix(cfg.heads, cursors) if cursors else None
 
-    def forward(self, x: Tensor, layout: Layout, ring: Ring | None) -> tuple[Tensor, Ring | None]:
-        """One block over a chunk (B, L, D)."""
-        mixed, ring = self.attention(self.norm1(x), layout, ring)
+    def initial_state(self, batch: int) -> Ring:
+        """The state before the first step, for ``batch`` rows."""
+        return self.attention.initial_state(
+            batch, None if self.field is None else self.field.initial_state(batch)
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        ring: Ring | None,
+        plan: Plan | None = None,
+        new: Tensor | None = None,
+    ) -> tuple[Tensor, Ring | None, FieldOutput | None]:
+        """One block over a chunk (B, L, D).
+
+        :param plan: what attention looks at beside the past.
+        :param new: (B,) how many steps of the chunk are real in each row; ``None``: all of them.
+        """
+        felt: FieldOutput | None = None
+        after: FieldState | None = None
+        extras: Extras | None = None
+        if self.field is not None:
+            before = None if ring is None or not isinstance(ring.field, FieldState) else ring.field
+            felt, after = self.field(x, before, new)
+            extras = Extras(felt.log_gate)
+        if self.places is not None:
+            extras = Extras(None if felt is None else felt.log_gate, *self.places())
+        mixed, ring = self.attention(self.norm1(x), layout, ring, extras, plan)
         x = x + self.dropout(mixed)
-        x = x + self.ffn_dropout(self.down(F.gelu(self.up(self.norm2(x)))))
-        return x, ring
+        change = self.ffn_dropout(self.down(F.gelu(self.up(self.norm2(x)))))
+        x = x + change if felt is None else torch.addcmul(x, change, felt.scale[..., None].to(change.dtype))
+        if ring is not None and after is not None:
+            ring = replace(ring, field=after)
+        return x, ring, felt
 
 
 class Trunk(nn.Module):
@@ -97,8 +141,10 @@ class Trunk(nn.Module):
             self.bias = TrajectoryBias(cfg.heads, cfg.dist_scale, cfg.alpha == "softplus")
         self.random = RandomScalars() if cfg.bias == "random" else None
         self.register_buffer("slopes", alibi_slopes(cfg.heads), persistent=False)
-        self.fast = nn.ModuleList(Block(cfg, cfg.fast_past) for _ in range(cfg.fast_layers))
-        self.slow = nn.ModuleList(Block(cfg, cfg.slow_past) for _ in range(cfg.slow_layers))
+        self.prism = place_source(cfg)
+        cursors = 0 if self.prism is None else self.prism.cursors
+        self.fast = nn.ModuleList(Block(cfg, cfg.fast_past, cursors) for _ in range(cfg.fast_layers))
+        self.slow = nn.ModuleList(Block(cfg, cfg.slow_past, cursors) for _ in range(cfg.slow_layers))
         self.pathway: PathwayGate | PathwayMean | None = None
         if cfg.slow_layers:
             self.pathway = PathwayGate(cfg.d_model) if cfg.mixing == "gated" else PathwayMean()
@@ -110,16 +156,20 @@ class Trunk(nn.Module):
             self.bias.reset_parameters()
         if cfg.gate_start == "monotone":
             self.commitment.reset_parameters()
+        reset_fields(self)
 
     def initial_state(self, batch: int) -> TrunkState:
         """The state before the first step of ``batch`` rows: zeros."""
         like = self.norm.weight
         zeros = like.new_zeros
-        fast = tuple(_attention(block).initial_state(batch) for block in self.fast)
-        slow = tuple(_attention(block).initial_state(batch) for block in self.slow)
+        fast, slow = (
+            tuple(_block(b).initial_state(batch) for b in blocks) for blocks in (self.fast, self.slow)
+        )
         frames = torch.zeros(batch, dtype=torch.int64, device=like.device)
         d = self.cfg.d_model
-        return TrunkState(frames, fast, slow, zeros(batch, d), zeros(batch, d), zeros(batch, 7))
+        past = self.cfg.slow_past if self.cfg.slow_layers else -1
+        places = place_rings(self.prism, like, batch, self.cfg.fast_past, past)
+        return TrunkState(frames, fast, slow, zeros(batch, d), zeros(batch, d), zeros(batch, 7), places)
 
     def forward(
         self,
@@ -130,6 +180,7 @@ class Trunk(nn.Module):
         mode: ScalarMode = "external",
         predicted: Tensor | None = None,
         due: bool | None = None,
+        plan: Plan | None = None,
     ) -> tuple[TrunkOutput, TrunkState | None]:
         """Run a sequence from its start (no state) or a chunk that follows one (with its state).
 
@@ -139,29 +190,50 @@ class Trunk(nn.Module):
             (scheduled sampling).
         :param due: whether a pool closes in this chunk in some row, where the caller knows; ``None`` finds
             out.
+        :param plan: what is foreseen at each step, for the first fast block to look at.
         """
         if mode == "refined_prev" and x.shape[1] > 1:
-            return self._self_predicted(x, state)
+            return self._self_predicted(x, state, plan)
         initial: Tensor = self.initial_head(x)
         active = self._active(initial, given, state, mode, predicted)
         amplitude = self._amplitude(active, state)
-        fast, rings = self._fast(x, amplitude, state)
-        memory: tuple[tuple[Ring, ...], Tensor, Tensor]
+        places, rings_of_places = self._places(x, state)
+        fast = self._fast(x, amplitude, places, state, plan)
         if self.pathway is None:
-            mixed, share = fast, x.new_ones(x.shape[:-1])
-            memory = ((), torch.zeros_like(x[:, -1]), torch.zeros_like(x[:, -1]))
+            mixed, share = fast.out, x.new_ones(x.shape[:-1])
+            slow = Pathway(
+                torch.zeros_like(x[:, -1:]), stored=None if state is None else _ring(state, "slow")
+            )
         else:
-            slow, memory = self._slow(x, amplitude, state, due)
-            mixed, share = self.pathway(active, x, fast, slow)
+            slow = self._slow(x, amplitude, places, state, due)
+            mixed, share = self.pathway(active, x, fast.out, slow.out)
         refined: Tensor = self.refined_head(mixed)
         hidden: Tensor = self.norm(mixed)
         gate: Tensor = self.commitment(hidden, refined[..., :1])
-        out = TrunkOutput(hidden, refined, initial, gate, share)
+        trace = FieldTrace(fast.felt, slow.felt) if fast.felt else None
+        out = TrunkOutput(hidden, refined, initial, gate, share, trace)
         if state is None:
             return out, None
-        pools, pool, held = memory
-        frames = state.frames + x.shape[1]
-        return out, TrunkState(frames, rings, pools, pool, held, refined[:, -1].clone())
+        pool = torch.zeros_like(x[:, -1]) if slow.pool is None else slow.pool
+        if rings_of_places is not None and fast.stored is not None and slow.stored is not None:
+            rings_of_places = replace(rings_of_places, fast=fast.stored, slow=slow.stored)
+        return out, TrunkState(
+            state.frames + x.shape[1],
+            fast.rings,
+            slow.rings,
+            pool,
+            slow.out[:, -1],
+            refined[:, -1].clone(),
+            () if rings_of_places is None else rings_of_places,
+        )
+
+    def _places(self, x: Tensor, state: TrunkState | None) -> tuple[Places | None, PlacesState | None]:
+        """Where the chunk's steps are, and the state of that with its rings as they were."""
+        if self.prism is None:
+            return None, None
+        before = None if state is None or not isinstance(state.places, PlacesState) else state.places
+        places, source = self.prism(x, None if before is None else before.source)
+        return places, None if before is None or source is None else replace(before, source=source)
 
     def _active(
         self,
@@ -201,6 +273,8 @@ class Trunk(nn.Module):
         stride: int = 1,
         count: Tensor | None = None,
         new: Tensor | None = None,
+        places: Places | None = None,
+        ring: Tensor | None = None,
     ) -> Layout:
         """How a pathway attends over ``length`` of its steps that follow ``count`` earlier ones."""
         positions, bias = self.cfg.positions, self.bias
@@ -210,6 +284,8 @@ class Trunk(nn.Module):
             None if bias is None else bias.beta,
             self.slopes * stride if positions == "alibi" else None,
             float(stride) if positions == "rope" else 0.0,
+            places,
+            ring,
         )
         if count is None:
             whole = None
@@ -223,27 +299,38 @@ class Trunk(nn.Module):
         return make_band(length, past, steering, count=count, new=new, device=like.device, dtype=like.dtype)
 
     def _fast(
-        self, x: Tensor, amplitude: Tensor | None, state: TrunkState | None
-    ) -> tuple[Tensor, tuple[Ring, ...]]:
-        count = None if state is None else state.frames
-        layout = self._layout(x.shape[1], self.cfg.fast_past, amplitude, x, count=count)
-        return run_blocks(self.fast, x, layout, None if state is None else state.fast)
+        self,
+        x: Tensor,
+        amplitude: Tensor | None,
+        places: Places | None,
+        state: TrunkState | None,
+        plan: Plan | None,
+    ) -> "Pathway":
+        count, ring = (None, None) if state is None else (state.frames, _ring(state, "fast"))
+        layout = self._layout(
+            x.shape[1], self.cfg.fast_past, amplitude, x, count=count, places=places, ring=ring
+        )
+        return run_blocks(self.fast, x, layout, None if state is None else state.fast, plan=plan)
 
     def _slow(
-        self, x: Tensor, amplitude: Tensor | None, state: TrunkState | None, due: bool | None
-    ) -> tuple[Tensor, tuple[tuple[Ring, ...], Tensor, Tensor]]:
-        """The slow pathway's result for every step (B, L, D), and what to remember: rings, pool, held."""
+        self,
+        x: Tensor,
+        amplitude: Tensor | None,
+        places: Places | None,
+        state: TrunkState | None,
+        due: bool | None,
+    ) -> "Pathway":
+        """The slow pathway's result for every step (B, L, D), and what to remember."""
         rows, length, width = x.shape
         stride, past = self.cfg.slow_stride, self.cfg.slow_past
         if stride == 1:
-            count = None if state is None else state.frames
-            layout = self._layout(length, past, amplitude, x, count=count)
-            out, rings = run_blocks(self.slow, x, layout, None if state is None else state.slow)
-            return out, (rings, x.new_zeros(rows, width), out[:, -1])
+            count, ring = (None, None) if state is None else (state.frames, _ring(state, "slow"))
+            layout = self._layout(length, past, amplitude, x, count=count, places=places, ring=ring)
+            return run_blocks(self.slow, x, layout, None if state is None else state.slow)
         if state is None:
-            return self._slow_sequence(x, amplitude), ((), x[:, -1], x[:, -1])
+            return self._slow_sequence(x, amplitude, places)
         steps = torch.arange(length, device=x.device)
-        rings = state.slow
+        ring = _ring(state, "slow")
         phase = state.frames % stride
         most = (stride - 1 + length) // stride
         if due is None and not torch.compiler.is_compiling():
@@ -262,60 +349,106 @@ class Trunk(nn.Module):
             closing = ((numbers[:most] + 1) * stride - 1 - phase[:, None]).clamp(0, length - 1)
             if amplitude is not None:
                 amplitude = torch.gather(amplitude, 1, closing[..., None].expand(-1, -1, amplitude.shape[-1]))
-            count = state.frames // stride
-            layout = self._layout(most, past, amplitude, x, stride=stride, count=count, new=closed)
-            pools, rings = run_blocks(self.slow, pools, layout, rings)
+            places = None if places is None else places.pick(closing)
+            layout = self._layout(
+                most,
+                past,
+                amplitude,
+                x,
+                stride=stride,
+                count=state.frames // stride,
+                new=closed,
+                places=places,
+                ring=ring,
+            )
+            ran = run_blocks(self.slow, pools, layout, state.slow, new=closed)
         else:
-            pools = x.new_zeros(rows, 0, width)
+            ran = Pathway(x.new_zeros(rows, 0, width), state.slow, stored=ring)
         # A pool shows from its closing step on; before the first of the chunk, what was held.
-        shown = torch.cat((state.held[:, None], pools), 1)
+        shown = torch.cat((state.held[:, None], ran.out), 1)
         index = (phase[:, None] + steps + 1) // stride
         out = torch.gather(shown, 1, index[..., None].expand(rows, length, width))
-        return out, (rings, rest, out[:, -1])
+        return replace(ran, out=out, pool=rest)
 
-    def _slow_sequence(self, x: Tensor, amplitude: Tensor | None) -> Tensor:
+    def _slow_sequence(self, x: Tensor, amplitude: Tensor | None, places: Places | None) -> "Pathway":
         """The slow pathway over a sequence from its start: zeros before the first pool, held between."""
         rows, length, width = x.shape
         stride = self.cfg.slow_stride
         most = length // stride
         if not most:
-            return torch.zeros_like(x)
+            return Pathway(torch.zeros_like(x))
         pools = x[:, : most * stride].view(rows, most, stride, width).sum(2) / stride
         if amplitude is not None:
             amplitude = amplitude[:, stride - 1 :: stride]
-        layout = self._layout(most, self.cfg.slow_past, amplitude, x, stride=stride)
-        pools, _ = run_blocks(self.slow, pools, layout, None)
-        shown = torch.cat((pools.new_zeros(rows, 1, width), pools), 1)
+        places = None if places is None else places.every(stride)
+        layout = self._layout(most, self.cfg.slow_past, amplitude, x, stride=stride, places=places)
+        ran = run_blocks(self.slow, pools, layout, None)
+        shown = torch.cat((ran.out.new_zeros(rows, 1, width), ran.out), 1)
         index = (torch.arange(length, device=x.device) + 1) // stride
-        return shown[:, index]
+        return replace(ran, out=shown[:, index])
 
-    def _self_predicted(self, x: Tensor, state: TrunkState | None) -> tuple[TrunkOutput, TrunkState | None]:
+    def _self_predicted(
+        self, x: Tensor, state: TrunkState | None, plan: Plan | None
+    ) -> tuple[TrunkOutput, TrunkState | None]:
         """The closed loop over a sequence: step by step, for each step needs the scalars of the one
         before."""
         running = self.initial_state(x.shape[0]) if state is None else state
         steps: list[TrunkOutput] = []
         for i in range(x.shape[1]):
-            out, after = self.forward(x[:, i : i + 1], None, running, mode="refined_prev")
+            ahead = None if plan is None else plan.chunk(i, i + 1)
+            out, after = self.forward(x[:, i : i + 1], None, running, mode="refined_prev", plan=ahead)
             assert after is not None
             running = after
             steps.append(out)
-        joined = (
+        hidden, scalars, initial, gate, share = (
             torch.cat([getattr(s, name) for s in steps], 1)
             for name in ("hidden", "scalars", "initial", "gate", "share")
         )
-        return TrunkOutput(*joined), None if state is None else running
+        traces = [s.field for s in steps if s.field is not None]
+        trace = join_traces(traces) if traces else None
+        out = TrunkOutput(hidden, scalars, initial, gate, share, trace)
+        return out, None if state is None else running
+
+
+@dataclass(frozen=True)
+class Pathway:
+    """What a pathway's blocks made of a chunk: ``out`` (B, L, D), the blocks' ``rings`` after it, what their
+    control fields ``felt``, the ring of places ``stored`` after it, and the sum ``pool`` (B, D) of the steps
+    that no pool has closed over yet."""
+
+    out: Tensor
+    rings: tuple[Ring, ...] = ()
+    felt: tuple[FieldOutput, ...] = ()
+    stored: Tensor | None = None
+    pool: Tensor | None = None
 
 
 def run_blocks(
-    blocks: nn.ModuleList, x: Tensor, layout: Layout, rings: tuple[Ring, ...] | None
-) -> tuple[Tensor, tuple[Ring, ...]]:
-    """A pathway's blocks one after the other."""
+    blocks: nn.ModuleList,
+    x: Tensor,
+    layout: Layout,
+    rings: tuple[Ring, ...] | None,
+    *,
+    plan: Plan | None = None,
+    new: Tensor | None = None,
+) -> Pathway:
+    """A pathway's blocks one after the other; only the first looks at the plan."""
     after: list[Ring] = []
+    fields: list[FieldOutput] = []
     for i, block in enumerate(blocks):
-        x, ring = block(x, layout, None if rings is None else rings[i])
+        x, ring, felt = block(x, layout, None if rings is None else rings[i], plan if i == 0 else None, new)
         if ring is not None:
             after.append(ring)
-    return x, tuple(after)
+        if felt is not None:
+            fields.append(felt)
+    return Pathway(x, tuple(after), tuple(fields), layout.stored)
+
+
+def reset_fields(model: nn.Module) -> None:
+    """Put the control fields of a model to their own start."""
+    for module in model.modules():
+        if isinstance(module, ControlField):
+            module.reset_parameters()
 
 
 def compute_dtype(like: Tensor) -> torch.dtype:
@@ -326,9 +459,14 @@ def compute_dtype(like: Tensor) -> torch.dtype:
     return like.dtype
 
 
-def _attention(block: nn.Module) -> TrajectoryAttention:
-    assert isinstance(block, Block)
-    return block.attention
+def _block(module: nn.Module) -> Block:
+    assert isinstance(module, Block)
+    return module
+
+
+def _ring(state: TrunkState, pathway: Literal["fast", "slow"]) -> Tensor | None:
+    """The places of a pathway's past keys."""
+    return getattr(state.places, pathway) if isinstance(state.places, PlacesState) else None
 
 
 def init_weights(module: nn.Module) -> None:

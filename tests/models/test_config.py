@@ -21,7 +21,7 @@ def test_fields_of_the_family_and_round_trip():
         ("alpha", "exp", "'softplus', 'raw'"),
         ("vocab", 100, "needs vocab and max_seq_len"),
         ("max_seq_len", 100, "needs vocab and max_seq_len"),
-        ("control_field", True, "choose from False"),
+        ("control_field", "on", "choose from False, True"),
         ("planning", True, "choose from False"),
         ("slow_stride", 0, "whole number from 1"),
         ("slow_stride", 2.5, "whole number"),

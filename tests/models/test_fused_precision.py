@@ -72,5 +72,5 @@ def test_filling_up_heads_changes_nothing(past):
     steering = Steering(*(t.double() for t in (steering.amplitude, steering.rate, steering.beta)))
     layout = make_fused(LENGTH, past, steering, device=qkv[0].device, dtype=torch.float64)
     wide = replace(layout, alignment=8)
-    assert wide._missing(WIDTH) + WIDTH == 40
+    assert wide._widen(qkv[0], [wide.queries]).shape[-1] == 40
     torch.testing.assert_close(wide.attend(*qkv, None)[0], layout.attend(*qkv, None)[0])
