@@ -228,9 +228,10 @@ def body_kinematics(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 class StepState:
     """The state of one performer's stream, and what a step of the motion model computes outside its graphs.
 
-    Kinematics, normalisation, projection, causal filter, smoothed measures and trajectory bias, held to the
-    torch model by tests; and the rings of keys and values. `fast` and `slow` are the arrays (float32) that
-    the step graph and the slow graph read and write, by the names they have there: views of one memory.
+    Kinematics, normalisation, projection, causal filter, smoothed measures, trajectory bias, gates and heads,
+    held to the torch model by tests; and the rings of keys and values. `fast` and `slow` are the arrays
+    (float32) that the step graph and the slow graph read and write, by the names they have there, `edge` what
+    gates and heads read beside the graphs: views of one memory.
     """
 
     def __new__(
@@ -243,22 +244,27 @@ class StepState:
         past: tuple[int, int],
         stride: int,
         taps: int,
+        units: int,
         visible: Sequence[bool],
         distance: float,
         positive: bool,
+        gated: bool,
     ) -> StepState:
         """Read what is needed of a checkpoint's `tensors`.
 
         `layers` and `past` are those of the fast and the slow pathway, `stride` the frames of a pool.
         `visible` tells for each feature whether the projection sees it; `distance` is that of two frames in
-        the bias kernel, whose decay is a softplus of its parameter where `positive`. Raises ShapeError for a
-        tensor that is missing or does not fit.
+        the bias kernel, whose decay is a softplus of its parameter where `positive`; `units` are those of the
+        control head, and `gated` tells whether the commitment scales the events' evidence. Raises ShapeError
+        for a tensor that is missing or does not fit.
         """
 
     @property
     def fast(self) -> dict[str, npt.NDArray[np.float32]]: ...
     @property
     def slow(self) -> dict[str, npt.NDArray[np.float32]]: ...
+    @property
+    def edge(self) -> dict[str, npt.NDArray[np.float32]]: ...
     def reset(self) -> None:
         """Begin a new stream."""
 
@@ -277,15 +283,24 @@ class StepState:
         """Store what the slow graph said."""
 
     def finish(self) -> float:
-        """Store what the step graph said: the frame is part of the past. Returns the commitment gate."""
+        """Say what holds and store what the step graph said: the frame is part of the past.
+
+        Returns the commitment gate.
+        """
 
     def rehearse(self) -> None:
-        """Go through what storing does and change nothing."""
+        """Go through what `finish` does; the stream's state stays as it is."""
 
     def said(
         self,
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Copies of what the step graph said: parameters (8, 5), hazards (2, 25), scalars (7,)."""
+    ) -> tuple[
+        npt.NDArray[np.float32],
+        npt.NDArray[np.float32],
+        npt.NDArray[np.float32],
+        npt.NDArray[np.float32],
+    ]:
+        """Copies of what the last step said: parameters (8, 5), hazards (2, 25), scalars (7,), hidden state
+        (width,)."""
 
     def snapshot(self) -> npt.NDArray[np.float32]:
         """A copy of everything that the next step depends on.

@@ -7,8 +7,9 @@ Backends share one protocol and agree to 1e-4: ``onnx`` (ONNX Runtime on one CPU
 import ctypes
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from pyanticip._core import StepState
 from pyanticip.errors import CheckpointError, DeviceError, MotionError, OptionError, ShapeError
 from pyanticip.models.config import FEATURES, visible_columns
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest, read_manifest
+from pyanticip.models.runtime import onnxruntime, open_session
 
 __all__ = ["BACKENDS", "Commitment", "OnnxBackend", "StepBackend", "StepResult", "open_backend", "paced_p50"]
 
@@ -29,9 +31,6 @@ BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
 """What :func:`open_backend` understands."""
 
 CALIBRATION_STEPS = 200
-
-OPTIONAL = {"told", "recent", "hidden"}
-"""What a graph need not read: without a pathway gate, without kinematics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,31 +117,21 @@ class _Graph:
     """
 
     def __init__(self, path: Path, arrays: Mapping[str, F32]) -> None:
-        import onnxruntime
-
-        ort: Any = onnxruntime
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
         try:
-            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self._session = session = open_session(path)
         except Exception as error:
             raise CheckpointError(f"{path} cannot be loaded: {' '.join(str(error).split())[:200]}") from None
-        self._io = self._session.io_binding()
+        self._io = io = session.io_binding()
         # The binding holds bare addresses: the arrays must live as long.
         self._arrays = arrays
-        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-        self.outputs = frozenset(node.name for node in outputs)
-        self._bind(path, "input", inputs, self._io.bind_input)
-        self._bind(path, "output", outputs, self._io.bind_output)
-        missing = set(arrays) - {node.name for node in (*inputs, *outputs)} - OPTIONAL
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        self._bind(path, "input", inputs, io.bind_input)
+        self._bind(path, "output", outputs, io.bind_output)
+        missing = set(arrays) - {node.name for node in (*inputs, *outputs)}
         if missing:
             raise CheckpointError(f"{path}: {min(missing)} is missing")
+        #: Compute; nothing but the outputs changes.
+        self.run = _runner(session, io)
 
     def _bind(self, path: Path, what: str, nodes: Sequence[Any], bind: Any) -> None:
         """Give the graph the addresses of its inputs or outputs, once they are known to fit."""
@@ -154,19 +143,27 @@ class _Graph:
                 )
             bind(node.name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
-    def run(self) -> None:
-        """Compute; nothing but the outputs changes."""
-        # Without run options: looking up an unset one costs a C++ exception, 25 us hot and 100 us cold.
-        self._session.run_with_iobinding(self._io)
+
+def _runner(session: Any, io: Any) -> Callable[[], None]:
+    """Run a session on its binding, by the shortest way there is.
+
+    Cold, the session's Python face and options that the runtime makes for itself take 35 us of a step's 500.
+    Where that face has another inside than expected, it is taken as it is.
+    """
+    inner, binding = getattr(session, "_sess", None), getattr(io, "_iobinding", None)
+    if inner is None or binding is None:
+        # Without run options: looking up an unset one costs the face a C++ exception, 100 us cold.
+        return partial(session.run_with_iobinding, io)
+    return partial(inner.run_with_iobinding, binding, onnxruntime().RunOptions())
 
 
 class OnnxBackend:
     """ONNX Runtime on one CPU thread; never imports torch.
 
     The fast graph runs on every frame, the slow one before it on the frames that close a pool. All that
-    surrounds them, from the feature row to the embedding and the bias, and the rings that the graphs read, is
-    the Rust core's: a few calls a frame, because every small one into NumPy costs some 15 us when caches are
-    cold.
+    surrounds them, from the feature row to the embedding and the bias, the rings that the graphs read, and
+    what follows from their results, is the Rust core's: a few calls a frame, because every small one into
+    NumPy costs some 15 us when caches are cold.
     """
 
     name = "onnx"
@@ -175,10 +172,9 @@ class OnnxBackend:
         cfg = manifest.config
         self.manifest = manifest
         self._state = _step_state(manifest)
-        self._hidden = np.zeros((1, cfg.d_model), np.float32)
-        self._fast = _Graph(manifest.graph(STEP_GRAPH), {**self._state.fast, "hidden": self._hidden})
-        #: Width of the hidden state that a step tells; 0 for the graphs of a checkpoint that does not.
-        self.hidden = cfg.d_model if "hidden" in self._fast.outputs else 0
+        #: Width of the hidden state that a step tells.
+        self.hidden = cfg.d_model
+        self._fast = _Graph(manifest.graph(STEP_GRAPH), self._state.fast)
         self._slow = _Graph(manifest.graph(SLOW_GRAPH), self._state.slow)
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
 
@@ -192,7 +188,8 @@ class OnnxBackend:
             self._fast.run()
             gate = state.finish()
             emit = self._commitment.decide(gate)
-        return StepResult(*state.said(), gate, emit, self._hidden[0].copy() if self.hidden else None)
+        params, hazards, scalars, hidden = state.said()
+        return StepResult(params, hazards, scalars, gate, emit, hidden)
 
     def reset(self) -> None:
         """See :class:`StepBackend`."""
@@ -211,7 +208,8 @@ class OnnxBackend:
         self._fast.run()
         self._fast.run()
         state.rehearse()
-        StepResult(*state.said(), 0.0, False)
+        params, hazards, scalars, hidden = state.said()
+        StepResult(params, hazards, scalars, 0.0, False, hidden)
 
     def state(self) -> list[F32]:
         """Copies of everything that the next step depends on."""
@@ -233,9 +231,11 @@ def _step_state(manifest: Manifest) -> StepState:
             past=(cfg.fast_past, cfg.slow_past),
             stride=cfg.slow_stride,
             taps=cfg.taps,
+            units=cfg.control_hidden,
             visible=visible_columns(cfg),
             distance=cfg.dist_scale,
             positive=cfg.alpha == "softplus",
+            gated=cfg.gated_events,
         )
     except (safetensors.SafetensorError, MotionError, TypeError, ValueError) as error:
         raise CheckpointError(

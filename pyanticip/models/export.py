@@ -1,9 +1,9 @@
 """The two ONNX graphs of a motion model: one step of the fast pathway, and one pool of the slow one.
 
-Both begin at the embedding: the front-end and the bias are computed outside (``_core.StepState``). They
-take the state as inputs and return only what is new: the runtime keeps the rings and writes the new keys and
-values into them, so that no graph copies a ring. Weights stay in the safetensors file beside the graphs,
-which point into it.
+Both hold the blocks of their pathway and nothing else: what comes before (front-end, bias, pools) and after
+(gates, heads) is computed outside, by ``_core.StepState``. They take the state as inputs and return only what
+is new: the runtime keeps the rings and writes the new keys and values into them, so that no graph copies a
+ring. Weights stay in the safetensors file beside the graphs, which point into it.
 """
 
 import json
@@ -22,9 +22,10 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import MotionTransformer
+from pyanticip.models.runtime import open_session
 from pyanticip.models.trunk import Block
 
-STEP_OUTPUTS = ("params", "hazards", "scalars", "gate", "hidden")
+STEP_OUTPUTS = ("fast",)
 SLOW_OUTPUTS = ("slow",)
 
 SMALLEST_REFERENCE = 256
@@ -65,69 +66,30 @@ def _attend(
     return x, k, v
 
 
-class StepGraph(nn.Module):
-    """One frame from its embedding on, but for the slow blocks, whose last result comes in as ``held``."""
+class PathwayGraph(nn.Module):
+    """The blocks of a pathway for one step: of the fast one a frame, of the slow one a pool that has closed.
 
-    def __init__(self, model: MotionTransformer) -> None:
+    What is around them comes from outside (``_core.StepState``), because as tensor operations it would be two
+    thirds of the graph.
+    """
+
+    def __init__(self, blocks: nn.ModuleList) -> None:
         super().__init__()
-        self.model = model
+        self.blocks = blocks
 
     def forward(
-        self,
-        told: Tensor,
-        x: Tensor,
-        held: Tensor,
-        recent: Tensor | None,
-        bias: Tensor,
-        keys: list[Tensor],
-        values: list[Tensor],
+        self, x: Tensor, bias: Tensor, keys: list[Tensor], values: list[Tensor]
     ) -> tuple[Tensor, ...]:
-        """Returns params (1, 40), hazards (1, 50), scalars, gate, the hidden state (1, D), keys and values.
+        """Returns the pathway's result (1, D) for x (1, D), and each block's new key and value.
 
-        ``told`` (1, 7 + D) are the given scalars and the filtered embedding, ``x`` (1, D) the latter alone,
-        ``recent`` what :meth:`MotionTransformer.recent` says, ``bias`` (1, H, 1, P + 1) the additive bias of
-        the ring's slots and of the step itself. They come from outside (``_core.StepState``), because as
-        tensor operations they would be more than half of the graph.
+        ``bias`` (1, H, 1, P + 1) is the additive bias of the ring's slots and of the step itself.
         """
-        trunk, model = self.model.trunk, self.model
-        fast, new = _attend_all(trunk.fast, x, bias, keys, values)
-        assert trunk.pathway is not None
-        mixed, _ = trunk.pathway.mix(told, fast, held)
-        refined = trunk.refined_head(mixed)
-        hidden = trunk.norm(mixed)
-        # As in the gate; the other scalars have no weight, which saves cutting the first one out.
-        local, combine = torch.sigmoid(trunk.commitment.local(hidden)), trunk.commitment.combine
-        weight = F.pad(combine.weight, (0, refined.shape[1] - 1))
-        gate = torch.sigmoid(F.linear(torch.cat((local, refined), -1), weight, combine.bias))
-        params, logits = model.control.flat(hidden, gate, recent)
-        return (params, torch.sigmoid(logits), refined, gate, hidden, *new)
-
-
-class SlowGraph(nn.Module):
-    """The slow blocks, for a pool that has closed."""
-
-    def __init__(self, model: MotionTransformer) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(
-        self, mean: Tensor, bias: Tensor, keys: list[Tensor], values: list[Tensor]
-    ) -> tuple[Tensor, ...]:
-        """Returns the slow pathway's new result (1, D) of the pool's mean (1, D), keys and values."""
-        out, new = _attend_all(self.model.trunk.slow, mean, bias, keys, values)
-        return (out, *new)
-
-
-def _attend_all(
-    blocks: nn.ModuleList, x: Tensor, bias: Tensor, keys: list[Tensor], values: list[Tensor]
-) -> tuple[Tensor, list[Tensor]]:
-    """A pathway's blocks; returns the step and each block's new key and value, one after the other."""
-    new: list[Tensor] = []
-    for block, k, v in zip(blocks, keys, values, strict=True):
-        assert isinstance(block, Block)
-        x, *both = _attend(block, x, bias, k, v)
-        new += both
-    return x, new
+        new: list[Tensor] = []
+        for block, k, v in zip(self.blocks, keys, values, strict=True):
+            assert isinstance(block, Block)
+            x, *both = _attend(block, x, bias, k, v)
+            new += both
+        return (x, *new)
 
 
 def export_graphs(model: MotionTransformer, folder: Path) -> None:
@@ -149,13 +111,11 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
         keys, values = ([noise(*shape) for _ in range(layers)] for _ in range(2))
         return {"bias": noise(1, cfg.heads, 1, past + 1), "keys": keys, "values": values}
 
-    told = noise(1, 7 + cfg.d_model)
-    recent = None if model.control.recent is None else noise(1, model.control.recent.in_features)
-    step = {"told": told, "x": told[:, 7:], "held": noise(1, cfg.d_model), "recent": recent}
-    step |= rings(cfg.fast_layers, cfg.fast_past)
+    trunk = model.trunk
+    step = {"x": noise(1, cfg.d_model), **rings(cfg.fast_layers, cfg.fast_past)}
     slow = {"mean": noise(1, cfg.d_model), **rings(cfg.slow_layers, cfg.slow_past)}
-    export_graph(StepGraph(model), step, STEP_OUTPUTS, folder / STEP_GRAPH)
-    export_graph(SlowGraph(model), slow, SLOW_OUTPUTS, folder / SLOW_GRAPH)
+    export_graph(PathwayGraph(trunk.fast), step, STEP_OUTPUTS, folder / STEP_GRAPH)
+    export_graph(PathwayGraph(trunk.slow), slow, SLOW_OUTPUTS, folder / SLOW_GRAPH)
 
 
 def export_graph(
@@ -171,18 +131,15 @@ def export_graph(
     :raises CheckpointError: an output differs from torch by more than the tolerance, or a large constant is
         not in the safetensors file beside the graph.
     """
-    import onnxruntime
-
     feed: dict[str, Tensor] = {}
     for name, value in arguments.items():
         if isinstance(value, list):
             feed |= {f"{name}_{i}": tensor for i, tensor in enumerate(value)}
-        elif value is not None:
+        else:
             feed[name] = value
     blocks = len(arguments.get("keys", ()))
     named = [*outputs, *(f"{kind}_{i}" for i in range(blocks) for kind in ("key", "value"))]
     graph.eval()
-    runtime: Any = onnxruntime
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -207,9 +164,7 @@ def export_graph(
         message.doc_string = ""
         del message.metadata_props[:]
     path.write_bytes(proto.SerializeToString())
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = open_session(path)
     given = {i.name: feed[i.name].numpy() for i in session.get_inputs()}
     for name, got, tensor in zip(named, session.run(named, given), wanted, strict=True):
         error = float(np.abs(got - tensor.numpy()).max())

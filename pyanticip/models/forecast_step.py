@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import ShapeError
 from pyanticip.models.forecast_manifest import read_forecast_manifest
+from pyanticip.models.runtime import open_session
 
 Array = npt.NDArray[np.float32]
 
@@ -24,15 +24,8 @@ class ForecastStream:
     """
 
     def __init__(self, checkpoint: str | Path) -> None:
-        import onnxruntime
-
-        runtime: Any = onnxruntime
         manifest = read_forecast_manifest(checkpoint)
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        graph = str(manifest.graph())
-        self._session = runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._session = open_session(manifest.graph())
         self.cfg = manifest.config
         self._window: Array = np.zeros((1, self.cfg.observed, self.cfg.joints, 3), np.float32)
         self._seen = False

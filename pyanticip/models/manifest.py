@@ -25,9 +25,9 @@ from pyanticip.models.config import (
 )
 
 FORMAT = "anticip-motion"
-VERSION = 2
-GRAPHS_VERSION = 2
-"""The first version whose graphs begin at the embedding; the weights of older ones are the same."""
+VERSION = 3
+GRAPHS_VERSION = 3
+"""The first version whose graphs hold a pathway's blocks alone; the weights of older ones are the same."""
 LANGUAGE_FORMAT = "anticip-language"
 LANGUAGE_VERSION = 1
 TOKENIZER = "tokenizer.json"

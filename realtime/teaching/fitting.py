@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pyanticip.errors import CheckpointError, DeviceError, FormatError, OptionError
+from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.models.manifest import WEIGHTS, read_manifest
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from pyanticip.teach.state import State, TakeEntry
-from realtime.mapping.taught import hidden_size
 from realtime.step import OnnxBackend
 from realtime.teaching.observe import Observer
 
@@ -45,20 +44,14 @@ def fit_project(
     that moment the previous mapping is there, and earlier ones stay in ``mappings``. Without ``model`` heads
     see the body alone and play with any checkpoint, or none.
 
-    :raises MotionError: nothing to learn from, a damaged take, options that make no sense.
+    :raises MotionError: nothing to learn from, a damaged take, options that make no sense, a checkpoint whose
+        graphs are older than this program's.
     """
     begun, worked = time.perf_counter(), time.process_time()
     project = Project.open(folder)
     state = project.state
     wants_hidden = model and (options.inputs is None or "hidden" in options.inputs)
     backend = open_model(checkpoint) if wants_hidden else None
-    if backend is not None and not hidden_size(backend):
-        if options.inputs is not None:
-            raise CheckpointError(
-                f"checkpoint {backend.manifest.folder}: its graph does not tell the hidden state; export it"
-                " anew, or fit with --inputs body"
-            )
-        say(f"checkpoint {backend.manifest.folder} does not tell its hidden state: fitting on the body alone")
     opened = time.perf_counter()
     observer = Observer(project, backend)
     warnings: list[str] = []

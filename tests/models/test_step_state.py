@@ -1,5 +1,5 @@
 """What a live step computes outside its graphs, against the torch model: kinematics, embedding, smoothed
-measures and bias, over streams with resets, from the first frame on."""
+measures, bias, gates and heads, over streams with resets, from the first frame on."""
 
 import numpy as np
 import pytest
@@ -27,9 +27,11 @@ def state_of(model, **changes):
         "past": (cfg.fast_past, cfg.slow_past),
         "stride": cfg.slow_stride,
         "taps": cfg.taps,
+        "units": cfg.control_hidden,
         "visible": visible_columns(cfg),
         "distance": cfg.dist_scale,
         "positive": cfg.alpha == "softplus",
+        "gated": cfg.gated_events,
         **changes,
     }
     return StepState({**tensors, **options.pop("tensors", {})}, **options)
@@ -51,7 +53,8 @@ def frame(state, row, *, rehearse=False):
         state.begin(np.ones((1, 231), np.float32), 0)
         state.rehearse()
     due = state.begin(row[None], 0)
-    said = {name: state.fast[name].copy() for name in ("x", "recent", "bias", "told")}
+    said = {name: state.fast[name].copy() for name in ("x", "bias")}
+    said |= {name: state.edge[name].copy() for name in ("recent", "told")}
     said["slow_bias"], said["mean"] = state.slow["bias"].copy(), state.slow["mean"].copy()
     if due:
         state.close_pool()
@@ -137,6 +140,35 @@ def test_bias_and_pools_are_the_models(build, seed, reset, positive):
         count += 1
 
 
+@PROPERTY
+@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.01, 1.0, 30.0]))
+@pytest.mark.parametrize(
+    "changes", [{}, {"mixing": "mean"}, {"gated_events": False}, {"kinematics": False}, {"bias": "none"}]
+)
+def test_gates_and_heads_are_the_models(build, changes, seed, scale):
+    """What follows from any results of the two pathways."""
+    model = build(torch.float64, seed=seed % 1000, **changes)
+    state, trunk = state_of(model), model.trunk
+    rng = np.random.default_rng(seed)
+    for row in movement(seed, 5, 0.3):
+        state.begin(row[None], 0)
+        for arrays, name in ((state.fast, "fast"), (state.edge, "held")):
+            arrays[name][:] = scale * rng.standard_normal(arrays[name].shape)
+        tensors = {**state.edge, "fast": state.fast["fast"]}
+        told, held, recent, fast = (
+            torch.from_numpy(tensors[name].astype(np.float64)) for name in ("told", "held", "recent", "fast")
+        )
+        with torch.no_grad():
+            mixed, _ = trunk.pathway.mix(told, fast, held)
+            refined, hidden = trunk.refined_head(mixed), trunk.norm(mixed)
+            gate = trunk.commitment(hidden, refined[:, :1])
+            params, logits = model.control(hidden, gate, recent if recent.shape[1] else None)
+        wanted = (params[0], torch.sigmoid(logits[0]), refined[0], hidden[0])
+        assert abs(state.finish() - gate.item()) < 2e-6
+        for got, tensor in zip(state.said(), wanted, strict=True):
+            np.testing.assert_allclose(got, tensor.numpy(), rtol=1e-5, atol=5e-6)
+
+
 def test_kinematics_are_the_models(build):
     """A projection that shows the kinematics and nothing else, and a filter that lets them through."""
     width, rows = 177 + CARRIED, movement(6, 40, 1.0)
@@ -147,7 +179,8 @@ def test_kinematics_are_the_models(build):
         "filters": np.array([[0.0], [1.0]], np.float32).repeat(width, 1),
         "kinematics.offsets": body.offsets.numpy(),
     }
-    state = state_of(build(bias="none"), width=width, heads=1, taps=2, tensors=shown)
+    model = build(bias="none", d_model=width, heads=1, taps=2)
+    state = state_of(model, tensors=shown)
     wanted = body(torch.from_numpy(rows)).clamp(-10, 10).numpy()
     assert wanted.shape[1] == KINEMATICS
     for row, columns in zip(rows, wanted, strict=True):
@@ -172,7 +205,18 @@ def test_new_keys_and_values_replace_the_oldest(build):
                 assert (ring[:, slot] == wanted).all()
 
 
-@pytest.mark.parametrize("name", ["front.weight", "filters", "mean", "kinematics.offsets", "trunk.bias.beta"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "front.weight",
+        "filters",
+        "mean",
+        "kinematics.offsets",
+        "trunk.bias.beta",
+        "control.last.weight",
+        "trunk.norm.bias",
+    ],
+)
 def test_tensors_that_do_not_fit(build, name):
     with pytest.raises(ShapeError, match=rf"{name}: expected \[.*\], got \[3\]"):
         state_of(build(), tensors={name: np.zeros(3, np.float32)})

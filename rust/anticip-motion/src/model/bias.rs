@@ -1,9 +1,10 @@
 //! The trajectory bias: scalars decide how strongly each head prefers the near past (Diomande 2026).
 
+use super::activations::gelu;
+use super::heads::SCALAR_COUNT as SCALARS;
 use super::{Linear, Tensors, tensor};
 use crate::MotionError;
 
-const SCALARS: usize = 7;
 const HIDDEN: usize = 56;
 
 /// `amplitude_h(scalars) exp(-alpha_h distance + beta_h)`: the amplitudes are a small network of the scalars.
@@ -44,9 +45,9 @@ impl TrajectoryBias {
     pub fn amplitudes(&mut self, scalars: &[f32; SCALARS]) -> &[f32] {
         let [first, second] = &mut self.hidden;
         self.layers[0].apply(scalars, first);
-        first.iter_mut().for_each(|v| *v = gelu(*v));
+        gelu(first);
         self.layers[1].apply(first, second);
-        second.iter_mut().for_each(|v| *v = gelu(*v));
+        gelu(second);
         self.layers[2].apply(second, &mut self.amplitudes);
         &self.amplitudes
     }
@@ -111,11 +112,6 @@ pub(super) fn mask_empty(past: usize, count: usize, out: &mut [f32]) {
             row[count..past].fill(f32::NEG_INFINITY);
         }
     }
-}
-
-fn gelu(x: f32) -> f32 {
-    let x = f64::from(x);
-    (0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2))) as f32
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! What a live step of the motion model computes outside its two graphs.
 //!
 //! A graph pays some 4 us for every small tensor operation when caches are cold. The front-end (kinematics,
-//! normalisation, projection, causal filter, smoothed measures) and the trajectory bias are hundreds of numbers each
-//! and would be half of the graph's nodes; here they cost a few microseconds together. The trained model's own
-//! definition is the reference, and tests hold the two to each other.
+//! normalisation, projection, causal filter, smoothed measures), the trajectory bias, and the gates and heads behind the
+//! blocks are hundreds of numbers each and would be two thirds of the graph's nodes; here they cost a few microseconds
+//! together. The trained model's own definition is the reference, and tests hold the two to each other.
 
+mod activations;
 mod bias;
 mod embedding;
+mod heads;
 mod rings;
 mod smoothed;
 mod step;
@@ -15,8 +17,9 @@ use std::collections::HashMap;
 
 pub use bias::TrajectoryBias;
 pub use embedding::Embedding;
+pub use heads::{HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT};
 pub use smoothed::{CARRIED_COUNT, SMOOTHED_COUNT, STRETCHES, SmoothedMeasures};
-pub use step::{ArraySpec, SAYS, StepSizes, StepState};
+pub use step::{ArraySpec, StepSizes, StepState};
 
 use crate::MotionError;
 
@@ -67,10 +70,30 @@ impl Linear {
         })
     }
 
+    /// A layer of weights alone.
+    fn unbiased(
+        tensors: &Tensors,
+        name: &'static str,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Self, MotionError> {
+        Ok(Self {
+            inputs,
+            weight: tensor(tensors, name, &[outputs, inputs])?,
+            bias: vec![0.0; outputs],
+        })
+    }
+
     fn apply(&self, x: &[f32], out: &mut [f32]) {
+        out.copy_from_slice(&self.bias);
+        self.add(x, out);
+    }
+
+    /// Adds the products of the weights alone.
+    fn add(&self, x: &[f32], out: &mut [f32]) {
         let rows = self.weight.chunks_exact(self.inputs);
-        for ((out, row), bias) in out.iter_mut().zip(rows).zip(&self.bias) {
-            *out = bias + dot(row, x);
+        for (out, row) in out.iter_mut().zip(rows) {
+            *out += dot(row, x);
         }
     }
 }
@@ -86,5 +109,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
         }
     }
     let tail: f32 = rest.iter().zip(last).map(|(x, y)| x * y).sum();
-    sums.iter().sum::<f32>() + tail
+    let halves: [f32; 8] = std::array::from_fn(|i| sums[i] + sums[i + 8]);
+    let quarters: [f32; 4] = std::array::from_fn(|i| halves[i] + halves[i + 4]);
+    (quarters[0] + quarters[2]) + (quarters[1] + quarters[3]) + tail
 }

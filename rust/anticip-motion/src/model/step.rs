@@ -3,21 +3,11 @@
 use std::ops::Range;
 
 use super::bias::{Kernel, TrajectoryBias, mask_empty};
+use super::heads::{HAZARD_COUNT, Heads, PARAM_COUNT, SCALAR_COUNT, Said, Seen};
 use super::rings::Rings;
 use super::{Embedding, Tensors};
 use crate::MotionError;
 use crate::features::{FEATURE_COUNT, SCALAR};
-
-const SCALAR_COUNT: usize = 7;
-
-/// What the step graph says: eight parameters at five horizons, hazards of two events in 25 bins, the scalars of the
-/// refined head, the commitment.
-pub const SAYS: [(&str, usize); 4] = [
-    ("params", 40),
-    ("hazards", 50),
-    ("scalars", SCALAR_COUNT),
-    ("gate", 1),
-];
 
 /// Sizes of the model, as its configuration has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +24,8 @@ pub struct StepSizes {
     pub stride: usize,
     /// Frames that the causal filter spans.
     pub taps: usize,
+    /// Hidden units of the control head.
+    pub units: usize,
 }
 
 /// An array that a graph reads or writes: its name there, where it lies in the memory, and its shape.
@@ -116,11 +108,13 @@ impl Pathway {
 ///
 /// The numbers that the graphs read and write lie in a memory that belongs to the caller, [`Self::memory_len`] long and
 /// zero at first; [`Self::fast_arrays`] and [`Self::slow_arrays`] say where. A frame is [`Self::begin`]; where it closes
-/// a pool, the slow graph and [`Self::close_pool`]; the step graph; [`Self::finish`].
+/// a pool, the slow graph and [`Self::close_pool`]; the step graph; [`Self::finish`], after which [`Self::said`] lies
+/// there.
 #[derive(Debug, Clone)]
 pub struct StepState {
     embedding: Embedding,
     bias: Option<TrajectoryBias>,
+    heads: Heads,
     fast: Pathway,
     slow: Pathway,
     row: [f32; FEATURE_COUNT],
@@ -135,6 +129,9 @@ pub struct StepState {
     mean: Range<usize>,
     held: Range<usize>,
     closed: Range<usize>,
+    /// Result of the fast pathway.
+    through: Range<usize>,
+    /// Behind everything else: parameters, hazards, scalars, the commitment gate and the hidden state.
     said: Range<usize>,
 }
 
@@ -142,7 +139,8 @@ impl StepState {
     /// Reads what it needs of a checkpoint's tensors.
     ///
     /// `visible` tells for every feature whether the projection sees it; `distance` is that of two frames in the bias
-    /// kernel, whose decay is a softplus of its parameter where `positive`.
+    /// kernel, whose decay is a softplus of its parameter where `positive`; `gated` whether the commitment scales the
+    /// events' evidence.
     ///
     /// # Errors
     /// A tensor that is missing or does not have the shape that the sizes ask for; sizes of zero.
@@ -152,6 +150,7 @@ impl StepState {
         visible: &[bool],
         distance: f64,
         positive: bool,
+        gated: bool,
     ) -> Result<Self, MotionError> {
         let StepSizes {
             width,
@@ -160,6 +159,7 @@ impl StepState {
             past,
             stride,
             taps,
+            units,
         } = sizes;
         if heads == 0 || width % heads != 0 || past.contains(&0) || stride == 0 {
             return Err(MotionError::Shape {
@@ -192,6 +192,7 @@ impl StepState {
         let slow = pathway(layers[1], past[1], stride)?;
         Ok(Self {
             bias: biased.then(|| TrajectoryBias::new(tensors, heads)).transpose()?,
+            heads: Heads::new(tensors, width, units, embedding.recent_count(), gated)?,
             fast,
             slow,
             row: [0.0; FEATURE_COUNT],
@@ -203,7 +204,8 @@ impl StepState {
             mean: plan.take(width),
             held: plan.take(width),
             closed: plan.take(width),
-            said: plan.take(SAYS.iter().map(|(_, length)| length).sum()),
+            through: plan.take(width),
+            said: plan.take(PARAM_COUNT + HAZARD_COUNT + SCALAR_COUNT + 1 + width),
             length: plan.end,
             embedding,
         })
@@ -215,7 +217,8 @@ impl StepState {
         self.length
     }
 
-    /// Where all that the step graph says lies, in the order of [`SAYS`].
+    /// Where all that a step says lies: [`PARAM_COUNT`] sound parameters, [`HAZARD_COUNT`] hazards, [`SCALAR_COUNT`]
+    /// scalars, the commitment gate, the hidden state.
     #[must_use]
     pub fn said(&self) -> Range<usize> {
         self.said.clone()
@@ -226,20 +229,20 @@ impl StepState {
     pub fn fast_arrays(&self) -> Vec<ArraySpec> {
         let mut arrays = self.fast.arrays();
         let x = self.told.start + SCALAR_COUNT..self.told.end;
-        for (name, place) in [
-            ("told", &self.told),
-            ("x", &x),
-            ("held", &self.held),
-            ("recent", &self.recent),
-        ] {
-            arrays.push(row_of(name, place));
-        }
-        let mut start = self.said.start;
-        for (name, length) in SAYS {
-            arrays.push(row_of(name, &(start..start + length)));
-            start += length;
-        }
+        arrays.push(row_of("x", &x));
+        arrays.push(row_of("fast", &self.through));
         arrays
+    }
+
+    /// What the heads read beside the graphs: the given scalars and the embedding; what the slow pathway said last; the
+    /// numbers of the last frames.
+    #[must_use]
+    pub fn edge_arrays(&self) -> Vec<ArraySpec> {
+        vec![
+            row_of("told", &self.told),
+            row_of("held", &self.held),
+            row_of("recent", &self.recent),
+        ]
     }
 
     /// What the slow graph reads and writes.
@@ -296,8 +299,9 @@ impl StepState {
         self.slow.rings.advance(memory);
     }
 
-    /// Stores what the step graph said: the frame is part of the past.
+    /// Says what holds ([`Self::said`]) and stores what the step graph said: the frame is part of the past.
     pub fn finish(&mut self, memory: &mut [f32]) {
+        self.say(memory);
         self.fast.rings.advance(memory);
         self.embedding.advance();
         self.frames += 1;
@@ -309,8 +313,31 @@ impl StepState {
         }
     }
 
-    /// Goes through what storing does and changes nothing.
+    fn say(&mut self, memory: &mut [f32]) {
+        let (read, said) = memory.split_at_mut(self.said.start);
+        let (params, said) = said.split_at_mut(PARAM_COUNT);
+        let (hazards, said) = said.split_at_mut(HAZARD_COUNT);
+        let (scalars, said) = said.split_at_mut(SCALAR_COUNT);
+        let (gate, hidden) = said.split_at_mut(1);
+        let seen = Seen {
+            told: &read[self.told.clone()],
+            fast: &read[self.through.clone()],
+            held: &read[self.held.clone()],
+            recent: &read[self.recent.clone()],
+        };
+        let said = Said {
+            params,
+            hazards,
+            scalars,
+            gate: &mut gate[0],
+            hidden,
+        };
+        self.heads.say(seen, said);
+    }
+
+    /// Goes through what [`Self::finish`] does; nothing of the state changes.
     pub fn rehearse(&mut self, memory: &mut [f32]) {
+        self.say(memory);
         self.fast.rings.rehearse(memory);
         self.slow.rings.rehearse(memory);
     }

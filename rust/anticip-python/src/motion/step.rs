@@ -1,7 +1,9 @@
 //! The live model's step, but for its graphs.
 
 use anticip_motion::FEATURE_COUNT;
-use anticip_motion::model::{ArraySpec, SAYS, StepSizes, StepState, Tensor, Tensors};
+use anticip_motion::model::{
+    ArraySpec, HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT, StepSizes, StepState, Tensor, Tensors,
+};
 use numpy::{
     PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArray1,
     PyUntypedArrayMethods,
@@ -27,6 +29,9 @@ struct PyStepState {
     /// What the slow graph reads and writes.
     #[pyo3(get)]
     slow: Py<PyDict>,
+    /// What the gates and heads read beside the graphs.
+    #[pyo3(get)]
+    edge: Py<PyDict>,
 }
 
 impl PyStepState {
@@ -38,7 +43,7 @@ impl PyStepState {
 #[pymethods]
 impl PyStepState {
     #[new]
-    #[pyo3(signature = (tensors, *, width, heads, layers, past, stride, taps, visible, distance, positive))]
+    #[pyo3(signature = (tensors, *, width, heads, layers, past, stride, taps, units, visible, distance, positive, gated))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -49,9 +54,11 @@ impl PyStepState {
         past: [usize; 2],
         stride: usize,
         taps: usize,
+        units: usize,
         visible: Vec<bool>,
         distance: f64,
         positive: bool,
+        gated: bool,
     ) -> PyResult<Self> {
         let mut read = Tensors::new();
         for (name, array) in tensors {
@@ -69,13 +76,15 @@ impl PyStepState {
             past,
             stride,
             taps,
+            units,
         };
-        let inner =
-            StepState::new(&read, sizes, &visible, distance, positive).map_err(|e| motion_error(&e))?;
+        let inner = StepState::new(&read, sizes, &visible, distance, positive, gated)
+            .map_err(|e| motion_error(&e))?;
         let memory = PyArray1::zeros(py, inner.memory_len(), false);
         Ok(Self {
             fast: views(&memory, &inner.fast_arrays())?,
             slow: views(&memory, &inner.slow_arrays())?,
+            edge: views(&memory, &inner.edge_arrays())?,
             memory: memory.unbind(),
             inner,
         })
@@ -126,31 +135,33 @@ impl PyStepState {
         Ok(())
     }
 
-    /// Stores what the step graph said; the commitment gate.
+    /// Says what holds and stores what the step graph said; the commitment gate.
     fn finish(&mut self, py: Python<'_>) -> PyResult<f32> {
         let mut memory = self.borrow(py)?;
         let memory = memory.as_slice_mut()?;
         self.inner.finish(memory);
-        Ok(memory[self.inner.said().end - 1])
+        Ok(memory[self.inner.said().start + PARAM_COUNT + HAZARD_COUNT + SCALAR_COUNT])
     }
 
-    /// Goes through what storing does; the stream's state stays as it is.
+    /// Goes through what `finish` does; the stream's state stays as it is.
     fn rehearse(&mut self, py: Python<'_>) -> PyResult<()> {
         let mut memory = self.borrow(py)?;
         self.inner.rehearse(memory.as_slice_mut()?);
         Ok(())
     }
 
-    /// Copies of what the step graph said: parameters (8, 5), hazards (2, 25), scalars (7,).
+    /// Copies of what the last step said: parameters (8, 5), hazards (2, 25), scalars (7,), hidden state (width,).
     fn said<'py>(&self, py: Python<'py>) -> PyResult<Said<'py>> {
         let memory = self.memory.bind(py).try_readonly()?;
         let said = &memory.as_slice()?[self.inner.said()];
-        let (params, rest) = said.split_at(SAYS[0].1);
-        let (hazards, rest) = rest.split_at(SAYS[1].1);
+        let (params, rest) = said.split_at(PARAM_COUNT);
+        let (hazards, rest) = rest.split_at(HAZARD_COUNT);
+        let (scalars, rest) = rest.split_at(SCALAR_COUNT);
         Ok((
             PyArray1::from_slice(py, params).reshape([8, 5])?,
             PyArray1::from_slice(py, hazards).reshape([2, 25])?,
-            PyArray1::from_slice(py, &rest[..SAYS[2].1]),
+            PyArray1::from_slice(py, scalars),
+            PyArray1::from_slice(py, &rest[1..]),
         ))
     }
 
@@ -179,6 +190,7 @@ fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f3
 type Said<'py> = (
     Bound<'py, PyArray2<f32>>,
     Bound<'py, PyArray2<f32>>,
+    Bound<'py, PyArray1<f32>>,
     Bound<'py, PyArray1<f32>>,
 );
 
