@@ -1,0 +1,1 @@
+"""Made-up sequences of seven kinds, and what trajectory positions bring on each of them."""
