@@ -104,7 +104,7 @@ class AnticipationSimulator(nn.Module):
         come = torch.where(ahead.first, come, 0.0).sum() / ahead.first.sum().clamp(min=1)
         vocab = log_scores.shape[-1]
         some = torch.randint(vocab, (*log_scores.shape[:-1], min(zeros, vocab)), device=log_scores.device)
-        absent = ahead.dense(vocab).gather(-1, some) == 0.0
+        absent = (some[..., None] != ahead.codes[..., None, :]).all(-1)
         none = self(torch.zeros((), dtype=come.dtype, device=come.device))
         rest = -none.log_prob(log_scores.gather(-1, some).exp())
         return come + torch.where(absent, rest, 0.0).sum() / absent.sum().clamp(min=1)
