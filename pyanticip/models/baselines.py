@@ -1,5 +1,6 @@
 """The plain transformer to compare with: one pathway, no scalars, no gates, as many parameters."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -11,39 +12,53 @@ from pyanticip.errors import ShapeError
 from pyanticip.models.attention import Layout, Ring
 from pyanticip.models.band import make_band
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.control_field import FieldTrace
+from pyanticip.models.control_field import FieldTrace, join_traces
 from pyanticip.models.fused import make_fused
 from pyanticip.models.places import Places, PlacesState, place_rings, place_source
 from pyanticip.models.plan import Plan
+from pyanticip.models.planning import PlanChoice
+from pyanticip.models.planning_passes import Passes, PlanState, Steps, check_plan
+from pyanticip.models.planning_signal import PlanningSignal
 from pyanticip.models.positions import alibi_slopes, sinusoids
 from pyanticip.models.slots import make_slots
 from pyanticip.models.steering import Steering
 from pyanticip.models.streaming import State
 from pyanticip.models.tokens import check_ids, check_length, check_token_config
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
-from pyanticip.models.trunk import Block, compute_dtype, init_weights, reset_fields, run_blocks
+from pyanticip.models.trunk import Block, compute_dtype, first_norm, init_weights, reset_fields, run_blocks
 
 
 @dataclass(frozen=True)
 class BaselineOutput:
     """``logits`` (B, L, V), ``hidden`` (B, L, D) after the final norm, ``field`` what the layers' control
-    fields say and ``plan`` what was foreseen, where there are such."""
+    fields say, ``plan`` the codes that each step was told to expect and ``anticipation`` (B, L, V) log-scores
+    for the steps after it, where there are such."""
 
     logits: Tensor
     hidden: Tensor
     field: FieldTrace | None = None
-    plan: Plan | None = None
+    plan: PlanChoice | None = None
+    anticipation: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class BaselinePass:
+    """What one pass over a chunk gives, see :class:`BaselineOutput`."""
+
+    hidden: Tensor
+    field: FieldTrace | None = None
 
 
 @dataclass
 class BaselineState(State):
-    """``frames`` (B,) int64 tokens so far; one ring per layer; ``moved`` of trajectory positions and
-    ``places`` of the tokens so far, where there are such."""
+    """``frames`` (B,) int64 tokens so far; one ring per layer; where there are such, ``moved`` of trajectory
+    positions, ``places`` of the tokens so far and what plans need to remember in ``planning``."""
 
     frames: Tensor
     rings: tuple[Ring, ...]
     moved: TrajectoryState | tuple[()] = ()
     places: PlacesState | tuple[()] = ()
+    planning: PlanState | tuple[()] = ()
 
 
 class BaselineTransformer(nn.Module):
@@ -84,15 +99,31 @@ class BaselineTransformer(nn.Module):
         self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
         self.apply(init_weights)
         reset_fields(self)
+        self.planning: PlanningSignal | None = None
+        if cfg.planning:
+            self.planning = PlanningSignal(
+                cfg,
+                cfg.vocab,
+                embedding=self.token,
+                norm=first_norm(self.layers),
+                absolute=cfg.positions in ("sinusoidal", "trajectory"),
+            )
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""
+        state = self._fresh(batch)
+        if self.moved is not None:
+            state.moved = self.moved.initial_state(batch, self.token.weight)
+        if self.planning is not None:
+            state.planning = self._passes(self.planning).initial_state(batch, given=False)
+        return state
+
+    def _fresh(self, batch: int) -> BaselineState:
         frames = torch.zeros(batch, dtype=torch.int64, device=self.norm.weight.device)
         blocks = (block for block in self.layers if isinstance(block, Block))
-        moved = () if self.moved is None else self.moved.initial_state(batch, self.token.weight)
         rings = tuple(block.initial_state(batch) for block in blocks)
         past = self.cfg.max_seq_len - 1
-        return BaselineState(frames, rings, moved, place_rings(self.prism, self.norm.weight, batch, past, -1))
+        return BaselineState(frames, rings, (), place_rings(self.prism, self.norm.weight, batch, past, -1))
 
     def _layout(
         self, length: int, count: Tensor | None, like: Tensor, places: Places | None, ring: Tensor | None
@@ -116,20 +147,34 @@ class BaselineTransformer(nn.Module):
         return make_band(length, past, steering, count=count, device=like.device, dtype=like.dtype)
 
     @overload
-    def forward(self, ids: Tensor, *, state: None = ..., plan: Plan | None = ...) -> BaselineOutput: ...
+    def forward(
+        self, ids: Tensor, *, state: None = ..., plan: PlanChoice | None = ..., boost: Tensor | None = ...
+    ) -> BaselineOutput: ...
 
     @overload
     def forward(
-        self, ids: Tensor, *, state: BaselineState, plan: Plan | None = ...
+        self,
+        ids: Tensor,
+        *,
+        state: BaselineState,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
     ) -> tuple[BaselineOutput, BaselineState]: ...
 
     def forward(
-        self, ids: Tensor, *, state: BaselineState | None = None, plan: Plan | None = None
+        self,
+        ids: Tensor,
+        *,
+        state: BaselineState | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
     ) -> BaselineOutput | tuple[BaselineOutput, BaselineState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
         :param ids: (B, L) int64 tokens, 0 <= id < vocab.
-        :param plan: what is foreseen at each step, for the first layer to look at.
+        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
+            own plans.
+        :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected.
         :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``.
         """
         check_ids(ids, self.cfg.vocab)
@@ -138,33 +183,68 @@ class BaselineTransformer(nn.Module):
         if frames is not None and frames.shape[0] != rows:
             raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
         check_length(length, frames, self.cfg)
-        x = self.token(ids)
+        check_plan(self.planning, (rows, length), plan, boost)
+        x, places = self.token(ids), None
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(length, device=ids.device)
-            x = x + self.places[steps if frames is None else frames[:, None] + steps]
+            places = self.places[steps if frames is None else frames[:, None] + steps].expand_as(x)
         shifted, moved = moved_positions(self.moved, x, None if state is None else state.moved)
-        x = x if shifted is None else x + shifted
-        x = self.dropout(x)
+        places = places if shifted is None else shifted
+        x = x if places is None else x + places
+        chunk = Steps(self.dropout(x), ids, places)
+        memory: PlanState | tuple[()] = ()
+        if self.planning is None:
+            said, after = self._pass(chunk, state, None)
+            out = BaselineOutput(F.linear(said.hidden, self.token.weight), said.hidden, said.field)
+        else:
+            before = state.planning if state is not None and isinstance(state.planning, PlanState) else None
+            foreseen = self._passes(self.planning)(chunk, state, before, plan=plan, boost=boost)
+            said, after = foreseen.out, foreseen.state
+            memory = () if foreseen.planning is None else foreseen.planning
+            logits = F.linear(said.hidden, self.token.weight)
+            out = BaselineOutput(logits, said.hidden, said.field, foreseen.choice, foreseen.anticipation)
+        return out if after is None else (out, replace(after, moved=moved, planning=memory))
+
+    def _passes(self, signal: PlanningSignal) -> Passes[BaselinePass, BaselineState]:
+        """How the layers run with plans."""
+        return Passes(signal, self._pass, self._fresh, _join)
+
+    def _pass(
+        self, steps: Steps, state: BaselineState | None, plan: Plan | None
+    ) -> tuple[BaselinePass, BaselineState | None]:
+        """One pass of all layers over embedded steps."""
+        x = steps.embedded
         before = None if state is None or not isinstance(state.places, PlacesState) else state.places
         places, source = None, None
         if self.prism is not None:
             places, source = self.prism(x, None if before is None else before.source)
-        layout = self._layout(length, frames, x, places, None if before is None else before.fast)
+        frames = None if state is None else state.frames
+        layout = self._layout(x.shape[1], frames, x, places, None if before is None else before.fast)
         ran = run_blocks(self.layers, x, layout, None if state is None else state.rings, plan=plan)
-        hidden = self.norm(ran.out)
-        out = BaselineOutput(
-            F.linear(hidden, self.token.weight), hidden, FieldTrace(ran.felt) if ran.felt else None, plan
-        )
+        said = BaselinePass(self.norm(ran.out), FieldTrace(ran.felt) if ran.felt else None)
         if state is None:
-            return out
+            return said, None
         after: PlacesState | tuple[()] = ()
         if before is not None and source is not None and ran.stored is not None:
             after = replace(before, source=source, fast=ran.stored)
-        return out, BaselineState(state.frames + length, ran.rings, moved, after)
+        return said, BaselineState(state.frames + x.shape[1], ran.rings, (), after)
 
-    def step(self, ids: Tensor, state: BaselineState) -> tuple[BaselineOutput, BaselineState]:
+    def step(
+        self,
+        ids: Tensor,
+        state: BaselineState,
+        *,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
+    ) -> tuple[BaselineOutput, BaselineState]:
         """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
-        return self.forward(ids[:, None] if ids.ndim == 1 else ids, state=state)
+        return self.forward(ids[:, None] if ids.ndim == 1 else ids, state=state, plan=plan, boost=boost)
+
+
+def _join(steps: Sequence[BaselinePass]) -> BaselinePass:
+    traces = [s.field for s in steps if s.field is not None]
+    hidden = torch.cat([s.hidden for s in steps], 1)
+    return BaselinePass(hidden, join_traces(traces) if traces else None)
 
 
 def matched_ff(cfg: ModelConfig) -> int:

@@ -42,7 +42,9 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory"),
     "bias": ("trajectory", "none", "random"),
     "control_field": (False, True),
-    "planning": (False,),
+    "planning": (False, True),
+    "plan_inference": ("recurrent", "passes"),
+    "plan_paper": (False, True),
     "kinematics": (True, False),
     "alpha": ("softplus", "raw"),
     "bias_start": ("normal", "fan-in"),
@@ -98,6 +100,8 @@ class ModelConfig:
     """Whether every block reads a risk off its steps and trusts risky stretches less; see
     :mod:`pyanticip.models.control_field`."""
     planning: bool = False
+    """Whether an anticipator says what comes in the next steps, and the first attention layer looks at it;
+    see :mod:`pyanticip.models.planning`."""
     slow_stride: int = 10
     """Steps per pool of the slow pathway; 1 runs it on every step."""
 
@@ -184,6 +188,22 @@ class ModelConfig:
     field_curvature: float = 0.1
     """Lambda_k, the scale of the curvature in the feed-forward gate."""
 
+    plan_tokens: int = 50
+    """How many steps ahead the anticipator looks, and how many codes a plan names at most."""
+    plan_codes: int = 512
+    """Size of the codebook of motion frames; token models plan with their tokens."""
+    plan_inference: str = "recurrent"
+    """Where plans come from when the model runs: ``"recurrent"`` what the same stream anticipated one step
+    before; ``"passes"`` what a pass before this one did (:mod:`pyanticip.models.planning_passes`)."""
+    plan_refine: int = 1
+    """How often anticipations are passed back, with ``"passes"``."""
+    plan_paper: bool = False
+    """Plan attention to the paper's letter: scores over d, weights after the softmax."""
+    plan_floor: float = 1e-5
+    """Codes rarer than this count as this frequent when plans are selected."""
+    plan_hidden: int = 32
+    """Hidden width of the anticipation simulator."""
+
     def __post_init__(self) -> None:
         for name, values in _AVAILABLE.items():
             given = getattr(self, name)
@@ -206,6 +226,10 @@ class ModelConfig:
             ("max_buffer", 1, 10_000),
             ("field_width", 1, 65_536),
             ("field_hidden", 1, 65_536),
+            ("plan_tokens", 1, 4096),
+            ("plan_codes", 2, 65_536),
+            ("plan_refine", 1, 16),
+            ("plan_hidden", 1, 4096),
             ("vocab", 0, 10_000_000),
             ("max_seq_len", 0, 1_048_576),
             ("trajectory_cache", 0, 10_000_000),
@@ -223,6 +247,7 @@ class ModelConfig:
             ("field_half_life", 1e6),
             ("field_gate", 100.0),
             ("field_curvature", 100.0),
+            ("plan_floor", 1.0),
         ):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0.0 <= given < below:
@@ -238,6 +263,7 @@ class ModelConfig:
             raise OptionError(f"rope needs d_model / heads to be even, got {self.d_model} / {self.heads}")
         self._check_parts()
         self._check_trajectory()
+        self._check_planning()
         if (self.vocab > 0) != (self.max_seq_len > 0):
             raise OptionError(
                 "a token model needs vocab and max_seq_len, both at least 1, "
@@ -280,6 +306,20 @@ class ModelConfig:
         if 0 < self.field_half_life < 0.01:
             raise OptionError(f"field_half_life must be at least 0.01 steps, got {self.field_half_life!r}")
 
+    def _check_planning(self) -> None:
+        """Refuse what planning cannot mean."""
+        if self.plan_refine > 1 and self.plan_inference == "recurrent":
+            raise OptionError(
+                f"plan_refine={self.plan_refine} needs plan_inference='passes': recurrent plans go back "
+                "at every step already"
+            )
+        if self.vocab and self.plan_codes != ModelConfig.plan_codes:
+            raise OptionError(
+                f"plan_codes={self.plan_codes} does nothing in a token model: it plans with its tokens"
+            )
+        if not self.plan_floor:
+            raise OptionError(f"model option plan_floor must be above 0, got {self.plan_floor!r}")
+
     @classmethod
     def small(cls, *, paper: bool = False, **changes: Any) -> "ModelConfig":
         """The paper's small token model: d 128, 4 heads, 2 + 2 layers, vocabulary 1000, length 256.
@@ -298,6 +338,8 @@ class ModelConfig:
     @classmethod
     def _token(cls, fields: dict[str, Any]) -> "ModelConfig":
         fields = {**_TOKENS, **fields}
+        if fields.get("planning"):
+            fields.setdefault("plan_inference", "passes")
         length, stride = fields["max_seq_len"], fields["slow_stride"]
         if isinstance(length, int) and isinstance(stride, int) and stride > 0:
             # Global attention: the context covers the longest sequence.

@@ -14,11 +14,17 @@ from pyanticip.models.bias import Orthogonality
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.control_field import FieldTrace
 from pyanticip.models.plan import Plan
+from pyanticip.models.planning import PlanChoice
+from pyanticip.models.planning_passes import Foresight, Passes, PlanState, Steps, check_plan
+from pyanticip.models.planning_signal import PlanningSignal
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.streaming import State
 from pyanticip.models.tokens import check_ids, check_length, check_token_config
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
-from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
+from pyanticip.models.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
+
+ABSOLUTE = ("sinusoidal", "trajectory")
+"""Positions that are encodings in the embedding."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,8 @@ class LanguageOutput:
     in training, in evaluation and step by step. ``scalars`` (B, L, 7) of the refined head and ``initial``
     (B, L, 7) of the initial head, native units; ``gate`` (B, L) commitment gate in (0, 1); ``share`` (B, L)
     of the fast pathway; ``hidden`` (B, L, D) after the final norm; ``head`` (V, D) the tied head's weight;
-    ``field`` what the blocks' control fields say and ``plan`` what was foreseen, where there are such.
+    ``field`` what the blocks' control fields say, ``plan`` the codes that each step was told to expect and
+    ``anticipation`` (B, L, V) log-scores for the steps after it, where there are such.
     """
 
     logits: Tensor
@@ -40,7 +47,8 @@ class LanguageOutput:
     hidden: Tensor
     head: Tensor
     field: FieldTrace | None = None
-    plan: Plan | None = None
+    plan: PlanChoice | None = None
+    anticipation: Tensor | None = None
 
     @cached_property
     def raw_logits(self) -> Tensor:
@@ -51,10 +59,11 @@ class LanguageOutput:
 @dataclass
 class LanguageState(State):
     """The trunk's state; its ``frames`` is the number of tokens so far in each row. ``moved`` is that of
-    trajectory positions, where there are such."""
+    trajectory positions and ``planning`` what plans need to remember, where there are such."""
 
     trunk: TrunkState
     moved: TrajectoryState | tuple[()] = ()
+    planning: PlanState | tuple[()] = ()
 
 
 class AnticipatoryTransformer(nn.Module):
@@ -78,6 +87,15 @@ class AnticipatoryTransformer(nn.Module):
         count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
         self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
         self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
+        self.planning: PlanningSignal | None = None
+        if cfg.planning:
+            self.planning = PlanningSignal(
+                cfg,
+                cfg.vocab,
+                embedding=self.token,
+                norm=first_norm(self.trunk.fast),
+                absolute=cfg.positions in ABSOLUTE,
+            )
 
     def embed(self, ids: Tensor) -> Tensor:
         """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.
@@ -96,7 +114,10 @@ class AnticipatoryTransformer(nn.Module):
     def initial_state(self, batch: int) -> LanguageState:
         """The state before the first token, for ``batch`` independent rows."""
         moved = () if self.moved is None else self.moved.initial_state(batch, self.token.weight)
-        return LanguageState(self.trunk.initial_state(batch), moved)
+        state = LanguageState(self.trunk.initial_state(batch), moved)
+        if self.planning is not None:
+            state.planning = self._passes(self.planning, "initial").initial_state(batch, given=True)
+        return state
 
     @overload
     def forward(
@@ -107,6 +128,8 @@ class AnticipatoryTransformer(nn.Module):
         state: None = ...,
         mode: ScalarMode | None = ...,
         predicted: Tensor | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
     ) -> LanguageOutput: ...
 
     @overload
@@ -118,6 +141,8 @@ class AnticipatoryTransformer(nn.Module):
         state: LanguageState,
         mode: ScalarMode | None = ...,
         predicted: Tensor | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
     ) -> tuple[LanguageOutput, LanguageState]: ...
 
     def forward(
@@ -128,6 +153,8 @@ class AnticipatoryTransformer(nn.Module):
         state: LanguageState | None = None,
         mode: ScalarMode | None = None,
         predicted: Tensor | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
     ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
@@ -139,10 +166,14 @@ class AnticipatoryTransformer(nn.Module):
             ``refined_prev`` the refined head's of the step before. ``None``: the given ones if there are any,
             else the initial head's.
         :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
+        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
+            own plans: those drawn for training, or some that were made elsewhere.
+        :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
+            wishes; -inf forbids a token.
         :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``, scalars of another shape
             or not finite.
         """
-        return self._run(self.embed(ids), scalars, state, mode, predicted)
+        return self._run(self.embed(ids), ids, scalars, state, mode, predicted, plan, boost)
 
     def step(
         self,
@@ -151,12 +182,14 @@ class AnticipatoryTransformer(nn.Module):
         scalars: Tensor | None = None,
         *,
         mode: ScalarMode | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
     ) -> tuple[LanguageOutput, LanguageState]:
         """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
         ids = ids[:, None] if ids.ndim == 1 else ids
         if scalars is not None and scalars.ndim == 2:
             scalars = scalars[:, None]
-        return self.forward(ids, scalars, state=state, mode=mode)
+        return self.forward(ids, scalars, state=state, mode=mode, plan=plan, boost=boost)
 
     def latent_step(
         self,
@@ -178,39 +211,70 @@ class AnticipatoryTransformer(nn.Module):
         embedded = torch.where(waiting[:, None], self.latent(hidden), self.token(ids))
         if scalars is not None and scalars.ndim == 2:
             scalars = scalars[:, None]
-        out = self._run(embedded[:, None], scalars, state, mode, None)
+        # A latent step has no code that a plan could name.
+        codes = torch.where(waiting, -1, ids)[:, None]
+        out = self._run(embedded[:, None], codes, scalars, state, mode, None, None, None)
         assert isinstance(out, tuple)
         return out
 
     def _run(
         self,
         embedded: Tensor,
+        codes: Tensor,
         scalars: Tensor | None,
         state: LanguageState | None,
         mode: ScalarMode | None,
         predicted: Tensor | None,
+        plan: PlanChoice | None,
+        boost: Tensor | None,
     ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
         rows, length = embedded.shape[:2]
         frames = None if state is None else state.trunk.frames
         if frames is not None and frames.shape[0] != rows:
             raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
         check_length(length, frames, self.cfg)
+        check_plan(self.planning, (rows, length), plan, boost)
         mode = self._mode(scalars, mode, (rows, length, 7))
         if predicted is not None and predicted.shape != (rows, length):
             raise ShapeError(f"predicted must be ({rows}, {length}), got {tuple(predicted.shape)}")
+        places = None
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(length, device=embedded.device)
-            embedded = embedded + self.places[steps if frames is None else frames[:, None] + steps]
-        places, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+            places = self.places[steps if frames is None else frames[:, None] + steps].expand_as(embedded)
+        shifted, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+        places = places if shifted is None else shifted
         embedded = embedded if places is None else embedded + places
         given = None if scalars is None else scalars.to(embedded.dtype)
-        trunk, after = self.trunk(
-            self.dropout(embedded),
-            given,
-            None if state is None else state.trunk,
-            mode=mode,
-            predicted=predicted,
-        )
+        chunk = Steps(self.dropout(embedded), codes, places, given, predicted)
+        before = None if state is None else state.trunk
+        if self.planning is None:
+            trunk, after = self.trunk(chunk.embedded, given, before, mode=mode, predicted=predicted)
+            return self._say(trunk, after, moved, None)
+        memory = state.planning if state is not None and isinstance(state.planning, PlanState) else None
+        passes = self._passes(self.planning, mode)
+        foreseen = passes(chunk, before, memory, plan=plan, boost=boost)
+        return self._say(foreseen.out, foreseen.state, moved, foreseen)
+
+    def _passes(self, signal: PlanningSignal, mode: ScalarMode) -> Passes[TrunkOutput, TrunkState]:
+        """How the trunk runs with plans."""
+
+        def run(
+            steps: Steps, state: TrunkState | None, plan: Plan | None
+        ) -> tuple[TrunkOutput, TrunkState | None]:
+            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
+                steps.embedded, steps.given, state, mode=mode, predicted=steps.predicted, plan=plan
+            )
+            return out
+
+        return Passes(signal, run, self.trunk.initial_state, join_outputs)
+
+    def _say(
+        self,
+        trunk: TrunkOutput,
+        after: TrunkState | None,
+        moved: TrajectoryState | tuple[()],
+        foreseen: Foresight[TrunkOutput, TrunkState] | None,
+    ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
         head = self.token.weight
         out = LanguageOutput(
             # The gate on the narrow side of the product: one pass over D numbers in place of V.
@@ -222,8 +286,13 @@ class AnticipatoryTransformer(nn.Module):
             trunk.hidden,
             head,
             trunk.field,
+            None if foreseen is None else foreseen.choice,
+            None if foreseen is None else foreseen.anticipation,
         )
-        return out if after is None else (out, LanguageState(after, moved))
+        if after is None:
+            return out
+        memory = None if foreseen is None else foreseen.planning
+        return out, LanguageState(after, moved, () if memory is None else memory)
 
     @staticmethod
     def _mode(scalars: Tensor | None, mode: ScalarMode | None, shape: tuple[int, int, int]) -> ScalarMode:

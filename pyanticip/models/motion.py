@@ -20,6 +20,10 @@ from pyanticip.models.control_field import FieldTrace
 from pyanticip.models.heads import ControlHead
 from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
 from pyanticip.models.plan import Plan
+from pyanticip.models.planning import PlanChoice
+from pyanticip.models.planning_codebook import PlanCodebook
+from pyanticip.models.planning_passes import Passes, PlanState, Steps, check_plan
+from pyanticip.models.planning_signal import PlanningSignal
 from pyanticip.models.pose import PoseHead
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.smoothed import (
@@ -34,7 +38,7 @@ from pyanticip.models.smoothed import (
 )
 from pyanticip.models.streaming import State
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
-from pyanticip.models.trunk import ScalarMode, Trunk, TrunkState
+from pyanticip.models.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
 
 CLIP = 10.0
 """Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
@@ -56,8 +60,9 @@ class MotionOutput:
     ``params`` (B, L, 8, 5) sound parameters, linear 0..1, at the horizons; ``events`` (B, L, 2, 25) hazard
     logits per 20 ms bin ahead; ``scalars`` (B, L, 7) of the refined head and ``initial`` (B, L, 7) of the
     initial head, native units; ``gate`` (B, L) commitment; ``share`` (B, L) of the fast pathway; ``hidden``
-    (B, L, D); ``field`` what the blocks' control fields say and ``plan`` what was foreseen, where there are
-    such.
+    (B, L, D); ``field`` what the blocks' control fields say, ``plan`` the codes of motion frames (and their
+    weights) that each step was told to expect, and ``anticipation`` (B, L, C) log-scores of all codes for the
+    steps after it, where there are such.
     """
 
     params: Tensor
@@ -68,17 +73,19 @@ class MotionOutput:
     share: Tensor
     hidden: Tensor
     field: FieldTrace | None = None
-    plan: Plan | None = None
+    plan: PlanChoice | None = None
+    anticipation: Tensor | None = None
 
 
 @dataclass
 class MotionState(State):
-    """The trunk's state, the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first, and that of
-    trajectory positions, where there are such."""
+    """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first; where there
+    are such, the state of trajectory positions and what plans need to remember."""
 
     trunk: TrunkState
     taps: Tensor
     moved: TrajectoryState | tuple[()] = ()
+    planning: PlanState | tuple[()] = ()
 
 
 class MotionTransformer(nn.Module):
@@ -153,6 +160,17 @@ class MotionTransformer(nn.Module):
 
         ahead = len(cfg.pose_horizons)
         self.pose = PoseHead(cfg.d_model, cfg.control_hidden, ahead) if ahead else None
+        self.planning: PlanningSignal | None = None
+        self.codebook: PlanCodebook | None = None
+        if cfg.planning:
+            self.codebook = PlanCodebook(cfg.plan_codes)
+            self.planning = PlanningSignal(
+                cfg,
+                cfg.plan_codes,
+                embedding=None,
+                norm=first_norm(self.trunk.fast),
+                absolute=cfg.positions in ("sinusoidal", "trajectory"),
+            )
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
         """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
@@ -170,7 +188,11 @@ class MotionTransformer(nn.Module):
         """The state before the first frame, for ``batch`` independent rows."""
         taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
         moved = () if self.moved is None else self.moved.initial_state(batch, self.filters)
-        return MotionState(self.trunk.initial_state(batch), taps, moved)
+        state = MotionState(self.trunk.initial_state(batch), taps, moved)
+        if self.planning is not None:
+            passes = self._passes(self.planning, "external", None, None)
+            state.planning = passes.initial_state(batch, given=True)
+        return state
 
     def observe(self, x: Tensor) -> Tensor:
         """Embedded frames (..., D) of raw feature rows (..., 231), before the causal filter."""
@@ -219,6 +241,8 @@ class MotionTransformer(nn.Module):
         scalars: Tensor | None = ...,
         predicted: Tensor | None = ...,
         due: bool | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
     ) -> MotionOutput: ...
 
     @overload
@@ -231,6 +255,8 @@ class MotionTransformer(nn.Module):
         scalars: Tensor | None = ...,
         predicted: Tensor | None = ...,
         due: bool | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
     ) -> tuple[MotionOutput, MotionState]: ...
 
     def forward(
@@ -242,6 +268,8 @@ class MotionTransformer(nn.Module):
         scalars: Tensor | None = None,
         predicted: Tensor | None = None,
         due: bool | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
     ) -> MotionOutput | tuple[MotionOutput, MotionState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
@@ -253,6 +281,10 @@ class MotionTransformer(nn.Module):
         :param scalars: (B, L, 7) scalars in place of those in the features.
         :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
         :param due: whether a slow pool closes in this chunk, where the caller knows.
+        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
+            own plans: those drawn for training, or some that were made elsewhere.
+        :param boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
+            wishes; -inf forbids a code.
         :raises ShapeError: x is not (B, L, 231) with L >= 1, or the state has another batch size.
         """
         if x.ndim != 3 or x.shape[2] != FEATURES or x.shape[1] < 1:
@@ -266,23 +298,40 @@ class MotionTransformer(nn.Module):
             x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
         with _exact(x):
             embedded, taps, recent = self.embed(x, None if state is None else state.taps)
+        check_plan(self.planning, (x.shape[0], x.shape[1]), plan, boost)
+        places = None
         if self.cfg.positions == "sinusoidal":
             steps = torch.arange(x.shape[1], device=x.device)
             if state is not None:
                 steps = state.trunk.frames[:, None] + steps
-            embedded = embedded + sinusoids(steps, self.cfg.d_model).to(embedded.dtype)
-        places, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+            places = sinusoids(steps, self.cfg.d_model).to(embedded.dtype).expand_as(embedded)
+        shifted, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+        places = places if shifted is None else shifted
         embedded = embedded if places is None else embedded + places
         embedded = self.dropout(embedded)
         given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
-        trunk, after = self.trunk(
-            embedded,
-            given,
-            None if state is None else state.trunk,
-            mode=mode,
-            predicted=predicted,
-            due=due,
-        )
+        before = None if state is None else state.trunk
+        choice, said, memory = None, None, None
+        if self.planning is None:
+            trunk, after = self.trunk(embedded, given, before, mode=mode, predicted=predicted, due=due)
+        else:
+            codes = None
+            if self.codebook is not None and not self.planning.recurrent:
+                codes = self.codebook(x)
+            ran = self._passes(self.planning, mode, before, due)(
+                Steps(embedded, codes, places, given, predicted),
+                before,
+                state.planning if state is not None and isinstance(state.planning, PlanState) else None,
+                plan=plan,
+                boost=boost,
+            )
+            trunk, after, choice, said, memory = (
+                ran.out,
+                ran.state,
+                ran.choice,
+                ran.anticipation,
+                ran.planning,
+            )
         with _exact(x):
             params, events = self.control(trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype), recent)
         out = MotionOutput(
@@ -294,16 +343,48 @@ class MotionTransformer(nn.Module):
             trunk.share,
             trunk.hidden,
             trunk.field,
+            choice,
+            said,
         )
         if state is None:
             return out
-        return out, MotionState(after, taps, moved)
+        assert after is not None
+        return out, MotionState(after, taps, moved, () if memory is None else memory)
+
+    def _passes(
+        self, signal: PlanningSignal, mode: ScalarMode, own: TrunkState | None, due: bool | None
+    ) -> Passes[TrunkOutput, TrunkState]:
+        """How the trunk runs with plans; ``due`` is known of its own state, not of those that lag."""
+
+        def run(
+            steps: Steps, state: TrunkState | None, plan: Plan | None
+        ) -> tuple[TrunkOutput, TrunkState | None]:
+            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
+                steps.embedded,
+                steps.given,
+                state,
+                mode=mode,
+                predicted=steps.predicted,
+                due=due if state is own and steps.embedded.shape[1] == 1 else None,
+                plan=plan,
+            )
+            return out
+
+        return Passes(signal, run, self.trunk.initial_state, join_outputs)
 
     def step(
-        self, x: Tensor, state: MotionState, *, mode: ScalarMode = "external", due: bool | None = None
+        self,
+        x: Tensor,
+        state: MotionState,
+        *,
+        mode: ScalarMode = "external",
+        due: bool | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
     ) -> tuple[MotionOutput, MotionState]:
         """One frame (B, 231) or (B, 1, 231): ``forward`` with a state. Outputs keep their L axis (1)."""
-        return self.forward(x[:, None] if x.ndim == 2 else x, state, mode=mode, due=due)
+        rows = x[:, None] if x.ndim == 2 else x
+        return self.forward(rows, state, mode=mode, due=due, plan=plan, boost=boost)
 
     def orthogonality(self) -> Orthogonality | None:
         """The overlap of the bias heads' directions, ``None`` without a trajectory bias."""

@@ -1,10 +1,10 @@
 """The planning signal (Wang, Anticipating Future Tokens): what a plan is, and the arithmetic around it.
 
 At every step a model may look at a plan: a few codes (tokens, or codes of motion frames) that are likely to
-come within the next K steps, each with a weight. This module has no weights of its own: targets, losses,
-selection and attention. See :mod:`pyanticip.models.planning_heads` for what is learned.
-
-Letters: b rows of the batch, i steps, k slots of a plan, h heads, d features of a head, V codes.
+come within the next K steps, each with a weight. This module is the arithmetic: targets, losses, selection.
+What is learned is in :mod:`pyanticip.models.planning_heads`, how plans are attended to in
+:mod:`pyanticip.models.plan`, where they come from when a model runs in
+:mod:`pyanticip.models.planning_passes`.
 """
 
 from dataclasses import dataclass
@@ -16,24 +16,6 @@ from torch.nn import functional as F
 LOWEST = 1e-6
 """Scores are kept this far from 0 and from 1 where logarithms of both are taken."""
 
-_NEVER = -1e30
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Plans as attention takes them: for every step its own ``embeddings`` (B, L, K, D), as wide as the
-    model's stream, the logarithms of their weights ``log_weights`` (B, L, K), -inf for an empty slot, and
-    their ``codes`` (B, L, K) int64."""
-
-    embeddings: Tensor
-    log_weights: Tensor
-    codes: Tensor
-
-    def steps(self, first: int, last: int) -> "Plan":
-        """The plans of steps ``first`` to ``last - 1``."""
-        part = slice(first, last)
-        return Plan(self.embeddings[:, part], self.log_weights[:, part], self.codes[:, part])
-
 
 @dataclass(frozen=True)
 class PlanChoice:
@@ -42,31 +24,6 @@ class PlanChoice:
 
     codes: Tensor
     weights: Tensor
-
-
-def attend_plan(q: Tensor, k: Tensor, v: Tensor, log_weights: Tensor, *, paper: bool = False) -> Tensor:
-    """What queries read from their own plans, (B, L, H d): ``softmax(q k / sqrt(d) + log w) v``.
-
-    Steps whose plan is empty read zeros.
-
-    :param q: (B, L, H, d) queries of the first attention layer, without positions.
-    :param k: (B, L, K, H, d) keys of the plans, by the same projection as the layer's own keys.
-    :param v: (B, L, K, H, d) values of the plans.
-    :param log_weights: (B, L, K), -inf for an empty slot.
-    :param paper: the paper's equation 5 to the letter: scores are divided by d, and weights count once more
-        after the softmax, ``(softmax(q k / d) * w) v``.
-    """
-    width = q.shape[-1]
-    there = torch.isfinite(log_weights)[:, :, None]  # (B, L, 1, K)
-    weights = torch.where(there, log_weights[:, :, None], 0.0)
-    scores = torch.einsum("bihd,bikhd->bihk", q, k)
-    scores = scores / width if paper else scores * width**-0.5 + weights
-    shares = torch.where(there, scores, _NEVER).softmax(-1)
-    if paper:
-        shares = shares * weights.exp()
-    # An empty plan's softmax is uniform over nothing: zero it instead of dividing by zero.
-    shares = torch.where(there, shares, 0.0)
-    return torch.einsum("bihk,bikhd->bihd", shares.to(v.dtype), v).flatten(2)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def _nearest(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     """Which centre is nearest to each point, and its squared distance."""
     found = [
         (part.square().sum(-1, keepdim=True) + centres.square().sum(-1) - 2.0 * (part @ centres.T)).min(-1)
-        for part in points.split(ROWS)
+        for part in torch.split(points, ROWS)
     ]
     return torch.cat([f.indices for f in found]), torch.cat([f.values for f in found]).clamp(min=0.0)
 

@@ -15,11 +15,12 @@ Either way nothing at step n depends on what comes after it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
 
+from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.plan import Plan
 from pyanticip.models.planning import PlanChoice
 from pyanticip.models.planning_signal import PlanningSignal
@@ -35,7 +36,7 @@ class Hidden(Protocol):
         ...
 
 
-O = TypeVar("O", bound=Hidden)
+Out = TypeVar("Out", bound=Hidden)
 S = TypeVar("S", bound=State)
 
 
@@ -100,20 +101,17 @@ class Steps:
         return Lag(*(torch.zeros_like(old) if t is None else t[:, -1].clone() for t, old in pairs))
 
 
-class Run(Protocol, Generic[O, S]):
-    """One pass of a model over steps with plans to look at."""
-
-    def __call__(self, steps: Steps, state: S | None, plan: Plan | None) -> tuple[O, S | None]:
-        """Outputs, and the state after a chunk that followed one."""
-        ...
+Run = Callable[[Steps, S | None, Plan | None], tuple[Out, S | None]]
+"""One pass of a model over steps with plans to look at: outputs, and the state after a chunk that followed
+one."""
 
 
 @dataclass(frozen=True)
-class Foresight(Generic[O, S]):
+class Foresight(Generic[Out, S]):
     """What came of a chunk: the last pass's output, the plans it looked at, log-scores (B, L, V) of its
     anticipator, and the states after it."""
 
-    out: O
+    out: Out
     choice: PlanChoice
     anticipation: Tensor
     state: S | None
@@ -121,16 +119,16 @@ class Foresight(Generic[O, S]):
 
 
 @dataclass(frozen=True)
-class Passes(Generic[O, S]):
+class Passes(Generic[Out, S]):
     """How a model runs with plans of its own.
 
     ``run`` does one pass, ``fresh`` makes a model's initial state, ``join`` puts outputs of steps together.
     """
 
     signal: PlanningSignal
-    run: Run[O, S]
+    run: Run[S, Out]
     fresh: Callable[[int], S]
-    join: Callable[[Sequence[O]], O]
+    join: Callable[[Sequence[Out]], Out]
 
     def initial_state(self, batch: int, *, given: bool) -> PlanState:
         """The state before the first step: nothing planned.
@@ -166,7 +164,7 @@ class Passes(Generic[O, S]):
         *,
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
-    ) -> Foresight[O, S]:
+    ) -> Foresight[Out, S]:
         """Run a chunk.
 
         :param steps: the input.
@@ -184,7 +182,7 @@ class Passes(Generic[O, S]):
     def _plan(self, steps: Steps, choice: PlanChoice) -> Plan:
         return self.signal.embed(choice, steps.places)
 
-    def _choose(self, out: O, boost: Tensor | None) -> tuple[PlanChoice, Tensor]:
+    def _choose(self, out: Out, boost: Tensor | None) -> tuple[PlanChoice, Tensor]:
         """What the anticipator makes of a pass: plans for the steps that follow, and its log-scores."""
         said = self.signal.anticipator(out.hidden)
         return self.signal.select(said.detach(), boost), said
@@ -196,7 +194,7 @@ class Passes(Generic[O, S]):
         planning: PlanState | None,
         plan: PlanChoice | None,
         boost: Tensor | None,
-    ) -> Foresight[O, S]:
+    ) -> Foresight[Out, S]:
         rows, length = steps.embedded.shape[:2]
         kept = planning is not None
         running = self.fresh(rows) if state is None else state
@@ -218,9 +216,7 @@ class Passes(Generic[O, S]):
             said.append(scores)
         new = PlanState(memory.frames + length, (waiting,), (), ()) if kept else None
         joined = outs[0] if length == 1 else self.join(outs)
-        return Foresight(
-            joined, _side_by_side(looked), torch.cat(said, 1), running if kept else None, new
-        )
+        return Foresight(joined, _side_by_side(looked), torch.cat(said, 1), running if kept else None, new)
 
     def _in_passes(
         self,
@@ -229,14 +225,14 @@ class Passes(Generic[O, S]):
         planning: PlanState | None,
         plan: PlanChoice | None,
         boost: Tensor | None,
-    ) -> Foresight[O, S]:
+    ) -> Foresight[Out, S]:
         refine = self.signal.refine
         choice, behind = self._first(steps, planning, boost)
         earlier: list[State] = [] if behind is None else [behind]
         stored: list[StoredChoice] = []
         for number in range(1, refine):
-            before = None if planning is None else planning.earlier[number]
-            out, after = self.run(steps, before, self._plan(steps, choice))  # type: ignore[arg-type]
+            before = None if planning is None else cast(S, planning.earlier[number])
+            out, after = self.run(steps, before, self._plan(steps, choice))
             following, _ = self._choose(out, boost)
             if planning is None or after is None:
                 begin = self._nothing(steps.embedded)
@@ -258,12 +254,12 @@ class Passes(Generic[O, S]):
 
     def _first(
         self, steps: Steps, planning: PlanState | None, boost: Tensor | None
-    ) -> tuple[PlanChoice, State | None]:
+    ) -> tuple[PlanChoice, S | None]:
         """The first pass: plans for all steps of the chunk, from the steps before them with one code to look
         at; and the state of that pass."""
         length = steps.embedded.shape[1]
         assert steps.codes is not None
-        behind: State | None = None
+        behind: S | None = None
         if planning is None:
             found = [self._nothing(steps.embedded)]
         else:
@@ -278,7 +274,7 @@ class Passes(Generic[O, S]):
                 None if steps.predicted is None else lag.predicted[:, None],
             )
             hint = self._plan(last, self.signal.hint(steps.codes[:, :1]))
-            out, after = self.run(last, planning.earlier[0], hint)  # type: ignore[arg-type]
+            out, after = self.run(last, cast(S, planning.earlier[0]), hint)
             assert after is not None
             # Rows at their first step have none before it: what was just run for them is forgotten.
             first = planning.frames == 0
@@ -288,7 +284,7 @@ class Passes(Generic[O, S]):
         if length > 1:
             front = steps.chunk(0, length - 1)
             hint = self._plan(front, self.signal.hint(steps.codes[:, 1:]))
-            out, after = self.run(front, behind, hint)  # type: ignore[arg-type]
+            out, after = self.run(front, behind, hint)
             behind = after if planning is not None else None
             found.append(self._choose(out, boost)[0])
         return _side_by_side(found), behind
@@ -306,10 +302,38 @@ def _side_by_side(choices: Sequence[PlanChoice]) -> PlanChoice:
     return PlanChoice(torch.cat([c.codes for c in choices], 1), torch.cat([c.weights for c in choices], 1))
 
 
-def _forget(state: State, rows: Tensor) -> State:
+def _forget(state: S, rows: Tensor) -> S:
     """The state with these rows at their start."""
     if not torch.compiler.is_compiling() and not bool(rows.any()):
         return state
-    return state.map(
-        lambda t: torch.where(rows.view(-1, *(1,) * (t.ndim - 1)), torch.zeros_like(t), t)
-    )
+    return state.map(lambda t: torch.where(rows.view(-1, *(1,) * (t.ndim - 1)), torch.zeros_like(t), t))
+
+
+def check_plan(
+    signal: PlanningSignal | None, shape: tuple[int, int], plan: PlanChoice | None, boost: Tensor | None
+) -> None:
+    """Refuse plans and wishes that a model cannot use.
+
+    :param signal: the model's, ``None`` without planning.
+    :param shape: rows and steps of the input.
+    :raises OptionError: a model without planning.
+    :raises ShapeError: shapes that do not fit, or codes that do not exist.
+    """
+    if plan is None and boost is None:
+        return
+    if signal is None:
+        raise OptionError("plan and boost need a model with planning=True")
+    if boost is not None and boost.shape[-1] != signal.vocab:
+        raise ShapeError(f"boost must end in {signal.vocab} codes, got {tuple(boost.shape)}")
+    if plan is None:
+        return
+    for name, found in (("codes", plan.codes), ("weights", plan.weights)):
+        if found.ndim != 3 or found.shape[:2] != shape or found.shape != plan.codes.shape:
+            raise ShapeError(
+                f"plan {name} must be {shape} and K, the same for both, got {tuple(found.shape)}"
+            )
+    if torch.compiler.is_compiling():
+        return
+    low, high = (int(v) for v in plan.codes.aminmax())
+    if low < 0 or high >= signal.vocab:
+        raise ShapeError(f"plan codes must be 0 to {signal.vocab - 1}, got {low} to {high}")

@@ -126,7 +126,7 @@ class PlanningSignal(nn.Module):
         else:
             assert self.mark is not None
             embedded = embedded + self.mark
-        return Plan(norm(embedded), choice.weights.to(embedded.dtype).log(), choice.codes)
+        return Plan(norm(embedded), choice.weights.to(embedded.dtype).log(), choice.codes, self.paper)
 
     def simulate(self, codes: Tensor, length: int) -> PlanChoice:
         """Plans for training on the first ``length`` steps at once, drawn from the simulator: (B, L, K).

@@ -4,6 +4,7 @@ Embedded steps go in, hidden states and scalars come out. The fast pathway atten
 slow pathway runs once every ``slow_stride`` steps over pooled steps and holds its result in between.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -400,14 +401,18 @@ class Trunk(nn.Module):
             assert after is not None
             running = after
             steps.append(out)
-        hidden, scalars, initial, gate, share = (
-            torch.cat([getattr(s, name) for s in steps], 1)
-            for name in ("hidden", "scalars", "initial", "gate", "share")
-        )
-        traces = [s.field for s in steps if s.field is not None]
-        trace = join_traces(traces) if traces else None
-        out = TrunkOutput(hidden, scalars, initial, gate, share, trace)
+        out = join_outputs(steps)
         return out, None if state is None else running
+
+
+def join_outputs(steps: Sequence[TrunkOutput]) -> TrunkOutput:
+    """What was said about steps one by one, as if about a sequence."""
+    hidden, scalars, initial, gate, share = (
+        torch.cat([getattr(s, name) for s in steps], 1)
+        for name in ("hidden", "scalars", "initial", "gate", "share")
+    )
+    traces = [s.field for s in steps if s.field is not None]
+    return TrunkOutput(hidden, scalars, initial, gate, share, join_traces(traces) if traces else None)
 
 
 @dataclass(frozen=True)
@@ -457,6 +462,11 @@ def compute_dtype(like: Tensor) -> torch.dtype:
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return like.dtype
+
+
+def first_norm(blocks: nn.ModuleList) -> nn.Module:
+    """What the first block's attention sees its input through."""
+    return _block(blocks[0]).norm1
 
 
 def _block(module: nn.Module) -> Block:

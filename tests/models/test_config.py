@@ -22,7 +22,7 @@ def test_fields_of_the_family_and_round_trip():
         ("vocab", 100, "needs vocab and max_seq_len"),
         ("max_seq_len", 100, "needs vocab and max_seq_len"),
         ("control_field", "on", "choose from False, True"),
-        ("planning", True, "choose from False"),
+        ("planning", "yes", "choose from False, True"),
         ("slow_stride", 0, "whole number from 1"),
         ("slow_stride", 2.5, "whole number"),
         ("heads", 3, "multiple of heads"),

@@ -7,6 +7,7 @@ import torch
 from torch.distributions import Beta as TorchBeta
 
 from pyanticip.models import planning as p
+from pyanticip.models.plan import Plan, attend_plan
 from pyanticip.models.planning_heads import (
     AnticipationSimulator,
     Anticipator,
@@ -120,28 +121,31 @@ def test_wishes_from_outside_enter_the_selection():
 
 @pytest.mark.parametrize("paper", [False, True])
 def test_plan_attention_follows_the_definition(paper):
-    q, k, v = torch.randn(2, 3, 2, 4), torch.randn(2, 3, 5, 2, 4), torch.randn(2, 3, 5, 2, 4)
+    q, embeddings, weight = torch.randn(2, 3, 2, 4), torch.randn(2, 3, 5, 8), torch.randn(24, 8)
     weights = torch.rand(2, 3, 5) * torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0])
     weights = weights / weights.sum(-1, keepdim=True)
-    found = p.attend_plan(q, k, v, weights.log(), paper=paper).view(2, 3, 2, 4)
+    weights[1, 0] = 0.0
+    plan = Plan(embeddings, weights.log(), torch.zeros(2, 3, 5, dtype=torch.int64), paper)
+    found = attend_plan(q, plan, weight).view(2, 3, 2, 4)
+    keys, values = (embeddings @ weight[8:].T).view(2, 3, 5, 2, 2, 4).unbind(3)
     for b, i, h in ((0, 0, 0), (1, 2, 1), (0, 1, 1)):
         kept = weights[b, i] > 0
-        score = k[b, i, kept, h] @ q[b, i, h]
+        score = keys[b, i, kept, h] @ q[b, i, h]
         w = weights[b, i, kept]
         share = (score / 4).softmax(0) * w if paper else (score / 2 + w.log()).softmax(0)
-        assert torch.allclose(found[b, i, h], share @ v[b, i, kept, h], atol=1e-6)
+        assert torch.allclose(found[b, i, h], share @ values[b, i, kept, h], atol=1e-5)
+    assert float(found[1, 0].abs().max()) == 0.0
 
 
-def test_an_empty_plan_reads_nothing_and_has_no_gradient():
-    q = torch.randn(1, 2, 2, 4, requires_grad=True)
-    k, v = torch.randn(1, 2, 3, 2, 4), torch.randn(1, 2, 3, 2, 4)
+@pytest.mark.parametrize("paper", [False, True])
+def test_an_empty_plan_has_no_gradient(paper):
+    q, weight = torch.randn(1, 2, 2, 4, requires_grad=True), torch.randn(24, 8, requires_grad=True)
     weights = torch.tensor([[[0.0, 0.0, 0.0], [0.5, 0.5, 0.0]]])
-    found = p.attend_plan(q, k, v, weights.log())
-    assert float(found[0, 0].detach().abs().max()) == 0.0
-    (gradient,) = torch.autograd.grad(found.square().sum(), q)
-    assert bool(torch.isfinite(gradient).all())
-    assert float(gradient[0, 0].abs().max()) == 0.0
-    assert float(gradient[0, 1].abs().max()) > 0.0
+    plan = Plan(torch.randn(1, 2, 3, 8), weights.log(), torch.zeros(1, 2, 3, dtype=torch.int64), paper)
+    gradients = torch.autograd.grad(attend_plan(q, plan, weight).square().sum(), (q, weight))
+    assert all(bool(torch.isfinite(each).all()) for each in gradients)
+    assert float(gradients[0][0, 0].abs().max()) == 0.0
+    assert float(gradients[0][0, 1].abs().max()) > 0.0
 
 
 def test_the_anticipator_starts_as_the_head_and_learns_its_temperature():

@@ -1,0 +1,106 @@
+"""Noise stays noise: no way of planning lets a model say which of independent uniform tokens comes next."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
+from pyanticip.models.planning import PlanChoice, look_ahead
+
+VOCAB, LENGTH, HORIZON = 8, 12, 2
+FLOOR = math.log(VOCAB)
+
+
+def build(kind, inference):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    cfg = ModelConfig.small(
+        d_model=16,
+        heads=4,
+        fast_layers=1,
+        slow_layers=1,
+        ff=24,
+        window=6,
+        vocab=VOCAB,
+        max_seq_len=24,
+        dropout=0.0,
+        planning=True,
+        plan_tokens=HORIZON,
+        plan_inference=inference,
+    )
+    model = AnticipatoryTransformer(cfg) if kind == "anticipatory" else BaselineTransformer(cfg)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def simulated(model, ids):
+    return model.planning.simulate(ids, LENGTH)
+
+
+def told(model, ids):
+    """What must not be: plans of the codes that come, and of no others."""
+    ahead = look_ahead(ids, HORIZON, LENGTH - 1)
+    weights = torch.where(ahead.first, ahead.scores, 0.0)
+    weights = weights / weights.sum(-1, keepdim=True)
+    return PlanChoice(F.pad(ahead.codes, (0, 0, 1, 0)), F.pad(weights, (0, 0, 1, 0)))
+
+
+def own(model, ids):
+    """The model's own plans, two passes or recurrent."""
+    return None
+
+
+def trained(kind, plans, steps, inference="passes"):
+    """The next-token losses of a trained model on fresh tokens: with plans as in training, and with its
+    own."""
+    model = build(kind, inference)
+    simulator = list(model.planning.simulator.parameters())
+    apart = {id(p) for p in simulator}
+    optimisers = (
+        torch.optim.AdamW([p for p in model.parameters() if id(p) not in apart], lr=1e-2),
+        torch.optim.Adam(simulator, lr=1e-2),
+    )
+    generator = torch.Generator().manual_seed(1)
+
+    def losses(rows, plans):
+        ids = torch.randint(VOCAB, (rows, LENGTH + HORIZON), generator=generator)
+        out = model(ids[:, :LENGTH], plan=plans(model, ids))
+        ce = F.cross_entropy(out.logits.flatten(0, 1), ids[:, 1 : LENGTH + 1].flatten())
+        return ce, model.planning.losses(out.anticipation, ids)
+
+    for _ in range(steps):
+        ce, parts = losses(16, plans)
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        (ce + parts.ce + parts.unlikelihood + parts.simulator).backward()
+        for optimiser in optimisers:
+            optimiser.step()
+    model.eval()
+    with torch.no_grad():
+        return tuple(losses(512, way)[0].item() for way in (plans, own))
+
+
+@pytest.mark.parametrize("kind", ["baseline", "anticipatory"])
+def test_simulated_plans_tell_nothing(kind):
+    """On the loss of training once the simulator is fitted, and on the path of inference."""
+    training, inference = trained(kind, simulated, 100)
+    assert training >= FLOOR - 0.01
+    assert inference >= FLOOR - 0.01
+
+
+@pytest.mark.parametrize(("inference", "steps"), [("passes", 50), ("recurrent", 15)])
+def test_own_plans_tell_nothing(inference, steps):
+    found, _ = trained("baseline", own, steps, inference)
+    assert found >= FLOOR - 0.01
+
+
+def test_a_plan_of_what_comes_alone_would_be_found_out():
+    """The same model and steps as above: had only the codes that come been drawn, this is what the loss of
+    training would show."""
+    training, inference = trained("baseline", told, 160)
+    assert training < FLOOR - 0.5
+    assert inference > FLOOR
