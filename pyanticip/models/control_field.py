@@ -15,9 +15,10 @@ token it is to foretell. Here it is taken over the steps that have been, and is 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +33,7 @@ GATE_FLOOR = 1e-8
 RISK_WEIGHT, CURVATURE_WEIGHT = 1e-3, 1e-4
 """Weights of the mean risk and the mean curvature in the loss (the paper's, which sums in place of means)."""
 
-_BLOCK = 32
+_BLOCK = 256
 
 
 @dataclass
@@ -150,12 +151,7 @@ class ControlField(nn.Module):
         :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
         """
         with _exact(x):
-            width = self.fibre.out_features
-            # Both layers that read the step, in one product.
-            reading = torch.cat((self.fibre.weight, self.hidden.weight[:, : x.shape[-1]]))
-            seen = F.linear(x.to(reading.dtype), reading)
-            phi, felt = seen[..., :width], seen[..., width:]
-            felt = felt + F.linear(phi, self.hidden.weight[:, x.shape[-1] :], self.hidden.bias)
+            phi, felt = self._read(x)
             risk = F.softplus(self.last(F.gelu(felt)).squeeze(-1))
             share = (1.0 - self.decay) * risk
             sums = decayed_sums(share, self.decay, None if state is None else state.sums)
@@ -171,12 +167,22 @@ class ControlField(nn.Module):
             return out, None
         return out, self._after(state, sums, joined, new)
 
+    def _read(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The fibre (B, L, 8) and the hidden layer (B, L, 16) before its nonlinearity.
+
+        Both are linear in the step, the second one by way of the first as well: so one product does it.
+        """
+        fibre, width, inner = self.fibre.weight, self.fibre.out_features, self.hidden.weight
+        weight = torch.cat((fibre, torch.addmm(inner[:, : x.shape[-1]], inner[:, x.shape[-1] :], fibre)))
+        seen = F.linear(x.to(weight.dtype), weight)
+        return seen[..., :width], seen[..., width:] + self.hidden.bias
+
     def _mass(self, length: int, count: Tensor | None, like: Tensor) -> Tensor:
         """(B or 1, L) how much of the average is filled, ``1 - a^(t + 1)``."""
-        steps = torch.arange(1, length + 1, device=like.device)
-        if count is not None:
-            steps = count[:, None] + steps
-        return -torch.expm1(steps.to(like.dtype) * math.log(self.decay)).expand(like.shape[0], -1)
+        if count is None:
+            return _constant(_filled, self.decay, length, like)
+        steps = count[:, None] + torch.arange(1, length + 1, device=like.device)
+        return -torch.expm1(steps.to(like.dtype) * math.log(self.decay))
 
     @staticmethod
     def _curvature(phi: Tensor, joined: Tensor | None, count: Tensor | None) -> Tensor:
@@ -204,7 +210,7 @@ class ControlField(nn.Module):
 def decayed_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tensor:
     """``s_t = decay s_(t-1) + x_t`` along the last axis, in parallel and in linear time.
 
-    Blocks of 32 are summed by a triangular matrix, and what blocks pass on to each other by this function
+    Blocks of 256 are summed by a triangular matrix, and what blocks pass on to each other by this function
     itself.
 
     :param x: (B, L).
@@ -214,19 +220,47 @@ def decayed_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tenso
     if length == 1:
         return x if before is None else x + decay * before[:, None]
     size = min(length, _BLOCK)
-    steps = torch.arange(size, device=x.device)
-    ages = (steps[:, None] - steps).to(x.dtype)
-    reach = torch.exp(ages.clamp(min=0) * math.log(decay)).tril()  # (t, i): decay^(t - i)
-    fall = reach[:, 0] * decay
+    reach = _constant(_reach, decay, size, x)
     if length <= _BLOCK:
-        sums = x @ reach.T
-        return sums if before is None else sums + before[:, None] * fall
+        sums = x @ reach
+        return sums if before is None else sums + before[:, None] * (reach[0] * decay)
+    fall = reach[0] * decay
     blocks = -(-length // size)
-    inner = F.pad(x, (0, blocks * size - length)).view(rows, blocks, size) @ reach.T
+    inner = F.pad(x, (0, blocks * size - length)).view(rows, blocks, size) @ reach
     ends = decayed_sums(inner[..., -1], decay**size, before) if decay**size else inner[..., -1]
     first = x.new_zeros(rows) if before is None else before
     carried = torch.cat((first[:, None], ends[:, :-1]), 1)
     return (inner + carried[..., None] * fall).flatten(1)[:, :length]
+
+
+def _reach(decay: float, length: int, like: Tensor) -> Tensor:
+    """(i, t): how much of step i is left at step t."""
+    steps = torch.arange(length, device=like.device)
+    ages = (steps - steps[:, None]).to(like.dtype)
+    return torch.exp(ages.clamp(min=0) * math.log(decay)).triu()
+
+
+def _filled(decay: float, length: int, like: Tensor) -> Tensor:
+    """(1, L): how much of the average is filled at each step from the first on."""
+    steps = torch.arange(1, length + 1, device=like.device)
+    return -torch.expm1(steps.to(like.dtype) * math.log(decay))[None]
+
+
+Make = Callable[[float, int, Tensor], Tensor]
+
+
+def _constant(make: Make, decay: float, length: int, like: Tensor) -> Tensor:
+    """What ``make`` computes of these numbers, made once for each type and device: it depends on nothing
+    else, and making it takes longer than using it."""
+    if torch.compiler.is_compiling():
+        return make(decay, length, like)
+    return _made(make, decay, length, like.dtype, like.device)
+
+
+@lru_cache(maxsize=32)
+def _made(make: Make, decay: float, length: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False), torch.no_grad():
+        return make(decay, length, torch.empty(0, dtype=dtype, device=device))
 
 
 def stepwise_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tensor:
