@@ -123,6 +123,20 @@ def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | Non
     show(run(seconds, backends, checkpoint), as_json, table)
 
 
+@bench.command("field")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=40.0, help="About how long, all in all.")
+@JSON
+def bench_field(seconds: float, as_json: bool) -> None:
+    """A block with control field beside one without, in the sizes of paper and models: forward, training.
+
+    \b
+    Example: pyanticip bench field --seconds 40 --json
+    """
+    from realtime.bench.field import run, table
+
+    show(run(seconds), as_json, table)
+
+
 @bench.command("forecast")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="About how long, all in all.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Of train forecast; else random weights.")
