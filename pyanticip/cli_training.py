@@ -11,6 +11,7 @@ import click
 from pyanticip.cli_data import data
 from pyanticip.cli_forecast import evaluate_forecast, train_forecast
 from pyanticip.cli_motion import train_motion
+from pyanticip.cli_parts import evaluate_study_parts, train_study_parts
 from pyanticip.cli_patterns import evaluate_patterns, train_patterns
 from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
 from pyanticip.cli_tools import JSON, Group, print_json
@@ -313,9 +314,11 @@ train.add_command(data)
 train.add_command(train_motion)
 train.add_command(train_study)
 train.add_command(train_study_motion)
+train.add_command(train_study_parts)
 evaluate.add_command(evaluate_study)
 evaluate.add_command(evaluate_study_motion)
 train.add_command(train_patterns)
 evaluate.add_command(evaluate_patterns)
+evaluate.add_command(evaluate_study_parts)
 train.add_command(train_forecast)
 evaluate.add_command(evaluate_forecast)

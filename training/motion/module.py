@@ -1,6 +1,6 @@
 """One update of a motion model: forward, losses, optimiser; what lightning drives."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,13 +17,16 @@ from training.batches import Batch
 from training.filters import RATE
 from training.losses import losses
 from training.motion.options import MotionTrainOptions
+from training.motion.planning import codes_of, planning_losses, plans_for
 from training.motion.windows import DROPOUT, INITIAL, Part
+from training.risk import risk_loss
 from training.runs.settings import derived_seed
 
 WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
-"""Pieces of the loss whose weights are options, beside the parameters and the pose."""
+"""Pieces of the loss whose weights are options, beside the parameters, the pose, the control field and the
+plans."""
 
-PIECES: Final = ("total", "params", *WEIGHED, "pose")
+PIECES: Final = ("total", "params", *WEIGHED, "pose", "risk", "plan")
 """The pieces of the loss, in the order of ``parts``."""
 
 
@@ -66,7 +69,20 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
 
 def widened(out: MotionOutput) -> MotionOutput:
     """The same in single precision: what mixed precision computed is judged without."""
-    return MotionOutput(**{each.name: getattr(out, each.name).float() for each in fields(out)})
+    told = {each.name: getattr(out, each.name) for each in fields(out)}
+    single: dict[str, Any] = {name: each.float() for name, each in told.items() if isinstance(each, Tensor)}
+    return replace(out, **single)
+
+
+def field_losses(model: MotionTransformer, out: MotionOutput, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The control field's own loss, and that of its risk where the bad frames are known; else 0."""
+    none = out.params.new_zeros(())
+    if out.field is None:
+        return none, none
+    if batch.bad is None:
+        return out.field.loss(), none
+    frames = None if batch.divisors is None else batch.divisors[1]
+    return out.field.loss(), risk_loss(out.field, batch.bad, batch.weight, model.cfg.slow_stride, frames)
 
 
 def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
@@ -86,6 +102,9 @@ def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
     mean: Tensor = ((wrong * has).mean(-1) * part.pose_known).sum() / part.pose_divisor
     return mean
 
+
+SIMULATOR_RATE: Final = 1e-2
+"""Learning rate of the anticipation simulator (the paper's)."""
 
 JOINT_MASK: Final = slice(198, 220)
 """Columns of a feature row that say which joints the body has."""
@@ -127,7 +146,11 @@ class MotionModule(pl.LightningModule):
         options, step = self.options, batch.step
         seed = options.schedule.seed
         torch.manual_seed(derived_seed(seed, DROPOUT, step, batch.part, self.global_rank))
-        out = self.model(batch.batch.features, predicted=batch.own)
+        features, plan, codes = batch.batch.features, None, None
+        if self.model.planning is not None:
+            codes = codes_of(self.model, batch)
+            plan = plans_for(self.model, codes, features.shape[1], options.loss.plan_shown)
+        out = self.model(features, predicted=batch.own, plan=plan)
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)
             found = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
@@ -139,7 +162,17 @@ class MotionModule(pl.LightningModule):
             if self.model.pose is not None:
                 pose = pose_loss(self.model, out.hidden, batch)
                 total = total + options.loss.pose * pose
-        parts = torch.stack([piece.detach() for piece in (total, found.params, *pieces.values(), pose)])
+            field, risk = field_losses(self.model, out, batch.batch)
+            total = total + options.loss.field * field
+            if options.loss.risk > 0.0:
+                total = total + options.loss.risk * risk
+            foreseen = total.new_zeros(())
+            if codes is not None:
+                foreseen, simulator = planning_losses(self.model, out, codes)
+                # The simulator learns by itself, at a rate of its own.
+                total = total + options.loss.plan * foreseen + simulator
+        told = (total, found.params, *pieces.values(), pose, risk, foreseen)
+        parts = torch.stack([piece.detach() for piece in told])
         return {"loss": total, "parts": parts}
 
     def configure_gradient_clipping(
@@ -150,23 +183,33 @@ class MotionModule(pl.LightningModule):
     ) -> None:
         """Clip by the norm over all parameters, and keep it for the metrics."""
         bound = self.options.schedule.clip_norm
-        self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
+        self.grad_norm = nn.utils.clip_grad_norm_(self._learned(), bound).detach()
+
+    def _learned(self) -> list[nn.Parameter]:
+        """All parameters but the simulator's of the planning signal, which stands for itself."""
+        alone = [] if self.model.planning is None else list(self.model.planning.simulator.parameters())
+        return [p for p in self.model.parameters() if all(p is not other for other in alone)]
 
     def configure_optimizers(self) -> Any:
         """AdamW, with weight decay on what has more than one dimension, and the schedule of the options."""
         schedule = self.options.schedule
-        decayed = [p for p in self.model.parameters() if p.ndim > 1]
-        rest = [p for p in self.model.parameters() if p.ndim <= 1]
+        decayed = [p for p in self._learned() if p.ndim > 1]
+        rest = [p for p in self._learned() if p.ndim <= 1]
+        groups: list[dict[str, Any]] = [
+            {"params": decayed, "weight_decay": schedule.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        rates: list[Any] = [schedule.learning_rate] * 2
+        if self.model.planning is not None:
+            groups.append({"params": list(self.model.planning.simulator.parameters()), "weight_decay": 0.0})
+            rates.append(lambda step: SIMULATOR_RATE)
         optimizer = torch.optim.AdamW(
-            [
-                {"params": decayed, "weight_decay": schedule.weight_decay},
-                {"params": rest, "weight_decay": 0.0},
-            ],
+            groups,
             # The schedule gives the rate itself, not a share of this.
             lr=1.0,
             betas=(0.9, 0.95),
         )
-        rate = LambdaLR(optimizer, schedule.learning_rate)
+        rate = LambdaLR(optimizer, rates)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
 
 

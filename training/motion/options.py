@@ -76,6 +76,18 @@ class LossOptions:
     """Weight of the overlap of the bias heads' directions."""
     pose: float = 0.1
     """Weight of the pose forecast; counts where the model has ``pose_horizons``."""
+    field: float = 1.0
+    """How many times the control field's own small losses count, 1e-3 of its mean risk and 1e-4 of its mean
+    curvature; where the model has one."""
+    risk: float = 0.0
+    """Weight of the likelihood, under the control field's risk, of which frames are bad; needs such a field
+    and copies that know their bad frames (``data.recipe = "glitched"``)."""
+    plan: float = 0.1
+    """Weight of what the anticipator learns, cross-entropy and unlikelihood of the next second's codes; where
+    the model plans."""
+    plan_shown: bool = True
+    """Whether frames look at plans in training. False makes the anticipator a side task, which must then be
+    run with empty plans."""
     huber: tuple[float, float] = (0.02, 0.004)
     """Where the parameters' loss turns from quadratic to linear, at the first and at the last step: the large
     errors first, the exactness of a still pose in the end."""
@@ -83,8 +95,9 @@ class LossOptions:
     """Share of windows that, at the end of training, are steered by the model's own scalars."""
 
     def __post_init__(self) -> None:
-        for name in ("events", "scalars", "gate", "orthogonality", "pose"):
+        for name in ("events", "scalars", "gate", "orthogonality", "pose", "field", "risk", "plan"):
             check_real(f"loss.{name}", getattr(self, name), 0.0, 1e3)
+        check_flag("loss.plan_shown", self.plan_shown)
         object.__setattr__(self, "huber", _pair("loss.huber", self.huber))
         check_real("loss.own_scalars", self.own_scalars, 0.0, 1.0)
 
@@ -191,6 +204,11 @@ class MotionTrainOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", {name: _plain(value) for name, value in self.model.items()})
+        if self.loss.risk > 0.0 and not self.config().control_field:
+            raise OptionError(
+                f"option loss.risk: {self.loss.risk:g} needs a model with model.control_field=true: the risk "
+                "is what its field is taught"
+            )
         self.config()
 
     def config(self) -> ModelConfig:

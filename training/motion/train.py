@@ -26,6 +26,7 @@ from training.motion.folder import (
 )
 from training.motion.module import MotionModule, new_model
 from training.motion.options import MotionTrainOptions
+from training.motion.planning import fit_codebook
 from training.motion.record import Record, exhausted, pace
 from training.motion.validation import in_memory, validate
 from training.motion.windows import Feed, check_pieces
@@ -90,15 +91,31 @@ def fit(
             data = data or training_data(options)
         for line in data.warnings:
             console.print(line)
+        check_labels(options, data)
         mean, std = statistics(data.bare)
         model = new_model(options, torch.from_numpy(mean), torch.from_numpy(std))
+        going_on = resume and (folder / LAST).is_file()
+        if not going_on and not options.run.init:
+            fit_codebook(model, data.bare)
         if resume:
             check_same_data(folder, data.digest)
         elif here.first:
             create(folder, options, model.cfg, data.digest)
         here.wait()
-        going_on = resume and (folder / LAST).is_file()
         return _Run(options, folder, data, model, here, device, console).train(going_on, quiet)
+
+
+def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:
+    """Refuse to teach a risk where no clip says which of its frames are bad.
+
+    Raises:
+        OptionError: no clip does, and ``loss.risk`` is not 0.
+    """
+    if options.loss.risk > 0.0 and all(example.bad is None for example in data.train):
+        raise OptionError(
+            f"option loss.risk: none of the {len(data.train)} clips and copies of {data.source} says which "
+            'of its frames are bad; make copies with data.recipe = "glitched"'
+        )
 
 
 class _Run:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import HORIZONS_MS, SCALAR_COLUMNS
-from pyanticip.models.pose import six_of, to_matrix, turns_of
+from pyanticip.models.pose import PoseHead, six_of, to_matrix, turns_of
 from training.batches import event_targets
 from training.data import Example
 from training.descriptors import PARAMETERS
@@ -60,33 +60,50 @@ def clip_figures(said: Said, example: Example) -> Array:
 
 
 def pose_figures(model: MotionTransformer, example: Example) -> Array:
-    """Of one clip, per horizon, sums over frames: (H, 2, 3) of model and hold: degrees, millimetres, frames.
+    """What :func:`pose_sums` says of a model on one clip."""
+    if model.pose is None:
+        return _no_pose(model)
+    with torch.no_grad():
+        out = model(torch.from_numpy(np.asarray(example.features))[None])
+    return pose_sums(example, model.cfg.pose_horizons, model.pose, out.hidden[0])
+
+
+@torch.no_grad()
+def pose_sums(
+    example: Example, horizons: Sequence[int], head: PoseHead | None, hidden: torch.Tensor | None
+) -> Array:
+    """Of one clip, per horizon, sums over frames: (H, 2, 3) of a head and hold: degrees, millimetres, frames.
 
     Degrees: angle between forecast and true turn, mean over the joints the body has. Millimetres: distance of
     the joints with the hips in place, by the canonical body, mean over 21 joints.
+
+    Args:
+        example: the clip.
+        horizons: milliseconds ahead.
+        head: of the model; None leaves its sums at 0.
+        hidden: (T, D) what the head reads.
     """
-    ahead = [round(ms * RATE / 1000) for ms in model.cfg.pose_horizons]
-    sums = np.zeros((len(ahead), 2, 3))
-    if model.pose is None:
-        return sums
+    sums = np.zeros((len(horizons), 2, 3))
     quats = torch.from_numpy(np.ascontiguousarray(example.quats))
     has = torch.from_numpy(np.asarray(example.features[:, JOINT_MASK])) > 0.5
-    with torch.no_grad():
-        out = model(torch.from_numpy(np.asarray(example.features))[None])
-        turns = to_matrix(model.pose(out.hidden[0]))
-        now = to_matrix(six_of(quats))
-        for i, h in enumerate(ahead):
-            if len(quats) <= h:
+    turns = None if head is None or hidden is None else to_matrix(head(hidden))
+    now = to_matrix(six_of(quats))
+    for i, ms in enumerate(horizons):
+        h = round(ms * RATE / 1000)
+        if len(quats) <= h:
+            continue
+        wanted = to_matrix(six_of(turns_of(quats[:-h], quats[h:])))
+        places = positions(now[h:])
+        said = None if turns is None else turns[:-h, i]
+        for row, forecast in enumerate((said, torch.eye(3).expand_as(wanted))):
+            if forecast is None:
                 continue
-            wanted = to_matrix(six_of(turns_of(quats[:-h], quats[h:])))
-            places = positions(now[h:])
-            for row, forecast in enumerate((turns[:-h, i], torch.eye(3).expand_as(wanted))):
-                cosine = ((forecast * wanted).sum((-1, -2)) - 1.0) / 2.0
-                degrees = torch.rad2deg(torch.arccos(cosine.clamp(-1.0, 1.0)))
-                joints = has[:-h].sum(-1).clamp(min=1)
-                far = (positions(now[:-h] @ forecast) - places).norm(dim=-1)[:, 1:].mean(-1) * 1000.0
-                angle = (degrees * has[:-h]).sum(-1) / joints
-                sums[i, row] = float(angle.sum()), float(far.sum()), len(wanted)
+            cosine = ((forecast * wanted).sum((-1, -2)) - 1.0) / 2.0
+            degrees = torch.rad2deg(torch.arccos(cosine.clamp(-1.0, 1.0)))
+            joints = has[:-h].sum(-1).clamp(min=1)
+            far = (positions(now[:-h] @ forecast) - places).norm(dim=-1)[:, 1:].mean(-1) * 1000.0
+            angle = (degrees * has[:-h]).sum(-1) / joints
+            sums[i, row] = float(angle.sum()), float(far.sum()), len(wanted)
     return sums
 
 

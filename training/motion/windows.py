@@ -43,6 +43,10 @@ class Part(NamedTuple):
     """Number of the update, from 0."""
     part: int
     """Number of the accumulated part within the update."""
+    beyond: Tensor | None = None
+    """(b, K, 231) features of the frames after the window, where the model plans K frames ahead."""
+    inside: Tensor | None = None
+    """(b, L + K) bool: which frames of the window and after it lie inside the clip."""
 
 
 class Feed:
@@ -71,6 +75,7 @@ class Feed:
         self.start, self.rank, self.world = start, rank, world
         horizons = options.config().pose_horizons
         self.pose = tuple(round(ms * RATE / 1000) for ms in horizons)
+        self.plan = options.config().plan_tokens if options.config().planning else 0
         self.waited = 0.0
         """Seconds that the model has waited for its batches."""
 
@@ -115,6 +120,7 @@ class Feed:
         for part in range(accumulate):
             rows = np.array_split(np.arange(len(chosen)), pieces)[part * self.world + self.rank]
             batch = self.windows.gather(chosen[rows], first[rows], length)
+            beyond, inside = self._beyond(chosen[rows], first[rows], length)
             parts.append(
                 Part(
                     batch=Batch(**{**vars(batch), "divisors": divisors}),
@@ -127,9 +133,23 @@ class Feed:
                     frames=len(chosen) * length,
                     step=step,
                     part=part,
+                    beyond=beyond,
+                    inside=inside,
                 )
             )
         return parts
+
+    def _beyond(self, chosen: Any, first: Any, length: int) -> tuple[Tensor | None, Tensor | None]:
+        """See :class:`Part`."""
+        if not self.plan:
+            return None, None
+        rows = []
+        for number, begin in zip(chosen.tolist(), first.tolist(), strict=True):
+            features = self.windows.examples[number].features
+            wanted = np.minimum(np.arange(begin + length, begin + length + self.plan), len(features) - 1)
+            rows.append(np.asarray(features[wanted[0] : wanted[-1] + 1])[wanted - wanted[0]])
+        there = first[:, None] + np.arange(length + self.plan) < self.windows.lengths[chosen][:, None]
+        return torch.from_numpy(np.stack(rows)), torch.from_numpy(there)
 
     def _pose_known(self, chosen: Any, first: Any, judged: Any) -> Any:
         """(B, L, horizons): where the pose ahead lies inside the clip."""

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -40,16 +40,19 @@ class MotionData:
     reference: dict[str, Any]
     """By split and subject, as :func:`training.study.motion_scores.judge` has it for a model: ``error`` of
     the held causal twin, ``event_nll`` of a constant rate and ``scalar_error`` of the training mean."""
+    roots: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    """(T, 3) metres, by the name of a clip that is no copy."""
 
 
 @lru_cache(maxsize=1)
-def load(data: Path, copies: int, cache: Path | None = None) -> MotionData:
+def load(data: Path, copies: int, cache: Path | None = None, recipe: str = "clean") -> MotionData:
     """Read a set, or a folder of takes.
 
     Args:
         data: a set made by ``train data build``, or a folder of takes.
         copies: varied copies of every clip.
         cache: folder for what is made on the way.
+        recipe: how copies are made, as ``data.recipe`` has it.
 
     Raises:
         FormatError: no usable motion of a side of the split.
@@ -60,19 +63,23 @@ def load(data: Path, copies: int, cache: Path | None = None) -> MotionData:
             path=str(data),
             copies=copies,
             copies_seed=COPY_SEED,
+            recipe=recipe,
             cache="" if cache is None else str(cache),
             build_workers=1,
         )
     )
     with _in_turn(cache_folder(options)):
         training = training_data(options)
-        test = base_set(options).examples("test")
+        base = base_set(options)
+        test = base.examples("test")
     held_out: dict[Split, list[Example]] = {
         "validation": [in_memory(example) for example in training.validation],
         "test": [in_memory(example) for example in test],
     }
     everything = [*training.train, *(example for clips in held_out.values() for example in clips)]
-    return MotionData(training, held_out, digest(everything), reference(training.bare, held_out))
+    roots = {clip.name: np.array(base.piece(number).root) for number, clip in enumerate(base.clips)}
+    found = reference(training.bare, held_out)
+    return MotionData(training, held_out, digest(everything), found, roots)
 
 
 @contextmanager

@@ -64,8 +64,13 @@ class Measure:
     digits: int = 3
 
 
-def _ratio(horizon: int) -> Callable[[Sequence[Scores], Sequence[Scores]], float]:
+def error_ratio(horizon: int) -> Callable[[Sequence[Scores], Sequence[Scores]], float]:
+    """Error of the parameters at a horizon (its number) as a ratio to the reference's, mean over the eight;
+    not a number where a subject has none."""
+
     def value(rows: Sequence[Scores], held: Sequence[Scores]) -> float:
+        if not all("error" in row for row in rows):
+            return float("nan")
         mine, theirs = (np.mean([row["error"] for row in some], axis=0)[:, horizon] for some in (rows, held))
         return float(np.mean(mine / theirs))
 
@@ -82,7 +87,7 @@ def _f1(rows: Sequence[Scores], held: Sequence[Scores]) -> float:
 
 
 MEASURES: Final = (
-    *(Measure(f"{ms} ms", _ratio(i)) for i, ms in enumerate(HORIZONS_MS) if ms >= 100),
+    *(Measure(f"{ms} ms", error_ratio(i)) for i, ms in enumerate(HORIZONS_MS) if ms >= 100),
     Measure("event NLL", _mean("event_nll")),
     Measure("onset F1", _f1),
     Measure("scalars", _mean("scalar_error"), 4),

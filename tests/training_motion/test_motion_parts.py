@@ -1,0 +1,156 @@
+"""Training with a control field that is told about bad frames, and with plans."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import OptionError
+from training.batches import Windows
+from training.motion.data import RECIPES, TrainingData
+from training.motion.module import MotionModule, new_model
+from training.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
+from training.motion.train import fit
+from training.motion.windows import Feed
+
+PLAN = {"planning": True, "plan_codes": 12, "plan_tokens": 20, "plan_inference": "passes"}
+
+
+@pytest.fixture(scope="module")
+def labelled(data):
+    """The made-up performers, half of whose clips shake now and then, and say when."""
+    train = []
+    for number, example in enumerate(data.train):
+        if number % 2:
+            train.append(example)
+            continue
+        rng = np.random.default_rng(number)
+        bad = np.arange(len(example)) // 10 % 5 == 3
+        features = example.features.copy()
+        features[bad, 132:198] += rng.normal(0.0, 8.0, (int(bad.sum()), 66)).astype(np.float32)
+        train.append(replace(example, features=features, bad=bad))
+    return TrainingData("made up", train, data.bare, data.validation, "digest")
+
+
+def part_of(options, data, step=0):
+    return Feed(Windows(data.train), options).update(step)[0]
+
+
+def test_a_risk_needs_a_field_and_frames_that_are_known_to_be_bad(tiny, data, labelled, tmp_path):
+    with pytest.raises(OptionError, match=r"loss.risk: 0.2 needs a model with model.control_field"):
+        tiny(loss={"risk": 0.2})
+    options = tiny(loss={"risk": 0.2}, model={"control_field": True})
+    with pytest.raises(OptionError, match=r"none of the 4 clips and copies of made up says"):
+        fit(options, tmp_path / "none", data=data)
+    assert not (tmp_path / "none").exists()
+    assert RECIPES["glitched"].glitches is not None
+
+
+def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
+    """And only where it is told: the same field without the loss does not."""
+    from training.motion import load_run
+
+    found = {}
+    for weight in (0.0, 1.0):
+        options = tiny(
+            model={"control_field": True, "pose_horizons": []},
+            loss={"risk": weight},
+            schedule={"steps": 30, "peak_lr": 0.01, "ema": 0.9},
+            run={"validate_every": 30, "save_every": 30, "tensorboard": False},
+        )
+        out = tmp_path / str(weight)
+        fit(options, out, data=labelled)
+        model = load_run(out)
+        example = labelled.train[2]
+        with torch.no_grad():
+            risk = model(torch.from_numpy(example.features)[None]).field.fast[0].risk[0].numpy()
+        found[weight] = risk[example.bad].mean() / risk[~example.bad].mean()
+    assert found[1.0] > 3.0
+    assert found[1.0] > 2.0 * found[0.0]
+
+
+def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
+    options = tiny(model={"control_field": True, "dropout": 0.0}, loss={"risk": 0.5, "field": 7.0})
+    part = part_of(options, labelled)
+    model = new_model(options, torch.zeros(231), torch.ones(231))
+    totals = {}
+    for loss in ({"risk": 0.5, "field": 7.0}, {"risk": 0.0, "field": 0.0}):
+        module = MotionModule(model, torch.ones(8, 5), options.but(loss=loss))
+        with torch.no_grad():
+            totals[loss["risk"]] = module.training_step(part, 0)
+    out = model(part.batch.features, predicted=part.own)
+    risk = float(totals[0.5]["parts"][-2])
+    assert risk > 0.0
+    assert float(totals[0.5]["loss"] - totals[0.0]["loss"]) == pytest.approx(
+        0.5 * risk + 7.0 * out.field.loss().item(), rel=1e-4
+    )
+
+
+def test_codes_are_those_of_the_clip_and_end_with_it(tiny, data):
+    options = tiny(model=PLAN)
+    model = new_model(options, torch.zeros(231), torch.ones(231))
+    lost = fit_codebook(model, data.bare)
+    assert 0.0 < lost < 0.95
+    counts, _ = fitted(model.codebook, data.bare)
+    assert counts.sum() == sum(map(len, data.bare))
+    torch.testing.assert_close(model.planning.log_frequency.exp().sum(), torch.tensor(1.0))
+    windows = Windows(data.train)
+    for step in range(4):
+        part = Feed(windows, options).update(step)[0]
+        chosen, first, length = windows.choose(
+            np.random.default_rng([options.schedule.seed, 1, step]), options.schedule.batch_frames
+        )
+        codes = codes_of(model, part)
+        assert codes.shape == (len(chosen), length + 20)
+        for row, number, begin in zip(codes, chosen, first, strict=True):
+            wanted = model.codebook(
+                torch.from_numpy(data.train[number].features[begin : begin + length + 20])
+            )
+            torch.testing.assert_close(row[: len(wanted)], wanted)
+            assert (row[len(wanted) :] == -1).all()
+
+
+def test_plans_are_drawn_in_training_and_may_be_left_empty(tiny, data):
+    options = tiny(model=PLAN)
+    model = new_model(options, torch.zeros(231), torch.ones(231))
+    fit_codebook(model, data.bare)
+    part = part_of(options, data)
+    codes = codes_of(model, part)
+    length = part.batch.features.shape[1]
+    shown, hidden = (plans_for(model, codes, length, flag) for flag in (True, False))
+    assert shown.codes.shape[:2] == codes[:, :length].shape
+    assert (shown.weights[:, 1:].sum(-1) > 0.0).any()
+    assert not hidden.weights.any()
+    # Frames that look at an empty plan see what frames of a model without plans see.
+    model.eval()
+    rows = part.batch.features
+    with torch.no_grad():
+        empty = model(rows, plan=no_plans(model, len(rows), length))
+        planless = new_model(tiny(), torch.zeros(231), torch.ones(231)).eval()
+        weights = {n: v for n, v in model.state_dict().items() if n in planless.state_dict()}
+        planless.load_state_dict(weights)
+        torch.testing.assert_close(planless(rows).params, empty.params)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_an_anticipator_learns_with_plans_and_without(tiny, data, tmp_path, shown):
+    from training.motion import load_run
+
+    options = tiny(
+        model={**PLAN, "pose_horizons": []},
+        loss={"plan": 1.0, "plan_shown": shown},
+        schedule={"steps": 30, "peak_lr": 0.01, "ema": 0.9},
+        run={"validate_every": 30, "save_every": 15, "log_every": 5, "tensorboard": False},
+    )
+    fit(options, tmp_path / "run", data=data)
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    column = rows[0].split(",").index("plan")
+    first, last = (float(rows[i].split(",")[column]) for i in (1, -1))
+    assert last < first - 0.2
+    model = load_run(tmp_path / "run")
+    assert model.codebook.centres.abs().sum() > 0.0
+    with torch.no_grad():
+        out = model(torch.from_numpy(data.validation[0].features)[None])
+    assert out.plan.codes.shape[2] == 12
+    assert out.anticipation.shape == (1, 260, 12)

@@ -1,0 +1,46 @@
+"""The control field's risk, taught by frames that are known to be bad.
+
+The risk of a step is dh >= 0. Read as a hazard, the chance that a frame is bad is ``1 - exp(-dh)``: as dh is
+a softplus, that is the sigmoid of what goes into it, and the likelihood below is that of logistic
+regression.
+"""
+
+import torch
+from torch import Tensor
+
+from pyanticip.models.control_field import FieldTrace
+
+SMALLEST = 1e-6
+"""Risks below this are taken for it where their logarithm is: it is of the order of float32's precision."""
+
+
+def risk_loss(
+    trace: FieldTrace, bad: Tensor, weight: Tensor, stride: int, divisor: float | None = None
+) -> Tensor:
+    """Negative log-likelihood of which frames are bad under the risks, nats a frame, mean over the blocks.
+
+    A pool of the slow pathway is bad if any of its frames is, and counts once for each that is judged.
+
+    Args:
+        trace: of whole windows from their start.
+        bad: (B, L) 1 for bad frames, else 0.
+        weight: (B, L) 1 for frames that are judged, else 0.
+        stride: frames of a pool; 1 where the slow pathway has every frame.
+        divisor: what sums over frames are divided by to become means; by default the sum of the weights.
+    """
+    frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
+    sums = [(surprise(block.risk, bad) * weight).sum() for block in trace.fast]
+    for block in trace.slow:
+        pools = block.risk.shape[1]
+        whole = slice(0, pools * stride)
+        labels = bad[:, whole].reshape(len(bad), pools, stride)
+        labels = labels.amax(2) if pools else labels[..., 0]
+        each = surprise(block.risk, labels).repeat_interleave(stride, 1)
+        sums.append((each * weight[:, whole]).sum())
+    return torch.stack(sums).mean() / frames
+
+
+def surprise(risk: Tensor, bad: Tensor) -> Tensor:
+    """Negative log-likelihood of ``bad`` (1 or 0) under risks of the same shape."""
+    seen = torch.log(-torch.expm1(-risk.clamp(min=SMALLEST)))
+    return torch.where(bad > 0.5, -seen, risk)
