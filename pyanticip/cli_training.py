@@ -13,6 +13,7 @@ from pyanticip.cli_forecast import evaluate_forecast, train_forecast
 from pyanticip.cli_motion import train_motion
 from pyanticip.cli_parts import evaluate_study_parts, train_study_parts
 from pyanticip.cli_patterns import evaluate_patterns, train_patterns
+from pyanticip.cli_planning import evaluate_planning, evaluate_writing, train_planning
 from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
 from pyanticip.cli_tools import JSON, Group, print_json
 from pyanticip.errors import FormatError
@@ -322,3 +323,6 @@ evaluate.add_command(evaluate_patterns)
 evaluate.add_command(evaluate_study_parts)
 train.add_command(train_forecast)
 evaluate.add_command(evaluate_forecast)
+train.add_command(train_planning)
+evaluate.add_command(evaluate_planning)
+evaluate.add_command(evaluate_writing)
