@@ -14,6 +14,9 @@ from pyanticip.models.planning import LOWEST, Ahead, PlanChoice, normalised
 ALL_BELOW = 8192
 """Up to so many codes, each one's score is drawn; beyond, the largest of each class of frequency."""
 
+SIMULATOR_LR = 1e-2
+"""The rate to train a simulator at: high, so that it forgets what the anticipator was like before."""
+
 CLASSES = 64
 _POINTS = 2048
 _EDGE = 16.0

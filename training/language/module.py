@@ -1,5 +1,7 @@
 """One update of a token model: forward, loss, optimiser; what lightning drives."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
@@ -9,11 +11,17 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, build_language_model
-from pyanticip.models.language import LanguageModel
+from pyanticip.models.baselines import BaselineOutput
+from pyanticip.models.language import LanguageModel, LanguageOutput
+from pyanticip.models.planning_heads import SIMULATOR_LR
 from training.language.data import DROPOUT, INITIAL, Batch
 from training.language.losses import PARTS, LanguageLosses, losses
 from training.language.options import LanguageOptions
 from training.runs.settings import derived_seed
+
+
+def _constant(step: int) -> float:
+    return 1.0
 
 
 def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:
@@ -31,7 +39,8 @@ def forward_losses(
 ) -> LanguageLosses:
     """Run windows (B, L + 1) through a model and compare with what comes next.
 
-    Scalars to steer by and to learn from are those of the token embeddings without gradient.
+    Scalars to steer by and to learn from are those of the token embeddings without gradient. A model that
+    plans looks at simulated plans in training, which know the future by design, and else at its own.
 
     Args:
         model: of either kind.
@@ -40,14 +49,31 @@ def forward_losses(
         predicted: (B, L) bool, steps steered by the model's own scalars.
     """
     inputs, targets = ids[:, :-1], ids[:, 1:]
+    plan = None
+    if model.planning is not None and model.training:
+        plan = model.planning.simulate(ids, inputs.shape[1])
     if not isinstance(model, AnticipatoryTransformer):
-        return losses(model, model(inputs), targets, None, options)
+        said = model(inputs, plan=plan)
+        return with_planning(losses(model, said, targets, None, options), model, said, ids)
     with torch.autocast(ids.device.type, enabled=False):
         found = bridge_scalars(model.embed(inputs).detach(), k=options.neighbours)
         given = found.to(ids.device, torch.float32)
     if options.scalars == "self":
-        return losses(model, model(inputs, mode="initial"), targets, given, options)
-    return losses(model, model(inputs, given, predicted=predicted), targets, given, options)
+        out = model(inputs, mode="initial", plan=plan)
+    else:
+        out = model(inputs, given, predicted=predicted, plan=plan)
+    return with_planning(losses(model, out, targets, given, options), model, out, ids)
+
+
+def with_planning(
+    found: LanguageLosses, model: LanguageModel, out: LanguageOutput | BaselineOutput, ids: Tensor
+) -> LanguageLosses:
+    """The losses of a model that plans: what its anticipator and its simulator have to learn comes to what is
+    minimised, and nothing else changes."""
+    if model.planning is None or out.anticipation is None:
+        return found
+    parts = model.planning.losses(out.anticipation, ids)
+    return replace(found, total=found.total + parts.ce + parts.unlikelihood + parts.simulator)
 
 
 class LanguageModule(pl.LightningModule):
@@ -88,18 +114,24 @@ class LanguageModule(pl.LightningModule):
         scalars with them.
         """
         options = self.options
+        planning = self.model.planning
+        # At a rate of its own: it has to forget what the anticipator was like before.
+        simulator = [] if planning is None else list(planning.simulator.parameters())
+        apart = {id(weight) for weight in simulator}
         matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
-        decayed = {id(weight) for weight in matrices}
+        matrices = [weight for weight in matrices if id(weight) not in apart]
+        decayed = {id(weight) for weight in matrices} | apart
         rest = [p for p in self.model.parameters() if id(p) not in decayed]
-        optimizer = torch.optim.AdamW(
-            [
-                {"params": matrices, "weight_decay": options.weight_decay},
-                {"params": rest, "weight_decay": 0.0},
-            ],
-            lr=options.lr,
-            betas=options.betas,
-        )
-        schedule = LambdaLR(optimizer, options.rate)
+        groups: list[dict[str, Any]] = [
+            {"params": matrices, "weight_decay": options.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        rates: list[Callable[[int], float]] = [options.rate, options.rate]
+        if simulator:
+            groups.append({"params": simulator, "weight_decay": 0.0, "lr": SIMULATOR_LR})
+            rates.append(_constant)
+        optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas)
+        schedule = LambdaLR(optimizer, rates)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 

@@ -76,7 +76,11 @@ def _fit(run: Run, device: str, here: Processes, *, resume: bool, quiet: bool) -
     options, folder = run.options, run.folder
     start = int(read_state(folder)["global_step"]) if resume else 0
     batches = Batches(run.data.train, options, start=start, rank=here.rank, world=here.world)
-    module = LanguageModule(new_model(options, run.vocab), options)
+    model = new_model(options, run.vocab)
+    if model.planning is not None and not resume:
+        tokens = torch.as_tensor(run.data.train.rows.reshape(-1).astype("int64"))
+        model.planning.set_frequencies(torch.bincount(tokens, minlength=run.vocab))
+    module = LanguageModule(model, options)
     begun = time.monotonic()
     # Parts of the model that the options leave without gradient.
     idle = options.supervise == "refined" or options.model.get("bias") == "none"

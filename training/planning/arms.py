@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from pyanticip.models.baselines import BaselineTransformer
 from pyanticip.models.language import AnticipatoryTransformer
 from pyanticip.models.planning import PlanChoice
+from pyanticip.models.planning_heads import SIMULATOR_LR
 from pyanticip.models.planning_signal import PlanningLosses, PlanningSignal
 from training.planning.gpt2 import PlanningGPT2
 
@@ -45,9 +46,6 @@ BACKBONE: Final = "backbone"
 
 UNLIKELIHOOD: Final = 1.0
 """Weight of the unlikelihood beside the anticipator's cross-entropy."""
-
-SIMULATOR_LR: Final = 1e-2
-"""High, so that the simulator forgets what the anticipator was like before."""
 
 
 def signal_of(model: Planner) -> PlanningSignal:
