@@ -15,9 +15,16 @@ SMALLEST = 1e-6
 
 
 def risk_loss(
-    trace: FieldTrace, bad: Tensor, weight: Tensor, stride: int, divisor: float | None = None
+    trace: FieldTrace,
+    bad: Tensor,
+    weight: Tensor,
+    stride: int,
+    divisor: float | None = None,
+    distrust: Tensor | None = None,
 ) -> Tensor:
     """Negative log-likelihood of which frames are bad under the risks, nats a frame, mean over the blocks.
+
+    That of the frames as they came is added to it.
 
     A pool of the slow pathway is bad if any of its frames is, and counts once for each that is judged.
 
@@ -27,6 +34,7 @@ def risk_loss(
         weight: (B, L) 1 for frames that are judged, else 0.
         stride: frames of a pool; 1 where the slow pathway has every frame.
         divisor: what sums over frames are divided by to become means; by default the sum of the weights.
+        distrust: (B, L) risk of the frames as they came, where the model has one.
     """
     frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
     sums = [(surprise(block.risk, bad) * weight).sum() for block in trace.fast]
@@ -37,7 +45,10 @@ def risk_loss(
         labels = labels.amax(2) if pools else labels[..., 0]
         each = surprise(block.risk, labels).repeat_interleave(stride, 1)
         sums.append((each * weight[:, whole]).sum())
-    return torch.stack(sums).mean() / frames
+    total = torch.stack(sums).mean()
+    if distrust is not None:
+        total = total + (surprise(distrust, bad) * weight).sum()
+    return total / frames
 
 
 def surprise(risk: Tensor, bad: Tensor) -> Tensor:

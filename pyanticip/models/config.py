@@ -43,6 +43,7 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "bias": ("trajectory", "none", "random"),
     "control_field": (False, True),
     "planning": (False, True),
+    "field_input": (False, True),
     "plan_inference": ("recurrent", "passes"),
     "plan_paper": (False, True),
     "kinematics": (True, False),
@@ -187,6 +188,9 @@ class ModelConfig:
     """Where lambda starts, the learned scale of the attention gate."""
     field_curvature: float = 0.1
     """Lambda_k, the scale of the curvature in the feed-forward gate."""
+    field_input: bool = False
+    """Whether the motion model also reads a risk off every frame before its filter, and goes on with the last
+    trusted frames in place of risky ones; see :mod:`pyanticip.models.trusted`."""
 
     plan_tokens: int = 50
     """How many steps ahead the anticipator looks, and how many codes a plan names at most."""
@@ -295,6 +299,8 @@ class ModelConfig:
                         f"model option {field.name}={given!r} does nothing with {switch}="
                         f"{getattr(self, switch)!r}: choose {switch}={on!r}, or leave it out"
                     )
+        if self.field_input and self.vocab:
+            raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.field_half_life and self.field_momentum != ModelConfig.field_momentum:
             raise OptionError(
                 "field_half_life and field_momentum say the same thing twice: give one of them, got "

@@ -39,6 +39,7 @@ from pyanticip.models.smoothed import (
 from pyanticip.models.streaming import State
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
+from pyanticip.models.trusted import TrustedFrames
 
 CLIP = 10.0
 """Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
@@ -62,7 +63,7 @@ class MotionOutput:
     initial head, native units; ``gate`` (B, L) commitment; ``share`` (B, L) of the fast pathway; ``hidden``
     (B, L, D); ``field`` what the blocks' control fields say, ``plan`` the codes of motion frames (and their
     weights) that each step was told to expect, and ``anticipation`` (B, L, C) log-scores of all codes for the
-    steps after it, where there are such.
+    steps after it, and ``distrust`` (B, L) the risk of the frames as they came, where there are such.
     """
 
     params: Tensor
@@ -75,17 +76,20 @@ class MotionOutput:
     field: FieldTrace | None = None
     plan: PlanChoice | None = None
     anticipation: Tensor | None = None
+    distrust: Tensor | None = None
 
 
 @dataclass
 class MotionState(State):
     """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first; where there
-    are such, the state of trajectory positions and what plans need to remember."""
+    are such, the state of trajectory positions, what plans need to remember, and the last ``taps - 1``
+    trusted frames (B, taps - 1, D)."""
 
     trunk: TrunkState
     taps: Tensor
     moved: TrajectoryState | tuple[()] = ()
     planning: PlanState | tuple[()] = ()
+    trusted: Tensor | tuple[()] = ()
 
 
 class MotionTransformer(nn.Module):
@@ -138,6 +142,7 @@ class MotionTransformer(nn.Module):
         filters[-1] = 1.0
         self.filters = nn.Parameter(filters)
         self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
+        self.trusted = TrustedFrames(cfg.d_model) if cfg.field_input else None
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
         told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
@@ -189,6 +194,8 @@ class MotionTransformer(nn.Module):
         taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
         moved = () if self.moved is None else self.moved.initial_state(batch, self.filters)
         state = MotionState(self.trunk.initial_state(batch), taps, moved)
+        if self.trusted is not None:
+            state.trusted = torch.zeros_like(taps)
         if self.planning is not None:
             passes = self._passes(self.planning, "external", None, None)
             state.planning = passes.initial_state(batch, given=True)
@@ -220,16 +227,35 @@ class MotionTransformer(nn.Module):
     def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Embedded frames (B, L, D) of raw features (B, L, 231), the frames the filter needs next, and
         what :meth:`recent` says about the last ones."""
+        joined = self._after(taps, self.observe(x))
+        return self._filter(joined), joined[:, x.shape[1] :], self.recent(joined) if self.direct else None
+
+    def _after(self, before: Tensor | None, frames: Tensor) -> Tensor:
+        """Frames (B, L, D) with the ``taps - 1`` before them in front, zeros at a start."""
+        if before is None:
+            before = frames.new_zeros(frames.shape[0], self.cfg.taps - 1, frames.shape[2])
+        return torch.cat((before, frames), 1)
+
+    def _filter(self, joined: Tensor) -> Tensor:
+        """Filtered frames (B, L, D) of embedded ones (B, taps - 1 + L, D)."""
+        if joined.shape[1] == self.cfg.taps:
+            return (joined * self.filters).sum(1, keepdim=True)
+        return torch.einsum("bldt,td->bld", joined.unfold(1, self.cfg.taps, 1), self.filters)
+
+    def _embed_trusted(
+        self, trusted: TrustedFrames, x: Tensor, state: MotionState | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]:
+        """As :meth:`embed`, of frames as far as they are trusted; then the trusted frames that are needed
+        next, and the risk (B, L)."""
         raw = self.observe(x)
-        count = self.cfg.taps
-        if taps is None:
-            taps = raw.new_zeros(raw.shape[0], count - 1, raw.shape[2])
-        joined = torch.cat((taps, raw), 1)
-        if raw.shape[1] == 1:
-            filtered = (joined * self.filters).sum(1, keepdim=True)
-        else:
-            filtered = torch.einsum("bldt,td->bld", joined.unfold(1, count, 1), self.filters)
-        return filtered, joined[:, raw.shape[1] :], self.recent(joined) if self.direct else None
+        joined = self._after(None if state is None else state.taps, raw)
+        before = state.trusted if state is not None and isinstance(state.trusted, Tensor) else None
+        last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
+        frames, risk = trusted(raw, self._filter(joined), last)
+        kept = self._after(before, frames)
+        length = x.shape[1]
+        recent = self.recent(kept) if self.direct else None
+        return self._filter(kept), joined[:, length:], recent, kept[:, length:], risk
 
     @overload
     def forward(
@@ -297,7 +323,11 @@ class MotionTransformer(nn.Module):
             first, last = SCALAR_COLUMNS
             x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
         with _exact(x):
-            embedded, taps, recent = self.embed(x, None if state is None else state.taps)
+            kept, distrust = None, None
+            if self.trusted is None:
+                embedded, taps, recent = self.embed(x, None if state is None else state.taps)
+            else:
+                embedded, taps, recent, kept, distrust = self._embed_trusted(self.trusted, x, state)
         check_plan(self.planning, (x.shape[0], x.shape[1]), plan, boost)
         places = None
         if self.cfg.positions == "sinusoidal":
@@ -345,11 +375,14 @@ class MotionTransformer(nn.Module):
             trunk.field,
             choice,
             said,
+            distrust,
         )
         if state is None:
             return out
         assert after is not None
-        return out, MotionState(after, taps, moved, () if memory is None else memory)
+        return out, MotionState(
+            after, taps, moved, () if memory is None else memory, () if kept is None else kept
+        )
 
     def _passes(
         self, signal: PlanningSignal, mode: ScalarMode, own: TrunkState | None, due: bool | None

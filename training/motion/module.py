@@ -82,7 +82,8 @@ def field_losses(model: MotionTransformer, out: MotionOutput, batch: Batch) -> t
     if batch.bad is None:
         return out.field.loss(), none
     frames = None if batch.divisors is None else batch.divisors[1]
-    return out.field.loss(), risk_loss(out.field, batch.bad, batch.weight, model.cfg.slow_stride, frames)
+    risk = risk_loss(out.field, batch.bad, batch.weight, model.cfg.slow_stride, frames, distrust=out.distrust)
+    return out.field.loss(), risk
 
 
 def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:

@@ -159,7 +159,7 @@ def mean_error(
 
 def listen(model: MotionTransformer, example: Example) -> Answer:
     """What a model says of a clip, as a stream; the risks are means over the blocks of the fast pathway."""
-    parts, risks, held = [], [], []
+    parts, risks, held, inputs = [], [], [], []
     with torch.no_grad():
         state = model.initial_state(1)
         for start in range(0, len(example), CHUNK):
@@ -168,13 +168,13 @@ def listen(model: MotionTransformer, example: Example) -> Answer:
             if out.field is not None:
                 risks.append(torch.stack([block.risk[0] for block in out.field.fast]).mean(0))
                 held.append(torch.stack([block.held[0] for block in out.field.fast]).mean(0))
+            if out.distrust is not None:
+                inputs.append(out.distrust[0])
     params = torch.cat(parts).numpy()
     if not risks:
         return params, None
-    return params, {
-        "": torch.cat(risks).double().numpy(),
-        "_held": torch.cat(held).double().numpy(),
-    }
+    found = {"": risks, "_held": held, "_input": inputs}
+    return params, {name: torch.cat(each).double().numpy() for name, each in found.items() if each}
 
 
 def jump(example: Example) -> Array:

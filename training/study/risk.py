@@ -54,8 +54,9 @@ QUESTION: Final = Question(
         "plain": {},
         "field": {"model": {"control_field": True}},
         "risk": {"model": {"control_field": True}, "loss": {"risk": RISK_WEIGHT}},
-        "risk-quick": {
-            "model": {"control_field": True, "field_half_life": 1.0},
+        "input": {"model": {"control_field": True, "field_input": True}},
+        "risk-input": {
+            "model": {"control_field": True, "field_input": True},
             "loss": {"risk": RISK_WEIGHT},
         },
     },
@@ -63,8 +64,10 @@ QUESTION: Final = Question(
         ("field", "plain"),
         ("risk", "plain"),
         ("risk", "field"),
-        ("risk-quick", "plain"),
-        ("risk-quick", "field"),
+        ("input", "plain"),
+        ("risk-input", "plain"),
+        ("risk-input", "input"),
+        ("risk-input", "risk"),
     ),
     tables=(
         (
@@ -89,6 +92,7 @@ QUESTION: Final = Question(
             (
                 *(Measure(f"AUC {kind}", mean(f"auc.{kind}")) for kind in KINDS),
                 Measure("AUC of held", mean(*(f"auc_held.{kind}" for kind in KINDS))),
+                Measure("AUC of input", mean(*(f"auc_input.{kind}" for kind in KINDS))),
             ),
         ),
     ),
