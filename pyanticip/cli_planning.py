@@ -23,18 +23,25 @@ PATH = click.Path(path_type=Path)
     show_default=True,
     help="small (trained here), or a GPT-2: gpt2, or a folder of transformers.",
 )
-@click.option("--vocab", default=2048, show_default=True, type=click.IntRange(257), help="Of the small one.")
+@click.option("--vocab", default=1024, show_default=True, type=click.IntRange(257), help="Of the small one.")
 @click.option("--horizon", default=50, show_default=True, type=click.IntRange(1), help="Tokens ahead, K.")
 @click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Of a sequence.")
 @click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Sequences per update.")
 @click.option(
-    "--backbone-steps", default=1200, show_default=True, type=click.IntRange(1), help="Of the small one."
+    "--backbone-steps", default=1000, show_default=True, type=click.IntRange(1), help="Of the small one."
 )
-@click.option("--steps", default=400, show_default=True, type=click.IntRange(1), help="Updates of an arm.")
+@click.option("--steps", default=600, show_default=True, type=click.IntRange(1), help="Updates of an arm.")
 @click.option(
     "--lr", default=1e-3, show_default=True, type=click.FloatRange(0, 1, True, True), help="Of arms."
 )
-@click.option("--windows", default=400, show_default=True, type=click.IntRange(1), help="Held out, at most.")
+@click.option(
+    "--planning-lr",
+    default=1e-2,
+    show_default=True,
+    type=click.FloatRange(0, 1, True, True),
+    help="Of the planning signal's own weights.",
+)
+@click.option("--windows", default=250, show_default=True, type=click.IntRange(1), help="Held out, at most.")
 @JSON
 def train_planning(
     out: Path,
@@ -50,6 +57,7 @@ def train_planning(
     backbone_steps: int,
     steps: int,
     lr: float,
+    planning_lr: float,
     windows: int,
     as_json: bool,
 ) -> None:
@@ -74,6 +82,7 @@ def train_planning(
         backbone_steps=backbone_steps,
         steps=steps,
         lr=lr,
+        planning_lr=planning_lr,
         windows=windows,
     )
     names = tuple(ARMS) if arms == "all" else tuple(name.strip() for name in arms.split(","))

@@ -73,10 +73,11 @@ def look_ahead(codes: Tensor, horizon: int, length: int | None = None, *, first:
     there = found >= 0
     raw = torch.where(there, raw, 0.0)
     shares = raw / raw.sum(-1, keepdim=True).clamp(min=LOWEST)
-    same = (found[..., :, None] == found[..., None, :]) & there[..., None, :]
-    scores = (same.to(shares.dtype) * shares[..., None, :]).sum(-1)
-    earlier = torch.ones(horizon, horizon, dtype=torch.bool, device=codes.device).tril(-1)
-    return Ahead(found, shares, scores, there & ~(same & earlier).any(-1), there.all(-1))
+    same = (found[..., :, None] == found[..., None, :]).to(shares.dtype)
+    # What is missing equals itself, but has no share; how often a code came before is a sum as well.
+    scores = (same @ shares[..., None])[..., 0]
+    repeats = (same * torch.ones_like(same[0, 0]).tril(-1)).sum(-1)
+    return Ahead(found, shares, torch.where(there, scores, 0.0), there & (repeats == 0), there.all(-1))
 
 
 def look_back(codes: Tensor, horizon: int, length: int | None = None) -> Tensor:
@@ -107,7 +108,7 @@ def unlikelihood(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> Tensor:
     slots = recent.shape[-1]
     returns = (recent[..., :, None] == ahead.codes[..., None, :]).any(-1)
     earlier = torch.ones(slots, slots, dtype=torch.bool, device=recent.device).tril(-1)
-    again = ((recent[..., :, None] == recent[..., None, :]) & earlier).any(-1)  # the set, not the list
+    again = (recent[..., :, None] == recent[..., None, :]).logical_and_(earlier).any(-1)  # a set
     gone = (recent >= 0) & ~returns & ~again
     scores = log_scores.gather(-1, recent.clamp(min=0)).exp().clamp(max=1.0 - LOWEST)
     return -torch.where(gone, torch.log1p(-scores), 0.0).sum(-1)

@@ -90,10 +90,11 @@ def losses(model: Planner, arm: Arm, ids: Tensor, length: int) -> Losses:
 class Optimisers:
     """AdamW for what an arm trains of a model, and Adam at a rate of its own for the simulator.
 
-    :param lr: peak rate of the former.
+    :param lr: peak rate of the backbone's weights.
+    :param planning_lr: peak rate of the planning signal's own, which start from next to nothing.
     """
 
-    def __init__(self, model: Planner, arm: Arm, lr: float) -> None:
+    def __init__(self, model: Planner, arm: Arm, lr: float, planning_lr: float) -> None:
         signal = model.planning
         simulator = [] if signal is None else list(signal.simulator.parameters())
         own = [] if signal is None else [p for n, p in signal.named_parameters() if "simulator" not in n]
@@ -103,20 +104,25 @@ class Optimisers:
             parameter.requires_grad_(arm.tuned)
         for parameter in (*own, *simulator):
             parameter.requires_grad_(arm.anticipator)
-        self.trained = (backbone if arm.tuned else []) + (own if arm.anticipator else [])
-        self.main = torch.optim.AdamW(self.trained, lr=lr, betas=(0.9, 0.95), weight_decay=0.01)
+        groups: list[dict[str, Any]] = [
+            {"params": params, "peak": peak}
+            for params, peak, there in ((backbone, lr, arm.tuned), (own, planning_lr, arm.anticipator))
+            if there and params
+        ]
+        self.trained = [p for group in groups for p in group["params"]]
+        self.main = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), weight_decay=0.01)
         self.simulator = (
             torch.optim.Adam(simulator, lr=SIMULATOR_LR) if arm.anticipator and simulator else None
         )
 
-    def step(self, total: Tensor, lr: float, clip: float = 1.0) -> None:
-        """One update."""
+    def step(self, total: Tensor, share: float, clip: float = 1.0) -> None:
+        """One update, at this share of the peak rates."""
         self.main.zero_grad(set_to_none=True)
         if self.simulator is not None:
             self.simulator.zero_grad(set_to_none=True)
         torch.autograd.backward(total)
         for group in self.main.param_groups:
-            group["lr"] = lr
+            group["lr"] = group["peak"] * share
         nn.utils.clip_grad_norm_(self.trained, clip)
         self.main.step()
         if self.simulator is not None:

@@ -96,7 +96,8 @@ def _setting(runs: Runs) -> str:
     return (
         f"{sum(map(len, runs.values()))} runs, seeds {', '.join(map(str, seeds))}. Backbone: {backbone}; "
         f"vocabulary {some['vocab']}. Every arm goes on from it for {recipe['steps']} updates of "
-        f"{recipe['rows']} x {recipe['length']} tokens, rate {recipe['lr']:g}; K = {recipe['horizon']}. "
+        f"{recipe['rows']} x {recipe['length']} tokens, rate {recipe['lr']:g} (the planning signal's own "
+        f"weights {recipe['planning_lr']:g}); K = {recipe['horizon']}. "
         f"Held out: {some['test']['predictions']:,} predictions. Mean ± standard deviation over seeds.\n"
     )
 

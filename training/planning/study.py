@@ -48,18 +48,21 @@ class Recipe:
     test: Path
     backbone: str = SMALL
     """``"small"``, or a GPT-2: a folder of ``transformers`` or a name such as ``gpt2``."""
-    vocab: int = 2048
+    vocab: int = 1024
     """Tokens of the byte-pair encoding; a GPT-2 brings its own."""
     horizon: int = 50
     length: int = 128
     rows: int = 8
     """Sequences of an update."""
-    backbone_steps: int = 1200
-    steps: int = 400
+    backbone_steps: int = 1000
+    steps: int = 600
     """Updates of an arm."""
     backbone_lr: float = 3e-3
     lr: float = 1e-3
-    windows: int = 400
+    """Of the backbone's weights in an arm."""
+    planning_lr: float = 1e-2
+    """Of the planning signal's own weights."""
+    windows: int = 250
     """Held-out windows, at most."""
     model: Mapping[str, Any] = field(
         default_factory=lambda: {
@@ -79,7 +82,7 @@ class Recipe:
         for name in ("vocab", "horizon", "length", "rows", "backbone_steps", "steps", "windows"):
             if getattr(self, name) < 1:
                 raise OptionError(f"option {name}: expected at least 1, given {getattr(self, name)}")
-        for name in ("backbone_lr", "lr"):
+        for name in ("backbone_lr", "lr", "planning_lr"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise OptionError(f"option {name}: expected above 0 and below 1, given {getattr(self, name)}")
 
@@ -168,7 +171,7 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
         if arm.anticipator:
             options = {"plan_tokens": recipe.horizon}
             model = planning_copy(made.model, options, text.counts(made.model.cfg.vocab))
-        curve, took = fit(model, arm, text, recipe, recipe.steps, recipe.lr, run.seed)
+        curve, took = fit(model, arm, text, recipe, recipe.steps, (recipe.lr, recipe.planning_lr), run.seed)
         _save(out / "models" / run.file.removesuffix(".json"), model, tokenizer, run)
     began_test = time.perf_counter()
     result = {
@@ -219,7 +222,7 @@ def _backbone(out: Path, recipe: Recipe, seed: int) -> _Backbone:
     model = build_language_model(cfg, "baseline")
     with torch.no_grad():
         nn.init.normal_(model.token.weight, 0.0, recipe.embedding_std)
-    curve, took = fit(model, PLAIN, text, recipe, recipe.backbone_steps, recipe.backbone_lr, seed)
+    curve, took = fit(model, PLAIN, text, recipe, recipe.backbone_steps, (recipe.backbone_lr, 0.0), seed)
     _save(folder, model, small, Run(BACKBONE, seed))
     return _Backbone(model, (text, test, small), curve, took)
 
@@ -245,11 +248,15 @@ def _save(folder: Path, model: Planner, tokenizer: Any, run: Run) -> None:
 
 
 def fit(
-    model: Planner, arm: Arm, text: Text, recipe: Recipe, steps: int, lr: float, seed: int
+    model: Planner, arm: Arm, text: Text, recipe: Recipe, steps: int, peaks: tuple[float, float], seed: int
 ) -> tuple[list[list[float]], dict[str, Any]]:
-    """Train; the curve (updates; means since the last point of the next token's cross-entropy and, with an
-    anticipator, of its divergence and its simulator's loss), and what it took."""
-    optimisers = Optimisers(model, arm, lr)
+    """Train at these peak rates (of the backbone, of the planning signal).
+
+    Returns:
+        The curve (updates; means since the last point of the next token's cross-entropy and, with an
+        anticipator, of its divergence and its simulator's loss), and what it took.
+    """
+    optimisers = Optimisers(model, arm, *peaks)
     torch.manual_seed(derived_seed(seed, DROPOUT))
     model.train()
     warm, every = max(1, steps // 10), max(1, steps // CURVE)
@@ -260,7 +267,7 @@ def fit(
         ids = torch.from_numpy(text.batch(seed, step, recipe.rows))
         found = losses(model, arm, ids, recipe.length)
         falling = 0.55 + 0.45 * math.cos(math.pi * max(0.0, step - warm) / max(1, steps - warm))
-        optimisers.step(found.total, lr * min(1.0, (step + 1) / warm) * falling)
+        optimisers.step(found.total, min(1.0, (step + 1) / warm) * falling)
         parts = [float(found.ce.detach())]
         if found.planning is not None:
             parts += [float(found.planning.divergence), float(found.planning.simulator.detach())]
