@@ -166,3 +166,25 @@ def bench_train(seconds: float, size: str, device: str, as_json: bool) -> None:
     from realtime.bench.train import run, table
 
     show(run(seconds, size=size, device=device), as_json, table)
+
+
+@bench.command("positions")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long, all in all.")
+@click.option(
+    "--length", "lengths", type=click.IntRange(2, 65536), multiple=True, help="Only this one; repeatable."
+)
+@click.option("--width", type=click.IntRange(1, 65536), default=128, help="Of the embeddings.")
+@click.option("--batch", type=click.IntRange(1, 1024), default=1, help="Sequences at a time.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where.")
+@JSON
+def bench_positions(
+    seconds: float, lengths: tuple[int, ...], width: int, batch: int, device: str, as_json: bool
+) -> None:
+    """Trajectory positions beside a table, fresh sinusoids and a forward pass of the small model.
+
+    \b
+    Example: pyanticip bench positions --seconds 60 --json
+    """
+    from realtime.bench.positions import LENGTHS, run, table
+
+    show(run(seconds, lengths or LENGTHS, width=width, batch=batch, device=device), as_json, table)

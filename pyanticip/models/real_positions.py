@@ -1,5 +1,6 @@
 """Sinusoidal encodings at real positions: exact, by adding angles, or interpolated between whole ones."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -34,6 +35,7 @@ class RealPositions(nn.Module):
 
     table: Tensor
     turns: Tensor
+    backward_speeds: Tensor
 
     def __init__(self, width: int, rows: int = 0, interpolation: str = "exact") -> None:
         super().__init__()
@@ -46,11 +48,14 @@ class RealPositions(nn.Module):
         self.first = -1 if interpolation == "cubic" and rows else 0
         whole = torch.arange(self.first, rows)
         self.register_buffer("table", sine_pairs(whole, width).float(), persistent=False)
-        parts = FINE + 1 if interpolation == "exact" and rows else 0
+        # Where the table of turns would be a large part of all, sines of small angles take its place.
+        parts = FINE + 1 if interpolation == "exact" and rows >= 4 * FINE else 0
         turned = _pairs(sine_pairs(torch.arange(parts).double() / FINE, width))
         # exp(-i angle) as pairs, for a pair (sin, cos) is i exp(-i angle).
         turns = torch.stack((turned[..., 1], -turned[..., 0]), -1).flatten(1)
         self.register_buffer("turns", turns.float(), persistent=False)
+        slow = -speeds(width) if interpolation == "exact" and rows and not parts else torch.zeros(0)
+        self.register_buffer("backward_speeds", slow.float(), persistent=False)
 
     def standard(self, whole: Tensor, dtype: torch.dtype, inside: bool) -> Tensor:
         """The encodings of whole positions: the table's rows, bit for bit, or those computed afresh."""
@@ -64,14 +69,62 @@ class RealPositions(nn.Module):
         :param positions: (...,) float64, from 0 on.
         :param inside: whether all of them are known to be below ``rows - 1``.
         """
+        learning = torch.is_grad_enabled() and positions.requires_grad
         if self.interpolation != "exact":
-            return self._interpolated(positions, dtype, inside)[..., : self.width]
+            if learning or torch.compiler.is_compiling():
+                return self._interpolated(positions, dtype, inside)[..., : self.width]
+            made = self._piecewise(
+                positions, dtype, lambda x, out: out.copy_(self._interpolated(x, dtype, inside))
+            )
+            return made[..., : self.width]
         if torch.compiler.is_compiling():
             return sinusoids(positions, self.width).to(dtype)
         # Half precision is computed as float32, in tables that were not made half precision themselves.
         looked_up = inside and self.rows > 0 and dtype != torch.float64 and self.table.dtype == torch.float32
+        if not learning:
+            return self.encode(positions, dtype, looked_up)[..., : self.width]
         out: Tensor = _Exact.apply(positions, self, dtype, looked_up)  # type: ignore[no-untyped-call]
         return out[..., : self.width]
+
+    def encode(self, positions: Tensor, dtype: torch.dtype, looked_up: bool) -> Tensor:
+        """Exact encodings with a cosine to every sine, (..., even) of ``dtype``; no gradient flows."""
+        if looked_up:
+            return self._piecewise(positions, dtype, self._add)
+        return self._piecewise(positions, dtype, lambda x, out: out.copy_(sine_pairs(x, self.width)))
+
+    def _piecewise(
+        self, positions: Tensor, dtype: torch.dtype, fill: Callable[[Tensor, Tensor], object]
+    ) -> Tensor:
+        """(..., even) of ``dtype``, filled some rows at a time."""
+        flat, even = positions.reshape(-1), self.width + self.width % 2
+        out = torch.empty(len(flat), even, dtype=dtype, device=flat.device)
+        size = chunk(flat, even)
+        for begin in range(0, len(flat), size):
+            fill(flat[begin : begin + size], out[begin : begin + size])
+        return out.view(*positions.shape, even)
+
+    def _add(self, positions: Tensor, out: Tensor) -> None:
+        """Encodings (N, even) of positions (N,): the whole part's, turned by the fractional one."""
+        whole = positions.floor()
+        rest = positions - whole
+        k = whole.long()
+        if out.dtype == torch.float32:
+            torch.index_select(self.table, 0, k, out=out)
+            encoded = out
+        else:
+            encoded = self.table.index_select(0, k)
+        if len(self.turns):
+            parts = rest * FINE
+            part = parts.floor()
+            j, t = part.long(), (parts - part).float()[:, None]
+            turn = self.turns.index_select(0, j).lerp_(self.turns[1:].index_select(0, j), t)
+            turned = torch.view_as_complex(_pairs(turn))
+        else:
+            angle = rest.float()[:, None] * self.backward_speeds
+            turned = torch.polar(torch.ones((), device=angle.device), angle)
+        torch.view_as_complex(_pairs(encoded)).mul_(turned)
+        if encoded is not out:
+            out.copy_(encoded)
 
     def _nodes(self, whole: Tensor, inside: bool, dtype: torch.dtype) -> Tensor:
         if inside and self.rows:
@@ -97,17 +150,7 @@ class _Exact(torch.autograd.Function):
 
     @staticmethod
     def forward(positions: Tensor, places: RealPositions, dtype: torch.dtype, looked_up: bool) -> Tensor:
-        flat = positions.reshape(-1)
-        pairs = (places.width + 1) // 2
-        out = torch.empty(len(flat), 2 * pairs, dtype=dtype, device=flat.device)
-        size = max(1, CHUNK // (2 * pairs))
-        for begin in range(0, len(flat), size):
-            part = flat[begin : begin + size]
-            if looked_up:
-                out[begin : begin + size] = _added(part, places.table, places.turns)
-            else:
-                out[begin : begin + size] = sine_pairs(part, places.width)
-        return out.view(*positions.shape, 2 * pairs)
+        return places.encode(positions, dtype, looked_up)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -123,15 +166,9 @@ class _Exact(torch.autograd.Function):
         return slope, None, None, None
 
 
-def _added(positions: Tensor, table: Tensor, turns: Tensor) -> Tensor:
-    """Encodings (N, 2 pairs) float32 of positions (N,): whole part turned by the fractional one."""
-    whole = positions.floor()
-    parts = (positions - whole) * FINE
-    part = parts.floor()
-    k, j = whole.long(), part.long()
-    turn = torch.lerp(turns.index_select(0, j), turns[1:].index_select(0, j), (parts - part).float()[:, None])
-    encoded = torch.view_as_complex(_pairs(table.index_select(0, k)))
-    return torch.view_as_real(encoded.mul_(torch.view_as_complex(_pairs(turn)))).flatten(-2)
+def chunk(x: Tensor, width: int) -> int:
+    """Rows of ``width`` channels to compute at a time on the device of a tensor."""
+    return max(1, (CHUNK if x.device.type == "cpu" else 1 << 26) // width)
 
 
 def _pairs(x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.real_positions import CHUNK, RealPositions
+from pyanticip.models.real_positions import RealPositions, chunk
 from pyanticip.models.streaming import State
 from pyanticip.models.trajectory_cache import CACHE_ENTRIES, DisplacementCache
 from pyanticip.models.trajectory_strength import auto_strength
@@ -167,17 +167,19 @@ class TrajectoryPositions(nn.Module):
         return out
 
     def displacements(self, embedded: Tensor, state: TrajectoryState | None = None) -> tuple[Tensor, Tensor]:
-        """How far each step's position lies beyond its number, and the row's power after it.
+        """How far each step's position lies beyond its number, and in a stream the row's power after it.
 
         :return: (B, L) and (B, L), float64; the displacements are NaN where a row has fallen back.
         """
         lengths, bad = self._lengths(embedded, state)
-        power = torch.cumsum(lengths.square(), 1)
+        power = lengths
         if state is not None:
-            power = state.power[:, None] + power
+            power = state.power[:, None] + lengths.square().cumsum(1)
+        elif self.scale == "rms":
+            power = lengths.square().cumsum(1)
         if self.scale == "rms":
             lengths = lengths / self._scale(power, state)
-        moved = torch.cumsum(self.strength * torch.tanh(self.magnitude * lengths), 1)
+        moved = (self.strength * torch.tanh(self.magnitude * lengths)).cumsum(1)
         if state is not None:
             # What had fallen back stays so: its displacement is NaN.
             moved = state.displacement[:, None] + moved
@@ -197,7 +199,7 @@ class TrajectoryPositions(nn.Module):
             return encoded.expand(rows, -1, -1), self._unmoved(embedded, state)
         moved, power = self._cached(embedded) if state is None else self.displacements(embedded, state)
         positions = whole + moved
-        if _recorded(embedded) or not bool(moved[:, -1].isfinite().all()):
+        if _recorded(embedded) or not math.isfinite(moved[:, -1].sum().item()):
             fallen = moved.isnan()
             # Not by where alone: it would hand NaN times zero to what it leaves out.
             positions = whole + moved.masked_fill(fallen, 0.0)
@@ -242,8 +244,8 @@ class TrajectoryPositions(nn.Module):
         lengths = _distances(embedded, last, going)
         if _recorded(embedded):
             return lengths.nan_to_num(0.0, 0.0), ~lengths.isfinite()
-        # The last of all sums is finite only if all of them are.
-        if bool(lengths.sum(1).isfinite().all()) and bool(embedded[:, 0].isfinite().all()):
+        # What is not finite shows in the step to it or from it, and in the sum.
+        if math.isfinite(lengths.sum().item()):
             return lengths, None
         bad = ~embedded.isfinite().all(-1)
         clean = embedded.masked_fill(bad[..., None], 0.0)
@@ -297,7 +299,7 @@ def _distances(embedded: Tensor, last: Tensor | None, going: Tensor | None) -> T
     else:
         first = torch.linalg.vector_norm(embedded[:, :1] - last[:, None].to(embedded.dtype), dim=-1)
         first = first * going[:, None]
-    size = max(1, CHUNK // (embedded.shape[0] * embedded.shape[2]))
+    size = chunk(embedded, embedded.shape[0] * embedded.shape[2])
     parts = [first]
     for begin in range(0, embedded.shape[1] - 1, size):
         piece = embedded[:, begin : begin + size + 1]

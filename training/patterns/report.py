@@ -94,8 +94,11 @@ def _recipe(every: list[dict[str, Any]]) -> str:
     first = every[0]
     recipe, seeds = first["recipe"], sorted({run["seed"] for run in every})
     seconds = sum(run["cpu_seconds"] for run in every)
+    counts = {v: len({run["seed"] for run in every if run["variant"] == v}) for v in VARIANTS}
+    fewer = [f"{v} {count}" for v, count in counts.items() if 0 < count < len(seeds)]
+    shown = f"{len(seeds)} seeds" + (f" ({', '.join(fewer)})" if fewer else "")
     return (
-        f"{len(every)} runs, seeds {seeds[0]} to {seeds[-1]}: {recipe['layers']} layers of width "
+        f"{len(every)} runs, {shown}: {recipe['layers']} layers of width "
         f"{recipe['d_model']}, {first['parameters']:,} parameters, {recipe['steps']} updates of "
         f"{recipe['batch']} x {recipe['length']} tokens, learning rate {recipe['lr']:g}; {recipe['tests']} "
         f"sequences held out. {seconds / 60.0:.0f} minutes of one thread of {first['processor']}, torch "

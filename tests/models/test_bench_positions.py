@@ -1,0 +1,40 @@
+"""``pyanticip bench positions`` measures what it says."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pyanticip.cli_bench import bench
+from pyanticip.errors import OptionError
+from realtime.bench.positions import run, table
+
+
+def test_every_way_is_measured_and_shown():
+    from rich.console import Console
+
+    found = run(1.0, (16, 32), device="cpu")
+    ways = {row["way"] for row in found["rows"]}
+    assert {"look-up", "fresh", "forward", "trajectory", "trajectory, cached"} <= ways
+    for row in found["rows"]:
+        assert row["rounds"] >= 5
+        assert 0.0 < row["min_us"] <= row["us"]
+        if row["way"].startswith("trajectory"):
+            assert row["to_lookup"] > 0.0
+            assert row["of_forward"] > 0.0
+    for row in found["memory"]:
+        assert row["table"] > row["standard_table"] == 512 * row["length"]
+        assert row["peak"] >= row["standard_peak"] > 0
+    console = Console(record=True, width=120)
+    console.print(table(found))
+    assert "trajectory, cubic" in console.export_text()
+
+
+def test_the_command():
+    said = CliRunner().invoke(
+        bench, ["positions", "--seconds", "1", "--length", "16", "--width", "9", "--json"]
+    )
+    assert said.exit_code == 0, said.output
+    assert not any(row["way"] == "forward" for row in json.loads(said.stdout)["rows"])
+    with pytest.raises(OptionError, match="length"):
+        run(1.0, (1,))
