@@ -23,7 +23,18 @@ from pyanticip.models.config import FEATURES, visible_columns
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest, read_manifest
 from pyanticip.models.runtime import onnxruntime, open_session
 
-__all__ = ["BACKENDS", "Commitment", "OnnxBackend", "StepBackend", "StepResult", "open_backend", "paced_p50"]
+__all__ = [
+    "BACKENDS",
+    "Commitment",
+    "OnnxBackend",
+    "StepBackend",
+    "StepPlan",
+    "StepResult",
+    "checked_rows",
+    "open_backend",
+    "paced_p50",
+    "runner",
+]
 
 F32 = npt.NDArray[np.float32]
 
@@ -34,6 +45,15 @@ CALIBRATION_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What a model that plans looked at in a step: ``codes`` (K,) int64 foreseen for the next second, and
+    their ``weights`` (K,), which sum to 1 or are all 0. A slot without weight is empty."""
+
+    codes: npt.NDArray[np.int64]
+    weights: F32
+
+
+@dataclass(frozen=True, slots=True)
 class StepResult:
     """What holds after the newest frame; the arrays are the receiver's own.
 
@@ -41,7 +61,8 @@ class StepResult:
     event in each 20 ms bin ahead, given that it has not come before; ``scalars`` (7,) of the refined head;
     ``gate`` commitment, 0..1; ``emit`` whether the inference rule lets this frame's events out now;
     ``hidden`` (D,) the trunk's hidden state, on which taught outputs are read; None where a graph does not
-    tell it.
+    tell it; ``field`` (blocks, 2) trust 0..1 and curvature by the control field of each block of the fast
+    pathway, and ``plan``, where the model has such.
     """
 
     params: F32
@@ -50,6 +71,8 @@ class StepResult:
     gate: float
     emit: bool
     hidden: F32 | None = None
+    field: F32 | None = None
+    plan: StepPlan | None = None
 
 
 class StepBackend(Protocol):
@@ -131,7 +154,7 @@ class _Graph:
         if missing:
             raise CheckpointError(f"{path}: {min(missing)} is missing")
         #: Compute; nothing but the outputs changes.
-        self.run = _runner(session, io)
+        self.run = runner(session, io)
 
     def _bind(self, path: Path, what: str, nodes: Sequence[Any], bind: Any) -> None:
         """Give the graph the addresses of its inputs or outputs, once they are known to fit."""
@@ -144,7 +167,7 @@ class _Graph:
             bind(node.name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
 
-def _runner(session: Any, io: Any) -> Callable[[], None]:
+def runner(session: Any, io: Any) -> Callable[[], None]:
     """Run a session on its binding, by the shortest way there is.
 
     Cold, the session's Python face and options that the runtime makes for itself take 35 us of a step's 500.
@@ -259,7 +282,7 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
         from realtime.step_torch import CudaGraphBackend, TorchBackend
 
         return TorchBackend(checkpoint) if kind == "torch" else CudaGraphBackend(checkpoint)
-    onnx = OnnxBackend(read_manifest(checkpoint))
+    onnx = _open_onnx(read_manifest(checkpoint))
     if kind == "onnx" or not cuda_present():
         return onnx
     try:
@@ -273,6 +296,15 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
         backend.reset()
     (onnx if faster else cuda).close()
     return cuda if faster else onnx
+
+
+def _open_onnx(manifest: Manifest) -> StepBackend:
+    """The backend for the graphs that a checkpoint has."""
+    if manifest.config.graphs == "parts":
+        return OnnxBackend(manifest)
+    from realtime.step_whole import WholeBackend
+
+    return WholeBackend(manifest)
 
 
 def cuda_present() -> bool:

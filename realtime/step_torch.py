@@ -10,15 +10,27 @@ from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
 from pyanticip.models.manifest import read_manifest
 from pyanticip.models.motion import MotionOutput, MotionState
-from realtime.step import F32, Commitment, StepResult, checked_rows
+from realtime.step import F32, Commitment, StepPlan, StepResult, checked_rows
 
 __all__ = ["CudaGraphBackend", "TorchBackend"]
 
 
 def _result(
-    params: Tensor, hazards: Tensor, scalars: Tensor, gate: float, emit: bool, hidden: Tensor
+    params: Tensor,
+    hazards: Tensor,
+    scalars: Tensor,
+    gate: float,
+    emit: bool,
+    hidden: Tensor,
+    field: Tensor | None,
+    plan: StepPlan | None,
 ) -> StepResult:
-    return StepResult(_own(params), _own(hazards), _own(scalars), gate, emit, _own(hidden))
+    felt = None if field is None else _own(field)
+    return StepResult(_own(params), _own(hazards), _own(scalars), gate, emit, _own(hidden), felt, plan)
+
+
+def _plan(codes: Tensor, weights: Tensor) -> StepPlan:
+    return StepPlan(np.array(codes.cpu().numpy(), dtype=np.int64), _own(weights))
 
 
 def _own(tensor: Tensor) -> F32:
@@ -58,6 +70,8 @@ class TorchBackend:
             gate,
             emit,
             out.hidden[0, 0],
+            None if out.field is None else out.field.live()[0, 0],
+            None if out.plan is None else _plan(out.plan.codes[0, 0], out.plan.weights[0, 0]),
         )
 
     def reset(self) -> None:
@@ -154,8 +168,22 @@ class CudaGraphBackend:
                 self._stream.synchronize()
                 gate = float(self._host_out[0])
                 emit = self._commitment.decide(gate)
-        _, scalars, params, hazards, hidden = torch.split(self._host_out, [1, 7, 40, 50, self.hidden])
-        return _result(params.view(8, 5), hazards.view(2, 25), scalars, gate, emit, hidden)
+        cfg = self._model.cfg
+        felt, slots = 2 * cfg.fast_layers * cfg.control_field, 0
+        if self._model.planning is not None:
+            slots = (len(self._host_out) - 98 - self.hidden - felt) // 2
+        sizes = [1, 7, 40, 50, self.hidden, felt, slots, slots]
+        _, scalars, params, hazards, hidden, field, codes, weights = torch.split(self._host_out, sizes)
+        return _result(
+            params.view(8, 5),
+            hazards.view(2, 25),
+            scalars,
+            gate,
+            emit,
+            hidden,
+            field.view(-1, 2) if felt else None,
+            _plan(codes, weights) if slots else None,
+        )
 
     def reset(self) -> None:
         """See :class:`realtime.step.StepBackend`."""
@@ -182,5 +210,10 @@ class CudaGraphBackend:
 
 
 def _pack(out: MotionOutput) -> Tensor:
-    parts = (out.gate, out.scalars, out.params, torch.sigmoid(out.events), out.hidden)
+    parts = [out.gate, out.scalars, out.params, torch.sigmoid(out.events), out.hidden]
+    if out.field is not None:
+        parts.append(out.field.live())
+    if out.plan is not None:
+        # Numbers of codes are small enough to be exact.
+        parts += [out.plan.codes.to(out.gate.dtype), out.plan.weights]
     return torch.cat([part[0, 0].reshape(-1) for part in parts])

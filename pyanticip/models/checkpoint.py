@@ -23,12 +23,11 @@ from pyanticip.models.manifest import (
     LANGUAGE_FORMAT,
     LANGUAGE_VERSION,
     MANIFEST,
-    SLOW_GRAPH,
-    STEP_GRAPH,
     TOKENIZER,
     WEIGHTS,
     Manifest,
     describe,
+    graphs_of,
     read_description,
     read_language_manifest,
     read_manifest,
@@ -74,17 +73,18 @@ def _save_motion(
     folder: Path, cfg: ModelConfig, tensors: dict[str, Tensor], training: Mapping[str, Any]
 ) -> None:
     from pyanticip.models.export import export_graphs
+    from pyanticip.models.export_whole import export_whole
 
     copy = MotionTransformer(cfg)
     copy.load_state_dict(tensors)
     copy.eval()
     with draft_folder(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-        export_graphs(copy, draft)
+        (export_graphs if cfg.graphs == "parts" else export_whole)(copy, draft)
         content = describe(cfg, _count(copy), training)
         write_description(draft, content, "pyanticip", "torch", "onnx")
         manifest = read_manifest(draft)
-        for graph in (STEP_GRAPH, SLOW_GRAPH):
+        for graph in graphs_of(cfg):
             manifest.graph(graph)
 
 

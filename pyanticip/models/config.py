@@ -367,6 +367,18 @@ class ModelConfig:
         """How much of the control field's held risk is left one step later."""
         return math.exp2(-1.0 / self.field_half_life) if self.field_half_life else self.field_momentum
 
+    @property
+    def pooled(self) -> bool:
+        """Whether there is a slow pathway that runs on some steps only."""
+        return self.slow_layers > 0 and self.slow_stride > 1
+
+    @property
+    def graphs(self) -> str:
+        """How a motion model goes live: ``"parts"``, the blocks as graphs and the rest in the Rust core, for
+        the kind of model that comes with the package; ``"whole"``, each frame a graph, for all others."""
+        plain = self.positions == "none" and self.bias != "random" and self.slow_layers > 0
+        return "parts" if plain and not self.control_field and not self.planning else "whole"
+
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values, for a checkpoint's JSON."""
         return dataclasses.asdict(self)

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models.config import ModelConfig
+from pyanticip.errors import CheckpointError
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import MotionTransformer
 from pyanticip.models.runtime import open_session
@@ -31,23 +30,6 @@ SLOW_OUTPUTS = ("slow",)
 SMALLEST_REFERENCE = 256
 INLINE_LIMIT = 4096
 """Constants up to this many bytes may stay inside the graph; larger ones must be among the weights."""
-
-
-def check_exportable(cfg: ModelConfig) -> None:
-    """The live graphs know neither positions nor random scalars, control field or plan, and there is one for
-    each pathway.
-
-    :raises OptionError: a configuration with one of them, or without a slow pathway.
-    """
-    if cfg.positions != "none" or cfg.bias == "random":
-        raise OptionError(
-            "a live checkpoint needs positions='none' and bias 'trajectory' or 'none', "
-            f"got positions={cfg.positions!r}, bias={cfg.bias!r}"
-        )
-    if cfg.control_field or cfg.planning:
-        raise OptionError("a live checkpoint needs control_field=False and planning=False")
-    if not cfg.slow_layers:
-        raise OptionError("a live checkpoint needs slow_layers of at least 1, got 0")
 
 
 def _attend(
@@ -97,10 +79,8 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
     weights.
 
     :raises CheckpointError: a graph whose output differs from torch by more than 1e-4.
-    :raises OptionError: a configuration that the graphs do not cover.
     """
     cfg = model.cfg
-    check_exportable(cfg)
     generator = torch.Generator().manual_seed(0)
 
     def noise(*shape: int) -> Tensor:
@@ -155,14 +135,8 @@ def export_graph(
     assert program is not None
     proto = program.model_proto
     _fold_residuals(proto.graph)
-    _point_into(proto, path.with_name(WEIGHTS))
-    # Names of source files and the exporter's notes have no business in a shipped file.
-    for message in (proto, proto.graph, *proto.graph.node, *proto.graph.initializer):
-        message.doc_string = ""
-        del message.metadata_props[:]
-    for message in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output):
-        message.doc_string = ""
-        del message.metadata_props[:]
+    point_into(proto, path.with_name(WEIGHTS))
+    strip(proto)
     path.write_bytes(proto.SerializeToString())
     session = open_session(path)
     given = {i.name: feed[i.name].numpy() for i in session.get_inputs()}
@@ -170,6 +144,20 @@ def export_graph(
         error = float(np.abs(got - tensor.numpy()).max())
         if not error <= tolerance:
             raise CheckpointError(f"{path.name}: output {name} differs from torch by {error:.2g}")
+
+
+def strip(proto: Any) -> None:
+    """Take out names of source files and the exporter's notes: they have no business in a shipped file."""
+    for message in (proto, proto.graph, *proto.graph.node, *proto.graph.initializer, *proto.functions):
+        message.doc_string = ""
+        del message.metadata_props[:]
+    for message in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output):
+        message.doc_string = ""
+        del message.metadata_props[:]
+    for function in proto.functions:
+        for message in (*function.node, *function.value_info):
+            message.doc_string = ""
+            del message.metadata_props[:]
 
 
 def _fold_residuals(graph: Any) -> None:
@@ -199,8 +187,11 @@ def _fold_residuals(graph: Any) -> None:
         graph.node.remove(node)
 
 
-def _point_into(proto: Any, weights: Path) -> None:
-    """Replace every large constant of a graph by a reference to the same bytes of the safetensors file."""
+def point_into(proto: Any, weights: Path, largest: int = INLINE_LIMIT) -> None:
+    """Replace every large constant of a graph by a reference to the same bytes of the safetensors file.
+
+    :raises CheckpointError: one of over ``largest`` bytes is not there.
+    """
     data = weights.read_bytes()
     (header,) = struct.unpack("<Q", data[:8])
     places: dict[bytes, tuple[int, int]] = {}
@@ -212,7 +203,7 @@ def _point_into(proto: Any, weights: Path) -> None:
         raw = tensor.raw_data
         place = places.get(raw) if len(raw) >= SMALLEST_REFERENCE else None
         if place is None:
-            if len(raw) > INLINE_LIMIT:
+            if len(raw) > largest:
                 raise CheckpointError(f"constant {tensor.name} ({len(raw)} bytes) is not in {weights.name}")
             continue
         tensor.ClearField("raw_data")

@@ -147,8 +147,14 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
         "event_bin_ms": 20,
         "normalisation": {"mean": "mean", "std": "std"},
         "parameter_count": parameters,
+        "graphs": config.graphs,
         "training": dict(training),
     }
+
+
+def graphs_of(config: ModelConfig) -> tuple[str, ...]:
+    """The names of a motion model's graphs."""
+    return (STEP_GRAPH, SLOW_GRAPH) if config.graphs == "parts" or config.pooled else (STEP_GRAPH,)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -211,7 +217,11 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
         raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
     except OptionError as error:
         raise CheckpointError(f"{where}: {error}") from None
-    if not whole or not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, STEP_GRAPH, SLOW_GRAPH)):
+    if data.get("graphs", "parts") != config.graphs:
+        raise CheckpointError(
+            f"{where}: its graphs are {data.get('graphs')!r}, its configuration needs {config.graphs!r}"
+        )
+    if not whole or not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, *graphs_of(config))):
         raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
     if config.vocab:
         raise CheckpointError(f"{where}: a motion model has no vocabulary, got vocab={config.vocab}")

@@ -171,7 +171,3 @@ def test_the_best_weights_are_exported(tiny, data, tmp_path):
     assert model.cfg == options.config()
     assert np.isfinite(report["validation_shrunk"]["score"])
     assert not (tmp_path / "run" / "tensorboard").exists()
-    # What cannot play live is kept as weights, and said.
-    silent = fit(options.but(model={"positions": "alibi"}), tmp_path / "alibi", data=data)
-    assert "positions='none'" in silent["export"]
-    assert load_run(tmp_path / "alibi").cfg.positions == "alibi"

@@ -92,6 +92,4 @@ def _lines(out: Path, report: Mapping[str, Any], data: str) -> list[str]:
             f"wrote {out / CHECKPOINT}; judge it with:",
             f"  pyanticip evaluate motion --data {data} --checkpoint {out / CHECKPOINT}",
         ]
-    elif report["export"]:
-        lines.append(f"no checkpoint to play with, {report['export']}")
     return lines

@@ -13,7 +13,6 @@ from rich.console import Console
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
-from pyanticip.models.export import check_exportable
 from training.batches import Windows
 from training.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 from training.motion.folder import (
@@ -235,12 +234,6 @@ class _Run:
             found["validation_shrunk"] = validate(model, held_out, self.scale)
         found["export"] = None
         if options.run.export:
-            try:
-                check_exportable(model.cfg)
-            except OptionError as error:
-                found["export"] = f"none: {error}"
-                self.console.print(f"no checkpoint to play with: {error}")
-                return found
             found["export"] = CHECKPOINT
             save_checkpoint(self.folder / CHECKPOINT, model, training={**report, **found})
         return found

@@ -1,0 +1,209 @@
+"""Any motion model on ONNX Runtime, without torch: one graph a frame, the state of the stream carried along.
+
+Slower than :class:`realtime.step.OnnxBackend`, which knows the shipped kind of model and moves its state and
+all small sums into the Rust core; but the same graph runs whatever the configuration puts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.errors import CheckpointError, OptionError, ShapeError
+from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, FEATURES, HORIZONS_MS, PARAMETER_NAMES
+from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest
+from pyanticip.models.runtime import open_session
+from realtime.step import F32, Commitment, StepPlan, StepResult, checked_rows, runner
+
+__all__ = ["WholeBackend"]
+
+Array = npt.NDArray[Any]
+
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(bool)": np.bool_,
+}
+
+
+class _Session:
+    """One graph of a checkpoint, and which of the state's tensors it changes."""
+
+    def __init__(self, manifest: Manifest, name: str) -> None:
+        self.path = manifest.graph(name)
+        try:
+            self.session = open_session(self.path)
+        except Exception as error:
+            line = " ".join(str(error).split())[:200]
+            raise CheckpointError(f"{self.path} cannot be loaded: {line}") from None
+        self.inputs = {node.name: self._array(node) for node in self.session.get_inputs()}
+        self.outputs = {node.name: self._array(node) for node in self.session.get_outputs()}
+        self.changes = frozenset(name[5:] for name in self.outputs if name.startswith("next_"))
+
+    def _array(self, node: Any) -> Array:
+        kind = _TYPES.get(node.type)
+        shape = node.shape
+        if kind is None or not all(isinstance(n, int) and 0 <= n <= 1 << 24 for n in shape):
+            raise CheckpointError(f"{self.path}: {node.name} {node.type} {shape} is not of a step graph")
+        return np.zeros(shape, kind)
+
+
+class WholeBackend:
+    """The graphs of :mod:`pyanticip.models.export_whole` on one CPU thread; never imports torch.
+
+    Every tensor of the state is there twice: a graph reads one and writes the other, then they change places.
+    Tensors that only the frames change that close a pool change places with those alone, so there are four
+    ways to bind each graph, all made beforehand.
+    """
+
+    name = "onnx"
+
+    def __init__(self, manifest: Manifest) -> None:
+        cfg = manifest.config
+        self.manifest = manifest
+        #: Width of the hidden state that a step tells.
+        self.hidden = cfg.d_model
+        self._stride = cfg.slow_stride if cfg.pooled else 1
+        names = (STEP_GRAPH, SLOW_GRAPH) if cfg.pooled else (STEP_GRAPH,)
+        #: By whether the frame closes a pool.
+        self._sessions = {bool(i) or not cfg.pooled: _Session(manifest, n) for i, n in enumerate(names)}
+        every, often = self._sessions[True], self._sessions.get(False, self._sessions[True])
+        told = {name: array for name, array in every.outputs.items() if not name.startswith("next_")}
+        self._check(every, often, told, d_model=cfg.d_model)
+        self._row, self._told = every.inputs["row"], told
+        self._boost = every.inputs.get("boost")
+        states = {name[6:]: array for name, array in every.inputs.items() if name.startswith("state_")}
+        self._state = {name: (array, np.zeros_like(array)) for name, array in states.items()}
+        #: Whether a tensor changes on every frame, else only where a pool closes.
+        self._often = {name: name in often.changes for name in states}
+        self._now = [0, 0]
+        self._runs = {
+            (due, a, b): self._bind(session, a, b)
+            for due, session in self._sessions.items()
+            for a in (0, 1)
+            for b in (0, 1)
+        }
+        self._frames = 0
+        self._commitment = Commitment(cfg.theta, cfg.max_buffer)
+
+    @staticmethod
+    def _check(every: _Session, often: _Session, told: dict[str, Array], *, d_model: int) -> None:
+        """Both graphs must be of one model, and say what a step says."""
+        shapes = {
+            "params": (len(PARAMETER_NAMES), len(HORIZONS_MS)),
+            "hazards": (len(EVENT_NAMES), EVENT_BINS),
+            "scalars": (7,),
+            "gate": (1,),
+            "hidden": (d_model,),
+        }
+        for name, shape in shapes.items():
+            if name not in told or told[name].shape != shape or told[name].dtype != np.float32:
+                raise CheckpointError(f"{every.path}: output {name} must be float32 {shape}")
+        if "row" not in every.inputs or every.inputs["row"].shape != (1, FEATURES):
+            raise CheckpointError(f"{every.path}: input row must be float32 (1, {FEATURES})")
+        for one, other in ((every.inputs, often.inputs), (every.outputs, often.outputs)):
+            for name, array in other.items():
+                if name not in one or one[name].shape != array.shape or one[name].dtype != array.dtype:
+                    raise CheckpointError(f"{often.path}: {name} is not as in {every.path.name}")
+        if not often.changes <= every.changes:
+            raise CheckpointError(f"{often.path}: changes what {every.path.name} leaves as it is")
+        for name, array in every.outputs.items():
+            if name.startswith("next_"):
+                given = every.inputs.get(f"state_{name[5:]}")
+                if given is None or given.shape != array.shape or given.dtype != array.dtype:
+                    raise CheckpointError(f"{every.path}: {name} is not a tensor of the state")
+
+    def _bind(self, session: _Session, often: int, rarely: int) -> Any:
+        """A graph that reads the state where it lies by these two numbers, and writes beside it."""
+        io = session.session.io_binding()
+        for name, array in session.inputs.items():
+            if name == "row":
+                array = self._row
+            elif name == "boost" and self._boost is not None:
+                array = self._boost
+            else:
+                key = name[6:]
+                array = self._state[key][often if self._often[key] else rarely]
+            io.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        for name, array in session.outputs.items():
+            if name.startswith("next_"):
+                key = name[5:]
+                array = self._state[key][1 - (often if self._often[key] else rarely)]
+            else:
+                array = self._told[name]
+            io.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        return runner(session.session, io)
+
+    def step(self, rows: F32) -> StepResult:
+        """See :class:`realtime.step.StepBackend`."""
+        emit = False
+        told = self._told
+        for row in checked_rows(rows):
+            self._row[0] = row
+            self._frames += 1
+            due = self._frames % self._stride == 0
+            self._runs[due, self._now[0], self._now[1]]()
+            self._now[0] ^= 1
+            if due:
+                self._now[1] ^= 1
+            emit = self._commitment.decide(float(told["gate"][0]))
+        field = told["field"].copy() if "field" in told else None
+        plan = None
+        if "codes" in told:
+            plan = StepPlan(told["codes"].copy(), told["weights"].copy())
+        return StepResult(
+            told["params"].copy(),
+            told["hazards"].copy(),
+            told["scalars"].copy(),
+            float(told["gate"][0]),
+            emit,
+            told["hidden"].copy(),
+            field,
+            plan,
+        )
+
+    def steer(self, boost: Sequence[float] | F32 | None) -> None:
+        """Add to the contrasts that plans are selected by, from the next frame on; None: nothing any more.
+
+        :param boost: one number for each code.
+        :raises OptionError: a model that does not plan.
+        :raises ShapeError: another number of codes, or values that are not finite.
+        """
+        if self._boost is None:
+            raise OptionError("this model makes no plans: nothing to steer")
+        wishes = np.zeros(self._boost.size, np.float32) if boost is None else np.asarray(boost, np.float32)
+        if wishes.shape != (self._boost.size,) or not bool(np.isfinite(wishes).all()):
+            raise ShapeError(f"a boost must be {self._boost.size} finite numbers, got {wishes.shape}")
+        self._boost[:] = wishes.reshape(self._boost.shape)
+
+    def reset(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+        for pair in self._state.values():
+            for array in pair:
+                array[...] = 0
+        self._frames = 0
+        self._commitment.waited = 0
+
+    def prewarm(self) -> None:
+        """See :class:`realtime.step.StepBackend`.
+
+        The graphs write beside the state that the stream is at, so they run on it as it is.
+        """
+        due = (self._frames + 1) % self._stride == 0
+        self._runs[due, self._now[0], self._now[1]]()
+
+    def state(self) -> list[Array]:
+        """Copies of everything that the next step depends on."""
+        held = [
+            pair[self._now[0] if self._often[name] else self._now[1]].copy()
+            for name, pair in self._state.items()
+        ]
+        return [*held, np.array([self._frames % self._stride, self._commitment.waited], np.float32)]
+
+    def close(self) -> None:
+        """See :class:`realtime.step.StepBackend`."""
+        self._runs.clear()

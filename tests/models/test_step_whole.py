@@ -1,0 +1,135 @@
+"""Models of any configuration live: the same on ONNX Runtime as in torch, frame by frame."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import CheckpointError, OptionError, ShapeError
+from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models.manifest import MANIFEST, graphs_of, read_manifest
+from realtime.step import OnnxBackend, open_backend
+from realtime.step_whole import WholeBackend
+
+COMBINATIONS = {
+    "one-graph": {
+        "control_field": True,
+        "planning": True,
+        "positions": "trajectory",
+        "slow_stride": 1,
+        "kinematics": False,
+    },
+    "two-graphs": {"positions": "rope", "bias": "random", "slow_layers": 1},
+}
+
+
+def small(**changes):
+    """A model not far from its start: what single precision rounds off does not grow."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "heads": 4, "fast_layers": 1, "slow_layers": 1, "ff": 24, "window": 12}
+    more = {"pools": 5, "slow_stride": 3, "taps": 12, "control_hidden": 16, "dropout": 0.0}
+    if changes.get("planning"):
+        more |= {"plan_codes": 30, "plan_tokens": 6}
+    model = MotionTransformer(ModelConfig(**{**sizes, **more, **changes})).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.03 * torch.randn_like(parameter))
+    if model.planning is not None:
+        model.codebook.fit(torch.randn(200, 231), rounds=2)
+        with torch.no_grad():
+            model.planning.anticipator.head.weight.mul_(3.0)
+    return model
+
+
+@pytest.fixture(scope="module", params=COMBINATIONS, name="folder")
+def folder_fixture(request, tmp_path_factory):
+    pytest.importorskip("onnxscript")
+    folder = tmp_path_factory.mktemp("whole") / request.param
+    return save_checkpoint(folder, small(**COMBINATIONS[request.param]))
+
+
+def same(one, other, tolerance=1e-4):
+    for name in ("params", "hazards", "scalars", "gate", "hidden", "field"):
+        a, b = getattr(one, name), getattr(other, name)
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a, b, atol=tolerance, rtol=0)
+    assert one.emit == other.emit
+    assert (one.plan is None) == (other.plan is None)
+    if one.plan is not None:
+        np.testing.assert_allclose(one.plan.weights, other.plan.weights, atol=tolerance)
+        np.testing.assert_array_equal(
+            np.where(one.plan.weights > 1e-3, one.plan.codes, -1),
+            np.where(other.plan.weights > 1e-3, other.plan.codes, -1),
+        )
+
+
+def test_frames_are_those_of_torch(folder):
+    """Across ring wrap-around, several rows at once, prewarming in between, and a new stream."""
+    model, backend, torchy = (
+        load_motion_model(folder),
+        open_backend("onnx", folder),
+        open_backend("torch", folder),
+    )
+    assert isinstance(backend, WholeBackend)
+    rows = torch.randn(44, 231, generator=torch.Generator().manual_seed(1)).numpy()
+    with torch.no_grad():
+        whole = model(torch.from_numpy(rows)[None])
+    at = 0
+    for size in (1, 1, 3, 1, 2, *([1] * 30), 5):
+        at += size
+        backend.prewarm()
+        found = backend.step(rows[at - size : at])
+        same(found, torchy.step(rows[at - size : at]))
+        np.testing.assert_allclose(found.params, whole.params[0, at - 1].numpy(), atol=1e-4, rtol=0)
+    assert (found.field is not None) == model.cfg.control_field
+    assert (found.plan is not None) == model.cfg.planning
+    if found.field is not None:
+        assert found.field.shape == (1, 2)
+        assert np.all((found.field[:, 0] > 0) & (found.field[:, 0] <= 1))
+    kept = backend.state()
+    backend.prewarm()
+    assert all(np.array_equal(a, b) for a, b in zip(kept, backend.state(), strict=True))
+    backend.reset()
+    same(backend.step(rows[:1]), open_backend("torch", folder).step(rows[:1]))
+    with pytest.raises(ShapeError, match="finite"):
+        backend.step(np.full((1, 231), np.nan, np.float32))
+    backend.close()
+
+
+def test_a_plan_can_be_steered(folder):
+    backend = open_backend("onnx", folder)
+    rows = torch.randn(3, 231, generator=torch.Generator().manual_seed(1)).numpy()
+    if not read_manifest(folder).config.planning:
+        with pytest.raises(OptionError, match="no plans"):
+            backend.steer(None)
+        return
+    wish = np.zeros(30, np.float32)
+    wish[7] = 1e3
+    backend.steer(wish)
+    backend.step(rows[:1])
+    plan = backend.step(rows[1:2]).plan
+    assert plan.codes[plan.weights.argmax()] == 7
+    assert plan.weights.max() > 0.9
+    backend.steer(None)
+    backend.step(rows[2:])
+    assert backend.step(rows[2:]).plan.weights[list(plan.codes).index(7)] < 0.9
+    for wrong in (np.zeros(3), np.full(30, np.inf)):
+        with pytest.raises(ShapeError, match="30 finite"):
+            backend.steer(wrong)
+
+
+def test_the_folder_says_which_graphs_it_has(folder, saved, tmp_path):
+    manifest = read_manifest(folder)
+    assert manifest.config.graphs == json.loads((folder / MANIFEST).read_text())["graphs"] == "whole"
+    assert (folder / "slow.onnx").exists() == ("slow.onnx" in graphs_of(manifest.config))
+    assert isinstance(open_backend("onnx", saved), OnnxBackend)
+    for source, wrong in ((folder, "parts"), (saved, "whole")):
+        other = tmp_path / wrong
+        shutil.copytree(source, other)
+        text = (other / MANIFEST).read_text()
+        (other / MANIFEST).write_text(json.dumps({**json.loads(text), "graphs": wrong}))
+        with pytest.raises(CheckpointError, match="its graphs are"):
+            open_backend("onnx", other)
