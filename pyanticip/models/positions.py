@@ -6,24 +6,24 @@ import torch
 from torch import Tensor
 
 
-def sinusoids(positions: Tensor, width: int) -> Tensor:
+def sinusoids(positions: Tensor, width: int, base: float = 10_000.0) -> Tensor:
     """Sinusoidal encodings (..., width) of real positions (...,) (Vaswani et al. 2017).
 
-    Channel 2 i is ``sin(p / 10000^(2 i / width))``, channel 2 i + 1 its cosine.
+    Channel 2 i is ``sin(p / base^(2 i / width))``, channel 2 i + 1 its cosine.
     """
-    return sine_pairs(positions, width)[..., :width]
+    return sine_pairs(positions, width, base)[..., :width]
 
 
-def sine_pairs(positions: Tensor, width: int) -> Tensor:
+def sine_pairs(positions: Tensor, width: int, base: float = 10_000.0) -> Tensor:
     """The same, float64, with the cosine that the last sine of an odd width lacks."""
-    angles = positions[..., None].double() * speeds(width, positions.device)
+    angles = positions[..., None].double() * speeds(width, positions.device, base)
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
 
 
-def speeds(width: int, device: torch.device | None = None) -> Tensor:
+def speeds(width: int, device: torch.device | None = None, base: float = 10_000.0) -> Tensor:
     """Radians per position of each pair of channels, (ceil(width / 2),) float64."""
     pairs = torch.arange(0, width, 2, device=device, dtype=torch.float64)
-    return torch.exp(pairs * (-math.log(10_000.0) / width))
+    return torch.exp(pairs * (-math.log(base) / width))
 
 
 def alibi_slopes(heads: int) -> Tensor:

@@ -3,6 +3,7 @@
 mod errors;
 mod geometry;
 mod motion;
+mod prism;
 mod synth;
 mod wire;
 
@@ -18,6 +19,7 @@ mod core_module {
         geometry::register(m)?;
         wire::register(m)?;
         motion::register(m)?;
-        synth::register(m)
+        synth::register(m)?;
+        prism::register(m)
     }
 }

@@ -1,0 +1,33 @@
+//! The one error type of this crate.
+
+use thiserror::Error;
+
+/// Buffers that do not fit together.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrismError {
+    /// A buffer whose length is not what the sizes say.
+    #[error("{name}: expected {expected} values, given {given}")]
+    Length {
+        /// The buffer.
+        name: &'static str,
+        /// The length the sizes ask for.
+        expected: usize,
+        /// The length of the buffer.
+        given: usize,
+    },
+    /// Fewer places than a cursor needs to move.
+    #[error("places: expected at least 2, given {given}")]
+    Places {
+        /// The places asked for.
+        given: usize,
+    },
+    /// More cursors that jump than there are cursors.
+    #[error("jumping: expected at most {cursors} cursors, given {given}")]
+    Jumping {
+        /// All cursors.
+        cursors: usize,
+        /// Those that were said to jump.
+        given: usize,
+    },
+}

@@ -1,0 +1,32 @@
+//! The histogram scan of PRISM positions (Lee 2025): cursors that hold a probability over places and move
+//! with learned chances, for whole sequences, forward and backward.
+//!
+//! A cursor at step t with histogram `h` (P places) and moves `inc`, `dec`, `keep`, `to0`, `to1`:
+//!
+//! ```text
+//! n[i] = keep h[i] + inc h[i-1] + dec h[i+1]        (what would leave either end stays there)
+//! n[0] += to0 sum(h),  n[1] += to1 sum(h),  n[k] += jump[k] sum(h)
+//! h'   = (n + eps)^gamma / sum (n + eps)^gamma      (or n itself, without sharpening)
+//! ```
+//!
+//! ```
+//! use anticip_prism::{Dims, Scan};
+//!
+//! let dims = Dims { batch: 1, cursors: 1, steps: 2, places: 4, jumping: 0 };
+//! let scan = Scan { dims, moves: &[1.0, 0.0, 0.0, 0.0, 0.0].repeat(2), start: &[1.0, 0.0, 0.0, 0.0],
+//!     gamma: None, jumps: None };
+//! let mut out = vec![0.0_f64; 8];
+//! scan.forward(&mut out)?;
+//! assert_eq!(out, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+//! # Ok::<(), anticip_prism::PrismError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+mod real;
+mod scan;
+mod step;
+
+pub use error::PrismError;
+pub use real::Real;
+pub use scan::{Dims, Gradients, MOVES, Scan};

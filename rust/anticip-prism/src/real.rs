@@ -1,0 +1,124 @@
+//! The two precisions, with logarithm and exponential that a compiler turns into vector code.
+
+use std::ops::{Add, Div, Mul, Sub};
+
+/// `f32` or `f64`.
+pub trait Real:
+    Copy
+    + Send
+    + Sync
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+{
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// What is added before a power is taken.
+    const EPS: Self;
+
+    /// Natural logarithm of a positive normal number; NaN stays NaN.
+    #[must_use]
+    fn ln(self) -> Self;
+
+    /// e to a power of at most 0; what would be smaller than the smallest normal number is about that.
+    #[must_use]
+    fn exp(self) -> Self;
+}
+
+impl Real for f32 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+    const EPS: Self = 1e-8;
+
+    // Cephes' polynomials, without branches: the library's functions are calls, one number at a time.
+    #[inline(always)]
+    fn ln(self) -> Self {
+        const HALF_ROOT: i32 = 0x3f35_04f3; // sqrt(1/2)
+        let shifted = (self.to_bits() as i32).wrapping_sub(HALF_ROOT);
+        let e = (shifted >> 23) as f32;
+        let m = f32::from_bits(((shifted & 0x007f_ffff) + HALF_ROOT) as u32) - 1.0;
+        let z = m * m;
+        let mut p = 7.037_683_6e-2;
+        for c in [
+            -1.151_461e-1,
+            1.167_699_9e-1,
+            -1.242_014_1e-1,
+            1.424_932_3e-1,
+            -1.666_805_8e-1,
+            2.000_071_5e-1,
+            -2.499_999_4e-1,
+            3.333_333_1e-1,
+        ] {
+            p = p * m + c;
+        }
+        let tail = p * m * z - e * 2.121_944_4e-4 - 0.5 * z;
+        // The last term is NaN where the number was none.
+        m + tail + e * 0.693_359_4 + (self - self)
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: the fraction falls off
+        let x = if self < -87.0 { -87.0 } else { self };
+        let shifted = x * std::f32::consts::LOG2_E + ROUND;
+        let n = shifted - ROUND;
+        let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
+        let mut p = 1.987_569_1e-4;
+        for c in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1] {
+            p = p * r + c;
+        }
+        let y = p * r * r + r + 1.0;
+        let power = shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23;
+        y * f32::from_bits(power)
+    }
+}
+
+impl Real for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+    const EPS: Self = 1e-8;
+
+    #[inline(always)]
+    fn ln(self) -> Self {
+        f64::ln(self)
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        f64::exp(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Real;
+
+    #[test]
+    fn single_logarithm_and_exponential_are_good_to_some_ulps() {
+        for i in 0..200_000 {
+            let x = 1e-8_f32 * (1.0001_f32.powi(i));
+            if x > 2.0 {
+                break;
+            }
+            let expected = f64::from(x).ln();
+            let error = (f64::from(Real::ln(x)) - expected).abs();
+            assert!(
+                error <= 1e-7 * expected.abs().max(1.0),
+                "ln({x}): off by {error:e}"
+            );
+        }
+        for i in 0..86_000 {
+            let x = i as f32 * -1e-3;
+            let expected = f64::from(x).exp();
+            let error = (f64::from(Real::exp(x)) - expected).abs();
+            assert!(error <= 2e-7 * expected, "exp({x}): off by {error:e}");
+        }
+        assert!(Real::ln(f32::NAN).is_nan());
+        assert!(Real::exp(f32::NAN).is_nan());
+        assert!(Real::exp(-1e30_f32) < 1e-37);
+    }
+}

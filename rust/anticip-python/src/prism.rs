@@ -1,0 +1,179 @@
+//! Bindings of `anticip-prism`: arrays in and out as they lie, nothing copied.
+
+use anticip_prism::{Dims, Gradients, MOVES, PrismError, Real, Scan};
+use numpy::{
+    Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods,
+};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+
+/// Adds this module's functions to `pyanticip._core`.
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(prism_scan, m)?)?;
+    m.add_function(wrap_pyfunction!(prism_scan_backward, m)?)
+}
+
+fn prism_error(err: &PrismError) -> PyErr {
+    raise(Kind::Shape, &err.to_string())
+}
+
+/// An array of one precision in C order.
+fn array<'a, 'py, T: Element>(
+    name: &str,
+    value: &'a Bound<'py, PyAny>,
+) -> PyResult<&'a Bound<'py, PyArrayDyn<T>>> {
+    let wrong = || {
+        raise(
+            Kind::Shape,
+            &format!("{name}: expected a C-contiguous array of the same float type as the moves"),
+        )
+    };
+    let array = value.cast::<PyArrayDyn<T>>().map_err(|_| wrong())?;
+    if array.is_c_contiguous() {
+        Ok(array)
+    } else {
+        Err(wrong())
+    }
+}
+
+fn reading<'py, T: Element>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+    Ok(array::<T>(name, value)?.try_readonly()?)
+}
+
+fn writing<'py, T: Element>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+    Ok(array::<T>(name, value)?.try_readwrite()?)
+}
+
+/// What goes into a scan, borrowed from Python.
+struct Inputs<'py, T: Element> {
+    dims: Dims,
+    moves: PyReadonlyArrayDyn<'py, T>,
+    start: PyReadonlyArrayDyn<'py, T>,
+    gamma: Option<PyReadonlyArrayDyn<'py, T>>,
+    jumps: Option<PyReadonlyArrayDyn<'py, T>>,
+}
+
+impl<'py, T: Element + Real> Inputs<'py, T> {
+    fn take(
+        moves: &Bound<'py, PyAny>,
+        start: &Bound<'py, PyAny>,
+        gamma: Option<&Bound<'py, PyAny>>,
+        jumps: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let moves = reading("moves", moves)?;
+        let start = reading("start", start)?;
+        let jumps = jumps.map(|j| reading("jumps", j)).transpose()?;
+        let wrong =
+            |what: &str, given: &[usize]| raise(Kind::Shape, &format!("expected {what}, given {given:?}"));
+        let &[batch, cursors, steps, MOVES] = moves.shape() else {
+            return Err(wrong("moves (batch, cursors, steps, 5)", moves.shape()));
+        };
+        let &[_, _, places] = start.shape() else {
+            return Err(wrong("start (batch, cursors, places)", start.shape()));
+        };
+        let jumping = match jumps.as_ref().map(|j| j.shape()) {
+            None => 0,
+            Some(&[_, jumping, _, _]) => jumping,
+            Some(given) => return Err(wrong("jumps (batch, jumping, steps, places)", given)),
+        };
+        Ok(Self {
+            dims: Dims {
+                batch,
+                cursors,
+                steps,
+                places,
+                jumping,
+            },
+            moves,
+            start,
+            gamma: gamma.map(|g| reading("gamma", g)).transpose()?,
+            jumps,
+        })
+    }
+
+    fn scan(&self) -> PyResult<Scan<'_, T>> {
+        Ok(Scan {
+            dims: self.dims,
+            moves: self.moves.as_slice()?,
+            start: self.start.as_slice()?,
+            gamma: self.gamma.as_ref().map(|g| g.as_slice()).transpose()?,
+            jumps: self.jumps.as_ref().map(|j| j.as_slice()).transpose()?,
+        })
+    }
+}
+
+/// Whether an array holds single precision; the other kind is double.
+fn single(value: &Bound<'_, PyAny>) -> bool {
+    value.cast::<PyArrayDyn<f32>>().is_ok()
+}
+
+/// The histograms after every step, written into `out`.
+#[pyfunction]
+#[pyo3(signature = (moves, start, gamma, jumps, out))]
+fn prism_scan(
+    moves: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+    gamma: Option<&Bound<'_, PyAny>>,
+    jumps: Option<&Bound<'_, PyAny>>,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    fn run<'py, T: Element + Real>(inputs: &Inputs<'py, T>, out: &Bound<'py, PyAny>) -> PyResult<()> {
+        let scan = inputs.scan()?;
+        let mut out = writing::<T>("out", out)?;
+        let values = out.as_slice_mut()?;
+        Python::attach(|py| py.detach(|| scan.forward(values))).map_err(|e| prism_error(&e))
+    }
+    if single(moves) {
+        run::<f32>(&Inputs::take(moves, start, gamma, jumps)?, out)
+    } else {
+        run::<f64>(&Inputs::take(moves, start, gamma, jumps)?, out)
+    }
+}
+
+/// Gradients of a scan's inputs, from what came out and its gradient, written into the last four.
+#[pyfunction]
+#[pyo3(signature = (moves, start, gamma, jumps, out, grad, d_moves, d_start, d_gamma, d_jumps))]
+#[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
+fn prism_scan_backward(
+    moves: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+    gamma: Option<&Bound<'_, PyAny>>,
+    jumps: Option<&Bound<'_, PyAny>>,
+    out: &Bound<'_, PyAny>,
+    grad: &Bound<'_, PyAny>,
+    d_moves: &Bound<'_, PyAny>,
+    d_start: &Bound<'_, PyAny>,
+    d_gamma: Option<&Bound<'_, PyAny>>,
+    d_jumps: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    fn run<'py, T: Element + Real>(
+        inputs: &Inputs<'py, T>,
+        (out, grad): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
+        (d_moves, d_start): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
+        d_gamma: Option<&Bound<'py, PyAny>>,
+        d_jumps: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let scan = inputs.scan()?;
+        let (out, grad) = (reading::<T>("out", out)?, reading::<T>("grad", grad)?);
+        let (out, grad) = (out.as_slice()?, grad.as_slice()?);
+        let mut d_moves = writing::<T>("d_moves", d_moves)?;
+        let mut d_start = writing::<T>("d_start", d_start)?;
+        let mut d_gamma = d_gamma.map(|d| writing::<T>("d_gamma", d)).transpose()?;
+        let mut d_jumps = d_jumps.map(|d| writing::<T>("d_jumps", d)).transpose()?;
+        let into = Gradients {
+            moves: d_moves.as_slice_mut()?,
+            start: d_start.as_slice_mut()?,
+            gamma: d_gamma.as_mut().map(|d| d.as_slice_mut()).transpose()?,
+            jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
+        };
+        Python::attach(|py| py.detach(|| scan.backward(out, grad, into))).map_err(|e| prism_error(&e))
+    }
+    if single(moves) {
+        let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;
+        run(&inputs, (out, grad), (d_moves, d_start), d_gamma, d_jumps)
+    } else {
+        let inputs = Inputs::<f64>::take(moves, start, gamma, jumps)?;
+        run(&inputs, (out, grad), (d_moves, d_start), d_gamma, d_jumps)
+    }
+}
