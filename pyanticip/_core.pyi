@@ -503,3 +503,33 @@ def recording_next(data: bytes, at: int, /) -> tuple[str, int, int]:
     ("record", start, end of the payload), ("more", at, end as far as known) where `data` ends inside the
     record, ("corrupt", at, end) where the checksum does not hold, ("lost", at, length): no such length
     """
+
+# --- the histogram scan of PRISM positions ---
+
+def prism_scan(
+    moves: npt.NDArray[Any],
+    start: npt.NDArray[Any],
+    gamma: npt.NDArray[Any] | None,
+    jumps: npt.NDArray[Any] | None,
+    out: npt.NDArray[Any],
+) -> None:
+    """Histograms after every step, into `out` (B, C, L, P); the GIL is released.
+
+    `moves` (B, C, L, 5) weights of inc, dec, keep, to place 0 and to place 1; `start` (B, C, P); `gamma` (C,)
+    exponents; `jumps` (B, J, L, P) of the first J cursors. All float32 or all float64, C-contiguous, else
+    `ShapeError`.
+    """
+
+def prism_scan_backward(
+    moves: npt.NDArray[Any],
+    start: npt.NDArray[Any],
+    gamma: npt.NDArray[Any] | None,
+    jumps: npt.NDArray[Any] | None,
+    out: npt.NDArray[Any],
+    grad: npt.NDArray[Any],
+    d_moves: npt.NDArray[Any],
+    d_start: npt.NDArray[Any],
+    d_gamma: npt.NDArray[Any] | None,
+    d_jumps: npt.NDArray[Any] | None,
+) -> None:
+    """Gradients of a scan's inputs, into the last four, from what came out and its gradient."""

@@ -8,24 +8,33 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.errors import ShapeError
+from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.attention import Layout, Ring
 from pyanticip.models.band import make_band
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.control_field import FieldTrace, join_traces
 from pyanticip.models.fused import make_fused
-from pyanticip.models.places import Places, PlacesState, place_rings, place_source
+from pyanticip.models.places import Places, PlacesState, place_rings
 from pyanticip.models.plan import Plan
 from pyanticip.models.planning import PlanChoice
 from pyanticip.models.planning_passes import Passes, PlanState, Steps, check_plan
 from pyanticip.models.planning_signal import PlanningSignal
 from pyanticip.models.positions import alibi_slopes, sinusoids
+from pyanticip.models.prism import PrismPositions, place_source
 from pyanticip.models.slots import make_slots
 from pyanticip.models.steering import Steering
 from pyanticip.models.streaming import State
 from pyanticip.models.tokens import check_ids, check_length, check_token_config
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
-from pyanticip.models.trunk import Block, compute_dtype, first_norm, init_weights, reset_fields, run_blocks
+from pyanticip.models.trunk import (
+    Block,
+    Pathway,
+    compute_dtype,
+    first_norm,
+    init_weights,
+    reset_fields,
+    run_blocks,
+)
 
 
 @dataclass(frozen=True)
@@ -52,20 +61,23 @@ class BaselinePass:
 @dataclass
 class BaselineState(State):
     """``frames`` (B,) int64 tokens so far; one ring per layer; where there are such, ``moved`` of trajectory
-    positions, ``places`` of the tokens so far and what plans need to remember in ``planning``."""
+    positions, ``places`` of the tokens so far and ``again`` those that a later layer makes anew, and what
+    plans need to remember in ``planning``."""
 
     frames: Tensor
     rings: tuple[Ring, ...]
     moved: TrajectoryState | tuple[()] = ()
     places: PlacesState | tuple[()] = ()
     planning: PlanState | tuple[()] = ()
+    again: PlacesState | tuple[()] = ()
 
 
 class BaselineTransformer(nn.Module):
     """A pre-norm causal transformer of ``fast_layers + slow_layers`` layers in a row, with a tied head.
 
-    Positions are the configuration's: sinusoidal, moved by the trajectory, ALiBi, RoPE or none. The
-    feed-forward layers are widened until it has as many parameters as the anticipatory transformer of the
+    Positions are the configuration's: sinusoidal, moved by the trajectory, learned (PRISM), ALiBi, RoPE or
+    none; with ``prism_again`` a later layer makes new places of what the stream has become. The feed-forward
+    layers are widened until it has as many parameters as the anticipatory transformer of the
     same configuration (within half a column of each).
 
     :param cfg: a token configuration; ``bias``, ``window`` and ``slow_stride`` do not matter here.
@@ -91,6 +103,11 @@ class BaselineTransformer(nn.Module):
         self.prism = place_source(cfg)
         cursors = 0 if self.prism is None else self.prism.cursors
         count = cfg.fast_layers + cfg.slow_layers
+        if cfg.prism_again == 1 or cfg.prism_again > count:
+            raise OptionError(
+                f"prism_again must be 0 or a layer from 2 to the last one, {count}, got {cfg.prism_again}"
+            )
+        self.again = PrismPositions(cfg) if cfg.prism_again else None
         self.layers = nn.ModuleList(Block(cfg, past, cursors) for _ in range(count))
         self.norm = nn.LayerNorm(cfg.d_model)
         steps = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
@@ -123,7 +140,10 @@ class BaselineTransformer(nn.Module):
         blocks = (block for block in self.layers if isinstance(block, Block))
         rings = tuple(block.initial_state(batch) for block in blocks)
         past = self.cfg.max_seq_len - 1
-        return BaselineState(frames, rings, (), place_rings(self.prism, self.norm.weight, batch, past, -1))
+        places, again = (
+            place_rings(source, self.norm.weight, batch, past, -1) for source in (self.prism, self.again)
+        )
+        return BaselineState(frames, rings, (), places, again=again)
 
     def _layout(
         self, length: int, count: Tensor | None, like: Tensor, places: Places | None, ring: Tensor | None
@@ -214,20 +234,53 @@ class BaselineTransformer(nn.Module):
     ) -> tuple[BaselinePass, BaselineState | None]:
         """One pass of all layers over embedded steps."""
         x = steps.embedded
-        before = None if state is None or not isinstance(state.places, PlacesState) else state.places
-        places, source = None, None
-        if self.prism is not None:
-            places, source = self.prism(x, None if before is None else before.source)
-        frames = None if state is None else state.frames
-        layout = self._layout(x.shape[1], frames, x, places, None if before is None else before.fast)
-        ran = run_blocks(self.layers, x, layout, None if state is None else state.rings, plan=plan)
+        first = len(self.layers) if self.again is None else self.cfg.prism_again - 1
+        rings = None if state is None else state.rings
+        ran, places = self._run(
+            self.layers[:first],
+            self.prism,
+            x,
+            None if state is None else state.frames,
+            None if rings is None else rings[:first],
+            () if state is None else state.places,
+            plan,
+        )
+        again: PlacesState | tuple[()] = ()
+        if self.again is not None:
+            then, again = self._run(
+                self.layers[first:],
+                self.again,
+                ran.out,
+                None if state is None else state.frames,
+                None if rings is None else rings[first:],
+                () if state is None else state.again,
+            )
+            ran = replace(then, rings=ran.rings + then.rings, felt=ran.felt + then.felt)
         said = BaselinePass(self.norm(ran.out), FieldTrace(ran.felt) if ran.felt else None)
         if state is None:
             return said, None
-        after: PlacesState | tuple[()] = ()
-        if before is not None and source is not None and ran.stored is not None:
-            after = replace(before, source=source, fast=ran.stored)
-        return said, BaselineState(state.frames + x.shape[1], ran.rings, (), after)
+        return said, BaselineState(state.frames + x.shape[1], ran.rings, (), places, again=again)
+
+    def _run(
+        self,
+        layers: nn.ModuleList,
+        source: PrismPositions | None,
+        x: Tensor,
+        frames: Tensor | None,
+        rings: tuple[Ring, ...] | None,
+        state: PlacesState | tuple[()],
+        plan: Plan | None = None,
+    ) -> tuple[Pathway, PlacesState | tuple[()]]:
+        """Layers in a row over a chunk, with the places that a source makes of it, and the state of those."""
+        before = state if isinstance(state, PlacesState) else None
+        places, after = None, None
+        if source is not None:
+            places, after = source(x, None if before is None else before.source)
+        layout = self._layout(x.shape[1], frames, x, places, None if before is None else before.fast)
+        ran = run_blocks(layers, x, layout, rings, plan=plan)
+        if before is None or after is None or ran.stored is None:
+            return ran, ()
+        return ran, replace(before, source=after, fast=ran.stored)
 
     def step(
         self,

@@ -39,7 +39,7 @@ SCALAR_COLUMNS = (220, 227)
 """Half-open range of the columns of a feature row that hold the seven scalars."""
 
 _AVAILABLE: dict[str, tuple[object, ...]] = {
-    "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory"),
+    "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory", "prism"),
     "bias": ("trajectory", "none", "random"),
     "control_field": (False, True),
     "planning": (False, True),
@@ -57,6 +57,11 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "scalar_input": (False, True),
     "trajectory_interpolation": ("exact", "linear", "cubic"),
     "trajectory_scale": ("none", "rms"),
+    "prism_sharpen": (True, False),
+    "prism_copy": (False, True),
+    "prism_absolute": (False, True),
+    "prism_norm": ("row", "fixed"),
+    "prism_orthogonal": ("exact", "penalty", "none"),
 }
 
 _SMALL: dict[str, Any] = {
@@ -92,7 +97,8 @@ class ModelConfig:
 
     positions: str = "none"
     """Where a step is: ``"sinusoidal"`` encodings added to the embedding, ``"rope"`` rotated queries and
-    keys, ``"alibi"`` a linear bias, ``"trajectory"`` sinusoids at positions that the embeddings' path moves;
+    keys, ``"alibi"`` a linear bias, ``"trajectory"`` sinusoids at positions that the embeddings' path moves,
+    ``"prism"`` probabilities over places that learned cursors keep;
     with ``"none"`` the trajectory bias alone carries distance."""
     bias: str = "trajectory"
     """Additive attention bias: ``"trajectory"`` (from the scalars), ``"random"`` (the same, from fixed random
@@ -176,6 +182,42 @@ class ModelConfig:
     max_buffer: int = 5
     """Steps after which the inference rule emits in any case."""
 
+    prism_cursors: int = 8
+    """Query cursors of PRISM positions, and as many key cursors; all layers and heads share them."""
+    prism_width: int = 32
+    """Numbers in the place of one cursor, even."""
+    prism_places: int = 256
+    """Places that a cursor can be at; it stays at the last one when it would go further."""
+    prism_hidden: int = 100
+    """Width of the recurrent network that decides how cursors move."""
+    prism_sharpen: bool = True
+    """Whether histograms are raised to a learned power above 1 after every step."""
+    prism_copy: bool = False
+    """Whether one query cursor in five can jump to where an earlier key stands; the keys' cursors that belong
+    to those only count steps."""
+    prism_copy_width: int = 32
+    """Width of the attention that says where to."""
+    prism_absolute: bool = False
+    """Whether the number of the step stands beside the cursors, as one more."""
+    prism_norm: str = "row"
+    """Places of a step are brought to one length: ``"row"`` each by its own, ``"fixed"`` by the constant that
+    does so where cursors are at one place each."""
+    prism_orthogonal: str = "exact"
+    """Recurrence of each gate: ``"exact"`` stays orthogonal, ``"penalty"`` starts so and asks the trainer to
+    add a penalty, ``"none"`` neither."""
+    prism_reset: float = 0.5
+    """Chance of a reset before training."""
+    prism_spread: float = 0.0
+    """Standard deviation, in logits, by which cursors differ in their habits before training."""
+    prism_alpha: float = 1.0
+    """Where the weights of cursors in attention start, on average; spread over half of that and one and a
+    half times that."""
+    prism_base: float = 10_000.0
+    """Longest wave of the sinusoids, over two pi."""
+    prism_again: int = 0
+    """Layer of a plain transformer, counted from 1, before which new places are made from what the stream is
+    there; 0 for none."""
+
     field_width: int = 8
     """Width of the control field's fibre."""
     field_hidden: int = 16
@@ -228,6 +270,12 @@ class ModelConfig:
             ("taps", 2, 1024),
             ("control_hidden", 1, 65_536),
             ("max_buffer", 1, 10_000),
+            ("prism_cursors", 1, 4096),
+            ("prism_width", 2, 65_536),
+            ("prism_places", 3, 1_048_576),
+            ("prism_hidden", 1, 65_536),
+            ("prism_copy_width", 1, 65_536),
+            ("prism_again", 0, 256),
             ("field_width", 1, 65_536),
             ("field_hidden", 1, 65_536),
             ("plan_tokens", 1, 4096),
@@ -252,6 +300,10 @@ class ModelConfig:
             ("field_gate", 100.0),
             ("field_curvature", 100.0),
             ("plan_floor", 1.0),
+            ("prism_reset", 1.0),
+            ("prism_spread", 100.0),
+            ("prism_alpha", 1e6),
+            ("prism_base", 1e12),
         ):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0.0 <= given < below:
@@ -268,6 +320,7 @@ class ModelConfig:
         self._check_parts()
         self._check_trajectory()
         self._check_planning()
+        self._check_prism()
         if (self.vocab > 0) != (self.max_seq_len > 0):
             raise OptionError(
                 "a token model needs vocab and max_seq_len, both at least 1, "
@@ -287,6 +340,19 @@ class ModelConfig:
             raise OptionError(
                 f"trajectory_content={self.trajectory_content!r} decides trajectory_strength='auto', "
                 f"but the strength is given: {strength!r}"
+            )
+
+    def _check_prism(self) -> None:
+        for name, least in (("prism_reset", 0.0), ("prism_alpha", 0.0), ("prism_base", 1.0)):
+            given = getattr(self, name)
+            if not given > least:
+                raise OptionError(f"model option {name} must be above {least:g}, got {given!r}")
+        if self.prism_width % 2:
+            raise OptionError(f"prism_width must be even, got {self.prism_width}")
+        if not self.prism_copy and self.prism_copy_width != ModelConfig.prism_copy_width:
+            raise OptionError(
+                f"model option prism_copy_width={self.prism_copy_width!r} does nothing with "
+                "prism_copy=False: choose prism_copy=True, or leave it out"
             )
 
     def _check_parts(self) -> None:

@@ -1,8 +1,9 @@
 """Places: learned positions that queries and keys carry beside their content.
 
-A source of places (:func:`place_source`) looks at a trunk's input and says, for every step, where the step is
-as a query and where it is as a key, once for each of its cursors. All layers of both pathways share what it
-says; each weighs the cursors, and place against content, in its own way (:class:`PlaceMix`):
+A source of places (:func:`pyanticip.models.prism.place_source`) looks at a trunk's input and says, for every
+step, where the step is as a query and where it is as a key, once for each of its cursors. All layers of both
+pathways share what it says; each weighs the cursors, and place against content, in its own way
+(:class:`PlaceMix`):
 
     ``score_hij = mu_h <q_i, k_j> / sqrt(d_head) + (1 - mu_h) sum_c |alpha_hc| <p_i^c, s_j^c> / sqrt(C d)``
 
@@ -15,7 +16,6 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from pyanticip.models.config import ModelConfig
 from pyanticip.models.streaming import State
 
 
@@ -67,21 +67,17 @@ class PlaceSource(Protocol):
         ...
 
 
-def place_source(cfg: ModelConfig) -> PlaceSource | None:
-    """What a configuration's ``positions`` ask for; ``None`` where steps have no places."""
-    return None
-
-
 class PlaceMix(nn.Module):
     """One layer's weights of the cursors, and of content against place.
 
     :param heads: heads H of the layer.
     :param cursors: cursors C of the source.
-    """
+    :param start: mean of alpha at the start; it is spread by half of that to either side, so that heads
+    differ."""
 
-    def __init__(self, heads: int, cursors: int) -> None:
+    def __init__(self, heads: int, cursors: int, start: float = 1.0) -> None:
         super().__init__()
-        self.alpha = nn.Parameter(torch.ones(heads, cursors))
+        self.alpha = nn.Parameter(start * (0.5 + torch.rand(heads, cursors)))
         self.share = nn.Parameter(torch.zeros(heads))
 
     def forward(self) -> tuple[Tensor, Tensor]:

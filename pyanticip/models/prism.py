@@ -1,16 +1,16 @@
 """PRISM positions (Lee 2025, "Position as Probability"): where a step is, learned, as a probability.
 
-Each of C query cursors and C key cursors holds a histogram over P places. A recurrent network over the content
-decides at every step whether a cursor goes back to the start (*reset*) and whether it moves up, down or not at
-all (*inc*, *dec*, *keep*); the histogram follows by the exact update of :mod:`~pyanticip.models.prism_scan`, and
-is sharpened. The place of a step is the superposition of the sinusoids of all places, weighted with the
-histogram: ``e = sum_k h[k] f(k)``. How attention weighs places against content is each layer's own business
-(:class:`~pyanticip.models.places.PlaceMix`).
+Each of C query cursors and C key cursors holds a histogram over P places. A recurrent network over the
+content decides at every step whether a cursor goes back to the start (*reset*) and whether it moves up, down
+or not at all (*inc*, *dec*, *keep*); the histogram follows by the exact update of
+:mod:`~pyanticip.models.prism_scan`, and is sharpened. The place of a step is the superposition of the
+sinusoids of all places, weighted with the histogram: ``e = sum_k h[k] f(k)``. How attention weighs places
+against content is each layer's own business (:class:`~pyanticip.models.places.PlaceMix`).
 
-What is not in the paper: a layer norm before the recurrent network (token embeddings are too small for it), and
-cursors that all layers and heads share, each head with its own weights of them.
-"""
+What is not in the paper: a layer norm before the recurrent network (token embeddings are too small for it),
+and cursors that all layers and heads share, each head with its own weights of them."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -28,8 +28,8 @@ from pyanticip.models.streaming import State
 
 @dataclass
 class PrismState(State):
-    """What cursors remember: ``frames`` (B,) int64 steps so far, ``histograms`` (B, 2 C, P), queries' first, the
-    recurrent network's ``hidden`` (B, H), and the ``copy`` branch's keys where there is one."""
+    """What cursors remember: ``frames`` (B,) int64 steps so far, ``histograms`` (B, 2 C, P), queries' first,
+    the recurrent network's ``hidden`` (B, H), and the ``copy`` branch's keys where there is one."""
 
     frames: Tensor
     histograms: Tensor
@@ -83,7 +83,9 @@ class PrismPositions(nn.Module):
         nn.init.uniform_(self.gates.weight, -bound, bound)
         nn.init.zeros_(self.gates.bias)
         chance = self.cfg.prism_reset
-        self.gates.bias.view(4, -1)[0] = math.log(chance / (1.0 - chance))
+        habits = self.gates.bias.view(4, -1)
+        habits.normal_(0.0, self.cfg.prism_spread)
+        habits[0] += math.log(chance / (1.0 - chance))
         if self.copy is not None:
             self.copy.reset_parameters()
         if self.sharpness is not None:
@@ -99,14 +101,15 @@ class PrismPositions(nn.Module):
 
     def gamma(self) -> Tensor | None:
         """Exponents (2 C,) of the sharpening, above 1; ``None`` without it."""
-        return None if self.sharpness is None else 1.0 + nn.functional.softplus(self.sharpness)
+        return None if self.sharpness is None else nn.functional.softplus(self.sharpness) + 1.0
 
     def penalty(self) -> Tensor:
         """How far the recurrences are from orthogonal, times 1e-3: to be added to a loss, or not."""
         return 1e-3 * self.recurrent.penalty()
 
     def moves(self, hidden: Tensor) -> Tensor:
-        """Weights (B, 2 C, L, 5) of the cursors' moves for hidden states (B, L, H) of the recurrent network."""
+        """Weights (B, 2 C, L, 5) of the cursors' moves for hidden states (B, L, H) of the recurrent
+        network."""
         rows, length, _ = hidden.shape
         logits = self.gates(hidden).view(rows, length, 4, -1).permute(2, 0, 3, 1)  # (4, B, cursors, L)
         reset = torch.sigmoid(logits[0])
@@ -117,17 +120,18 @@ class PrismPositions(nn.Module):
         if not self.copying:
             return moves
         counting = self.fixed.to(moves.dtype).expand(rows, self.copying, length, -1)
-        queries, keys = moves.split((self.pairs, self.pairs - self.copying), 1)
-        return torch.cat((queries, counting, keys), 1)
+        return torch.cat((moves[:, : self.pairs], counting, moves[:, self.pairs :]), 1)
 
-    def forward(self, x: Tensor, state: PrismState | None = None) -> tuple[Places, PrismState | None]:
+    def forward(self, x: Tensor, state: State | None = None) -> tuple[Places, PrismState | None]:
         """Places of whole sequences from their start, or of a chunk that follows a state.
 
         :param x: (B, L, D) content, without positions.
-        :returns: places (B, L, C, d) of queries and keys with the histograms (B, L, 2 C, P), the queries' first,
+        :returns: places (B, L, C, d) of queries and keys with the histograms (B, L, 2 C, P), the queries'
+        first,
             and the state after the chunk, ``None`` without one before it. Without gradients the copy branch's
             keys are written in place.
         """
+        assert state is None or isinstance(state, PrismState)
         with torch.autocast(x.device.type, enabled=False):
             return self._places(x.to(self.norm.weight.dtype), state)
 
@@ -146,7 +150,8 @@ class PrismPositions(nn.Module):
             moves = moves * still[..., None]
         run = scan_loop if self.reference else scan
         histograms = run(moves, self._start(rows, state), self.gamma(), jumps)  # (B, 2 C, L, P)
-        queries, keys = (histograms @ self.table).transpose(1, 2).split(self.pairs, 2)
+        superposed = (histograms @ self.table).transpose(1, 2)  # (B, L, 2 C, d)
+        queries, keys = superposed[:, :, : self.pairs], superposed[:, :, self.pairs :]
         if self.cfg.prism_absolute:
             steps = torch.arange(length, device=x.device)
             steps = steps if frames is None else frames[:, None] + steps
@@ -159,6 +164,17 @@ class PrismPositions(nn.Module):
         after = state.frames + length
         return places, PrismState(after, histograms[:, :, -1].clone(), last, () if copied is None else copied)
 
+    def set_places(self, count: int) -> None:
+        """Give cursors another number of places; nothing learned depends on it. States made before are void.
+
+        :raises OptionError: fewer than 3.
+        """
+        self.cfg = dataclasses.replace(self.cfg, prism_places=count)
+        table = sinusoids(torch.arange(count, device=self.table.device), self.width, self.cfg.prism_base)
+        self.table = table.to(self.table.dtype)
+        if self.copy is not None:
+            self.copy.places = count
+
     def _start(self, rows: int, state: PrismState | None) -> Tensor:
         """Histograms before the first step: all at place 0 where a row begins."""
         first = self.table.new_zeros(rows, 2 * self.pairs, self.cfg.prism_places)
@@ -168,11 +184,11 @@ class PrismPositions(nn.Module):
         return torch.where((state.frames == 0)[:, None, None], first, state.histograms)
 
     def _normalise(self, places: Tensor) -> Tensor:
-        """Over cursors and channels of one step, never over time: to a norm of sqrt(d), or by the constant that
-        does the same where all histograms are sharp."""
+        """Over cursors and channels of one step, never over time: to a norm of sqrt(d), or by the constant
+        that does the same where all histograms are sharp."""
         if self.cfg.prism_norm == "fixed":
             return places * math.sqrt(2.0 / places.shape[2])
-        norm = places.flatten(2).norm(dim=-1).clamp(min=1e-6)
+        norm: Tensor = torch.linalg.vector_norm(places.flatten(2), dim=-1).clamp(min=1e-6)
         return places * (math.sqrt(self.width) / norm)[..., None, None]
 
 

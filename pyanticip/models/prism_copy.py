@@ -1,9 +1,9 @@
 """The copy branch of PRISM positions: a query cursor jumps to where an earlier key stands.
 
-Key j of a row stands at place ``min(j + 1, P - 1)``: where an increment-only cursor is after step j. Attention
-over the keys before a step, and over a null slot that stands for staying, says how likely each jump is. A
-histogram has P places and so the branch P keys: of the steps that share the last place, the newest is seen.
-"""
+Key j of a row stands at place ``min(j + 1, P - 1)``: where an increment-only cursor is after step j.
+Attention over the keys before a step, and over a null slot that stands for staying, says how likely each jump
+is. A histogram has P places and so the branch P keys: of the steps that share the last place, the newest is
+seen."""
 
 from dataclasses import dataclass
 

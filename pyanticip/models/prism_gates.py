@@ -61,7 +61,8 @@ class OrthogonalGRU(nn.Module):
         skew = self.recurrent.triu(1)
         skew = skew - skew.transpose(1, 2)
         one = torch.eye(self.hidden, dtype=skew.dtype, device=skew.device).expand_as(skew)
-        return torch.linalg.solve(one + skew, one - skew) @ self.base
+        turned: Tensor = torch.linalg.solve(one + skew, one - skew)
+        return turned @ self.base
 
     @torch.no_grad()
     def _fold(self) -> None:
@@ -87,7 +88,7 @@ class OrthogonalGRU(nn.Module):
         """``sum |W^T W - 1|^2`` over the recurrences, with gradients; about zero where they are exact."""
         w = self._matrices()
         one = torch.eye(self.hidden, dtype=w.dtype, device=w.device)
-        return (w.transpose(1, 2) @ w - one).square().sum()
+        return torch.square(w.transpose(1, 2) @ w - one).sum()
 
     def forward(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states after every step (B, L, H) of inputs (B, L, I), and the last of them (B, H).
@@ -99,7 +100,9 @@ class OrthogonalGRU(nn.Module):
             hidden = self._step(x[:, 0], hidden, recurrent)
             return hidden[:, None], hidden
         parameters = [self.input, recurrent, self.input_bias, self.recurrent_bias]
-        out, last = torch.gru(x, hidden[None].contiguous(), parameters, True, 1, 0.0, self.training, False, True)
+        out, last = torch.gru(
+            x, hidden[None].contiguous(), parameters, True, 1, 0.0, self.training, False, True
+        )
         return out, last[0]
 
     def _step(self, x: Tensor, hidden: Tensor, recurrent: Tensor) -> Tensor:

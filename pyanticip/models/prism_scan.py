@@ -1,8 +1,8 @@
 """The histogram scan of PRISM positions: a plain loop, and the same without a Python loop per step.
 
-A cursor holds a histogram ``h`` over P places. In one step it moves up with weight ``inc``, down with ``dec``,
-stays with ``keep`` (what would leave either end stays there), and from wherever it is to place 0 with ``to0``,
-to place 1 with ``to1`` and to any place k with ``jump[k]``; then the histogram is sharpened:
+A cursor holds a histogram ``h`` over P places. In one step it moves up with weight ``inc``, down with
+``dec``, stays with ``keep`` (what would leave either end stays there), and from wherever it is to place 0
+with ``to0``, to place 1 with ``to1`` and to any place k with ``jump[k]``; then the histogram is sharpened:
 
     ``n[i] = keep h[i] + inc h[i-1] + dec h[i+1]``, ``n[0] += to0 S``, ``n[1] += to1 S``, ``n += jump S``,
     ``h' = (n + eps)^gamma / sum (n + eps)^gamma``, where ``S = sum h``.
@@ -13,6 +13,7 @@ Where the weights of a step add up to one, a move keeps the mass (before sharpen
 installed, and otherwise as the loop: for the same numbers, up to rounding, forward and backward.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -53,7 +54,9 @@ def sharpen(n: Tensor, gamma: Tensor) -> Tensor:
     return (gamma[:, None] * (n + EPS).log()).softmax(-1)
 
 
-def scan_loop(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tensor | None = None) -> Tensor:
+def scan_loop(
+    moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tensor | None = None
+) -> Tensor:
     """The definition, step by step.
 
     :param moves: (B, C, L, 5) weights.
@@ -78,7 +81,8 @@ class _RustScan(torch.autograd.Function):
     def forward(ctx: Any, moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None) -> Tensor:
         inputs = [None if t is None else t.detach().contiguous() for t in (moves, start, gamma, jumps)]
         out = start.new_empty(*moves.shape[:3], start.shape[-1])
-        _core.prism_scan(*(_view(t) for t in inputs), out.numpy())
+        moves_view, start_view, gamma_view, jumps_view = (_view(t) for t in inputs)
+        _core.prism_scan(moves_view, start_view, gamma_view, jumps_view, out.numpy())
         ctx.save_for_backward(*inputs, out)
         return out
 
@@ -96,14 +100,17 @@ def _view(tensor: Tensor | None) -> Any:
     return None if tensor is None else tensor.detach().numpy()
 
 
-@torch.compiler.disable
 def _fused(moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None) -> Tensor:
     if moves.device.type == "cuda":
         from pyanticip.models.prism_triton import scan_triton
 
         return scan_triton(moves, start, gamma, jumps)
-    out: Tensor = _RustScan.apply(moves, start, gamma, jumps)
+    out: Tensor = _RustScan.apply(moves, start, gamma, jumps)  # type: ignore[no-untyped-call]
     return out
+
+
+# The compiler leaves the kernels alone.
+_untraced = torch.compiler.disable(_fused)  # type: ignore[no-untyped-call]
 
 
 def fused_available(moves: Tensor, start: Tensor) -> bool:
@@ -114,11 +121,7 @@ def fused_available(moves: Tensor, start: Tensor) -> bool:
         return True
     if moves.device.type != "cuda":
         return False
-    try:
-        import triton  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return find_spec("triton") is not None
 
 
 def scan(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tensor | None = None) -> Tensor:
@@ -130,5 +133,5 @@ def scan(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tenso
     traced = torch.compiler.is_compiling() and moves.shape[2] == 1
     if traced or not fused_available(moves, start):
         return scan_loop(moves, start, gamma, jumps)
-    out: Tensor = _fused(moves, start, gamma, jumps)
+    out: Tensor = _untraced(moves, start, gamma, jumps)
     return out

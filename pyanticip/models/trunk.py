@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip.errors import OptionError
 from pyanticip.models.attention import Layout, Ring, TrajectoryAttention
 from pyanticip.models.band import make_band
 from pyanticip.models.bias import RandomScalars, TrajectoryBias
@@ -20,9 +21,10 @@ from pyanticip.models.control_field import ControlField, FieldOutput, FieldState
 from pyanticip.models.fused import make_fused
 from pyanticip.models.gates import CommitmentGate, PathwayGate, PathwayMean
 from pyanticip.models.heads import AnticipationHead
-from pyanticip.models.places import PlaceMix, Places, PlacesState, place_rings, place_source
+from pyanticip.models.places import PlaceMix, Places, PlacesState, place_rings
 from pyanticip.models.plan import Plan
 from pyanticip.models.positions import alibi_slopes
+from pyanticip.models.prism import PrismPositions, place_source
 from pyanticip.models.slots import make_slots
 from pyanticip.models.steering import Extras, Steering
 from pyanticip.models.streaming import State
@@ -84,7 +86,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
         self.ffn_dropout = nn.Dropout(cfg.dropout if cfg.ffn_dropout else 0.0)
         self.field = ControlField(cfg) if cfg.control_field else None
-        self.places = PlaceMix(cfg.heads, cursors) if cursors else None
+        self.places = PlaceMix(cfg.heads, cursors, cfg.prism_alpha) if cursors else None
 
     def initial_state(self, batch: int) -> Ring:
         """The state before the first step, for ``batch`` rows."""
@@ -142,6 +144,11 @@ class Trunk(nn.Module):
             self.bias = TrajectoryBias(cfg.heads, cfg.dist_scale, cfg.alpha == "softplus")
         self.random = RandomScalars() if cfg.bias == "random" else None
         self.register_buffer("slopes", alibi_slopes(cfg.heads), persistent=False)
+        if cfg.prism_again:
+            raise OptionError(
+                f"prism_again={cfg.prism_again} is for layers in a row, in the plain transformer: the two "
+                "pathways start from the same places"
+            )
         self.prism = place_source(cfg)
         cursors = 0 if self.prism is None else self.prism.cursors
         self.fast = nn.ModuleList(Block(cfg, cfg.fast_past, cursors) for _ in range(cfg.fast_layers))
@@ -450,9 +457,9 @@ def run_blocks(
 
 
 def reset_fields(model: nn.Module) -> None:
-    """Put the control fields of a model to their own start."""
+    """Put the control fields and cursors of a model to their own start."""
     for module in model.modules():
-        if isinstance(module, ControlField):
+        if isinstance(module, (ControlField, PrismPositions)):
             module.reset_parameters()
 
 

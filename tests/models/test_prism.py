@@ -1,0 +1,235 @@
+"""PRISM positions on their own: the module's stream, its parts, and its options."""
+
+import pytest
+import torch
+
+from pyanticip.errors import OptionError
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.positions import sinusoids
+from pyanticip.models.prism import PrismPositions
+from pyanticip.models.prism_gates import OrthogonalGRU
+
+OPTIONS = {
+    "default": {},
+    "copy": {"prism_copy": True, "prism_copy_width": 8},
+    "absolute": {"prism_absolute": True, "prism_norm": "fixed"},
+    "plain": {"prism_orthogonal": "none", "prism_sharpen": False, "prism_copy": True, "prism_copy_width": 8},
+    "penalty": {"prism_orthogonal": "penalty", "prism_cursors": 1},
+}
+
+
+def config(**changes):
+    sizes = {"d_model": 24, "heads": 4, "prism_cursors": 5, "prism_width": 8, "prism_hidden": 12}
+    return ModelConfig(**{**sizes, "positions": "prism", "prism_places": 20, **changes})
+
+
+def build(dtype=torch.float64, seed=0, **changes):
+    torch.manual_seed(seed)
+    made = PrismPositions(config(**changes))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.4 * torch.randn_like(parameter))
+    return made.to(dtype).eval()
+
+
+def parts(places):
+    return {"queries": places.queries, "keys": places.keys, "histograms": places.histograms}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("changes", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_stream_says_what_the_sequence_says(dtype, tolerance, changes, gradients):
+    """Across the last place, in chunks and single steps, and after one row begins anew."""
+    made = build(dtype, **changes)
+    x = torch.randn(2, 70, 24, dtype=dtype)
+    with torch.set_grad_enabled(gradients):
+        whole, none = made(x)
+        fresh, _ = made(x[1:, 41:])
+        assert none is None
+        made.reference = True
+        loop, _ = made(x)
+        made.reference = False
+        state, at, seen = made.initial_state(2), 0, []
+        for size in [1] * 12 + [5, 23, 1] + [1, 9, 19]:
+            if at == 41:
+                state.reset(torch.tensor([False, True]))
+            part, state = made(x[:, at : at + size], state)
+            seen.append(part)
+            at += size
+    assert at == 70
+    for name, tensor in parts(whole).items():
+        got = torch.cat([parts(part)[name] for part in seen], 1)
+        torch.testing.assert_close(parts(loop)[name], tensor, atol=tolerance, rtol=0)
+        torch.testing.assert_close(got[0], tensor[0], atol=tolerance, rtol=0)
+        torch.testing.assert_close(got[1, :41], tensor[1, :41], atol=tolerance, rtol=0)
+        torch.testing.assert_close(got[1:, 41:], parts(fresh)[name], atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("changes", OPTIONS.values(), ids=OPTIONS)
+def test_nothing_looks_ahead_and_everything_learns(changes):
+    made = build(**changes)
+    x = torch.randn(1, 24, 24, dtype=torch.float64, requires_grad=True)
+    places, _ = made(x)
+    for t in (0, 4, 17):
+        total = sum(
+            (torch.arange(1, p[0, t].numel() + 1) * p[0, t].flatten()).sum() for p in parts(places).values()
+        )
+        (gradient,) = torch.autograd.grad(total, x, retain_graph=True)
+        assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
+        assert gradient[:, t].any()
+    changed = x.detach().clone()
+    changed[:, 15:] += torch.randn_like(changed[:, 15:])
+    other, _ = made(changed)
+    for name, tensor in parts(places).items():
+        assert torch.equal(parts(other)[name][:, :15], tensor[:, :15])
+    sum(torch.randn_like(p).mul(p).sum() for p in parts(places).values()).backward()
+    assert [name for name, p in made.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+def test_state_and_step_do_not_grow_with_the_stream():
+    made = build(torch.float32, prism_copy=True)
+    state = made.initial_state(1)
+    sizes = [t.shape for t in state.tensors()]
+    with torch.no_grad():
+        for _ in range(300):
+            places, state = made(torch.randn(1, 1, 24), state)
+    assert [t.shape for t in state.tensors()] == sizes
+    assert bool(torch.isfinite(places.queries).all())
+    torch.testing.assert_close(places.histograms.sum(-1), torch.ones(1, 1, 10))
+
+
+def test_places_are_superposed_sinusoids_of_one_length():
+    made = build(prism_cursors=3)
+    places, _ = made(torch.randn(2, 9, 24, dtype=torch.float64))
+    table = sinusoids(torch.arange(20), 8).float().double()
+    wanted = torch.einsum("blck,kd->blcd", places.histograms[:, :, :3], table)
+    wanted = wanted * (8**0.5 / wanted.flatten(2).norm(dim=-1))[..., None, None]
+    torch.testing.assert_close(places.queries, wanted)
+    for tensor in (places.queries, places.keys):
+        torch.testing.assert_close(tensor.flatten(2).norm(dim=-1), torch.full((2, 9), 8**0.5).double())
+    # Where every cursor is at one place, the constant does the same.
+    fixed = build(prism_cursors=3, prism_norm="fixed")
+    sharp = table[[3, 0, 19]][None, None]
+    torch.testing.assert_close(fixed._normalise(sharp), made._normalise(sharp), atol=1e-6, rtol=0)
+
+
+def test_cursors_start_indifferent_and_at_place_0():
+    torch.manual_seed(0)
+    made = PrismPositions(config(prism_reset=0.2)).double()
+    hidden = torch.zeros(1, 1, 12, dtype=torch.float64)
+    third = 0.8 / 3
+    wanted = torch.tensor([third, third, third, 0.2 * 2 / 3, 0.2 / 3], dtype=torch.float64)
+    torch.testing.assert_close(made.moves(hidden)[0, 0, 0], wanted, atol=1e-7, rtol=0)
+    torch.testing.assert_close(made.gamma(), torch.full((10,), 2.0).double(), atol=1e-7, rtol=0)
+    spread = PrismPositions(config(prism_spread=2.0))
+    assert float(spread.moves(torch.zeros(1, 1, 12)).detach()[0, :, 0].std(0).min()) > 0.02
+
+
+def test_copies_go_to_where_the_paired_key_stands():
+    """The key's cursor counts steps; a query that copies from key j lands where that cursor was."""
+    made = build(prism_copy=True)
+    assert made.copying == 1
+    x = torch.randn(1, 30, 24, dtype=torch.float64)
+    places, _ = made(x)
+    counting = places.histograms[0, :, 5].argmax(-1)
+    assert counting.tolist() == [min(t + 1, 19) for t in range(30)]
+    torch.testing.assert_close(
+        places.histograms[0, :, 5].max(-1).values, torch.ones(30).double(), atol=1e-6, rtol=0
+    )
+    copy = made.copy
+    jumps, stay, _ = copy(torch.randn(1, 30, copy.query.in_features).double())
+    torch.testing.assert_close(jumps.sum(-1) + stay, torch.ones(1, 1, 30).double())
+    for t in (0, 1, 5, 17):
+        reached = torch.nonzero(jumps[0, 0, t]).flatten().tolist()
+        assert reached == [min(j + 1, 19) for j in range(t)]
+    # Beyond the last place: all own places, and the newest key at the last one.
+    assert torch.nonzero(jumps[0, 0, 28]).flatten().tolist() == list(range(1, 20))
+
+
+def test_copies_by_content():
+    """Sharp attention moves the cursor's whole mass to the one key that matches."""
+    made = build(prism_copy=True, prism_copy_width=8, prism_sharpen=False)
+    copy = made.copy
+    with torch.no_grad():
+        for linear in (copy.query, copy.key):
+            linear.weight.zero_()
+            linear.bias.zero_()
+            linear.weight[:, :8] = 20 * torch.eye(8)
+        copy.null.zero_()
+        copy.stay.fill_(50.0)
+    x = torch.zeros(1, 9, copy.query.in_features).double()
+    for t, symbol in enumerate([3, 1, 4, 0, 5, 2, 6, 4, 1]):
+        x[0, t, symbol] = 1.0
+    with torch.no_grad():
+        jumps, stay, _ = copy(x)
+    assert jumps[0, 0, 7].argmax() == 3
+    assert jumps[0, 0, 8].argmax() == 2
+    assert float(jumps[0, 0, 7].max()) > 0.999
+    assert float(stay[0, 0, :7].min()) > 0.999
+
+
+@pytest.mark.parametrize("orthogonal", ["exact", "penalty", "none"])
+def test_the_recurrence_is_torchs_and_orthogonal_by_gate(orthogonal):
+    torch.manual_seed(0)
+    gru = OrthogonalGRU(6, 10, orthogonal).double()
+    with torch.no_grad():
+        for parameter in gru.parameters():
+            parameter.add_(0.5 * torch.randn_like(parameter))
+    theirs = torch.nn.GRU(6, 10, batch_first=True).double()
+    with torch.no_grad():
+        theirs.weight_ih_l0.copy_(gru.input)
+        theirs.weight_hh_l0.copy_(gru.weights().flatten(0, 1))
+        theirs.bias_ih_l0.copy_(gru.input_bias)
+        theirs.bias_hh_l0.copy_(gru.recurrent_bias)
+    x, before = torch.randn(3, 7, 6).double(), torch.randn(3, 10).double()
+    wanted, last = theirs(x, before[None])
+    got, mine = gru(x, before)
+    torch.testing.assert_close(got, wanted)
+    torch.testing.assert_close(mine, last[0])
+    torch.testing.assert_close(gru(x[:, :1], before)[0], wanted[:, :1])
+    blocks = gru.weights()
+    products = blocks.transpose(1, 2) @ blocks
+    exact = torch.allclose(products, torch.eye(10).double(), atol=1e-6)
+    assert exact == (orthogonal == "exact")
+    penalty = (products - torch.eye(10).double()).square().sum()
+    torch.testing.assert_close(gru.penalty(), penalty, atol=1e-12, rtol=1e-9)
+    # Without gradients the matrices are kept, but never stale.
+    with torch.no_grad():
+        kept = gru.weights().clone()
+        gru.recurrent.add_(0.1 * torch.randn_like(gru.recurrent))
+        assert not torch.allclose(gru.weights(), kept)
+        torch.testing.assert_close(gru.weights(), gru._matrices())
+
+
+def test_the_number_of_places_can_change_after_training():
+    made = build(prism_copy=True)
+    x = torch.randn(1, 12, 24, dtype=torch.float64)
+    before, _ = made(x)
+    made.set_places(64)
+    after, _ = made(x)
+    assert after.histograms.shape[-1] == 64
+    # Twelve steps from place 0 reach no end of either. Only the eps of the places differs.
+    torch.testing.assert_close(after.histograms[..., :13], before.histograms[..., :13], atol=1e-5, rtol=0)
+    with pytest.raises(OptionError, match="prism_places must be a whole number from 3"):
+        made.set_places(2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"positions": "none"}, "prism_cursors=5 does nothing with positions='none'"),
+        ({"prism_width": 7}, "prism_width must be even, got 7"),
+        ({"prism_places": 2}, "prism_places must be a whole number from 3"),
+        ({"prism_reset": 0.0}, "prism_reset must be above 0, got 0.0"),
+        ({"prism_reset": 1.0}, "prism_reset must be from 0 to below 1"),
+        ({"prism_copy_width": 8}, "prism_copy_width=8 does nothing with prism_copy=False"),
+        ({"prism_norm": "time"}, "prism_norm='time' is not available"),
+        ({"prism_orthogonal": True}, "prism_orthogonal=True is not available"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes, reason):
+    with pytest.raises(OptionError) as caught:
+        config(**changes)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
