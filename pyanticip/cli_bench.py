@@ -137,6 +137,47 @@ def bench_field(seconds: float, as_json: bool) -> None:
     show(run(seconds), as_json, table)
 
 
+@bench.command("prism")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long, all in all.")
+@click.option("--batch", type=click.IntRange(1, 4096), default=32, help="Rows B.")
+@click.option("--length", type=click.IntRange(2, 65536), default=256, help="Steps L.")
+@click.option("--places", type=click.IntRange(3, 65536), default=256, help="Places P.")
+@click.option("--cursors", type=click.IntRange(1, 256), default=4, help="Pairs of cursors.")
+@click.option("--copy/--no-copy", default=False, help="With: one query cursor in five can copy.")
+@click.option("--threads", type=click.IntRange(0, 256), default=1, help="0: as many as there are cores.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", help="Where.")
+@JSON
+def bench_prism(
+    seconds: float,
+    batch: int,
+    length: int,
+    places: int,
+    cursors: int,
+    copy: bool,
+    threads: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """PRISM positions, forward and backward: the kernel beside a Python loop over the steps.
+
+    \b
+    Example: pyanticip bench prism --seconds 60 --json
+    """
+    from realtime.bench.prism import run, table
+
+    result = run(
+        seconds,
+        batch=batch,
+        length=length,
+        places=places,
+        cursors=cursors,
+        copy=copy,
+        threads=threads,
+        device=device,
+    )
+    show(result, as_json, table)
+
+
 @bench.command("forecast")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="About how long, all in all.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Of train forecast; else random weights.")

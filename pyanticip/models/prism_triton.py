@@ -7,7 +7,8 @@ A histogram's neighbours come from memory rather than from other lanes, hence th
 wrote it reads again, shifted by one."""
 
 # A kernel's parameters have no Python types.
-# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
+# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-calls=False, disallow-untyped-decorators=False
 # mypy: disable-error-code="arg-type,call-arg"
 
 from typing import Any

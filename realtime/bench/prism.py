@@ -1,0 +1,208 @@
+"""``pyanticip bench prism``: the recurrent network and the histogram scan of PRISM positions, without and
+with a Python loop per step.
+
+Three forms of the same module, with the same weights, take turns on the same input:
+
+* *fused*: as a model runs it: torch's recurrent network over the whole sequence, one product for the gates,
+the
+  scan in Rust (in Triton on a GPU that has it), one product for the superposition;
+* *scan in a loop*: the same, but the histograms move step by step in torch: what the kernel alone saves;
+* *all in a loop*: recurrent network, gates, histograms and superposition step by step.
+
+What they give, values and gradients, is compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from pyanticip.errors import DeviceError, OptionError
+from realtime.bench.machine import machine, percentiles
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pyanticip.models.prism import PrismPositions
+
+__all__ = ["run", "table"]
+
+FORMS = ("fused", "scan in a loop", "all in a loop")
+BAR = 5.0
+"""How much faster than a loop the fused form has to be, forward and backward."""
+TOLERANCE = 1e-5
+D_MODEL = 128
+
+
+def run(
+    seconds: float = 60.0,
+    *,
+    batch: int = 32,
+    length: int = 256,
+    places: int = 256,
+    cursors: int = 4,
+    copy: bool = False,
+    threads: int = 1,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Measure; the object that ``--json`` prints.
+
+    :param seconds: about how long, all in all; each form runs at least three times after its warm-up.
+    :param cursors: pairs of cursors: as many for queries and for keys.
+    :param copy: whether one query cursor in five can copy.
+    :param threads: of torch and of the kernel; 0 leaves both to themselves.
+    :param device: ``"cpu"`` or ``"cuda"``.
+    :returns: ``forms`` by name: ``forward_ms`` and ``training_ms`` (forward and backward) on the wall clock,
+        ``cpu_ms`` of the processor for the latter; ``faster`` by form: ratios of the medians and of the
+        processor's times; ``difference`` of values and gradients from the loop's, the latter relative to the
+        largest.
+    :raises DeviceError: no such device here.
+    """
+    if not 1.0 <= seconds <= 3600.0:
+        raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
+    if threads:
+        # Read when the kernel first runs, which must not have been yet.
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
+    import torch
+
+    from pyanticip.models.config import ModelConfig
+    from pyanticip.models.prism import PrismPositions
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("device cuda: there is no GPU that torch can use here")
+    if threads:
+        torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    cfg = ModelConfig(
+        positions="prism",
+        d_model=D_MODEL,
+        prism_cursors=cursors,
+        prism_places=places,
+        prism_copy=copy,
+        prism_spread=1.0,
+        prism_reset=0.05,
+    )
+    module = PrismPositions(cfg).to(device)
+    x = torch.randn(batch, length, D_MODEL, device=device)
+    weights = torch.randn(2, batch, length, module.cursors, module.width, device=device)
+    difference = _difference(module, x[:4], weights[:, :4])
+    took: dict[str, dict[str, list[float]]] = {
+        form: {"forward_ms": [], "training_ms": [], "cpu_ms": []} for form in FORMS
+    }
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(took[FORMS[-1]]["forward_ms"]) < 4:
+        for form in FORMS:
+            for name, value in _time(module, form, x, weights).items():
+                took[form][name].append(value)
+    # The first round warms up.
+    kept = {
+        form: {name: np.array(values[1:]) for name, values in times.items()} for form, times in took.items()
+    }
+    fused = kept[FORMS[0]]
+    return {
+        "forms": {
+            form: {name: percentiles(values, (50, 90)) for name, values in times.items()}
+            for form, times in kept.items()
+        },
+        "faster": {
+            form: {
+                name.removesuffix("_ms"): round(float(np.median(times[name]) / np.median(fused[name])), 3)
+                for name in times
+            }
+            for form, times in kept.items()
+            if form != FORMS[0]
+        },
+        "difference": difference,
+        "bar": BAR,
+        "runs": len(fused["cpu_ms"]),
+        "batch": batch,
+        "length": length,
+        "places": places,
+        "cursors": 2 * cursors,
+        "copy": copy,
+        "threads": threads or torch.get_num_threads(),
+        "device": device,
+        "dtype": "float32",
+        "seconds": seconds,
+        **machine(),
+    }
+
+
+def table(result: dict[str, Any]) -> Table:
+    """The result as a table for people."""
+    differences = ", ".join(f"{name} {value:.1e}" for name, value in result["difference"].items())
+    shown = Table(
+        title=(
+            f"PRISM positions, B {result['batch']}, L {result['length']}, P {result['places']}, "
+            f"{result['cursors']} cursors, {result['dtype']}, {result['threads']} threads, {result['device']}"
+        ),
+        caption=f"largest difference: {differences}\n{result['runs']} runs of each, {result['cpu']}",
+    )
+    for column in ("", "forward ms", "both ms", "processor ms", "fused is faster", "by processor"):
+        shown.add_column(column, justify="right" if column else "left")
+    for form, times in result["forms"].items():
+        cells = [f"{times[name]['p50']:.1f}" for name in ("forward_ms", "training_ms", "cpu_ms")]
+        ratios = result["faster"].get(form)
+        cells += ["", ""] if ratios is None else [f"{ratios['training']:.2f} x", f"{ratios['cpu']:.2f} x"]
+        shown.add_row(form, *cells)
+    return shown
+
+
+def _places(module: PrismPositions, form: str, x: Tensor) -> Tensor:
+    """Places (2, B, L, C, d) of queries and keys, in one of the forms."""
+    import torch
+
+    module.reference = form != FORMS[0]
+    if form != FORMS[2]:
+        places, _ = module(x)
+        return torch.stack((places.queries, places.keys))
+    state, steps = module.initial_state(x.shape[0]), []
+    for t in range(x.shape[1]):
+        places, state = module(x[:, t : t + 1], state)
+        steps.append(torch.stack((places.queries, places.keys)))
+    return torch.cat(steps, 2)
+
+
+def _time(module: PrismPositions, form: str, x: Tensor, weights: Tensor) -> dict[str, float]:
+    """Milliseconds of one run forward and, gradients of all weights included, back."""
+    import torch
+
+    def now() -> float:
+        if x.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    x = x.detach().requires_grad_()
+    module.zero_grad()
+    begun, used = now(), time.process_time()
+    out = _places(module, form, x)
+    middle = now()
+    torch.autograd.backward(out, weights)
+    done = now()
+    return {
+        "forward_ms": 1e3 * (middle - begun),
+        "training_ms": 1e3 * (done - begun),
+        "cpu_ms": 1e3 * (time.process_time() - used),
+    }
+
+
+def _difference(module: PrismPositions, x: Tensor, weights: Tensor) -> dict[str, float]:
+    """Of the fused form from the full loop: values, and gradients relative to the largest of each tensor."""
+    import torch
+
+    x = x.detach().requires_grad_()
+    leaves = [x, *module.parameters()]
+    outs, grads = [], []
+    for form in (FORMS[0], FORMS[2]):
+        out = _places(module, form, x)
+        outs.append(out.detach())
+        grads.append(torch.autograd.grad((out * weights).sum(), leaves))
+    pairs = zip(*grads, strict=True)
+    return {
+        "values": float((outs[0] - outs[1]).abs().max()),
+        "gradients": max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-12)) for a, b in pairs),
+    }
