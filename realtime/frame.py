@@ -18,7 +18,9 @@ class ControlFrame:
     ``seq`` counts 50 Hz frames since the stream began and never goes back (-1: a status alone);
     ``seconds`` is the source's time since then; ``scalars`` are the seven, ``params`` the eight in 0..1;
     ``events`` are (name, strength 0..1, seconds ahead); ``status`` is given once a second; ``extras`` are the
-    taught outputs that are none of the eight, in 0..1 (see :class:`Extra`).
+    taught outputs that are none of the eight, in 0..1 (see :class:`Extra`);
+    ``field`` are trust 0..1 and curvature of a model with control field, and ``plan`` the codes that a
+    planning model expects, with their weights, heaviest first.
     """
 
     seq: int
@@ -28,6 +30,8 @@ class ControlFrame:
     events: Sequence[Event] = ()
     status: tuple[str, ...] = ()
     extras: Sequence[float] = ()
+    field: Sequence[float] = ()
+    plan: Sequence[tuple[int, float]] = ()
 
 
 class Extra(Protocol):

@@ -116,6 +116,8 @@ class Tape(Protocol):
         params: npt.ArrayLike,
         scalars: npt.ArrayLike,
         events: Sequence[tuple[str, float, float]],
+        field: Sequence[float] = (),
+        plan: Sequence[tuple[int, float]] = (),
     ) -> None:
         """What was sent."""
         ...

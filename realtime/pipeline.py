@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pyanticip.controls import EventTrigger, Presence
 from realtime.clock import Clock
 from realtime.frame import ControlFrame, Sink
+from realtime.inner import inner_of
 from realtime.mapping.desk import Desk, Stepped
 from realtime.mapping.taught import Taught, open_taught
 from realtime.parts import Backend, Front, FrontFrame, Lesson, Observer, Tape
@@ -111,8 +112,9 @@ class Pipeline:
         taught = self._by_mapping(out, step, dt)
         params, events = self.desk.play(step, self._scalars, dt, taught)
         status = self._due_status(now)
+        field, plan = inner_of(step)
         frame = ControlFrame(
-            self._seq, self._seconds, self._scalars, params, events, status, self.desk.extras
+            self._seq, self._seconds, self._scalars, params, events, status, self.desk.extras, field, plan
         )
         mapped = time.perf_counter_ns()
         for sink in self.sinks:
@@ -131,7 +133,8 @@ class Pipeline:
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, self.kind, datagram)
             self.tape.frame(now, self._seq, out.t_source_ns, out.quats, out.root)
-            self.tape.output(now, self._seq, [*params, *frame.extras], self._scalars, events)
+            told = (field, plan) if field or plan else ()
+            self.tape.output(now, self._seq, [*params, *frame.extras], self._scalars, events, *told)
         if self.lesson is not None:
             self.lesson.frame(out)
         return True

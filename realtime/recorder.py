@@ -106,9 +106,11 @@ class Recorder:
         params: npt.ArrayLike,
         scalars: npt.ArrayLike,
         events: Sequence[Sequence[Any]] = (),
+        field: Sequence[float] = (),
+        plan: Sequence[tuple[int, float]] = (),
     ) -> None:
-        """What was sent."""
-        self._put(recording.pack_output(t_ns, seq, params, scalars, events))
+        """What was sent, and what the model told of itself."""
+        self._put(recording.pack_output(t_ns, seq, params, scalars, events, field, plan))
 
     def note(self, t_ns: int, text: str) -> None:
         """A remark."""

@@ -22,9 +22,9 @@ __all__ = ["PORTS", "Rig", "load_rig", "template"]
 #: Where each kind of source listens unless told otherwise.
 PORTS = {"mocopi": 12351, "vmc": 39539, "msgpack": 12352}
 
-Part = Literal["frame", "scalars", "param", "params", "event", "status"]
+Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "status"]
 #: What an OSC bundle is made of, in order.
-PARTS: tuple[Part, ...] = ("frame", "scalars", "param", "params", "event", "status")
+PARTS: tuple[Part, ...] = ("frame", "scalars", "param", "params", "event", "field", "plan", "status")
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -324,7 +324,7 @@ half_life = 0.02
 host = "127.0.0.1"
 port = 9000
 prefix = "/anticip"
-send = ["frame", "scalars", "param", "params", "event", "status"]
+send = ["frame", "scalars", "param", "params", "event", "field", "plan", "status"]
 # max_rate = 20           # bundles a second for a slow receiver: it gets the newest
 # addresses.pitch = "/synth/freq"
 # addresses.loudness = ["/n_set", 1000, "amp"]   # an address and what stands before the value

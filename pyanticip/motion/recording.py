@@ -84,7 +84,8 @@ class Frame(NamedTuple):
 class Output(NamedTuple):
     """What was sent: parameters (8,) and scalars (7,) float32, events (name, strength, seconds ahead).
 
-    Behind the eight parameters stand the taught outputs of a mapping, in 0..1; the header names them.
+    Behind the eight parameters stand the taught outputs of a mapping, in 0..1; the header names them. Where
+    the model told of itself: ``field`` trust and curvature, ``plan`` codes expected and their weights.
     """
 
     t_ns: int
@@ -92,6 +93,8 @@ class Output(NamedTuple):
     params: npt.NDArray[np.float32]
     scalars: npt.NDArray[np.float32]
     events: list[tuple[str, float, float]]
+    field: tuple[float, ...] = ()
+    plan: tuple[tuple[int, float], ...] = ()
 
 
 class Note(NamedTuple):
@@ -137,10 +140,17 @@ def pack_output(
     params: npt.ArrayLike,
     scalars: npt.ArrayLike,
     events: Iterable[Sequence[Any]] = (),
+    field: Sequence[float] = (),
+    plan: Sequence[tuple[int, float]] = (),
 ) -> bytes:
-    """The record of what was sent: params (P,), scalars (S,), events (name, strength, seconds ahead)."""
+    """The record of what was sent: params (P,), scalars (S,), events (name, strength, seconds ahead); and of
+    what the model told of itself, if it did: trust and curvature, a plan's codes and weights."""
     sent = [(str(name), float(strength), float(ahead)) for name, strength, ahead in events]
-    return _pack(OUTPUT, t_ns, seq, _floats(params), _floats(scalars), sent)
+    told: tuple[object, ...] = ()
+    if len(field) or len(plan):
+        codes, weights = np.asarray([c for c, _ in plan], "<i4"), [w for _, w in plan]
+        told = (_floats(field), codes.tobytes(), _floats(weights))
+    return _pack(OUTPUT, t_ns, seq, _floats(params), _floats(scalars), sent, *told)
 
 
 def pack_note(t_ns: int, text: str) -> bytes:
@@ -212,9 +222,11 @@ class RecordingWriter:
         params: npt.ArrayLike,
         scalars: npt.ArrayLike,
         events: Iterable[Sequence[Any]] = (),
+        field: Sequence[float] = (),
+        plan: Sequence[tuple[int, float]] = (),
     ) -> None:
-        """What was sent."""
-        self.write(pack_output(t_ns, seq, params, scalars, events))
+        """What was sent, and what the model told of itself."""
+        self.write(pack_output(t_ns, seq, params, scalars, events, field, plan))
 
     def note(self, t_ns: int, text: str) -> None:
         """A remark."""
@@ -404,6 +416,17 @@ def _text(value: object) -> str:
     return value
 
 
+def _told(field: object, codes: object, weights: object) -> dict[str, Any]:
+    """The last fields of an :class:`Output`."""
+    if not isinstance(codes, bytes):
+        raise TypeError("expected binary whole numbers")
+    known = np.frombuffer(codes, "<i4").tolist()
+    return {
+        "field": tuple(_as_floats(field).tolist()),
+        "plan": tuple(zip(known, _as_floats(weights).tolist(), strict=True)),
+    }
+
+
 def _record(payload: _Payload) -> Record | None:
     t_ns, rest = payload.t_ns, payload.rest
     if payload.type == RAW:
@@ -417,7 +440,8 @@ def _record(payload: _Payload) -> Record | None:
         return Frame(t_ns, _seq(rest[0]), _seq(rest[1]), _as_floats(rest[2], 4), root)
     if payload.type == OUTPUT:
         events = [(_text(name), float(strength), float(ahead)) for name, strength, ahead in rest[3]]
-        return Output(t_ns, _seq(rest[0]), _as_floats(rest[1]), _as_floats(rest[2]), events)
+        sent = Output(t_ns, _seq(rest[0]), _as_floats(rest[1]), _as_floats(rest[2]), events)
+        return sent if len(rest) < 7 else sent._replace(**_told(*rest[4:7]))
     if payload.type == NOTE:
         return Note(t_ns, _text(rest[0]))
     return None

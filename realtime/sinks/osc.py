@@ -67,7 +67,16 @@ class OscSink:
         port: int,
         *,
         prefix: str = "/anticip",
-        send: Sequence[str] = ("frame", "scalars", "param", "params", "event", "status"),
+        send: Sequence[str] = (
+            "frame",
+            "scalars",
+            "param",
+            "params",
+            "event",
+            "field",
+            "plan",
+            "status",
+        ),
         addresses: Mapping[str, Address] | None = None,
         ranges: Mapping[str, Range] | None = None,
         max_rate: float | None = None,
@@ -127,6 +136,7 @@ class OscSink:
             count = len(PARAMETERS)
             self._params_at = element(self._named("params", "params"), (0.0,) * count, "f" * count)
         self._bundle = out
+        self._lists: dict[tuple[str, int], tuple[bytes, struct.Struct]] = {}
         self._events: dict[str, tuple[bytes, int]] = {}
         for name in EVENTS:
             head, *before = self._named(name, f"event/{name}")
@@ -160,12 +170,28 @@ class OscSink:
                 template, at = self._events[name]
                 data += template
                 struct.pack_into(">ff", data, len(data) - len(template) + at, strength, ahead)
+        if frame.field and "field" in self._send:
+            data = data + self._list("field", "f", frame.field)
+        if frame.plan and "plan" in self._send:
+            data = data + self._list("plan", "if", [number for pair in frame.plan for number in pair])
         if status and "status" in self._send:
             head, *before = self._named("status", "status")
             dgram = message(str(head), [*before, *status])
             data = data + struct.pack(">I", len(dgram)) + dgram
         if len(data) > len(_HEADER):
             self._transmit(data)
+
+    def _list(self, name: str, types: str, values: Sequence[float]) -> bytes:
+        """An element with this many values, whose types repeat; its head is made once for each length."""
+        known = self._lists.get((name, len(values)))
+        if known is None:
+            kinds = types * (len(values) // len(types))
+            head, *before = self._named(name, name)
+            dgram = message(str(head), [*before, *(0 if kind == "i" else 0.0 for kind in kinds)])
+            body = struct.Struct(">" + kinds)
+            element = struct.pack(">I", len(dgram)) + dgram
+            known = self._lists[name, len(values)] = (element[: len(element) - body.size], body)
+        return known[0] + known[1].pack(*values)
 
     def _patched(self, frame: ControlFrame) -> bytearray:
         out = self._bundle

@@ -2,14 +2,23 @@
 
 import json
 import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 import torch
+from pythonosc.osc_bundle import OscBundle
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.manifest import MANIFEST, graphs_of, read_manifest
+from pyanticip.motion.recording import Output, read_recording
+from realtime.bench.performer import mocopi_datagrams
+from realtime.child import free_port
 from realtime.step import OnnxBackend, open_backend
 from realtime.step_whole import WholeBackend
 
@@ -97,6 +106,60 @@ def test_frames_are_those_of_torch(folder):
     with pytest.raises(ShapeError, match="finite"):
         backend.step(np.full((1, 231), np.nan, np.float32))
     backend.close()
+
+
+@pytest.mark.slow
+def test_field_and_plan_are_heard_over_udp(folder, tmp_path):
+    """A suit sends to `pyanticip live` with this checkpoint; an ear hears what the model tells of itself."""
+    if not read_manifest(folder).config.planning:
+        pytest.skip("a model with neither")
+    skeleton, frames = mocopi_datagrams(60)
+    port = free_port()
+    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    ear.bind(("127.0.0.1", 0))
+    ear.settimeout(0.02)
+    suit = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    tape = tmp_path / "show.anticip"
+    (tmp_path / "rig.toml").write_text(f"[control]\nport = {free_port()}\n")
+    live = subprocess.Popen(
+        [
+            sys.executable, "-m", "pyanticip", "live", "--rig", str(tmp_path / "rig.toml"), "--json",
+            "--source", f"mocopi://127.0.0.1:{port}", "--osc", f"127.0.0.1:{ear.getsockname()[1]}",
+            "--checkpoint", str(folder), "--backend", "onnx", "--record", str(tape),
+        ],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    heard, sent, deadline = [], 0, time.monotonic() + 60
+    try:
+        while len([m for m in heard if "/anticip/plan" in m]) < 5 and time.monotonic() < deadline:
+            assert live.poll() is None, live.communicate()[1]
+            try:
+                bundle = OscBundle(ear.recv(65536))
+                heard.append({m.address: list(m.params) for m in bundle})
+            except TimeoutError:
+                pass
+            if heard:
+                datagram = frames[sent % 60] if sent else skeleton
+                suit.sendto(datagram, ("127.0.0.1", port))
+                sent += 1
+    finally:
+        live.send_signal(signal.SIGINT)
+        live.communicate(timeout=30)
+        ear.close()
+        suit.close()
+    told = [m for m in heard if "/anticip/frame" in m and "/anticip/plan" in m]
+    assert len(told) >= 5
+    for found in told:
+        trust, curvature = found["/anticip/field"]
+        assert 0.0 < trust <= 1.0
+        assert curvature >= 0.0
+        codes, weights = found["/anticip/plan"][::2], found["/anticip/plan"][1::2]
+        assert all(0 <= code < 30 for code in codes)
+        assert weights == sorted(weights, reverse=True)
+        assert sum(weights) == pytest.approx(1.0, abs=1e-5)
+    outputs = [record for record in read_recording(tape) if isinstance(record, Output)]
+    assert any(record.plan for record in outputs)
+    assert all(len(record.field) == 2 for record in outputs if record.plan)
 
 
 def test_a_plan_can_be_steered(folder):

@@ -114,6 +114,21 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
     sink.close()
 
 
+def test_what_the_model_tells_of_itself_comes_where_there_is_some(receiver: socket.socket) -> None:
+    port = receiver.getsockname()[1]
+    sink = OscSink("127.0.0.1", port)
+    for field, plan in (((0.75, 0.5), [(7, 0.75), (300, 0.25)]), ((), [(2**20, 1.0)]), ((0.5, 0.0), [])):
+        sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, field=field, plan=plan))
+        got = dict(heard(receiver))
+        assert tuple(got.get("/anticip/field", ())) == field
+        assert got.get("/anticip/plan", []) == [number for pair in plan for number in pair]
+    sink.close()
+    other = OscSink("127.0.0.1", port, send=["param"])
+    other.send(ControlFrame(7, 0.14, SCALARS, PARAMS, field=(1.0, 0.0), plan=[(1, 1.0)]))
+    assert not {"/anticip/field", "/anticip/plan"} & set(dict(heard(receiver)))
+    other.close()
+
+
 def test_a_receiver_that_is_gone_is_counted_and_tried_again(receiver: socket.socket) -> None:
     port = receiver.getsockname()[1]
     sink = OscSink("127.0.0.1", port)

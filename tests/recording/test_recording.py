@@ -46,6 +46,17 @@ def comparable(record: Any) -> tuple[Any, ...]:
     return (type(record), *map(plain, record))
 
 
+def test_what_the_model_told_of_itself_is_kept(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "x.anticip", {}) as tape:
+        tape.output(1, 1, [0.5] * 8, [0.5] * 7, [], (0.75, 0.5), [(7, 0.75), (300, 0.25)])
+        tape.output(2, 2, [0.5] * 8, [0.5] * 7, [], (0.25, 0.0))
+        tape.output(3, 3, [0.5] * 8, [0.5] * 7)
+    told, felt, plain = list(read_recording(tmp_path / "x.anticip", strict=True))
+    assert (told.field, told.plan) == ((0.75, 0.5), ((7, 0.75), (300, 0.25)))
+    assert (felt.field, felt.plan) == ((0.25, 0.0), ())
+    assert (plain.field, plain.plan) == ((), ())
+
+
 @pytest.fixture
 def show(tmp_path: Path) -> Path:
     path = tmp_path / "show.anticip"

@@ -1,0 +1,33 @@
+"""What a model tells of its inner state beside the controls: whom it trusts, and what it expects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["Inner", "inner_of"]
+
+Inner = tuple[Sequence[float], Sequence[tuple[int, float]]]
+"""Trust 0..1 and curvature, or nothing; codes expected within the next second and their weights, heaviest
+first, or nothing."""
+
+NOTHING: Inner = ((), ())
+
+
+def inner_of(step: object) -> Inner:
+    """Of one model step: the mean over the blocks of the control field, and the plan's filled slots.
+
+    Models without these parts, and fallbacks that play in a model's place, tell nothing.
+    """
+    felt, planned = getattr(step, "field", None), getattr(step, "plan", None)
+    if felt is None and planned is None:
+        return NOTHING
+    field: tuple[float, ...] = ()
+    if felt is not None and len(felt):
+        # Lists, not arrays: cold, they cost a fraction.
+        pairs = felt.tolist()
+        field = (sum(p[0] for p in pairs) / len(pairs), sum(p[1] for p in pairs) / len(pairs))
+    plan: list[tuple[int, float]] = []
+    if planned is not None:
+        pairs = zip(planned.codes.tolist(), planned.weights.tolist(), strict=True)
+        plan = sorted((p for p in pairs if p[1] > 0.0), key=lambda p: -p[1])
+    return field, plan
