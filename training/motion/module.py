@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
+from pyanticip.models.config import EVENT_NAMES
 from pyanticip.models.motion import MotionOutput
 from pyanticip.models.pose import six_of, turns_of
 from training.batches import Batch
@@ -19,6 +20,7 @@ from training.losses import losses
 from training.motion.options import MotionTrainOptions
 from training.motion.planning import codes_of, planning_losses, plans_for
 from training.motion.windows import DROPOUT, INITIAL, Part
+from training.resets import Resets, reset_loss
 from training.risk import risk_loss
 from training.runs.settings import derived_seed
 
@@ -26,7 +28,7 @@ WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
 """Pieces of the loss whose weights are options, beside the parameters, the pose, the control field and the
 plans."""
 
-PIECES: Final = ("total", "params", *WEIGHED, "pose", "risk", "plan")
+PIECES: Final = ("total", "params", *WEIGHED, "pose", "risk", "reset", "plan")
 """The pieces of the loss, in the order of ``parts``."""
 
 
@@ -104,6 +106,8 @@ def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
     return mean
 
 
+PHRASE: Final = EVENT_NAMES.index("phrase")
+
 SIMULATOR_RATE: Final = 1e-2
 """Learning rate of the anticipation simulator (the paper's)."""
 
@@ -130,6 +134,7 @@ class MotionModule(pl.LightningModule):
         self.model = model
         self.options = options
         self.register_buffer("param_weights", param_weights, persistent=False)
+        self.resets = Resets(model)
         self.grad_norm = torch.zeros(())
         """Norm of the last update's gradient before it was clipped."""
 
@@ -172,7 +177,14 @@ class MotionModule(pl.LightningModule):
                 foreseen, simulator = planning_losses(self.model, out, codes)
                 # The simulator learns by itself, at a rate of its own.
                 total = total + options.loss.plan * foreseen + simulator
-        told = (total, found.params, *pieces.values(), pose, risk, foreseen)
+            reset = total.new_zeros(())
+            if options.loss.reset > 0.0:
+                phrases, frames = batch.batch.event_bin[..., PHRASE], batch.batch.divisors
+                reset = reset_loss(
+                    self.resets, phrases, batch.batch.weight, None if frames is None else frames[1]
+                )
+                total = total + options.loss.reset * reset
+        told = (total, found.params, *pieces.values(), pose, risk, reset, foreseen)
         parts = torch.stack([piece.detach() for piece in told])
         return {"loss": total, "parts": parts}
 

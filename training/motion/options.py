@@ -82,6 +82,9 @@ class LossOptions:
     risk: float = 0.0
     """Weight of the likelihood, under the control field's risk, of which frames are bad; needs such a field
     and copies that know their bad frames (``data.recipe = "glitched"``)."""
+    reset: float = 0.0
+    """Weight of the likelihood, under the resets of the first cursors, of where phrases begin; needs
+    ``positions="prism"``."""
     plan: float = 0.1
     """Weight of what the anticipator learns, cross-entropy and unlikelihood of the next second's codes; where
     the model plans."""
@@ -95,7 +98,7 @@ class LossOptions:
     """Share of windows that, at the end of training, are steered by the model's own scalars."""
 
     def __post_init__(self) -> None:
-        for name in ("events", "scalars", "gate", "orthogonality", "pose", "field", "risk", "plan"):
+        for name in ("events", "scalars", "gate", "orthogonality", "pose", "field", "risk", "reset", "plan"):
             check_real(f"loss.{name}", getattr(self, name), 0.0, 1e3)
         check_flag("loss.plan_shown", self.plan_shown)
         object.__setattr__(self, "huber", _pair("loss.huber", self.huber))
@@ -208,6 +211,11 @@ class MotionTrainOptions:
             raise OptionError(
                 f"option loss.risk: {self.loss.risk:g} needs a model with model.control_field=true: the risk "
                 "is what its field is taught"
+            )
+        if self.loss.reset > 0.0 and self.config().positions != "prism":
+            raise OptionError(
+                f"option loss.reset: {self.loss.reset:g} needs a model with model.positions='prism': other "
+                "positions have no cursors that could reset"
             )
         self.config()
 

@@ -1,0 +1,96 @@
+"""Cursors that are told where phrases begin."""
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import OptionError
+from training.batches import Windows
+from training.motion.module import MotionModule, new_model
+from training.motion.windows import Feed
+from training.resets import LATE, Resets, begun, reset_loss
+
+PRISM = {
+    "positions": "prism",
+    "bias": "none",
+    "prism_cursors": 3,
+    "prism_width": 4,
+    "prism_places": 16,
+    "prism_hidden": 12,
+    "pose_horizons": [],
+}
+
+
+def test_a_reset_is_right_from_a_phrases_beginning_on_for_a_moment():
+    bins = torch.full((2, 40), 25)
+    bins[0, :9] = torch.arange(8, -1, -1)  # a phrase begins at frame 9
+    wanted = torch.zeros(2, 40)
+    wanted[0, 9 : 9 + LATE + 1] = 1.0
+    torch.testing.assert_close(begun(bins), wanted)
+
+
+def test_resets_are_those_of_the_models_gates(tiny, data):
+    options = tiny(model=PRISM, loss={"reset": 0.5})
+    model = new_model(options, torch.zeros(231), torch.ones(231)).eval()
+    resets = Resets(model)
+    x = torch.from_numpy(data.validation[0].features)[None]
+    moves = []
+    model.trunk.prism.register_forward_hook(lambda module, given, said: moves.append(said))
+    with torch.no_grad():
+        model(x)
+    # Queries' cursors, then keys'. After a frame with a reset all of a cursor's mass is at the first places.
+    assert resets.logits.shape == (1, 260, 6)
+    assert resets.taught().shape == (1, 260, 2)
+    torch.testing.assert_close(resets.taught()[..., 1], resets.logits[..., 3])
+    with torch.no_grad():
+        model.trunk.prism.gates.bias.view(4, -1)[0] = torch.tensor([40.0, -40, -40, 40, -40, -40])
+        model.trunk.prism.gates.bias.view(4, -1)[1] = 9.0  # all step on
+        model.trunk.prism.gates.weight.zero_()
+        model(x)
+    histograms = moves[-1][0].histograms[0, -1]
+    assert (histograms[[0, 3], 2:].sum(-1) < 1e-3).all()
+    assert (histograms[[1, 2, 4, 5], 2:].sum(-1) > 0.9).all()
+    assert (resets.taught() == 40.0).all()
+    resets.handle.remove()
+
+
+def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data):
+    options = tiny(model={**PRISM, "dropout": 0.0}, loss={"reset": 0.5})
+    part = Feed(Windows(data.train), options).update(0)[0]
+    model = new_model(options, torch.zeros(231), torch.ones(231))
+    module = MotionModule(model, torch.ones(8, 5), options)
+    with torch.no_grad():
+        taught = module.training_step(part, 0)
+        logits = module.resets.taught()
+        labels = begun(part.batch.event_bin[..., 1])[..., None].expand_as(logits)
+        wanted = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(
+            -1
+        )
+        mean = float((wanted * part.batch.weight).sum() / part.batch.divisors[1])
+        assert float(reset_loss(module.resets, part.batch.event_bin[..., 1], part.batch.weight)) > 0.0
+        left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part, 0)
+    assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
+
+
+def test_other_positions_cannot_be_told(tiny):
+    with pytest.raises(OptionError, match=r"loss.reset: 0.1 needs a model with model.positions='prism'"):
+        tiny(loss={"reset": 0.1})
+
+
+def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
+    from training.motion import fit, load_run
+    from training.study.where import resets_of
+
+    found = {}
+    for weight in (0.0, 2.0):
+        options = tiny(
+            model=PRISM,
+            loss={"reset": weight},
+            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.9},
+            run={"validate_every": 16, "save_every": 16, "tensorboard": False},
+        )
+        fit(options, tmp_path / str(weight), data=data)
+        found[weight] = resets_of(load_run(tmp_path / str(weight)), data.train)
+    assert found[2.0]["resets.taught"] > 0.65
+    assert found[2.0]["resets.taught"] > found[0.0]["resets.taught"] + 0.05
+    assert np.isfinite(list(found[0.0].values())).all()
