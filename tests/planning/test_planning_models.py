@@ -7,6 +7,7 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
+from pyanticip.models.generate import generate
 from pyanticip.models.planning import PlanChoice
 from pyanticip.models.streaming import State
 
@@ -231,6 +232,19 @@ def test_a_latent_step_has_no_code_for_a_plan():
     assert float((mixed.logits[1] - plain.logits[1]).abs().max()) < 1e-10
     assert torch.equal(mixed.logits[0], other.logits[0])
     assert torch.equal(mixed.plan.codes[0], other.plan.codes[0])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("inference", ["passes", "recurrent"])
+def test_generation_says_what_the_sequence_would(inference):
+    """Token by token, each step with a plan of its own: the same log-probabilities as the finished text."""
+    model = build("anticipatory", {"plan_inference": inference})
+    found = generate(model, inputs("anticipatory", 2, 4), tokens=8, gated=False)
+    shares = model(found.ids[:, :-1]).logits.log_softmax(-1)[:, 3:]
+    taken = shares.gather(-1, found.ids[:, 4:, None])[..., 0]
+    assert float((taken - found.log_probs).abs().max()) < 1e-6
+    waited = generate(model, inputs("anticipatory", 2, 4), tokens=4, theta=0.99, max_buffer=3)
+    assert int(waited.waits.sum()) > 0
 
 
 def test_configurations_without_meaning_are_refused():
