@@ -87,7 +87,7 @@ def trained(kind, plans, steps, inference="passes"):
 @pytest.mark.parametrize("kind", ["baseline", "anticipatory"])
 def test_simulated_plans_tell_nothing(kind):
     """On the loss of training once the simulator is fitted, and on the path of inference."""
-    training, inference = trained(kind, simulated, 100)
+    training, inference = trained(kind, simulated, 80)
     assert training >= FLOOR - 0.01
     assert inference >= FLOOR - 0.01
 
@@ -101,6 +101,6 @@ def test_own_plans_tell_nothing(inference, steps):
 def test_a_plan_of_what_comes_alone_would_be_found_out():
     """The same model and steps as above: had only the codes that come been drawn, this is what the loss of
     training would show."""
-    training, inference = trained("baseline", told, 160)
+    training, inference = trained("baseline", told, 130)
     assert training < FLOOR - 0.5
     assert inference > FLOOR
