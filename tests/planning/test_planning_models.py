@@ -23,6 +23,7 @@ MEMBERS = [
     ("anticipatory", {"slow_stride": 3, "positions": "none", "plan_paper": True, "control_field": True}),
     ("baseline", {}),
     ("anticipatory", {"positions": "trajectory"}),
+    ("anticipatory", {"positions": "prism"}),
     ("baseline", {"plan_inference": "recurrent", "positions": "none"}),
     ("motion", {}),
     ("motion", {"plan_inference": "passes", "positions": "sinusoidal"}),
