@@ -46,6 +46,14 @@ BIN_MS = 20.0
 
 _N = len(PARAMETERS)
 
+# Of events: how long one may wait to be announced; how much of the reach is looked at, in bins; what makes
+# one pending that could also come sooner; how far around a bin its neighbours count. All were chosen with the
+# threshold.
+_WAIT_MS = 100.0
+_SPAN = 7
+_SURE = 0.6
+_BESIDE = 2
+
 
 class Array(Protocol):
     """An array that can turn itself into lists (NumPy's, torch's)."""
@@ -363,11 +371,15 @@ class EventTrigger:
     """Turns hazards and the commitment gate into events, each announced once.
 
     ``hazards`` (2, 25) are the probabilities that the event falls into 20 ms bin b if it has not come
-    before it. An event is *pending* while the probability that it comes within ``lead_ms`` (and at least
-    ``reach_ms``) exceeds ``threshold``. A pending event is emitted when the gate exceeds
-    ``theta (1 - n / (2 max_buffer))`` after n frames of waiting (.80 .72 .64 .56 .48 .40 by default), at
-    the latest after ``max_buffer`` frames; each frame waited brings new context. After an emission the
-    same event is not announced again before the announced moment plus its refractory time.
+    before it. An event is *pending* while the probability that it comes in the last 140 ms of the reach
+    exceeds ``threshold``, or that it comes within it at all exceeds 0.6 as well, bins nearer than ``lead_ms``
+    left out. The reach is ``reach_ms``, or ``lead_ms`` and the 100 ms that waiting may take where that is
+    longer. Near bins count for less because they hold a little of everything where a movement does not
+    repeat. A pending event is emitted when the gate exceeds ``theta (1 - n / (2 max_buffer))`` after n frames
+    of waiting (.80 .72 .64 .56 .48 .40 by default), at the latest after ``max_buffer`` frames; each frame
+    waited brings new context. It is said to come in the middle of the 100 ms that it most probably falls
+    into. After an emission the same event is not announced again before the announced moment plus its
+    refractory time.
 
     With the default reach of 200 ms an event that was foreseen is announced 100 to 200 ms ahead: waiting
     takes up to 100 ms of it.
@@ -384,8 +396,8 @@ class EventTrigger:
     ) -> None:
         if not (0 < theta <= 1 and max_buffer >= 1):
             raise OptionError(f"events: expected theta in 0..1, max_buffer >= 1, got {theta}, {max_buffer}")
-        # Chosen on the validation subjects by the F1 of what is decided at least 100 ms ahead.
-        levels = {"onset": 0.7, "phrase": 0.2} | dict(threshold or {})
+        # Chosen on the validation subjects by the F1 of what is decided at least 100 and 200 ms ahead.
+        levels = {"onset": 0.5, "phrase": 0.2} | dict(threshold or {})
         pauses = {"onset": 0.12, "phrase": 1.0} | dict(refractory or {})
         for name in (*levels, *pauses):
             if name not in EVENTS:
@@ -407,28 +419,40 @@ class EventTrigger:
         rows = _lists(hazards)
         if len(rows) != len(EVENTS) or not all(isinstance(row, list | tuple) and row for row in rows):
             raise ShapeError(f"hazards: expected shape ({len(EVENTS)}, bins), got {_shape(rows)}")
-        bins = max(math.ceil(max(lead_ms, self.reach_ms) / BIN_MS), 1)
+        reach_ms = max(lead_ms + _WAIT_MS, self.reach_ms) if lead_ms > 0.0 else self.reach_ms
+        last = max(math.ceil(reach_ms / BIN_MS), 1)
+        first, nearest = max(last - _SPAN, 0), min(round(lead_ms / BIN_MS), last - 1)
         out: list[Event] = []
         for e, (name, row) in enumerate(zip(EVENTS, rows, strict=True)):
             self._quiet[e] = max(self._quiet[e] - dt, 0.0)
-            survival, moment = 1.0, 0.0
-            for b, hazard in enumerate(row[:bins]):
-                mass = survival * _unit(hazard)
-                moment += mass * (b + 0.5)
-                survival -= mass
-            chance = 1.0 - survival
-            if self._quiet[e] > 0.0 or chance < self._levels[e]:
+            survival = 1.0
+            masses = []
+            for hazard in row[: last + _BESIDE]:
+                masses.append(survival * _unit(hazard))
+                survival -= masses[-1]
+            level, begin, chance = self._levels[e], first, sum(masses[first:last])
+            if chance < level:
+                level, begin, chance = max(level, _SURE), nearest, sum(masses[nearest:last])
+            if self._quiet[e] > 0.0 or chance < level:
                 self._waited[e] = -1
                 continue
             self._waited[e] += 1
             n = self._waited[e]
             if gate > self.theta * (1.0 - 0.5 * n / self.max_buffer) or n >= self.max_buffer:
-                # The mean time of the event given that it comes within the bins, at bin centres.
-                ahead = moment / max(chance, 1e-12) * (BIN_MS / 1000.0)
+                ahead = _likeliest(masses, max(begin - _BESIDE, 0)) * (BIN_MS / 1000.0)
                 out.append((name, min(chance, 1.0), ahead))
                 self._waited[e] = -1
                 self._quiet[e] = ahead + self._pauses[e]
         return out
+
+
+def _likeliest(masses: Sequence[float], first: int) -> float:
+    """The middle, in bins, of the five neighbours from ``first`` on that hold the most together; of several
+    that hold alike, their middle."""
+    held = [sum(masses[max(b - _BESIDE, first) : b + _BESIDE + 1]) for b in range(first, len(masses))]
+    most = max(held, default=0.0)
+    alike = [b for b, mass in enumerate(held) if mass >= most - 1e-9]
+    return first + 0.5 * (alike[0] + alike[-1] + 1) if alike else first + 0.5
 
 
 def scalar_mapping(scalars: Array | Sequence[float]) -> Vector:

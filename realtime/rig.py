@@ -333,8 +333,8 @@ send = ["frame", "scalars", "param", "params", "event", "field", "plan", "status
 [events]
 theta = 0.8               # gate threshold, falling to half while waiting
 max_buffer = 5            # frames an event may wait
-reach_ms = 200            # announced when due within this time or lead_ms, whichever is longer
-# threshold.onset = 0.7
+reach_ms = 200            # announced when due within this time, or lead_ms + 100 where that is longer
+# threshold.onset = 0.5
 # refractory.onset = 0.12
 
 [silence]

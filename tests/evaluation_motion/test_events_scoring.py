@@ -87,9 +87,9 @@ def test_a_model_that_knows_scores_one_by_both_rules(lead_ms):
 
 def test_the_live_rule_is_the_one_that_plays():
     rng = np.random.default_rng(3)
-    said = said_of(rng.uniform(0.0, 0.4, (120, 2, 25)), gate=0.5)
+    said = said_of(np.where(rng.random((400, 2, 25)) < 0.04, 0.8, 0.0), gate=0.9)
     trigger, expected = EventTrigger(), []
-    for t in range(120):
+    for t in range(400):
         for name, _, ahead in trigger.step(said.hazards[t], float(said.gate[t]), 100.0, 0.02):
             if name == "onset":
                 expected.append((t, t + ahead * 50.0))

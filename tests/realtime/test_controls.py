@@ -253,11 +253,38 @@ def test_the_threshold_falls_while_waiting(gate: float, waits: int) -> None:
 
 
 def test_lead_looks_further_ahead() -> None:
-    far = hazard(12, 0.9)
+    far = hazard(16, 0.9)
     assert EventTrigger().step(far, 1.0, 0, 0.02) == []
     ((name, strength, ahead),) = EventTrigger().step(far, 1.0, 300, 0.02)
     assert (name, strength) == ("onset", pytest.approx(0.9))
-    assert ahead == pytest.approx(0.25)
+    assert ahead == pytest.approx(0.33)
+
+
+@pytest.mark.parametrize("lead", [0, 100, 150, 200, 400])
+@pytest.mark.parametrize("gate", [0.0, 0.6, 1.0])
+def test_what_is_foreseen_in_time_is_announced_at_least_the_lead_before(lead: float, gate: float) -> None:
+    t = EventTrigger()
+    said = [event for b in range(24, -1, -1) for event in t.step(hazard(b, 0.9), gate, lead, 0.02)]
+    ((_, _, ahead),) = said
+    assert max(lead, 100) / 1000 - 0.01 - 1e-9 <= ahead
+
+
+def test_an_event_nearer_than_the_lead_is_not_announced() -> None:
+    assert EventTrigger().step(hazard(7, 1.0), 1.0, 200, 0.02) == []
+    assert len(EventTrigger().step(hazard(7, 1.0), 1.0, 100, 0.02)) == 1
+
+
+def test_what_may_come_at_once_must_be_surer() -> None:
+    for chance, announced in ((0.55, 0), (0.65, 1)):
+        assert len(EventTrigger().step(hazard(1, chance), 1.0, 0, 0.02)) == announced
+        assert len(EventTrigger().step(hazard(6, chance), 1.0, 0, 0.02)) == 1
+
+
+def test_an_event_is_said_to_come_where_most_of_its_chance_lies() -> None:
+    h = np.zeros((2, 25))
+    h[0, 3], h[0, 7:10] = 0.2, 0.5
+    ((_, _, ahead),) = EventTrigger().step(h, 1.0, 0, 0.02)
+    assert ahead == pytest.approx(0.17, abs=0.011)
 
 
 def test_a_foreseen_event_is_announced_at_least_100_ms_ahead_whatever_the_gate() -> None:

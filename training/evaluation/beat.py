@@ -140,13 +140,13 @@ def model_rows(
     choosers, answers = chosen_on
     for name, candidates in (rules or RULES).items():
         for kind in range(len(EVENTS)):
-            # The live rule announces alike whatever lead is judged.
+            # The live rule announces alike whatever lead is judged; the others are told the lead.
             known: dict[tuple[Rule, int], list[Announcements]] = {}
             for lead_ms in leads_ms:
                 lead = round(lead_ms * RATE / 1000.0)
                 told = []
                 for rule in candidates:
-                    key = (rule, lead if rule.name == "window" else 0)
+                    key = (rule, 0 if rule.name == "live" else lead)
                     if key not in known:
                         known[key] = [announce(s, kind, lead, rule) for s in answers]
                     told.append(known[key])

@@ -1,9 +1,10 @@
 """How a model's hazards become announcements: rules and their settings, chosen on other subjects.
 
 Three rules are judged. ``plays`` is the instrument: :class:`pyanticip.controls.EventTrigger` itself, frame by
-frame, with the commitment gate and the settings it comes with. ``live`` is the same with a threshold and a
-reach that are chosen for each lead. ``window`` follows the chance that the event lies in the 100 ms around a
-fixed lead and announces its peaks (:func:`training.scores.announced`, a frame after the peak).
+frame, with the commitment gate and the settings it comes with, told the judged lead. ``live`` is the same
+with a threshold and a reach that are chosen for each lead. ``window`` follows the chance that the event lies
+in the 100 ms around a fixed lead and announces its peaks (:func:`training.scores.announced`, a frame after
+the peak).
 """
 
 from collections.abc import Sequence
@@ -67,7 +68,7 @@ def live(
         said: what the model says about the clip.
         kind: index of the event.
         trigger: what decides; it starts anew.
-        lead_ms: how far ahead the parameters are played, which lengthens the trigger's reach.
+        lead_ms: the lead that the trigger is told.
     """
     trigger = trigger or EventTrigger()
     trigger.reset()
@@ -86,7 +87,7 @@ def announce(said: Said, kind: int, lead_frames: int, rule: Rule) -> Announcemen
     if rule.name == "window":
         return window(said, kind, lead_frames, rule)
     if rule.name == "plays":
-        return live(said, kind)
+        return live(said, kind, lead_ms=lead_frames * 1000.0 / RATE)
     levels = dict.fromkeys(EVENTS, rule.threshold)
     return live(said, kind, EventTrigger(threshold=levels, reach_ms=rule.reach_ms))
 
