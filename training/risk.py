@@ -45,10 +45,14 @@ def risk_loss(
         labels = labels.amax(2) if pools else labels[..., 0]
         each = surprise(block.risk, labels).repeat_interleave(stride, 1)
         sums.append((each * weight[:, whole]).sum())
-    total = torch.stack(sums).mean()
-    if distrust is not None:
-        total = total + (surprise(distrust, bad) * weight).sum()
-    return total / frames
+    total = torch.stack(sums).mean() / frames
+    return total if distrust is None else total + distrust_loss(distrust, bad, weight, divisor)
+
+
+def distrust_loss(distrust: Tensor, bad: Tensor, weight: Tensor, divisor: float | None = None) -> Tensor:
+    """The same of the frames as they came alone, ``distrust`` (B, L)."""
+    frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
+    return (surprise(distrust, bad) * weight).sum() / frames
 
 
 def surprise(risk: Tensor, bad: Tensor) -> Tensor:

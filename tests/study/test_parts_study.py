@@ -80,6 +80,11 @@ def test_runs_are_repeatable_and_kept(takes, risk_study, tmp_path):
     assert untimed(tmp_path / runs[1].file) == untimed(risk_study / runs[1].file)
     with pytest.raises(OptionError, match=r"done with schedule.peak_lr=0.002, not 0.1"):
         arms.study(asked, risk_study, runs, takes, replace(TINY, lr=0.1))
+    # What does nothing in a model does not make it another run.
+    told = read(risk_study / runs[0].file)
+    told["options"]["loss"]["plan"] = 0.5
+    (tmp_path / runs[0].file).write_text(json.dumps(told))
+    assert arms.study(asked, tmp_path, runs[:1], takes, TINY) == {"done": 0, "kept": 1}
     with pytest.raises(OptionError, match="other motion"):
         arms.study(asked, risk_study, arms.plan(asked, ("field",), [0]), takes, replace(TINY, copies=2))
 

@@ -13,6 +13,7 @@ from training.motion.module import PIECES, MotionModule, new_model
 from training.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
 from training.motion.train import fit
 from training.motion.windows import Feed
+from training.risk import distrust_loss, risk_loss
 
 PLAN = {"planning": True, "plan_codes": 12, "plan_tokens": 20, "plan_inference": "passes"}
 
@@ -43,6 +44,11 @@ def test_a_risk_needs_a_field_and_frames_that_are_known_to_be_bad(tiny, data, la
     options = tiny(loss={"risk": 0.2}, model={"control_field": True})
     with pytest.raises(OptionError, match=r"none of the 4 clips and copies of made up says"):
         fit(options, tmp_path / "none", data=data)
+    with pytest.raises(OptionError, match=r"loss.distrust: 0.1 needs a model with model.field_input"):
+        tiny(loss={"distrust": 0.1}, model={"control_field": True})
+    options = tiny(loss={"distrust": 0.1}, model={"control_field": True, "field_input": True})
+    with pytest.raises(OptionError, match=r"none of the 4 clips and copies of made up says"):
+        fit(options, tmp_path / "none", data=data)
     assert not (tmp_path / "none").exists()
     assert RECIPES["glitched"].glitches is not None
 
@@ -71,19 +77,26 @@ def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
 
 
 def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
-    options = tiny(model={"control_field": True, "dropout": 0.0}, loss={"risk": 0.5, "field": 7.0})
+    options = tiny(
+        model={"control_field": True, "field_input": True, "dropout": 0.0},
+        loss={"risk": 0.5, "field": 7.0, "distrust": 3.0},
+    )
     part = part_of(options, labelled)
     model = new_model(options, torch.zeros(231), torch.ones(231))
     totals = {}
-    for loss in ({"risk": 0.5, "field": 7.0}, {"risk": 0.0, "field": 0.0}):
+    for loss in ({"risk": 0.5, "field": 7.0}, {"risk": 0.0, "field": 0.0, "distrust": 0.0}):
         module = MotionModule(model, torch.ones(8, 5), options.but(loss=loss))
         with torch.no_grad():
             totals[loss["risk"]] = module.training_step(part, 0)
     out = model(part.batch.features, predicted=part.own)
     risk = float(totals[0.5]["parts"][PIECES.index("risk")])
     assert risk > 0.0
+    with torch.no_grad():
+        own = distrust_loss(out.distrust, part.batch.bad, part.batch.weight, part.batch.divisors[1]).item()
+        blocks = risk_loss(out.field, part.batch.bad, part.batch.weight, 10, part.batch.divisors[1]).item()
+    assert risk == pytest.approx(own + blocks, rel=1e-5)
     assert float(totals[0.5]["loss"] - totals[0.0]["loss"]) == pytest.approx(
-        0.5 * risk + 7.0 * out.field.loss().item(), rel=1e-4
+        0.5 * risk + 7.0 * out.field.loss().item() + 3.0 * own, rel=1e-4
     )
 
 

@@ -21,7 +21,7 @@ from training.motion.options import MotionTrainOptions
 from training.motion.planning import codes_of, planning_losses, plans_for
 from training.motion.windows import DROPOUT, INITIAL, Part
 from training.resets import Resets, reset_loss
-from training.risk import risk_loss
+from training.risk import distrust_loss, risk_loss
 from training.runs.settings import derived_seed
 
 WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
@@ -108,6 +108,9 @@ def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
 
 PHRASE: Final = EVENT_NAMES.index("phrase")
 
+SIGNAL_PACE: Final = 5.0
+"""Times the learning rate that the planning signal's own weights have: they start from next to nothing."""
+
 SIMULATOR_RATE: Final = 1e-2
 """Learning rate of the anticipation simulator (the paper's)."""
 
@@ -172,6 +175,12 @@ class MotionModule(pl.LightningModule):
             total = total + options.loss.field * field
             if options.loss.risk > 0.0:
                 total = total + options.loss.risk * risk
+            if options.loss.distrust > 0.0 and out.distrust is not None and batch.batch.bad is not None:
+                known = batch.batch.divisors
+                distrust = distrust_loss(
+                    out.distrust, batch.batch.bad, batch.batch.weight, None if known is None else known[1]
+                )
+                total = total + options.loss.distrust * distrust
             foreseen = total.new_zeros(())
             if codes is not None:
                 foreseen, simulator = planning_losses(self.model, out, codes)
@@ -200,20 +209,22 @@ class MotionModule(pl.LightningModule):
 
     def _learned(self) -> list[nn.Parameter]:
         """All parameters but the simulator's of the planning signal, which stands for itself."""
-        alone = [] if self.model.planning is None else list(self.model.planning.simulator.parameters())
-        return [p for p in self.model.parameters() if all(p is not other for other in alone)]
+        return [p for n, p in self.model.named_parameters() if not n.startswith("planning.simulator.")]
 
     def configure_optimizers(self) -> Any:
         """AdamW, with weight decay on what has more than one dimension, and the schedule of the options."""
         schedule = self.options.schedule
-        decayed = [p for p in self._learned() if p.ndim > 1]
-        rest = [p for p in self._learned() if p.ndim <= 1]
+        signal = {id(p) for n, p in self.model.named_parameters() if n.startswith("planning.")}
+        shared = [p for p in self.model.parameters() if id(p) not in signal]
         groups: list[dict[str, Any]] = [
-            {"params": decayed, "weight_decay": schedule.weight_decay},
-            {"params": rest, "weight_decay": 0.0},
+            {"params": [p for p in shared if p.ndim > 1], "weight_decay": schedule.weight_decay},
+            {"params": [p for p in shared if p.ndim <= 1], "weight_decay": 0.0},
         ]
         rates: list[Any] = [schedule.learning_rate] * 2
         if self.model.planning is not None:
+            own = [p for p in self._learned() if id(p) in signal]
+            groups.append({"params": own, "weight_decay": schedule.weight_decay})
+            rates.append(lambda step: SIGNAL_PACE * schedule.learning_rate(step))
             groups.append({"params": list(self.model.planning.simulator.parameters()), "weight_decay": 0.0})
             rates.append(lambda step: SIMULATOR_RATE)
         optimizer = torch.optim.AdamW(

@@ -82,10 +82,13 @@ class LossOptions:
     risk: float = 0.0
     """Weight of the likelihood, under the control field's risk, of which frames are bad; needs such a field
     and copies that know their bad frames (``data.recipe = "glitched"``)."""
+    distrust: float = 0.0
+    """Weight of the same of the risk of the frames as they came alone (``field_input``), beside what ``risk``
+    asks of all of them."""
     reset: float = 0.0
     """Weight of the likelihood, under the resets of the first cursors, of where phrases begin; needs
     ``positions="prism"``."""
-    plan: float = 0.1
+    plan: float = 0.01
     """Weight of what the anticipator learns, cross-entropy and unlikelihood of the next second's codes; where
     the model plans."""
     plan_shown: bool = True
@@ -98,7 +101,18 @@ class LossOptions:
     """Share of windows that, at the end of training, are steered by the model's own scalars."""
 
     def __post_init__(self) -> None:
-        for name in ("events", "scalars", "gate", "orthogonality", "pose", "field", "risk", "reset", "plan"):
+        for name in (
+            "events",
+            "scalars",
+            "gate",
+            "orthogonality",
+            "pose",
+            "field",
+            "risk",
+            "distrust",
+            "reset",
+            "plan",
+        ):
             check_real(f"loss.{name}", getattr(self, name), 0.0, 1e3)
         check_flag("loss.plan_shown", self.plan_shown)
         object.__setattr__(self, "huber", _pair("loss.huber", self.huber))
@@ -211,6 +225,10 @@ class MotionTrainOptions:
             raise OptionError(
                 f"option loss.risk: {self.loss.risk:g} needs a model with model.control_field=true: the risk "
                 "is what its field is taught"
+            )
+        if self.loss.distrust > 0.0 and not self.config().field_input:
+            raise OptionError(
+                f"option loss.distrust: {self.loss.distrust:g} needs a model with model.field_input=true"
             )
         if self.loss.reset > 0.0 and self.config().positions != "prism":
             raise OptionError(

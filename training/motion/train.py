@@ -110,10 +110,12 @@ def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:
     Raises:
         OptionError: no clip does, and ``loss.risk`` is not 0.
     """
-    if options.loss.risk > 0.0 and all(example.bad is None for example in data.train):
+    if (options.loss.risk > 0.0 or options.loss.distrust > 0.0) and all(
+        example.bad is None for example in data.train
+    ):
         raise OptionError(
-            f"option loss.risk: none of the {len(data.train)} clips and copies of {data.source} says which "
-            'of its frames are bad; make copies with data.recipe = "glitched"'
+            f"option loss.risk and loss.distrust: none of the {len(data.train)} clips and copies of "
+            f'{data.source} says which of its frames are bad; make copies with data.recipe = "glitched"'
         )
 
 

@@ -27,6 +27,14 @@ from training.study.runs import perform, processor, read, versions, write
 
 KIND: Final = "motion-arms"
 
+NEEDS: Final[dict[str, Callable[[ModelConfig], bool]]] = {
+    "loss.plan": lambda cfg: cfg.planning,
+    "loss.plan_shown": lambda cfg: cfg.planning,
+    "loss.field": lambda cfg: cfg.control_field,
+    "loss.pose": lambda cfg: bool(cfg.pose_horizons),
+}
+"""Options that do nothing in models without a part: a run that had another value is the same run."""
+
 Tables = Mapping[str, Mapping[str, Any]]
 """Options by table, as :func:`training.motion.options.from_tables` takes them."""
 
@@ -267,6 +275,8 @@ def _kept(question: Question, out: Path, run: Run, recipe: Recipe) -> bool:
         raise FormatError(f"{file}: not a run of {question.name}: {error}") from None
     wanted = recipe.options(question, run.arm, run.seed)
     for name, (given, had) in wanted.differences(theirs).items():
+        if name in NEEDS and not NEEDS[name](wanted.config()):
+            continue
         raise OptionError(f"{file}: done with {name}={had!r}, not {given!r}: use another folder")
     return True
 

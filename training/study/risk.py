@@ -59,6 +59,10 @@ QUESTION: Final = Question(
             "model": {"control_field": True, "field_input": True},
             "loss": {"risk": RISK_WEIGHT},
         },
+        "input-alone": {
+            "model": {"control_field": True, "field_input": True},
+            "loss": {"distrust": RISK_WEIGHT},
+        },
     },
     pairs=(
         ("field", "plain"),
@@ -68,6 +72,9 @@ QUESTION: Final = Question(
         ("risk-input", "plain"),
         ("risk-input", "input"),
         ("risk-input", "risk"),
+        ("input-alone", "plain"),
+        ("input-alone", "input"),
+        ("input-alone", "risk-input"),
     ),
     tables=(
         (
