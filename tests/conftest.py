@@ -17,3 +17,8 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("real motion data not found: set PYANTICIP_DATA to its folder")
     return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--full-product``: tests of the family try every combination in place of a covering set."""
+    parser.addoption("--full-product", action="store_true", help="every combination of the family's parts")

@@ -1,0 +1,103 @@
+"""Members of the family: what can be put together, a few that cover all pairs, and how to run one."""
+
+import dataclasses
+import itertools
+
+import torch
+
+from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer
+from pyanticip.models.planning import PlanChoice
+
+FACTORS = {
+    "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory", "prism"),
+    "bias": ("none", "trajectory", "random"),
+    "control_field": (False, True),
+    "planning": (False, True),
+    "slow_stride": (1, 3),
+}
+KINDS = ("token", "motion")
+VOCAB = 12
+
+
+def product():
+    """Every combination, as changes to a configuration."""
+    return [dict(zip(FACTORS, values, strict=True)) for values in itertools.product(*FACTORS.values())]
+
+
+def pairs(member):
+    """The pairs of choices that a combination tries."""
+    return set(itertools.combinations(member.items(), 2))
+
+
+def covering():
+    """Combinations in which every two choices meet at least once, greedily few."""
+    left = set().union(*map(pairs, product()))
+    chosen = []
+    while left:
+        best = max(product(), key=lambda member: len(pairs(member) & left))
+        chosen.append(best)
+        left -= pairs(best)
+    return chosen
+
+
+def name_of(member):
+    """Short, for a test's name."""
+    flags = [word for word, on in (("field", member["control_field"]), ("plan", member["planning"])) if on]
+    return "-".join([member["positions"], member["bias"], *flags, f"s{member['slow_stride']}"])
+
+
+def config(kind, member, **changes):
+    """Small enough that all rings wrap within 40 steps, big enough that every part has something to do."""
+    cfg = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 8, "pools": 4}
+    cfg |= {"dropout": 0.0, **member}
+    if member["planning"]:
+        cfg["plan_tokens"] = 5
+    if kind == "token":
+        return ModelConfig.small(**{**cfg, "vocab": VOCAB, "max_seq_len": 40, **changes})
+    if member["planning"]:
+        cfg["plan_codes"] = 20
+    cfg |= {"taps": 6, "control_hidden": 8, "kinematics": False}
+    return ModelConfig(**{**cfg, **changes})
+
+
+def build(kind, member, dtype=torch.float64, noise=0.2, **changes):
+    """A model pushed from its start, so that every part matters; ``noise=0`` leaves it there."""
+    torch.manual_seed(0)
+    cfg = config(kind, member, **changes)
+    model = AnticipatoryTransformer(cfg) if kind == "token" else MotionTransformer(cfg)
+    if kind == "motion" and member["planning"]:
+        model.codebook.fit(torch.randn(200, 231), rounds=2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(noise * torch.randn_like(parameter))
+        if model.planning is not None:
+            model.planning.set_frequencies(torch.rand(model.planning.vocab))
+    return model.to(dtype).eval()
+
+
+def inputs(kind, rows, length, dtype=torch.float64):
+    """Tokens or feature rows."""
+    if kind == "motion":
+        return torch.randn(rows, length, 231, dtype=dtype)
+    return torch.randint(VOCAB, (rows, length))
+
+
+def run(model, x, state=None):
+    """A whole sequence, or with a state a chunk and the state after it."""
+    return model(x, state=state)
+
+
+def said(out):
+    """Everything that a model says of steps, by name: tensors (B, L, ...)."""
+    found = {}
+    for field in dataclasses.fields(out):
+        value = getattr(out, field.name)
+        if isinstance(value, PlanChoice):
+            found["weights"] = value.weights
+            # Slots without weight may hold any code.
+            found["codes"] = torch.where(value.weights > 0, value.codes, -1).double()
+        elif field.name == "field" and value is not None:
+            found["field"] = value.live()
+        elif isinstance(value, torch.Tensor) and field.name != "head":
+            found[field.name] = value
+    return found
