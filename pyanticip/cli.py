@@ -14,6 +14,7 @@ import click
 
 from pyanticip import cli_tools
 from pyanticip.cli_bench import bench
+from pyanticip.cli_tasks import tasks
 from pyanticip.cli_teach import teach
 from pyanticip.cli_tools import (
     BACKENDS,
@@ -397,6 +398,7 @@ def synth(
 cli.add_command(teach)
 cli.add_command(train)
 cli.add_command(evaluate)
+cli.add_command(tasks)
 cli.add_command(bench)
 
 

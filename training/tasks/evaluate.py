@@ -1,0 +1,148 @@
+"""``pyanticip tasks evaluate``: exact matches over length, of the last weights and of those before them."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from pyanticip.errors import FormatError, OptionError
+from training.runs.files import write_text
+from training.tasks.batches import TEST, samples
+from training.tasks.catalog import TASKS
+from training.tasks.decode import exact
+from training.tasks.folder import Run, find_runs, newest
+
+EVALUATION: Final = "evaluation.json"
+FORMAT: Final = 1
+
+TOKENS_AT_ONCE: Final = 32_768
+"""Rows are decoded in groups of this many tokens of state."""
+
+
+def curve(
+    run: Run, weights: Path, lengths: Sequence[int], count: int, seed: int, known: dict[str, float]
+) -> dict[str, float]:
+    """Share of fresh examples of each length that are decoded exactly, in every token and the end.
+
+    Args:
+        run: whose model.
+        weights: of it.
+        lengths: to measure at.
+        count: examples of each length.
+        seed: of the examples; the same for all models.
+        known: figures from before, by length.
+
+    Returns:
+        Share by length (as text, for JSON).
+    """
+    task = TASKS[run.options.task]
+    found = dict(known)
+    for length in lengths:
+        if str(length) in found:
+            continue
+        model = run.load(weights, length)
+        examples = samples(task, length, count, seed, TEST)
+        group = max(16, TOKENS_AT_ONCE // model.cfg.max_seq_len)
+        right = [exact(model, examples[at : at + group]) for at in range(0, count, group)]
+        found[str(length)] = float(torch.cat(right).float().mean())
+    return found
+
+
+def evaluate(
+    places: list[Path],
+    *,
+    lengths: Sequence[int] = (),
+    count: int = 1000,
+    checkpoints: int = 5,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Measure the curve over length of every run, and write it beside the run; figures that are there are kept.
+
+    Args:
+        places: runs, or folders of runs.
+        lengths: to measure at; none: the task's, up to 15 times the longest training length.
+        count: fresh examples of each length.
+        checkpoints: how many weights, the last ones that were kept.
+        seed: of the examples.
+        say: told about every curve.
+
+    Returns:
+        By the name of each run what its ``evaluation.json`` holds.
+    """
+    found = {}
+    for run in find_runs(places):
+        run.report()
+        task = TASKS[run.options.task]
+        where = tuple(lengths) or task.lengths(run.options.top)
+        for length in where:
+            task.require(length)
+        page = read(run)
+        if page and (page["samples"], page["seed"]) != (count, seed):
+            raise OptionError(
+                f"{run.folder / EVALUATION}: made with samples={page['samples']}, seed={page['seed']}; "
+                "give the same, or delete it"
+            )
+        page = page or {"format": FORMAT, "samples": count, "seed": seed, "curves": {}}
+        for weights in newest(run, checkpoints):
+            step = weights.stem.removeprefix("step-")
+            begun = time.monotonic()
+            known = page["curves"].get(step, {})
+            page["curves"][step] = curve(run, weights, where, count, seed, known)
+            if page["curves"][step] != known:
+                write_text(run.folder / EVALUATION, json.dumps(page, indent=1) + "\n")
+                shares = " ".join(f"{n}:{page['curves'][step][str(n)]:.3f}" for n in where)
+                say(f"{run.folder.name} update {int(step)}: {shares} ({time.monotonic() - begun:.0f} s)")
+        found[run.folder.name] = page
+    return found
+
+
+def read(run: Run) -> dict[str, Any]:
+    """What has been measured of a run; empty where nothing has.
+
+    Raises:
+        FormatError: a file that is something else.
+    """
+    path = run.folder / EVALUATION
+    if not path.is_file():
+        return {}
+    try:
+        page = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FormatError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(page, dict) or page.get("format") != FORMAT or not isinstance(page.get("curves"), dict):
+        raise FormatError(f"{path}: not an evaluation of format {FORMAT}; delete it and evaluate again")
+    return page
+
+
+def last(page: dict[str, Any]) -> dict[int, float]:
+    """Share by length of the last weights."""
+    newest_step = max(page["curves"])
+    return {int(n): share for n, share in page["curves"][newest_step].items()}
+
+
+def top_three(page: dict[str, Any]) -> dict[int, float]:
+    """Mean by length of the three best weights at that length: the paper's figure, chosen by the test."""
+    found: dict[int, list[float]] = {}
+    for shares in page["curves"].values():
+        for n, share in shares.items():
+            found.setdefault(int(n), []).append(share)
+    best = {n: sorted(shares)[-3:] for n, shares in found.items()}
+    return {n: sum(shares) / len(shares) for n, shares in best.items()}
+
+
+def parse_lengths(text: str | None) -> tuple[int, ...]:
+    """Lengths from text such as ``10,20,50``; none where there is no text.
+
+    Raises:
+        OptionError: not whole numbers from 1.
+    """
+    if text is None:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) >= 1 for part in parts):
+        raise OptionError(f"--lengths: expected whole numbers from 1 such as 10,20,50, given {text!r}")
+    return tuple(sorted({int(part) for part in parts}))

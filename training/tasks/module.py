@@ -1,0 +1,134 @@
+"""One update of a model on a task: forward, loss, optimiser; what lightning drives."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import LambdaLR
+
+from pyanticip.models.baselines import BaselineTransformer
+from training.runs.settings import derived_seed
+from training.tasks.batches import IGNORED, INITIAL, Batch
+from training.tasks.catalog import TASKS
+from training.tasks.options import TaskOptions
+
+PIECES: Final = ("loss", "wrong")
+"""Cross-entropy of the tokens right of ``=``, and the share of them that is wrong."""
+
+
+def capacity(options: TaskOptions, longest: int = 0) -> int:
+    """Tokens of the longest example, of training or of ``longest`` where that is more.
+
+    Shifted sinusoids need a table for the whole curve from the start: in training, too.
+    """
+    task = TASKS[options.task]
+    reach = max(longest, options.top)
+    if options.positions == "sinusoidal":
+        reach = max(reach, *task.lengths(options.top))
+    return task.tokens(reach)
+
+
+def new_model(options: TaskOptions, longest: int = 0) -> BaselineTransformer:
+    """The untrained model of a run: the same weights for the same seed.
+
+    Args:
+        options: of the run.
+        longest: the length it must be able to read; 0: those of training. The weights do not depend on it.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(options.seed, INITIAL))
+        return BaselineTransformer(options.config(capacity(options, longest)), matched=False)
+
+
+def cursor_weights(model: nn.Module) -> list[nn.Parameter]:
+    """The weights of the cursors in the scores of every layer, which learn at a rate of their own."""
+    return [weight for name, weight in model.named_parameters() if name.rpartition(".")[2] == "alpha"]
+
+
+@contextmanager
+def shifted(model: BaselineTransformer, share: float, length: int) -> Iterator[None]:
+    """Let a model's sinusoids begin somewhere in their table, as far as ``length`` tokens leave room.
+
+    Without sinusoids nothing changes. (Randomly shifted absolute positions, McLeish et al. 2024: one shift
+    for a batch, in training only.)
+    """
+    table = model.places
+    room = len(table) - length
+    if model.cfg.positions != "sinusoidal" or room < 1:
+        yield
+        return
+    model.places = table[int(share * (room + 1)) :]
+    try:
+        yield
+    finally:
+        model.places = table
+
+
+class TaskModule(pl.LightningModule):
+    """A model as lightning trains it on a task."""
+
+    def __init__(self, model: BaselineTransformer, options: TaskOptions) -> None:
+        super().__init__()
+        self.model, self.options = model, options
+        self.grad_norm = torch.zeros(())
+        """Norm of the last update's gradient before it was clipped."""
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        """The rows of a batch."""
+        return batch._replace(rows=type(batch.rows)(*(part.to(device) for part in batch.rows)))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        """The loss of an update; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
+        inputs, targets = batch.rows.ids[:, :-1], batch.rows.targets()
+        with shifted(self.model, batch.shift, inputs.shape[1]):
+            logits = self.model(inputs).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        asked = targets != IGNORED
+        wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()
+        return {"loss": loss, "parts": torch.stack((loss.detach(), wrong.to(loss.dtype)))}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip by the norm over all parameters, and keep it for the metrics."""
+        bound = self.options.clip or float("inf")
+        self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
+
+    def configure_optimizers(self) -> Any:
+        """AdamW in three groups: matrices with decay, the rest without, and the cursors' weights apart."""
+        options = self.options
+        cursors = cursor_weights(self.model)
+        apart = {id(weight) for weight in cursors}
+        matrices = [p for m in self.model.modules() if isinstance(m, nn.Linear) for p in (m.weight,)]
+        matrices += [
+            p
+            for m in self.model.modules()
+            if isinstance(m, nn.RNNBase)
+            for n, p in m.named_parameters()
+            if n.startswith("weight")
+        ]
+        decayed = {id(weight) for weight in matrices}
+        rest = [p for p in self.model.parameters() if id(p) not in decayed | apart]
+        groups: list[dict[str, Any]] = [
+            {"params": matrices, "weight_decay": options.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        if cursors:
+            groups.append(
+                {
+                    "params": cursors,
+                    "weight_decay": 0.0,
+                    "lr": options.cursor_lr,
+                    "betas": options.cursor_betas,
+                }
+            )
+        optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas)
+        schedule = LambdaLR(optimizer, options.rate)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

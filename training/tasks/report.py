@@ -1,0 +1,219 @@
+"""``pyanticip tasks report``: tables and pictures of evaluated runs, put into their page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pyanticip.errors import FormatError
+from training.runs.files import write_bytes
+from training.study.tables import place, spread, table
+from training.tasks import plots
+from training.tasks.catalog import TASKS
+from training.tasks.evaluate import last, read, top_three
+from training.tasks.folder import Run, find_runs
+from training.tasks.options import POSITIONS
+
+PAGE: Final = "prism-tasks.md"
+PICTURES: Final = "prism-tasks"
+BEGIN: Final = "<!-- tables: written by `pyanticip tasks report`, do not edit -->"
+END: Final = "<!-- end of tables -->"
+
+FIRM: Final = 0.95
+"""Exact matches from which on a length counts as mastered."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone: their curves, and what they cost."""
+
+    task: str
+    longest: int
+    positions: str
+    runs: tuple[Run, ...]
+    pages: tuple[dict[str, Any], ...]
+    reports: tuple[dict[str, Any], ...]
+
+    def shares(self, top: bool) -> dict[int, list[float]]:
+        """By length the share of every seed; of the last weights, or of the best three."""
+        found: dict[int, list[float]] = {}
+        for page in self.pages:
+            for length, share in (top_three if top else last)(page).items():
+                found.setdefault(length, []).append(share)
+        return dict(sorted(found.items()))
+
+
+def gather(places: list[Path]) -> list[Group]:
+    """Evaluated runs by task, training length and positions.
+
+    Raises:
+        FormatError: none of the runs was evaluated; runs of one group that differ in more than their seed.
+    """
+    groups: dict[tuple[str, int, str], list[Run]] = {}
+    for run in find_runs(places):
+        if run.finished and read(run):
+            o = run.options
+            groups.setdefault((o.task, o.top, o.positions), []).append(run)
+    if not groups:
+        raise FormatError(f"{', '.join(map(str, places))}: no run is evaluated; see: pyanticip tasks evaluate")
+    order = {name: at for at, name in enumerate((*TASKS, *POSITIONS))}
+    found = []
+    for (task, longest, positions), runs in sorted(
+        groups.items(), key=lambda item: (order[item[0][0]], item[0][1], order[item[0][2]])
+    ):
+        for run in runs[1:]:
+            differ = set(run.options.differences(runs[0].options)) - {"seed"}
+            if differ:
+                raise FormatError(
+                    f"{run.folder}: differs from {runs[0].folder} in {', '.join(sorted(differ))}, "
+                    "not in its seed alone; give one of them"
+                )
+        pages, reports = tuple(read(run) for run in runs), tuple(run.report() for run in runs)
+        found.append(Group(task, longest, positions, tuple(runs), pages, reports))
+    return found
+
+
+def report(places: list[Path], out: Path | None, *, counters: bool = True) -> dict[str, Any]:
+    """Tables of all evaluated runs; with ``out`` also pictures, and the page that shows them.
+
+    Args:
+        places: runs, or folders of runs.
+        out: folder of the page; what stands outside its marks is kept.
+        counters: whether the cursors of PRISM models are drawn before and after training.
+
+    Returns:
+        ``tables`` as Markdown; ``groups``: the figures.
+    """
+    groups = gather(places)
+    text, pictures = _sections(groups, counters=counters and out is not None)
+    if out is not None:
+        folder = out / PICTURES
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures.items():
+            write_bytes(folder / name, picture)
+        place(out / PAGE, "Length extrapolation with PRISM positions", text, BEGIN, END)
+    return {"tables": text, "groups": [_plain(group) for group in groups]}
+
+
+def _sections(groups: Sequence[Group], *, counters: bool) -> tuple[str, dict[str, bytes]]:
+    lines: list[str] = []
+    pictures: dict[str, bytes] = {}
+    for task, longest in dict.fromkeys((group.task, group.longest) for group in groups):
+        mine = [group for group in groups if (group.task, group.longest) == (task, longest)]
+        lines += [f"## {task}, trained up to {longest} {TASKS[task].unit}", ""]
+        stem = f"{task}-{longest}"
+        pictures[f"{stem}.png"] = plots.curves(mine)
+        lines += [f"![Exact matches over length]({PICTURES}/{stem}.png)", ""]
+        for top, title in ((False, "Last weights"), (True, "Mean of the three best weights at each length")):
+            weights = min(len(page["curves"]) for group in mine for page in group.pages)
+            if top and weights < 3:
+                continue
+            lines += [f"{title}, % exact (mean ± standard deviation over seeds):", "", _table(mine, top)]
+        if counters:
+            for group in mine:
+                drawn = plots.counters(group.runs[0]) if group.positions == "prism" else None
+                if drawn is not None:
+                    pictures[f"{stem}-cursors.png"] = drawn
+                    lines += [f"![Cursors before and after training]({PICTURES}/{stem}-cursors.png)", ""]
+        lines += [_cost(mine), _command(mine), ""]
+    return "\n".join(lines), pictures
+
+
+def _table(groups: Sequence[Group], top: bool) -> str:
+    lengths = sorted({n for group in groups for n in group.shares(top)})
+    head = ["positions", "seeds", *(str(n) for n in lengths), f"holds {100 * FIRM:.0f} % up to"]
+    rows = []
+    for group in groups:
+        shares = group.shares(top)
+        cells = [spread([100 * v for v in shares[n]], 1) if n in shares else "-" for n in lengths]
+        rows.append([group.positions, str(len(group.runs)), *cells, _holds(shares)])
+    return table(head, rows)
+
+
+def _holds(shares: Mapping[int, Sequence[float]]) -> str:
+    """The longest measured length up to which every measured one is mastered in the mean of the seeds."""
+    held = 0
+    for length, values in shares.items():
+        if np.mean(values) < FIRM:
+            break
+        held = length
+    return str(held) if held else "none"
+
+
+def _cost(groups: Sequence[Group]) -> str:
+    rows = []
+    for group in groups:
+        option = group.runs[0].options
+        rows.append(
+            [
+                group.positions,
+                str(group.reports[0]["parameters"]),
+                str(option.steps),
+                str(option.batch),
+                f"{option.lr:g}",
+                spread([r["cpu_ms_per_update"] for r in group.reports], 1),
+                spread([r["cpu_seconds"] for r in group.reports], 0),
+            ]
+        )
+    head = ["positions", "parameters", "updates", "batch", "rate", "CPU ms an update", "CPU s a run"]
+    return "What the runs are, and cost (processor time of one thread):\n\n" + table(head, rows)
+
+
+def _command(groups: Sequence[Group]) -> str:
+    """Commands that make these runs and this table anew."""
+    made: dict[str, list[Group]] = {}
+    for group in groups:
+        o = group.runs[0].options
+        made.setdefault(_settings(o.to_dict()), []).append(group)
+    lines = ["```"]
+    for settings, same in made.items():
+        seeds = sorted({run.options.seed for group in same for run in group.runs})
+        lines.append(
+            f"pyanticip tasks train --out runs/tasks --task {same[0].task} --positions "
+            f"{','.join(group.positions for group in same)} --seeds {','.join(map(str, seeds))}{settings}"
+        )
+    page = groups[0].pages[0]
+    lines.append(
+        f"pyanticip tasks evaluate runs/tasks --samples {page['samples']} --seed {page['seed']} "
+        f"--lengths {','.join(str(n) for n in groups[0].shares(False))}"
+    )
+    return "\n".join([*lines, "pyanticip tasks report runs/tasks --out docs/experiments", "```"])
+
+
+def _settings(options: Mapping[str, Any]) -> str:
+    """The options that differ from the defaults, as the command line takes them."""
+    from training.tasks.options import EXECUTION, TaskOptions
+
+    base = TaskOptions(task=options["task"]).to_dict()
+    named = ("longest", "steps", "batch", "lr")
+    text = ""
+    for name, value in options.items():
+        if name in ("task", "positions", "seed", *EXECUTION) or value == base[name]:
+            continue
+        if name == "model":
+            text += "".join(f" --set model.{key}={_toml(item)}" for key, item in value.items())
+        elif name in named:
+            text += f" --{name} {value}"
+        else:
+            text += f" --set {name}={_toml(value)}"
+    return text
+
+
+def _toml(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _plain(group: Group) -> dict[str, Any]:
+    return {
+        "task": group.task,
+        "longest": group.longest,
+        "positions": group.positions,
+        "seeds": [run.options.seed for run in group.runs],
+        "last": {str(n): values for n, values in group.shares(False).items()},
+        "top_three": {str(n): values for n, values in group.shares(True).items()},
+        "parameters": group.reports[0]["parameters"],
+        "cpu_ms_per_update": [report["cpu_ms_per_update"] for report in group.reports],
+    }
