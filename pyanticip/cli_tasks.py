@@ -32,7 +32,9 @@ def tasks_list(as_json: bool) -> None:
         return
     width = max(len(each["name"]) for each in found)
     for each in found:
-        click.echo(f"{each['name']:<{width}}  {each['asks']} (trained up to {each['longest']} {each['unit']})")
+        click.echo(
+            f"{each['name']:<{width}}  {each['asks']} (trained up to {each['longest']} {each['unit']})"
+        )
         click.echo(f"{'':<{width}}  {each['example']}")
 
 

@@ -70,9 +70,7 @@ class Multiplication(Task):
     """A product rewritten as one number times the places of the other; nothing is multiplied."""
 
     name, title, unit = "multiplication", "a times the places of b, by the distributive law", "digits"
-    shown = (
-        "675x1259=675x[1*(1>1)(2>0)(5>0)(9>0)+2*(2>1)(5>0)(9>0)+5*(5>1)(9>0)+9*(9>1)]."  # the paper's
-    )
+    shown = "675x1259=675x[1*(1>1)(2>0)(5>0)(9>0)+2*(2>1)(5>0)(9>0)+5*(5>1)(9>0)+9*(9>1)]."  # the paper's
     longest = 9
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:

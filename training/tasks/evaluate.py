@@ -60,7 +60,7 @@ def evaluate(
     seed: int = 0,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Measure the curve over length of every run, and write it beside the run; figures that are there are kept.
+    """Measure the curve over length of every run and write it beside the run; known figures are kept.
 
     Args:
         places: runs, or folders of runs.

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.baselines import BaselineTransformer
 from training.runs.files import CONFIG, REPORT, new_folder, one_line, read_description, write_text
-from training.tasks.module import new_model
+from training.tasks.module import fitted, new_model
 from training.tasks.options import TaskOptions, from_dict
 from training.tasks.record import kept
 
@@ -40,7 +40,9 @@ class Run:
         try:
             found: dict[str, Any] = json.loads((self.folder / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise CheckpointError(f"{self.folder}: this run has not come to its end; train it first") from None
+            raise CheckpointError(
+                f"{self.folder}: this run has not come to its end; train it first"
+            ) from None
         return found
 
     def load(self, weights: Path, longest: int) -> BaselineTransformer:
@@ -51,7 +53,7 @@ class Run:
         """
         model = new_model(self.options, longest)
         try:
-            model.load_state_dict(safetensors.torch.load_file(weights))
+            model.load_state_dict(fitted(safetensors.torch.load_file(weights), model))
         except (OSError, SafetensorError, RuntimeError) as error:
             raise CheckpointError(f"{weights}: cannot be loaded: {one_line(error)}") from None
         return model.eval()

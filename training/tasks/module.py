@@ -1,6 +1,6 @@
 """One update of a model on a task: forward, loss, optimiser; what lightning drives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -42,6 +42,12 @@ def new_model(options: TaskOptions, longest: int = 0) -> BaselineTransformer:
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(options.seed, INITIAL))
         return BaselineTransformer(options.config(capacity(options, longest)), matched=False)
+
+
+def fitted(weights: Mapping[str, Tensor], model: BaselineTransformer) -> dict[str, Tensor]:
+    """Weights for a model that reads other lengths: its own table of sinusoids in place of theirs."""
+    own = model.state_dict()
+    return {name: own[name] if name.endswith(".table") and name in own else v for name, v in weights.items()}
 
 
 def cursor_weights(model: nn.Module) -> list[nn.Parameter]:
@@ -102,33 +108,25 @@ class TaskModule(pl.LightningModule):
         self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
 
     def configure_optimizers(self) -> Any:
-        """AdamW in three groups: matrices with decay, the rest without, and the cursors' weights apart."""
+        """AdamW: matrices with decay, the rest without; the recurrence with its own decay, and the cursors'
+        weights at their own rate."""
         options = self.options
         cursors = cursor_weights(self.model)
-        apart = {id(weight) for weight in cursors}
-        matrices = [p for m in self.model.modules() if isinstance(m, nn.Linear) for p in (m.weight,)]
-        matrices += [
-            p
-            for m in self.model.modules()
-            if isinstance(m, nn.RNNBase)
-            for n, p in m.named_parameters()
-            if n.startswith("weight")
+        matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
+        recurrences = [
+            p for name, p in self.model.named_parameters() if name.endswith(".recurrent.recurrent")
         ]
-        decayed = {id(weight) for weight in matrices}
-        rest = [p for p in self.model.parameters() if id(p) not in decayed | apart]
+        grouped = {id(weight) for weight in (*matrices, *recurrences, *cursors)}
+        rest = [p for p in self.model.parameters() if id(p) not in grouped]
         groups: list[dict[str, Any]] = [
             {"params": matrices, "weight_decay": options.weight_decay},
             {"params": rest, "weight_decay": 0.0},
         ]
+        if recurrences:
+            groups.append({"params": recurrences, "weight_decay": options.recurrent_decay})
         if cursors:
-            groups.append(
-                {
-                    "params": cursors,
-                    "weight_decay": 0.0,
-                    "lr": options.cursor_lr,
-                    "betas": options.cursor_betas,
-                }
-            )
+            rate = {"lr": options.cursor_lr, "betas": options.cursor_betas}
+            groups.append({"params": cursors, "weight_decay": 0.0, **rate})
         optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas)
         schedule = LambdaLR(optimizer, options.rate)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -19,10 +19,37 @@ EXECUTION: Final = ("device", "threads")
 """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
-    "small": {"d_model": 64, "heads": 4, "fast_layers": 2, "ff": 256},
+    "small": {"d_model": 64, "heads": 2, "fast_layers": 2, "ff": 256},
     "paper": {"d_model": 512, "heads": 8, "fast_layers": 5, "ff": 2048},
 }
 """Shapes of the model: one that trains on a laptop, and the paper's baseline."""
+
+PRISM: Final[dict[str, dict[str, Any]]] = {
+    # Cursors that differ in their habits from the start, and scores that tell places apart from the start,
+    # take hundreds of updates to a program that counts where even ones take the paper's tens of thousands.
+    "small": {
+        "prism_cursors": 8,
+        "prism_width": 16,
+        "prism_hidden": 64,
+        "prism_norm": "fixed",
+        "prism_orthogonal": "none",
+        "prism_reset": 0.12,
+        "prism_spread": 2.0,
+        "prism_alpha": 40.0,
+    },
+    # 140 cursors = 5 layers x 7 heads x 4: ours are shared by the layers. 340 channels = 4 cursors x 85.
+    "paper": {
+        "d_model": 192,
+        "ff": 768,
+        "prism_cursors": 28,
+        "prism_width": 84,
+        "prism_hidden": 100,
+    },
+}
+"""The same for PRISM positions."""
+
+AGAIN: Final = ("odds-first", "stack")
+"""Tasks for which the paper makes places anew before layer 4."""
 
 GROWTH: Final = ((5, 1), (10, 1), (20, 2), (30, 2), (40, 2))
 """The paper's curriculum: longest lengths, and the shares of its updates (5,000, 5,000, then 10,000 each)."""
@@ -70,8 +97,12 @@ class TaskOptions:
     """Share of the updates after which the rate falls, linearly."""
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.01
-    """Of the matrices of linear layers and of the recurrence."""
-    cursor_lr: float = 0.1
+    """Of the matrices of linear layers."""
+    recurrent_decay: float = 1.0
+    """Of the recurrence that moves the cursors. A network that remembers for long learns how many tokens have
+    gone by, and its cursors slow down beyond the lengths it knows. (The paper, too, found that a small norm
+    of this matrix extrapolates better.)"""
+    cursor_lr: float = 0.4
     """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
     cursor_betas: tuple[float, float] = (0.8, 0.92)
     clip: float = 1.0
@@ -132,18 +163,27 @@ class TaskOptions:
             "dropout": 0.0,
             **SIZES[self.size],
             "positions": self.positions,
+            **(self._prism(tokens) if self.positions == "prism" else {}),
             **self.model,
             "vocab": SIZE,
             "max_seq_len": tokens,
         }
         return ModelConfig.from_dict(fields)
 
+    def _prism(self, tokens: int) -> dict[str, Any]:
+        """As many places as tokens: no cursor ever comes to the last one. The weights do not depend on it."""
+        fields: dict[str, Any] = {**PRISM[self.size], "prism_places": tokens + 2}
+        if self.size == "paper":
+            fields["prism_copy"] = TASKS[self.task].copies
+            fields["prism_again"] = 4 if self.task in AGAIN else 0
+        return fields
+
     def reach(self, step: int) -> int:
         """The longest length of update ``step`` (from 0)."""
         least = TASKS[self.task].least
         stages = [(length, share) for length, share in GROWTH if length < self.top]
         done = step / max(self.growth * self.steps, 1e-9) * sum(share for _, share in stages)
-        for length, share in stages:
+        for length, share in stages if self.growth else ():
             if done < share:
                 return max(length, least)
             done -= share
@@ -191,6 +231,7 @@ _REAL: Final = {
     "final_lr": (0.0, 1.0),
     "hold": (0.0, 1.0),
     "weight_decay": (0.0, 10.0),
+    "recurrent_decay": (0.0, 10.0),
     "cursor_lr": (0.0, 10.0),
     "clip": (0.0, 1e9),
 }
@@ -201,6 +242,7 @@ PAPER: Final[dict[str, Any]] = {
     "batch": 100,
     "mixed": True,
     "lr": 9e-5,
+    "recurrent_decay": 0.0,
     "cursor_lr": 0.03,
     "warmup": 1000,
     "eval_every": 1000,

@@ -5,16 +5,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from training.pages import png, pyplot
 from training.tasks.batches import samples, stack
 from training.tasks.catalog import TASKS
 from training.tasks.folder import Run, newest
-from training.tasks.module import new_model
+from training.tasks.module import cursor_weights, new_model
 from training.tasks.vocabulary import decode
 
 if TYPE_CHECKING:
     from training.tasks.report import Group
+
+SHOWN: Final = 4
+"""Pairs of cursors in a picture."""
 
 COLOURS: Final = {
     "prism": "tab:red",
@@ -59,16 +63,67 @@ def curves(groups: Sequence["Group"]) -> bytes:
 @torch.no_grad()
 def counters(run: Run) -> bytes | None:
     """The histograms of a model's cursors over an example of twice the training length, before and after
-    training; None for a model without cursors."""
-    from pyanticip.models.prism_view import draw
+    training; None for a model without cursors.
 
-    task = TASKS[run.options.task]
+    Of every cursor the place is drawn over the tokens. Shown are those that the trained model's scores weigh
+    most, queries above and keys below.
+    """
     length = 2 * run.options.top
-    example = samples(task, length, 1, 0)[0]
+    example = samples(TASKS[run.options.task], length, 1, 0)[0]
     ids = stack([example]).ids
-    untrained = new_model(run.options, length).eval()
-    trained = run.load(newest(run, 1)[0], length)
-    labels = decode(ids[0].tolist())
-    drawn: bytes = draw({"before training": untrained, "after training": trained}, ids, labels)
-    return drawn
+    models = {
+        "before training": new_model(run.options, length).eval(),
+        "after training": run.load(newest(run, 1)[0], length),
+    }
+    weights = torch.stack([weight.abs() for weight in cursor_weights(models["after training"])])
+    count = weights.shape[-1]
+    shown = weights.flatten(0, -2).amax(0).topk(min(SHOWN, count)).indices.sort().values.tolist()
+    drawn = []
+    for title, model in models.items():
+        if model.prism is None:
+            return None
+        places, _ = model.prism(model.token(ids), None)
+        assert places.histograms is not None
+        pairs = places.histograms.shape[2] // 2
+        for offset, kind in ((0, "query"), (pairs, "key")):
+            for cursor in shown:
+                drawn.append(
+                    (title, f"{kind} {cursor + 1}", places.histograms[0, :, offset + cursor].numpy())
+                )
+    return cursors(drawn, decode(ids[0].tolist()), len(example.prompt), f"{run.folder.name}, {length} digits")
 
+
+def cursors(
+    drawn: Sequence[tuple[str, str, NDArray[np.float32]]], labels: Sequence[str], asked: int, title: str
+) -> bytes:
+    """Histograms over time, in rows by their first name.
+
+    Args:
+        drawn: row, name and histogram (L, P) of each.
+        labels: of the L tokens.
+        asked: tokens of the prompt.
+        title: over all.
+    """
+    plt = pyplot()
+    rows = list(dict.fromkeys(row for row, _, _ in drawn))
+    columns = max(sum(row == name for name, _, _ in drawn) for row in rows)
+    figure, axes = plt.subplots(len(rows), columns, figsize=(1.75 * columns, 2.3 * len(rows)), squeeze=False)
+    top = 4 + max(int(np.nonzero(h.max(0) > 0.05)[0].max()) for _, _, h in drawn)
+    for number, row in enumerate(rows):
+        mine = [(name, histogram) for each, name, histogram in drawn if each == row]
+        for axis, (name, histogram) in zip(axes[number], mine, strict=True):
+            axis.imshow(
+                histogram[:, :top].T, aspect="auto", origin="lower", cmap="magma", vmin=0, vmax=1,
+                interpolation="nearest",
+            )  # fmt: skip
+            axis.axvline(asked - 0.5, color="cyan", lw=0.8)
+            axis.set_title(name, fontsize=8)
+            few = len(labels) <= 50
+            axis.set_xticks(range(len(labels)) if few else [], labels if few else [], fontsize=4)
+            axis.tick_params(axis="y", labelsize=6)
+        axes[number][0].set_ylabel(f"{row}\nplace", fontsize=8)
+    figure.suptitle(
+        f"{title}: place of the cursors over the tokens; right of the line the answer", fontsize=10
+    )
+    figure.tight_layout()
+    return png(figure, dpi=110)

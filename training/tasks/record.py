@@ -10,7 +10,7 @@ from training.runs.files import BEST, save_weights
 from training.tasks.batches import VALID, samples
 from training.tasks.catalog import TASKS
 from training.tasks.decode import said_after
-from training.tasks.module import PIECES, TaskModule, new_model
+from training.tasks.module import PIECES, TaskModule, fitted, new_model
 from training.tasks.options import TaskOptions
 
 KEPT: Final = "step-*.safetensors"
@@ -91,7 +91,7 @@ class Record(Books):
         """Examples of two lengths; keeps the weights."""
         assert isinstance(module, TaskModule)
         weights = module.model.state_dict()
-        self.reader.to(module.device).load_state_dict(weights)
+        self.reader.to(module.device).load_state_dict(fitted(weights, self.reader))
         found = {}
         for name, length in self.lengths.items():
             right, asked = said_after(self.reader, self.examples[length], device=str(module.device))

@@ -58,7 +58,9 @@ def gather(places: list[Path]) -> list[Group]:
             o = run.options
             groups.setdefault((o.task, o.top, o.positions), []).append(run)
     if not groups:
-        raise FormatError(f"{', '.join(map(str, places))}: no run is evaluated; see: pyanticip tasks evaluate")
+        raise FormatError(
+            f"{', '.join(map(str, places))}: no run is evaluated; see: pyanticip tasks evaluate"
+        )
     order = {name: at for at, name in enumerate((*TASKS, *POSITIONS))}
     found = []
     for (task, longest, positions), runs in sorted(

@@ -1,0 +1,304 @@
+"""Training, decoding and reporting on tasks, with models that take a second."""
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from pyanticip.cli import cli
+from pyanticip.errors import CheckpointError, FormatError, OptionError
+from training.runs.launch import Interrupt
+from training.tasks.batches import IGNORED, Batches, samples, stack
+from training.tasks.catalog import TASKS
+from training.tasks.decode import exact, said_after
+from training.tasks.evaluate import evaluate, last, parse_lengths, top_three
+from training.tasks.folder import open_run
+from training.tasks.module import TaskModule, capacity, new_model, shifted
+from training.tasks.options import POSITIONS, TaskOptions, from_dict
+from training.tasks.record import kept
+from training.tasks.report import report
+from training.tasks.train import study, train
+
+TINY = {"d_model": 16, "heads": 2, "fast_layers": 1, "ff": 16}
+FEW = {"prism_cursors": 2, "prism_width": 4, "prism_hidden": 6}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def options(positions: str = "none", **changes: object) -> TaskOptions:
+    fields = {
+        "task": "copy",
+        "longest": 3,
+        "steps": 6,
+        "batch": 4,
+        "log_every": 2,
+        "eval_every": 3,
+        "save_every": 2,
+        "valid_samples": 8,
+        "threads": 1,
+        "device": "cpu",
+        "model": {**TINY, **(FEW if positions == "prism" else {})},
+        "positions": positions,
+    }
+    return from_dict({**fields, **changes})
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    run = open_run(folder)
+    return run.load(kept(folder)[-1], run.options.top).state_dict()
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def test_loss_is_right_of_the_equals_sign_only() -> None:
+    rows = stack([TASKS["copy"].draw(n, np.random.default_rng(n)) for n in (2, 4)])
+    targets = rows.targets()
+    assert targets.shape == (2, 9)
+    assert (targets[0] != IGNORED).tolist() == [False] * 2 + [True] * 3 + [False] * 4
+    assert (targets[1] != IGNORED).tolist() == [False] * 4 + [True] * 5
+    asked = targets[1][4:]
+    assert asked.tolist() == rows.ids[1, 5:].tolist()
+
+
+def test_batches_are_functions_of_seed_and_update() -> None:
+    first = Batches(options(batch=5, mixed=True)).update(4)
+    again = next(iter(Batches(options(batch=5, mixed=True), start=4)))
+    other = Batches(options(batch=5, mixed=True, seed=1)).update(4)
+    assert torch.equal(first.rows.ids, again.rows.ids)
+    assert first.shift == again.shift
+    assert first.rows.ids.shape != other.rows.ids.shape or not torch.equal(first.rows.ids, other.rows.ids)
+
+
+def test_samples_to_judge_by_are_not_those_of_training() -> None:
+    task, o = TASKS["copy"], options(longest=20, batch=50)
+    seen = {tuple(row) for step in range(6) for row in Batches(o).update(step).rows.ids.tolist()}
+    judged = stack(samples(task, 20, 50, 0)).ids.tolist()
+    assert not {tuple(row) for row in judged} & seen
+
+
+def test_lengths_grow_in_the_papers_proportions() -> None:
+    o = options(longest=40, steps=600, growth=0.5)
+    reached = [o.reach(step) for step in range(600)]
+    assert [reached.count(n) for n in (5, 10, 20, 30, 40)] == [50, 50, 100, 100, 300]
+    assert options(longest=10, growth=0.0).reach(0) == 10
+    assert max(options(longest=3).reach(step) for step in range(6)) == 3
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_streamed_decoding_is_right_where_whole_sequences_are(positions: str) -> None:
+    o = options(positions, longest=2, steps=30, lr=1e-2, batch=16, growth=0.0)
+    model = new_model(o, 5).train()
+    optimizer = TaskModule(model, o).configure_optimizers()["optimizer"]
+    for batch in Batches(o):
+        logits = model(batch.rows.ids[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.rows.targets().flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    for task, count, length in (("copy", 40, 1), ("copy", 40, 3), ("reverse", 40, 1), ("dyn-str-cpy", 40, 3)):
+        examples = samples(TASKS[task], length, count, 0)
+        right, asked = said_after(model, examples)
+        assert exact(model, examples).tolist() == (right | ~asked).all(1).tolist()
+
+
+def test_decoding_needs_every_token_and_the_end() -> None:
+    """A machine that knows the answers, but for one token, stands for the model."""
+    examples = samples(TASKS["addition"], 4, 30, 0)
+    rows = stack(examples)
+    spoiled = torch.arange(30) % 3 == 0
+    places = rows.prompt + (torch.arange(30) * 7) % (rows.length - rows.prompt)
+    places[3] = rows.length[3] - 1
+
+    class Oracle:
+        def initial_state(self, batch: int) -> "Told":
+            return Told(torch.arange(batch), torch.zeros(batch, dtype=torch.int64))
+
+        def __call__(self, ids: torch.Tensor, *, state: "Told") -> tuple[object, "Told"]:
+            return self.answer(Told(state.row, state.count + ids.shape[1]))
+
+        def step(self, ids: torch.Tensor, state: "Told") -> tuple[object, "Told"]:
+            fed = rows.ids[state.row, state.count]
+            decided = state.count >= rows.length[state.row]
+            assert torch.equal(ids[~decided & (places[state.row] != state.count)].sort().values,
+                               fed[~decided & (places[state.row] != state.count)].sort().values)  # fmt: skip
+            return self.answer(Told(state.row, state.count + 1))
+
+        def answer(self, state: "Told") -> tuple[object, "Told"]:
+            at = state.count.clamp(max=rows.ids.shape[1] - 1)
+            said = rows.ids[state.row, at].clone()
+            wrong = spoiled[state.row] & (places[state.row] == state.count)
+            said[wrong] = (said[wrong] + 1) % 64
+            logits = torch.nn.functional.one_hot(said, 64).float()[:, None]
+            return type("Out", (), {"logits": logits})(), state
+
+    class Told:
+        def __init__(self, row: torch.Tensor, count: torch.Tensor) -> None:
+            self.row, self.count = row, count
+
+        def map(self, function: object) -> "Told":
+            return Told(function(self.row), function(self.count))  # type: ignore[operator]
+
+    assert exact(Oracle(), examples).tolist() == (~spoiled).tolist()
+
+
+def test_shifted_sinusoids_use_the_whole_table_and_put_it_back() -> None:
+    model = new_model(options("sinusoidal"))
+    table = model.places
+    assert len(table) == capacity(options("sinusoidal")) == 2 * 45 + 2
+    with shifted(model, 0.0, 8):
+        assert torch.equal(model.places[:8], table[:8])
+    with shifted(model, 0.999, 8):
+        assert torch.equal(model.places, table[-8:])
+    assert model.places is table
+    bare = new_model(options("rope"))
+    with shifted(bare, 0.5, 3):
+        assert bare.places.shape[0] == 0
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "prism"])
+def test_an_interrupted_run_ends_as_it_would_have(
+    positions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    o = options(positions)
+    whole = train(o, tmp_path / "whole")
+    calls = iter(range(100))
+    monkeypatch.setattr(Interrupt, "__call__", lambda self: next(calls) == 2)
+    cut = train(o, tmp_path / "cut")
+    assert (cut["finished"], cut["step"]) == (False, 3)
+    monkeypatch.setattr(Interrupt, "__call__", lambda self: False)
+    done = train(o, tmp_path / "cut")
+    assert (done["finished"], done["resumed_at"]) == (True, 3)
+    mine, theirs = weights_of(tmp_path / "whole"), weights_of(tmp_path / "cut")
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    assert rows_of(tmp_path / "whole") == rows_of(tmp_path / "cut")
+    assert whole["valid"] == done["valid"]
+
+
+def test_the_cursors_weights_have_rates_of_their_own() -> None:
+    o = options("prism", cursor_lr=0.25, cursor_betas=(0.5, 0.6), recurrent_decay=0.7)
+    model = new_model(o)
+    groups = TaskModule(model, o).configure_optimizers()["optimizer"].param_groups
+    assert groups[2]["weight_decay"] == 0.7
+    assert [tuple(weight.shape) for weight in groups[2]["params"]] == [(3, 6, 6)]
+    apart = groups[3]
+    assert (apart["initial_lr"], apart["betas"], apart["weight_decay"]) == (0.25, (0.5, 0.6), 0.0)
+    assert all(weight.shape == (2, 2) for weight in apart["params"])
+    counted = sum(len(group["params"]) for group in groups)
+    assert counted == len(list(model.parameters()))
+
+
+def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    told: list[str] = []
+    for positions in ("none", "prism"):
+        study(out, options(positions, eval_every=2), (positions,), (0, 1), say=told.append)
+    again = study(out, options("none", eval_every=2), ("none",), (0, 1), say=told.append)
+    assert again["finished"]
+    assert "kept" in told[-1]
+    with pytest.raises(OptionError, match=r"option lr: the run in .* was begun with 0\.003, given 0\.1"):
+        study(out, options("none", eval_every=2, lr=0.1), ("none",), (0,))
+    pages = evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3)
+    assert set(pages) == {"copy-none-0", "copy-none-1", "copy-prism-0", "copy-prism-1"}
+    assert evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3) == pages
+    with pytest.raises(OptionError, match="made with samples=20"):
+        evaluate([out], lengths=(2,), count=10)
+    found = report([out], tmp_path / "docs")
+    page = (tmp_path / "docs" / "prism-tasks.md").read_text()
+    assert "| none | 2 |" in page
+    assert "pyanticip tasks train --out runs/tasks --task copy --positions none" in page
+    assert sorted(p.name for p in (tmp_path / "docs" / "prism-tasks").iterdir()) == [
+        "copy-3-cursors.png",
+        "copy-3.png",
+    ]
+    assert found["groups"][0]["seeds"] == [0, 1]
+
+
+def test_last_and_best_three_weights() -> None:
+    page = {"curves": {"000010": {"5": 1.0, "10": 0.2}, "000020": {"5": 0.4, "10": 0.4},
+                       "000030": {"5": 0.6, "10": 0.9}, "000040": {"5": 0.5, "10": 0.3}}}  # fmt: skip
+    assert last(page) == {5: 0.5, 10: 0.3}
+    assert top_three(page) == {5: pytest.approx(0.7), 10: pytest.approx(1.6 / 3)}
+
+
+def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
+    for fields, message in (
+        ({"task": "sort"}, "option task: expected one of addition, copy"),
+        ({"positions": "learned"}, "option positions: expected one of prism"),
+        ({"stepz": 1}, "unknown option 'stepz'; did you mean 'steps'?"),
+        ({"lr": 0.0}, "option lr: expected a number above 0"),
+        ({"model": {"vocab": 3}}, "option model.vocab: decided by the task"),
+        ({"betas": [0.9]}, "option betas: expected two numbers"),
+    ):
+        with pytest.raises(OptionError, match=message.replace("?", r"\?")):
+            from_dict(fields)
+    with pytest.raises(OptionError, match="unknown model option 'd_modle'"):
+        new_model(options(model={"d_modle": 4}))
+    with pytest.raises(OptionError, match="--lengths: expected whole numbers"):
+        parse_lengths("5,x")
+    with pytest.raises(CheckpointError, match="no runs of tasks train here"):
+        evaluate([tmp_path])
+    (tmp_path / "run").mkdir()
+    train(replace(options(), steps=2, eval_every=2), tmp_path / "done")
+    with pytest.raises(FormatError, match="no run is evaluated"):
+        report([tmp_path / "done"], None)
+    (tmp_path / "done" / "evaluation.json").write_text("{}")
+    with pytest.raises(FormatError, match="not an evaluation of format 1"):
+        evaluate([tmp_path / "done"])
+
+
+def test_commands(tmp_path: Path) -> None:
+    def call(*given: str) -> tuple[int, str]:
+        done = CliRunner().invoke(cli, ["tasks", *given])
+        return done.exit_code, done.output
+
+    code, text = call("list", "--json")
+    assert code == 0
+    assert [each["name"] for each in json.loads(text)["tasks"]] == list(TASKS)
+    assert "829+03=8008,2305,9009>859." in call("list")[1]
+    code, text = call("show", "reverse", "--length", "12", "--count", "3", "--json")
+    found = json.loads(text)["examples"]
+    assert [len(each) for each in found] == [26] * 3
+    assert call("check", "reverse", *found)[1] == "right\n" * 3
+    code, text = call("check", "reverse", "12=12.")
+    assert (code, text) == (1, "reverse: digit 1 must be '2', found '1'\n")
+    settings = ("eval_every=2", "valid_samples=4", "model.d_model=8", "model.heads=1")
+    train_it = (
+        *("train", "--out", str(tmp_path / "runs"), "--task", "copy", "--positions", "none"),
+        *("--longest", "2", "--steps", "2", "--batch", "2", "--threads", "1"),
+        *(word for each in settings for word in ("--set", each)),
+        "--json",
+    )
+    code, text = call(*train_it)
+    assert code == 0
+    assert json.loads(text[text.index("{") :])["finished"]
+    code, text = call("evaluate", str(tmp_path / "runs"), "--lengths", "2,4", "--samples", "8")
+    assert code == 0
+    assert "copy-none-0" in text
+    assert "last" in text
+    code, text = call("report", str(tmp_path / "runs"), "--json")
+    assert json.loads(text)["groups"][0]["task"] == "copy"
+    for wrong, message in (
+        (("show", "adition"), "did you mean 'addition'"),
+        ((*train_it[:-1], "--set", "seed=3"), "has an option of its own, --seeds"),
+        ((*train_it[:-1], "--set", "steps=3"), "given twice"),
+        (("train", "--out", "x", "--task", "copy", "--positions", "ropes"), "did you mean 'rope'"),
+    ):
+        outcome = CliRunner().invoke(cli, ["tasks", *wrong])
+        assert isinstance(outcome.exception, OptionError)
+        assert message in str(outcome.exception)
