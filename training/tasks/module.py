@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import lightning.pytorch as pl
 import torch
+from pyanticip.models.prism import PrismPositions
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
@@ -41,7 +42,19 @@ def new_model(options: TaskOptions, longest: int = 0) -> BaselineTransformer:
     """
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(options.seed, INITIAL))
-        return BaselineTransformer(options.config(capacity(options, longest)), matched=False)
+        model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
+        if model.prism is not None and options.latch:
+            latch(model.prism, options.latch)
+        return model
+
+
+@torch.no_grad()
+def latch(cursors: PrismPositions, gain: float) -> None:
+    """Let every unit of the cursors' recurrence begin as a switch that keeps its state: its candidate is
+    ``gain`` times itself, through a reset gate that is open."""
+    recurrence = cursors.recurrent
+    recurrence.recurrent[2] = gain * torch.eye(recurrence.hidden)
+    recurrence.input_bias[: recurrence.hidden] = 1.0
 
 
 def fitted(weights: Mapping[str, Tensor], model: BaselineTransformer) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ EXECUTION: Final = ("device", "threads")
 """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
-    "small": {"d_model": 64, "heads": 2, "fast_layers": 2, "ff": 256},
+    "small": {"d_model": 64, "heads": 4, "fast_layers": 2, "ff": 256},
     "paper": {"d_model": 512, "heads": 8, "fast_layers": 5, "ff": 2048},
 }
 """Shapes of the model: one that trains on a laptop, and the paper's baseline."""
@@ -29,7 +29,7 @@ PRISM: Final[dict[str, dict[str, Any]]] = {
     # take hundreds of updates to a program that counts where even ones take the paper's tens of thousands.
     "small": {
         "prism_cursors": 8,
-        "prism_width": 16,
+        "prism_width": 32,
         "prism_hidden": 64,
         "prism_norm": "fixed",
         "prism_orthogonal": "none",
@@ -77,7 +77,7 @@ class TaskOptions:
     """Fields of the model's configuration that differ."""
 
     # The optimisation
-    steps: int = 1000
+    steps: int = 400
     """Updates of the weights."""
     batch: int = 64
     """Examples per update."""
@@ -91,17 +91,19 @@ class TaskOptions:
     """Highest learning rate. The paper's 9e-5 is for 512 channels and 150,000 updates."""
     final_lr: float = 0.05
     """The rate at the last update, as a share of ``lr``."""
-    warmup: int = 100
+    warmup: int = 50
     """Updates over which the rate rises from nothing."""
     hold: float = 0.6
     """Share of the updates after which the rate falls, linearly."""
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.01
     """Of the matrices of linear layers."""
-    recurrent_decay: float = 1.0
-    """Of the recurrence that moves the cursors. A network that remembers for long learns how many tokens have
-    gone by, and its cursors slow down beyond the lengths it knows. (The paper, too, found that a small norm
-    of this matrix extrapolates better.)"""
+    recurrent_decay: float = 0.0
+    """Of the recurrence that moves the cursors."""
+    latch: float = 2.0
+    """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
+    unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
+    whole answer. 0: as the model begins by itself."""
     cursor_lr: float = 0.4
     """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
     cursor_betas: tuple[float, float] = (0.8, 0.92)
@@ -232,6 +234,7 @@ _REAL: Final = {
     "hold": (0.0, 1.0),
     "weight_decay": (0.0, 10.0),
     "recurrent_decay": (0.0, 10.0),
+    "latch": (0.0, 100.0),
     "cursor_lr": (0.0, 10.0),
     "clip": (0.0, 1e9),
 }
@@ -242,7 +245,7 @@ PAPER: Final[dict[str, Any]] = {
     "batch": 100,
     "mixed": True,
     "lr": 9e-5,
-    "recurrent_decay": 0.0,
+    "latch": 0.0,
     "cursor_lr": 0.03,
     "warmup": 1000,
     "eval_every": 1000,
