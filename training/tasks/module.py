@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import lightning.pytorch as pl
 import torch
-from pyanticip.models.prism import PrismPositions
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.models.baselines import BaselineTransformer
+from pyanticip.models.prism import PrismPositions
 from training.runs.settings import derived_seed
 from training.tasks.batches import IGNORED, INITIAL, Batch
 from training.tasks.catalog import TASKS
