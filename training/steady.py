@@ -322,14 +322,14 @@ def steady(
     Returns:
         What was mixed in, and the errors before and after.
     """
+    model, training = _read(checkpoint)
+    others = [(_read(folder)[0], subjects) for folder, subjects in folds]
     takes = base_set(MotionTrainOptions().but(data={"path": str(data)}))
     long = {s: [n for n in takes.indices(s) if takes.clips[n].frames >= SHORTEST] for s in SIDES}
     examples = {side: [takes.example(n) for n in long[side]] for side in SIDES}
-    model, training = _read(checkpoint)
     fitted = fit_filter(model, examples["train"])
     cases = [Case(model, fitted, examples["validation"])]
-    for folder, subjects in folds:
-        other, _ = _read(folder)
+    for other, subjects in others:
         kept = [e for e in examples["train"] if e.subject not in subjects]
         left = [e for e in examples["train"] if e.subject in subjects]
         if not left:

@@ -1,11 +1,13 @@
 """Steadying: a mixture of forecasts that is put into the weights, and what it must not touch."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import pyanticip.models
 from pyanticip._core import motion_features
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
@@ -159,3 +161,13 @@ def test_poor_suits_are_given_back_what_was_said_of_them():
 def test_a_model_that_reads_no_measures_is_refused():
     with pytest.raises(OptionError, match="kinematics"):
         steady.recent_of(small(kinematics=False), clip(0))
+
+
+def test_the_packaged_model_is_not_steadied_twice(tmp_path, capsys):
+    packaged = Path(pyanticip.models.__file__).with_name("data") / "motion-v1"
+    given = ["--data", str(tmp_path), "--checkpoint", str(packaged), "--out", str(tmp_path / "out")]
+    assert steady.main(given) == 1
+    assert "was steadied already" in capsys.readouterr().err
+    assert steady.main([*given, "--fold", "nowhere"]) == 1
+    assert "expected CHECKPOINT=SUBJECTS" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
