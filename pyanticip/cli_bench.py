@@ -178,6 +178,20 @@ def bench_prism(
     show(result, as_json, table)
 
 
+@bench.command("family")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long to step.")
+@JSON
+def bench_family(seconds: float, as_json: bool) -> None:
+    """A live step of the motion model with each part of the family, side by side (some minutes of export).
+
+    \b
+    Example: pyanticip bench family --seconds 60 --json
+    """
+    from realtime.bench.family import run, table
+
+    show(run(seconds), as_json, table)
+
+
 @bench.command("forecast")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="About how long, all in all.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Of train forecast; else random weights.")

@@ -102,6 +102,8 @@ def _export(graph: WholeStep, path: Path) -> None:
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
+        # Once as it is: what parts compute of their weights alone, and keep, is then there to be traced.
+        graph(row, *boost, *state)
         # Unoptimised: the runtime does that as it loads, and the weights stay what they are in their file.
         program = torch.onnx.export(
             graph,

@@ -1,0 +1,124 @@
+"""``pyanticip bench family``: what each part of the model family costs in a live step, side by side.
+
+Motion models of the shipped size with random weights, each with one part more, step in turns on the same
+frames, so that what disturbs the machine disturbs them alike. ``plain`` is the shipped kind of model, whose
+blocks alone are graphs; all others run as whole-step graphs, of which ``random`` (the same operations and
+parameters as ``plain``) shows the price.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from pyanticip.errors import OptionError
+from pyanticip.models.config import FEATURES
+from realtime import tuning
+from realtime.bench.machine import machine, percentiles
+from realtime.step import StepBackend, open_backend
+
+__all__ = ["VARIANTS", "run", "table"]
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "random": {"bias": "random"},
+    "rope": {"positions": "rope"},
+    "alibi": {"positions": "alibi"},
+    "sinusoidal": {"positions": "sinusoidal"},
+    "trajectory": {"positions": "trajectory"},
+    "prism": {"positions": "prism"},
+    "control field": {"control_field": True},
+    "planning": {"planning": True},
+    "all": {"positions": "prism", "control_field": True, "planning": True},
+}
+BACKENDS = ("onnx", "torch")
+TURN = 20
+
+
+def run(seconds: float = 60.0, sizes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Measure; the object that ``--json`` prints.
+
+    :param seconds: about how long to step, all in all; the graphs are written before that.
+    :param sizes: changes to the configuration of all variants.
+    :returns: ``steps_us`` by variant and backend with p50, p90, p99, and ``ratio`` to ``plain`` on the same
+        backend, of the medians; ``parameters`` and ``export_seconds`` by variant.
+    """
+    if not 1.0 <= seconds <= 3600.0:
+        raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
+    tuning.one_thread_each()
+    with tempfile.TemporaryDirectory() as folder:
+        return _measure(seconds, Path(folder), sizes or {})
+
+
+def table(result: dict[str, Any]) -> Table:
+    """The result as a table for people."""
+    shown = Table(title="a live step of the shipped size with one part more, microseconds, hot")
+    shown.add_column("model")
+    for column in ("parameters", *(f"{b} {c}" for b in BACKENDS for c in ("p50", "p99", "ratio"))):
+        shown.add_column(column, justify="right")
+    for name, found in result["steps_us"].items():
+        cells = [f"{result['parameters'][name]:,}"]
+        for backend in BACKENDS:
+            values = found[backend]
+            cells += [f"{values['p50']:.0f}", f"{values['p99']:.0f}", f"{values['ratio']:.2f}"]
+        shown.add_row(name, *cells)
+    return shown
+
+
+def _measure(seconds: float, folder: Path, sizes: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+
+    opened: dict[tuple[str, str], StepBackend] = {}
+    parameters: dict[str, int] = {}
+    export: dict[str, float] = {}
+    for name, changes in VARIANTS.items():
+        torch.manual_seed(0)
+        model = MotionTransformer(ModelConfig(**{**sizes, **changes}))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                # Away from the start, where zeros would drop out of the graph.
+                parameter.add_(0.02 * torch.randn_like(parameter))
+        if model.codebook is not None:
+            model.codebook.fit(torch.randn(2 * len(model.codebook.centres), FEATURES), rounds=1)
+        begun = time.perf_counter()
+        path = save_checkpoint(folder / name.replace(" ", "-"), model)
+        export[name] = round(time.perf_counter() - begun, 1)
+        parameters[name] = sum(p.numel() for p in model.parameters())
+        for backend in BACKENDS:
+            opened[name, backend] = open_backend(backend, path)
+    rows = np.random.default_rng(0).normal(size=(TURN, FEATURES)).astype(np.float32)
+    took: dict[tuple[str, str], list[float]] = {key: [] for key in opened}
+    end = time.perf_counter() + seconds
+    turns = 0
+    while time.perf_counter() < end or turns < 3:
+        for key, stepped in opened.items():
+            for row in rows:
+                begun = time.perf_counter()
+                stepped.step(row[None])
+                took[key].append(1e6 * (time.perf_counter() - begun))
+        turns += 1
+    for each in opened.values():
+        each.close()
+    steps: dict[str, dict[str, dict[str, float]]] = {}
+    for name in VARIANTS:
+        steps[name] = {}
+        for kind in BACKENDS:
+            # The first turn warms up.
+            values, plain = (np.array(took[key][TURN:]) for key in ((name, kind), ("plain", kind)))
+            ratio = round(float(np.median(values) / np.median(plain)), 3)
+            steps[name][kind] = {**percentiles(values, (50, 90, 99)), "ratio": ratio}
+    return {
+        "steps_us": steps,
+        "parameters": parameters,
+        "export_seconds": export,
+        "turns": turns,
+        "threads": 1,
+        **machine(),
+    }
