@@ -93,7 +93,7 @@ def tasks_check(task: str, texts: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option("--seeds", default="0", show_default=True, help="Such as 0-4 or 0,2,7.")
 @click.option("--longest", type=click.IntRange(1), help="Longest training length.  [default: the paper's]")
-@click.option("--steps", type=click.IntRange(1), help="Updates of every run.  [default: 400]")
+@click.option("--steps", type=click.IntRange(1), help="Updates of every run.  [default: 600]")
 @click.option("--batch", type=click.IntRange(1), help="Examples of an update.  [default: 64]")
 @click.option("--lr", type=click.FloatRange(0, min_open=True), help="Highest rate.  [default: 0.003]")
 @click.option("--paper", is_flag=True, help="Begin from the paper's sizes, rates and updates (for a GPU).")
@@ -154,13 +154,20 @@ def tasks_train(
 @click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUNS...")
 @click.option("--lengths", help="Such as 10,20,50.  [default: up to 15 times the longest training length]")
 @click.option("--samples", default=1000, show_default=True, type=click.IntRange(1), help="Of every length.")
+@click.option("--long-samples", type=click.IntRange(1), help="The same beyond 5 times the training length.")
 @click.option(
     "--checkpoints", default=5, show_default=True, type=click.IntRange(1), help="The last ones of each run."
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the samples.")
 @JSON
 def tasks_evaluate(
-    runs: tuple[Path, ...], lengths: str | None, samples: int, checkpoints: int, seed: int, as_json: bool
+    runs: tuple[Path, ...],
+    lengths: str | None,
+    samples: int,
+    long_samples: int | None,
+    checkpoints: int,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Exact matches over length by greedy decoding; of the last weights and the mean of the best three.
 
@@ -175,6 +182,7 @@ def tasks_evaluate(
         list(runs),
         lengths=parse_lengths(lengths),
         count=samples,
+        long_count=long_samples,
         checkpoints=checkpoints,
         seed=seed,
         say=lambda line: click.echo(line, err=True),

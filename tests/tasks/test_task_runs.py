@@ -216,8 +216,11 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
     pages = evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3)
     assert set(pages) == {"copy-none-0", "copy-none-1", "copy-prism-0", "copy-prism-1"}
     assert evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3) == pages
-    with pytest.raises(OptionError, match="made with samples=20"):
+    with pytest.raises(OptionError, match="length 2 has samples=20"):
         evaluate([out], lengths=(2,), count=10)
+    far = evaluate([out / "copy-none-0"], lengths=(16,), count=10, long_count=4, checkpoints=1)
+    assert far["copy-none-0"]["samples"]["16"] == 4
+    evaluate([out], lengths=(16,), count=10, long_count=4, checkpoints=3)
     found = report([out], tmp_path / "docs")
     page = (tmp_path / "docs" / "prism-tasks.md").read_text()
     assert "| none | 2 |" in page

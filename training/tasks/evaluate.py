@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,20 +18,22 @@ from training.tasks.folder import Run, find_runs, newest
 EVALUATION: Final = "evaluation.json"
 FORMAT: Final = 1
 
+FAR: Final = 5
+"""Lengths beyond so many times the longest of training may be measured on fewer examples."""
+
 TOKENS_AT_ONCE: Final = 32_768
 """Rows are decoded in groups of this many tokens of state."""
 
 
 def curve(
-    run: Run, weights: Path, lengths: Sequence[int], count: int, seed: int, known: dict[str, float]
+    run: Run, weights: Path, counts: Mapping[int, int], seed: int, known: Mapping[str, float]
 ) -> dict[str, float]:
     """Share of fresh examples of each length that are decoded exactly, in every token and the end.
 
     Args:
         run: whose model.
         weights: of it.
-        lengths: to measure at.
-        count: examples of each length.
+        counts: examples of each length to measure at.
         seed: of the examples; the same for all models.
         known: figures from before, by length.
 
@@ -40,7 +42,7 @@ def curve(
     """
     task = TASKS[run.options.task]
     found = dict(known)
-    for length in lengths:
+    for length, count in counts.items():
         if str(length) in found:
             continue
         model = run.load(weights, length)
@@ -56,6 +58,7 @@ def evaluate(
     *,
     lengths: Sequence[int] = (),
     count: int = 1000,
+    long_count: int | None = None,
     checkpoints: int = 5,
     seed: int = 0,
     say: Callable[[str], None] = lambda line: None,
@@ -66,6 +69,7 @@ def evaluate(
         places: runs, or folders of runs.
         lengths: to measure at; none: the task's, up to 15 times the longest training length.
         count: fresh examples of each length.
+        long_count: the same for lengths beyond :data:`FAR` times the longest of training; None: no other.
         checkpoints: how many weights, the last ones that were kept.
         seed: of the examples.
         say: told about every curve.
@@ -80,23 +84,27 @@ def evaluate(
         where = tuple(lengths) or task.lengths(run.options.top)
         for length in where:
             task.require(length)
-        page = read(run)
-        if page and (page["samples"], page["seed"]) != (count, seed):
-            raise OptionError(
-                f"{run.folder / EVALUATION}: made with samples={page['samples']}, seed={page['seed']}; "
-                "give the same, or delete it"
-            )
-        page = page or {"format": FORMAT, "samples": count, "seed": seed, "curves": {}}
+        page = read(run) or {"format": FORMAT, "samples": {}, "seed": seed, "curves": {}}
+        far = count if long_count is None else long_count
+        counts = {length: count if length <= FAR * run.options.top else far for length in where}
+        for length, wanted in counts.items():
+            had = page["samples"].setdefault(str(length), wanted)
+            if (had, page["seed"]) != (wanted, seed):
+                raise OptionError(
+                    f"{run.folder / EVALUATION}: length {length} has samples={had}, seed={page['seed']}, "
+                    f"given {wanted} and {seed}; delete the file to measure anew"
+                )
         for weights in newest(run, checkpoints):
             step = weights.stem.removeprefix("step-")
             begun = time.monotonic()
             known = page["curves"].get(step, {})
-            page["curves"][step] = curve(run, weights, where, count, seed, known)
+            page["curves"][step] = curve(run, weights, counts, seed, known)
             if page["curves"][step] != known:
                 write_text(run.folder / EVALUATION, json.dumps(page, indent=1) + "\n")
                 shares = " ".join(f"{n}:{page['curves'][step][str(n)]:.3f}" for n in where)
                 say(f"{run.folder.name} update {int(step)}: {shares} ({time.monotonic() - begun:.0f} s)")
-        found[run.folder.name] = page
+        name = run.folder.name
+        found[str(run.folder) if name in found else name] = page
     return found
 
 
@@ -113,9 +121,13 @@ def read(run: Run) -> dict[str, Any]:
         page = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise FormatError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(page, dict) or page.get("format") != FORMAT or not isinstance(page.get("curves"), dict):
+    if not isinstance(page, dict) or page.get("format") != FORMAT or not _whole(page):
         raise FormatError(f"{path}: not an evaluation of format {FORMAT}; delete it and evaluate again")
     return page
+
+
+def _whole(page: dict[str, Any]) -> bool:
+    return isinstance(page.get("curves"), dict) and isinstance(page.get("samples"), dict)
 
 
 def last(page: dict[str, Any]) -> dict[int, float]:

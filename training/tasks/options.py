@@ -77,7 +77,7 @@ class TaskOptions:
     """Fields of the model's configuration that differ."""
 
     # The optimisation
-    steps: int = 400
+    steps: int = 600
     """Updates of the weights."""
     batch: int = 64
     """Examples per update."""
@@ -100,7 +100,7 @@ class TaskOptions:
     """Of the matrices of linear layers."""
     recurrent_decay: float = 0.0
     """Of the recurrence that moves the cursors."""
-    latch: float = 2.0
+    latch: float = 4.0
     """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
     unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
     whole answer. 0: as the model begins by itself."""

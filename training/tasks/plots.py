@@ -35,13 +35,16 @@ def curves(groups: Sequence["Group"]) -> bytes:
     figure, axes = plt.subplots(1, 2, figsize=(11.0, 3.6), sharey=True)
     titles = ("last weights", "mean of the three best weights at each length")
     for top, axis, title in zip((False, True), axes, titles, strict=True):
+        seen: set[str] = set()
         for group in groups:
             shares = group.shares(top)
             lengths = np.array(list(shares))
             values = [np.array(shares[n]) for n in shares]
             colour = COLOURS[group.positions]
+            style = "o-" if group.positions not in seen else "s--"
+            seen.add(group.positions)
             mean = np.array([v.mean() for v in values])
-            axis.plot(lengths, 100 * mean, "o-", color=colour, ms=4, lw=1.5, label=group.positions)
+            axis.plot(lengths, 100 * mean, style, color=colour, ms=4, lw=1.5, label=group.label)
             low, high = (np.array([f(v) for v in values]) for f in (np.min, np.max))
             axis.fill_between(lengths, 100 * low, 100 * high, color=colour, alpha=0.15, lw=0)
         axis.axvline(groups[0].longest, color="black", ls=":", lw=1)

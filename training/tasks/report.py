@@ -33,9 +33,16 @@ class Group:
     task: str
     longest: int
     positions: str
+    variant: str
+    """Options by which these runs differ from others of the same positions; empty where there are none."""
     runs: tuple[Run, ...]
     pages: tuple[dict[str, Any], ...]
     reports: tuple[dict[str, Any], ...]
+
+    @property
+    def label(self) -> str:
+        """Positions, and what is special about them here."""
+        return f"{self.positions} ({self.variant})" if self.variant else self.positions
 
     def shares(self, top: bool) -> dict[int, list[float]]:
         """By length the share of every seed; of the last weights, or of the best three."""
@@ -47,35 +54,43 @@ class Group:
 
 
 def gather(places: list[Path]) -> list[Group]:
-    """Evaluated runs by task, training length and positions.
+    """Evaluated runs by task, training length, positions and whatever else differs but the seed.
 
     Raises:
-        FormatError: none of the runs was evaluated; runs of one group that differ in more than their seed.
+        FormatError: none of the runs was evaluated, or two of them are the same.
     """
-    groups: dict[tuple[str, int, str], list[Run]] = {}
+    order = {name: at for at, name in enumerate((*TASKS, *POSITIONS))}
+    families: dict[tuple[str, int, str], dict[str, list[Run]]] = {}
     for run in find_runs(places):
         if run.finished and read(run):
             o = run.options
-            groups.setdefault((o.task, o.top, o.positions), []).append(run)
-    if not groups:
+            settings = _settings(o.to_dict())
+            family = families.setdefault((o.task, o.top, o.positions), {})
+            same = family.setdefault(settings, [])
+            if any(other.options.seed == o.seed for other in same):
+                raise FormatError(f"{run.folder}: {same[0].folder.parent} has the same run; give one of them")
+            same.append(run)
+    if not families:
         raise FormatError(
             f"{', '.join(map(str, places))}: no run is evaluated; see: pyanticip tasks evaluate"
         )
-    order = {name: at for at, name in enumerate((*TASKS, *POSITIONS))}
     found = []
-    for (task, longest, positions), runs in sorted(
-        groups.items(), key=lambda item: (order[item[0][0]], item[0][1], order[item[0][2]])
+    for (task, longest, positions), family in sorted(
+        families.items(), key=lambda item: (order[item[0][0]], item[0][1], order[item[0][2]])
     ):
-        for run in runs[1:]:
-            differ = set(run.options.differences(runs[0].options)) - {"seed"}
-            if differ:
-                raise FormatError(
-                    f"{run.folder}: differs from {runs[0].folder} in {', '.join(sorted(differ))}, "
-                    "not in its seed alone; give one of them"
-                )
-        pages, reports = tuple(read(run) for run in runs), tuple(run.report() for run in runs)
-        found.append(Group(task, longest, positions, tuple(runs), pages, reports))
+        for _, runs in sorted(family.items()):
+            runs.sort(key=lambda run: run.options.seed)
+            pages, reports = tuple(read(run) for run in runs), tuple(run.report() for run in runs)
+            variant = _special(runs[0], [others[0] for others in family.values()])
+            found.append(Group(task, longest, positions, variant, tuple(runs), pages, reports))
     return found
+
+
+def _special(run: Run, family: Sequence[Run]) -> str:
+    """The options in which a run differs from any of its family, as ``name value``."""
+    mine = run.options.to_dict()
+    names = {n for other in family for n in run.options.differences(other.options)} - {"seed"}
+    return ", ".join(f"{name} {_toml(mine[name])}" for name in sorted(names))
 
 
 def report(places: list[Path], out: Path | None, *, counters: bool = True) -> dict[str, Any]:
@@ -115,11 +130,16 @@ def _sections(groups: Sequence[Group], *, counters: bool) -> tuple[str, dict[str
                 continue
             lines += [f"{title}, % exact (mean ± standard deviation over seeds):", "", _table(mine, top)]
         if counters:
-            for group in mine:
-                drawn = plots.counters(group.runs[0]) if group.positions == "prism" else None
+            prism = [group for group in mine if group.positions == "prism"]
+            for number, group in enumerate(prism, 1):
+                drawn = plots.counters(group.runs[0])
                 if drawn is not None:
-                    pictures[f"{stem}-cursors.png"] = drawn
-                    lines += [f"![Cursors before and after training]({PICTURES}/{stem}-cursors.png)", ""]
+                    name = f"{stem}-cursors{number if len(prism) > 1 else ''}.png"
+                    pictures[name] = drawn
+                    lines += [
+                        f"![Cursors of {group.label}, before and after training]({PICTURES}/{name})",
+                        "",
+                    ]
         lines += [_cost(mine), _command(mine), ""]
     return "\n".join(lines), pictures
 
@@ -131,7 +151,7 @@ def _table(groups: Sequence[Group], top: bool) -> str:
     for group in groups:
         shares = group.shares(top)
         cells = [spread([100 * v for v in shares[n]], 1) if n in shares else "-" for n in lengths]
-        rows.append([group.positions, str(len(group.runs)), *cells, _holds(shares)])
+        rows.append([group.label, str(len(group.runs)), *cells, _holds(shares)])
     return table(head, rows)
 
 
@@ -151,7 +171,7 @@ def _cost(groups: Sequence[Group]) -> str:
         option = group.runs[0].options
         rows.append(
             [
-                group.positions,
+                group.label,
                 str(group.reports[0]["parameters"]),
                 str(option.steps),
                 str(option.batch),
@@ -170,19 +190,28 @@ def _command(groups: Sequence[Group]) -> str:
     for group in groups:
         o = group.runs[0].options
         made.setdefault(_settings(o.to_dict()), []).append(group)
-    lines = ["```"]
+    lines, folders, seen = ["```"], ["runs/tasks"], set()
     for settings, same in made.items():
         seeds = sorted({run.options.seed for group in same for run in group.runs})
+        names = {group.positions for group in same}
+        if names & seen:
+            folders.append(f"runs/tasks-{len(folders) + 1}")
+        folder = folders[-1] if names & seen else folders[0]
+        seen |= names
         lines.append(
-            f"pyanticip tasks train --out runs/tasks --task {same[0].task} --positions "
+            f"pyanticip tasks train --out {folder} --task {same[0].task} --positions "
             f"{','.join(group.positions for group in same)} --seeds {','.join(map(str, seeds))}{settings}"
         )
     page = groups[0].pages[0]
+    counts = sorted(set(page["samples"].values()), reverse=True)
+    far = f" --long-samples {counts[-1]}" if len(counts) > 1 else ""
     lines.append(
-        f"pyanticip tasks evaluate runs/tasks --samples {page['samples']} --seed {page['seed']} "
-        f"--lengths {','.join(str(n) for n in groups[0].shares(False))}"
+        f"pyanticip tasks evaluate {' '.join(folders)} --samples {counts[0]}{far} --seed {page['seed']} "
+        f"--lengths {','.join(str(n) for n in groups[0].shares(False))} "
+        f"--checkpoints {max(len(p['curves']) for group in groups for p in group.pages)}"
     )
-    return "\n".join([*lines, "pyanticip tasks report runs/tasks --out docs/experiments", "```"])
+    lines.append(f"pyanticip tasks report {' '.join(folders)} --out docs/experiments")
+    return "\n".join([*lines, "```"])
 
 
 def _settings(options: Mapping[str, Any]) -> str:
@@ -213,6 +242,7 @@ def _plain(group: Group) -> dict[str, Any]:
         "task": group.task,
         "longest": group.longest,
         "positions": group.positions,
+        "variant": group.variant,
         "seeds": [run.options.seed for run in group.runs],
         "last": {str(n): values for n, values in group.shares(False).items()},
         "top_three": {str(n): values for n, values in group.shares(True).items()},
