@@ -154,7 +154,7 @@ def tasks_train(
 @click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUNS...")
 @click.option("--lengths", help="Such as 10,20,50.  [default: up to 15 times the longest training length]")
 @click.option("--samples", default=1000, show_default=True, type=click.IntRange(1), help="Of every length.")
-@click.option("--long-samples", type=click.IntRange(1), help="The same beyond 5 times the training length.")
+@click.option("--long-samples", type=click.IntRange(1), help="The same beyond 3 times the training length.")
 @click.option(
     "--checkpoints", default=5, show_default=True, type=click.IntRange(1), help="The last ones of each run."
 )
@@ -193,7 +193,8 @@ def tasks_evaluate(
     for name, page in found.items():
         for what, shares in (("last", last(page)), ("top three", top_three(page))):
             text = "  ".join(f"{length}: {share:.3f}" for length, share in sorted(shares.items()))
-            click.echo(f"{name:<28} {what:<10} {text}")
+            if text:
+                click.echo(f"{name:<28} {what:<10} {text}")
 
 
 @tasks.command("report")

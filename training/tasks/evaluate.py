@@ -18,7 +18,7 @@ from training.tasks.folder import Run, find_runs, newest
 EVALUATION: Final = "evaluation.json"
 FORMAT: Final = 1
 
-FAR: Final = 5
+FAR: Final = 3
 """Lengths beyond so many times the longest of training may be measured on fewer examples."""
 
 TOKENS_AT_ONCE: Final = 32_768
@@ -137,12 +137,13 @@ def last(page: dict[str, Any]) -> dict[int, float]:
 
 
 def top_three(page: dict[str, Any]) -> dict[int, float]:
-    """Mean by length of the three best weights at that length: the paper's figure, chosen by the test."""
+    """Mean by length of the three best weights at it: the paper's figure, which the test chooses. Lengths
+    at which fewer than three weights were measured are left out."""
     found: dict[int, list[float]] = {}
     for shares in page["curves"].values():
         for n, share in shares.items():
             found.setdefault(int(n), []).append(share)
-    best = {n: sorted(shares)[-3:] for n, shares in found.items()}
+    best = {n: sorted(shares)[-3:] for n, shares in found.items() if len(shares) >= 3}
     return {n: sum(shares) / len(shares) for n, shares in best.items()}
 
 

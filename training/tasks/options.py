@@ -18,6 +18,9 @@ POSITIONS: Final = ("prism", "sinusoidal", "rope", "alibi", "none")
 EXECUTION: Final = ("device", "threads")
 """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
 
+CURSORS: Final = ("recurrent_decay", "latch", "cursor_lr", "cursor_betas")
+"""Options that say nothing to models without cursors."""
+
 SIZES: Final[dict[str, dict[str, Any]]] = {
     "small": {"d_model": 64, "heads": 4, "fast_layers": 2, "ff": 256},
     "paper": {"d_model": 512, "heads": 8, "fast_layers": 5, "ff": 2048},

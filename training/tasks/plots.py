@@ -32,12 +32,15 @@ COLOURS: Final = {
 def curves(groups: Sequence["Group"]) -> bytes:
     """Exact matches over length: the mean over seeds, and all of them between the lowest and the highest."""
     plt = pyplot()
-    figure, axes = plt.subplots(1, 2, figsize=(11.0, 3.6), sharey=True)
-    titles = ("last weights", "mean of the three best weights at each length")
-    for top, axis, title in zip((False, True), axes, titles, strict=True):
+    titles = {False: "last weights", True: "mean of the three best weights at each length"}
+    parts = [top for top in titles if any(group.shares(top) for group in groups)]
+    figure, (axes,) = plt.subplots(1, len(parts), figsize=(5.8 * len(parts), 3.6), sharey=True, squeeze=False)
+    for top, axis in zip(parts, axes, strict=True):
         seen: set[str] = set()
         for group in groups:
             shares = group.shares(top)
+            if not shares:
+                continue
             lengths = np.array(list(shares))
             values = [np.array(shares[n]) for n in shares]
             colour = COLOURS[group.positions]
@@ -53,7 +56,7 @@ def curves(groups: Sequence["Group"]) -> bytes:
         axis.set_xticks(ticks, [str(n) for n in ticks], fontsize=8)
         axis.minorticks_off()
         axis.set_xlabel(f"length in {TASKS[groups[0].task].unit}; trained left of the dotted line")
-        axis.set_title(title, fontsize=10)
+        axis.set_title(titles[top], fontsize=10)
     axes[0].set_ylabel("% exact")
     axes[0].set_ylim(-3, 103)
     axes[0].legend(fontsize=8)

@@ -125,8 +125,7 @@ def _sections(groups: Sequence[Group], *, counters: bool) -> tuple[str, dict[str
         pictures[f"{stem}.png"] = plots.curves(mine)
         lines += [f"![Exact matches over length]({PICTURES}/{stem}.png)", ""]
         for top, title in ((False, "Last weights"), (True, "Mean of the three best weights at each length")):
-            weights = min(len(page["curves"]) for group in mine for page in group.pages)
-            if top and weights < 3:
+            if not any(group.shares(top) for group in mine):
                 continue
             lines += [f"{title}, % exact (mean ± standard deviation over seeds):", "", _table(mine, top)]
         if counters:
@@ -150,6 +149,8 @@ def _table(groups: Sequence[Group], top: bool) -> str:
     rows = []
     for group in groups:
         shares = group.shares(top)
+        if not shares:
+            continue
         cells = [spread([100 * v for v in shares[n]], 1) if n in shares else "-" for n in lengths]
         rows.append([group.label, str(len(group.runs)), *cells, _holds(shares)])
     return table(head, rows)
@@ -216,13 +217,15 @@ def _command(groups: Sequence[Group]) -> str:
 
 def _settings(options: Mapping[str, Any]) -> str:
     """The options that differ from the defaults, as the command line takes them."""
-    from training.tasks.options import EXECUTION, TaskOptions
+    from training.tasks.options import CURSORS, EXECUTION, TaskOptions
 
     base = TaskOptions(task=options["task"]).to_dict()
     named = ("longest", "steps", "batch", "lr")
     text = ""
     for name, value in options.items():
         if name in ("task", "positions", "seed", *EXECUTION) or value == base[name]:
+            continue
+        if name in CURSORS and options["positions"] != "prism":
             continue
         if name == "model":
             text += "".join(f" --set model.{key}={_toml(item)}" for key, item in value.items())
