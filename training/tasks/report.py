@@ -191,7 +191,8 @@ def _command(groups: Sequence[Group]) -> str:
     for group in groups:
         o = group.runs[0].options
         made.setdefault(_settings(o.to_dict()), []).append(group)
-    lines, folders, seen = ["```"], ["runs/tasks"], set()
+    lines, folders = ["```"], ["runs/tasks"]
+    seen: set[str] = set()
     for settings, same in made.items():
         seeds = sorted({run.options.seed for group in same for run in group.runs})
         names = {group.positions for group in same}
