@@ -84,7 +84,9 @@ def report(question: Question, folder: Path, out: Path | None = None, seeds: int
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         page = out / f"{question.name}.md"
-        place(page, question.title, result["tables"], BEGIN.format(question.name), END)
+        place(
+            page, question.title, result["tables"], BEGIN.format(question.name.removeprefix("motion-")), END
+        )
         draw(question, study, differences["validation"], page.with_suffix(".png"))
     return result
 
@@ -188,9 +190,12 @@ def draw(question: Question, study: Study, differences: dict[str, Any], path: Pa
         top.set_title(measure.title, fontsize=10)
         for row, (_, found) in enumerate(differences.items()):
             gap = found[measure.title]
+            if math.isnan(gap["mean"]):
+                continue
             if gap["low"] is not None:
                 bottom.plot([gap["low"], gap["high"]], [-row, -row], color="C0", lw=1.4)
             bottom.plot(gap["mean"], -row, "o", color="C0", ms=4)
+        bottom.set_ylim(0.5 - len(differences), 0.5)
         bottom.axvline(0.0, color="black", lw=0.8)
         names = [pair.replace(" - ", " less ") for pair in differences] if i == 0 else []
         bottom.set_yticks(range(0, -len(names), -1), names, fontsize=8)
