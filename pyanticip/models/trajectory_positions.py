@@ -217,7 +217,10 @@ class TrajectoryPositions(nn.Module):
         if state is None:
             return None
         frames = state.frames + embedded.shape[1]
-        return TrajectoryState(frames, state.displacement, embedded[:, -1].clone(), state.power)
+        # Copies, for a graph cannot hand out what it was given.
+        return TrajectoryState(
+            frames, state.displacement.clone(), embedded[:, -1].clone(), state.power.clone()
+        )
 
     def _inside(self, length: int, state: TrajectoryState | None) -> bool:
         """Whether all positions are below the table's end."""

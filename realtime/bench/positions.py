@@ -61,8 +61,8 @@ def run(
 
     Returns:
         ``rows``, one for every length and way, with microseconds a call, and ratios ``to_lookup``,
-        ``to_fresh`` and ``of_forward``; ``memory``, bytes by length; ``growth``, by way the exponent of the
-        length with which time grows.
+        ``to_fresh`` and ``of_forward``; ``memory``, bytes by length; ``step_us`` of one step of a stream;
+        ``growth``, by way the exponent of the length with which time grows.
 
     Raises:
         OptionError: an option outside its range, or no GPU.
@@ -102,6 +102,7 @@ def run(
         "device": torch.cuda.get_device_name() if where.type == "cuda" else "cpu",
         "rows": rows,
         "memory": memory,
+        "step_us": _step(width, batch, where),
         "growth": _growth(rows),
         "load": None if load is None else round(load, 2),
         "torch": torch.__version__,
@@ -195,6 +196,17 @@ def _times(ways: dict[str, Way], where: torch.device, share: float) -> dict[str,
     return times
 
 
+def _step(width: int, batch: int, where: torch.device) -> float:
+    """Microseconds of one step of a stream without a table, as in a live model."""
+    positions = TrajectoryPositions(width, strength=STRENGTH, cache=0).to(where)
+    embedded = torch.randn(batch, 1, width, generator=torch.Generator().manual_seed(0)).to(where)
+    state = positions.initial_state(batch, embedded)
+    with torch.no_grad():
+        state = positions(embedded, state)[1] or state
+        times = _times({"step": lambda: positions(embedded, state)}, where, 0.2)
+    return round(1e6 * float(np.median(times["step"])), 2)
+
+
 def _row(length: int, batch: int, name: str, times: dict[str, list[float]]) -> dict[str, Any]:
     mine = np.array(times[name])
     row: dict[str, Any] = {
@@ -252,5 +264,6 @@ def table(result: dict[str, Any]) -> Group:
         held.add_row(str(row["length"]), *cells, "-" if row["ratio"] is None else f"{row['ratio']:.2f}")
     growth = ", ".join(f"{name} {slope:.2f}" for name, slope in result["growth"].items())
     where = f"{result['cpu']}, {result['cores']} cores, load {result['load']} at the start"
+    step = f"one step of a stream: {result['step_us']:.1f} us"
     last = f"{where}, torch {result['torch']}, commit {result['commit']}"
-    return Group(shown, held, *lines, f"time grows with the length to the power of: {growth}", last)
+    return Group(shown, held, *lines, f"time grows with the length to the power of: {growth}", step, last)

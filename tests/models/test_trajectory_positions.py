@@ -9,7 +9,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.real_positions import RealPositions
 from pyanticip.models.trajectory_cache import DisplacementCache
-from pyanticip.models.trajectory_positions import TrajectoryPositions
+from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState
 from pyanticip.models.trajectory_strength import auto_strength, content_type
 
 INTERPOLATIONS = ("exact", "linear", "cubic")
@@ -315,6 +315,30 @@ def test_the_same_input_gives_the_same_bits(dtype):
     assert torch.equal(positions(e)[0], positions(e.clone())[0])
     # A row's encoding does not depend on its neighbours.
     assert torch.equal(positions(e)[0][1:], positions(e[1:])[0])
+
+
+class Step(torch.nn.Module):
+    """A step with its state as plain tensors, as a graph takes it."""
+
+    def __init__(self, positions):
+        super().__init__()
+        self.positions = positions
+
+    def forward(self, e, *state):
+        encoded, after = self.positions(e, TrajectoryState(*state))
+        return encoded, *after.tensors()
+
+
+@torch.no_grad()
+def test_a_recorded_step_says_the_same():
+    step = Step(make(8, torch.float32, scale="rms"))
+    e = path(2, 12, 8, torch.float32)
+    e[1, 9, 0] = math.nan
+    mine = theirs = tuple(step.positions.initial_state(2, e).tensors())
+    recorded = torch.export.export(step, (e[:, :1], *mine)).module()
+    for part in e.split(1, 1):
+        (said, *mine), (again, *theirs) = step(part, *mine), recorded(part, *theirs)
+        torch.testing.assert_close(said, again, atol=1e-6, rtol=0)
 
 
 def test_half_precision_embeddings_are_placed_in_full_precision():
