@@ -139,15 +139,16 @@ def _length(
     left_out = []
     if width == ModelConfig.small().d_model:
         # Its slow pathway looks at everything: quadratic in the end.
-        costs = forward[-1][1] * (length / forward[-1][0]) ** 2 if forward else 0.0
-        if costs * (ROUNDS + 1) > share:
+        if not forward:
+            short = min(length, 512)
+            forward.append((short, _timed(_forward(short, batch, where), 1, where)))
+        costs = forward[-1][1] * (length / forward[-1][0]) ** 2
+        if costs * (ROUNDS + 2) > share:
             left_out.append(
                 {"length": length, "way": "forward", "left_out": f"it would take {costs:.1f} s a call"}
             )
         else:
-            model = AnticipatoryTransformer(ModelConfig.small(max_seq_len=length)).eval().to(where)
-            ids = torch.randint(model.cfg.vocab, (batch, length), generator=generator).to(where)
-            ways["forward"] = lambda: model(ids)
+            ways["forward"] = _forward(length, batch, where)
     times = _times(ways, where, share)
     if "forward" in times:
         forward.append((length, float(np.median(times["forward"]))))
@@ -166,34 +167,44 @@ def _length(
     return rows, memory
 
 
+def _forward(length: int, batch: int, where: torch.device) -> Way:
+    """A forward pass of the small model, with sinusoids."""
+    model = AnticipatoryTransformer(ModelConfig.small(max_seq_len=length)).eval().to(where)
+    ids = torch.randint(model.cfg.vocab, (batch, length), generator=torch.Generator().manual_seed(0)).to(
+        where
+    )
+    return lambda: model(ids)
+
+
 def _bound(positions: TrajectoryPositions, embedded: torch.Tensor) -> Way:
     return lambda: positions(embedded)
 
 
 def _times(ways: dict[str, Way], where: torch.device, share: float) -> dict[str, list[float]]:
     """Seconds a call, round by round."""
-    clock = time.perf_counter if where.type == "cuda" else time.process_time
-
-    def timed(way: Way, calls: int) -> float:
-        begin = clock()
-        for _ in range(calls):
-            way()
-        if where.type == "cuda":
-            torch.cuda.synchronize()
-        return (clock() - begin) / calls
-
     end = time.monotonic() + share
     for way in ways.values():
         way()
-    calls = {name: max(1, int(LEAST / max(timed(way, 1), 1e-7))) for name, way in ways.items()}
+    calls = {name: max(1, int(LEAST / max(_timed(way, 1, where), 1e-7))) for name, way in ways.items()}
     times: dict[str, list[float]] = {name: [] for name in ways}
     names = list(ways)
     for turn in range(ENOUGH):
         if turn >= ROUNDS and time.monotonic() > end:
             break
         for name in names if turn % 2 else names[::-1]:
-            times[name].append(timed(ways[name], calls[name]))
+            times[name].append(_timed(ways[name], calls[name], where))
     return times
+
+
+def _timed(way: Way, calls: int, where: torch.device) -> float:
+    """Seconds a call: of this process on a CPU, of the clock on the wall on a GPU."""
+    clock = time.perf_counter if where.type == "cuda" else time.process_time
+    begin = clock()
+    for _ in range(calls):
+        way()
+    if where.type == "cuda":
+        torch.cuda.synchronize()
+    return (clock() - begin) / calls
 
 
 def _step(width: int, batch: int, where: torch.device) -> float:
@@ -219,7 +230,7 @@ def _row(length: int, batch: int, name: str, times: dict[str, list[float]]) -> d
     }
     for key, other in (("to_lookup", "look-up"), ("to_fresh", "fresh"), ("of_forward", "forward")):
         if other in times and other != name:
-            row[key] = round(float(np.median(mine / np.array(times[other]))), 5)
+            row[key] = round(float(np.median(mine / np.array(times[other]))), 6)
     return row
 
 
