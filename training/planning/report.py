@@ -132,8 +132,10 @@ def _second(runs: Runs, differences: dict[str, dict[str, Any] | None]) -> str:
         apart = ["-", "-"]
         if gap is not None:
             apart = [f"{gap['mean']:+.4f}", interval(gap["low"], gap["high"])]
-        cpu = [run["cpu_seconds"] for run in runs[arm].values()]
-        return [_several(runs, arm, "perplexity"), *apart, f"{sum(cpu) / len(cpu):.0f}"]
+        # A backbone that was found and not trained anew took nothing.
+        cpu = [run["cpu_seconds"] for run in runs[arm].values() if run["cpu_seconds"]]
+        took = f"{sum(cpu) / len(cpu):.0f}" if cpu else "-"
+        return [_several(runs, arm, "perplexity"), *apart, took]
 
     head = (
         "method", "seeds", "perplexity", "loss less base + train, nats", "95 % interval", "training, CPU s",
