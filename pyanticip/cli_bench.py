@@ -180,16 +180,20 @@ def bench_prism(
 
 @bench.command("family")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long to step.")
+@click.option(
+    "--backend", "backends", type=click.Choice(["onnx", "torch"]), multiple=True, help="Only this one."
+)
+@click.option("--part", "parts", multiple=True, help="Only this one beside the plain model; repeatable.")
 @JSON
-def bench_family(seconds: float, as_json: bool) -> None:
-    """A live step of the motion model with each part of the family, side by side (some minutes of export).
+def bench_family(seconds: float, backends: tuple[str, ...], parts: tuple[str, ...], as_json: bool) -> None:
+    """A live step of the motion model with each part of the family, side by side (onnx: minutes of export).
 
     \b
-    Example: pyanticip bench family --seconds 60 --json
+    Example: pyanticip bench family --seconds 60 --backend torch --json
     """
     from realtime.bench.family import run, table
 
-    show(run(seconds), as_json, table)
+    show(run(seconds, backends, parts), as_json, table)
 
 
 @bench.command("forecast")
