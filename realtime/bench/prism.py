@@ -34,7 +34,6 @@ __all__ = ["run", "table"]
 FORMS = ("fused", "scan in a loop", "all in a loop")
 BAR = 5.0
 """How much faster than a loop the fused form has to be, forward and backward."""
-TOLERANCE = 1e-5
 D_MODEL = 128
 
 
@@ -57,9 +56,9 @@ def run(
     :param threads: of torch and of the kernel; 0 leaves both to themselves.
     :param device: ``"cpu"`` or ``"cuda"``.
     :returns: ``forms`` by name: ``forward_ms`` and ``training_ms`` (forward and backward) on the wall clock,
-        ``cpu_ms`` of the processor for the latter; ``faster`` by form: ratios of the medians and of the
-        processor's times; ``difference`` of values and gradients from the loop's, the latter relative to the
-        largest.
+        ``cpu_ms`` of the processor for the latter (what a busy machine disturbs least); ``faster`` by form:
+        ratios of the medians and of the processor's times; ``differences`` of values and gradients from those
+        of the loops, relative to the largest number of each tensor.
     :raises DeviceError: no such device here.
     """
     if not 1.0 <= seconds <= 3600.0:
@@ -89,7 +88,7 @@ def run(
     module = PrismPositions(cfg).to(device)
     x = torch.randn(batch, length, D_MODEL, device=device)
     weights = torch.randn(2, batch, length, module.cursors, module.width, device=device)
-    difference = _difference(module, x[:4], weights[:, :4])
+    differences = _differences(module, x[:4], weights[:, :4])
     took: dict[str, dict[str, list[float]]] = {
         form: {"forward_ms": [], "training_ms": [], "cpu_ms": []} for form in FORMS
     }
@@ -116,7 +115,7 @@ def run(
             for form, times in kept.items()
             if form != FORMS[0]
         },
-        "difference": difference,
+        "differences": differences,
         "bar": BAR,
         "runs": len(fused["cpu_ms"]),
         "batch": batch,
@@ -134,13 +133,19 @@ def run(
 
 def table(result: dict[str, Any]) -> Table:
     """The result as a table for people."""
-    differences = ", ".join(f"{name} {value:.1e}" for name, value in result["difference"].items())
+    differences = "; ".join(
+        f"{name} {found['values']:.1e} and {found['gradients']:.1e}"
+        for name, found in result["differences"].items()
+    )
     shown = Table(
         title=(
             f"PRISM positions, B {result['batch']}, L {result['length']}, P {result['places']}, "
             f"{result['cursors']} cursors, {result['dtype']}, {result['threads']} threads, {result['device']}"
         ),
-        caption=f"largest difference: {differences}\n{result['runs']} runs of each, {result['cpu']}",
+        caption=(
+            f"largest relative difference of values and gradients: {differences}\n"
+            f"{result['runs']} runs of each, {result['cpu']}"
+        ),
     )
     for column in ("", "forward ms", "both ms", "processor ms", "fused is faster", "by processor"):
         shown.add_column(column, justify="right" if column else "left")
@@ -190,19 +195,33 @@ def _time(module: PrismPositions, form: str, x: Tensor, weights: Tensor) -> dict
     }
 
 
-def _difference(module: PrismPositions, x: Tensor, weights: Tensor) -> dict[str, float]:
-    """Of the fused form from the full loop: values, and gradients relative to the largest of each tensor."""
+def _differences(module: PrismPositions, x: Tensor, weights: Tensor) -> dict[str, dict[str, float]]:
+    """Of the fused form from the others, in single and double precision."""
+    import copy
+
+    twin = copy.deepcopy(module).double()
+    return {
+        "scan, float32": _difference(module, x, weights, FORMS[1]),
+        "all, float32": _difference(module, x, weights, FORMS[2]),
+        "all, float64": _difference(twin, x.double(), weights.double(), FORMS[2]),
+    }
+
+
+def _difference(module: PrismPositions, x: Tensor, weights: Tensor, other: str) -> dict[str, float]:
+    """Of the fused form from another one: places, and the gradients of input and weights, each relative to
+    the largest number of its tensor."""
     import torch
 
     x = x.detach().requires_grad_()
     leaves = [x, *module.parameters()]
     outs, grads = [], []
-    for form in (FORMS[0], FORMS[2]):
+    for form in (FORMS[0], other):
         out = _places(module, form, x)
         outs.append(out.detach())
         grads.append(torch.autograd.grad((out * weights).sum(), leaves))
+
+    def relative(mine: Tensor, theirs: Tensor) -> float:
+        return float((mine - theirs).abs().max() / theirs.abs().max().clamp(min=1e-12))
+
     pairs = zip(*grads, strict=True)
-    return {
-        "values": float((outs[0] - outs[1]).abs().max()),
-        "gradients": max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-12)) for a, b in pairs),
-    }
+    return {"values": relative(*outs), "gradients": max(relative(a, b) for a, b in pairs)}

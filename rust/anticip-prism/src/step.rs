@@ -86,7 +86,10 @@ pub(crate) fn shift<T: Real>(h: &[T], moves: &[T; MOVES], jump: Option<&[T]>, to
 pub(crate) fn sharpen<T: Real>(n: &mut [T], gamma: T) {
     let top = (max(n) + T::EPS).ln();
     for n in n.iter_mut() {
-        *n = (gamma * ((*n + T::EPS).ln() - top)).exp();
+        *n = gamma * ((*n + T::EPS).ln() - top);
+    }
+    for n in n.iter_mut() {
+        *n = n.exp();
     }
     let scale = T::ONE / sum(n);
     for n in n.iter_mut() {
@@ -130,13 +133,17 @@ pub(crate) fn back<T: Real>(
     if let Some(gamma) = gamma {
         shift(before, moves, jump.as_ref().map(|j| j.0), total, n);
         let mean = dot(after_grad, after);
-        for (((d, u), &g), &h) in d.iter_mut().zip(n.iter_mut()).zip(after_grad).zip(after) {
-            let shifted = *u + T::EPS;
-            let flow = h * (g - mean);
-            *d = gamma * flow / shifted;
-            *u = flow * shifted.ln();
+        // Three short loops: as one, compilers give up on it.
+        for (d, &n) in d.iter_mut().zip(&*n) {
+            *d = (n + T::EPS).ln();
         }
-        passed.gamma = sum(n);
+        for ((n, &g), &h) in before_grad.iter_mut().zip(after_grad).zip(after) {
+            *n = h * (g - mean);
+        }
+        passed.gamma = dot(d, before_grad);
+        for ((d, &n), &flow) in d.iter_mut().zip(&*n).zip(&*before_grad) {
+            *d = gamma * flow / (n + T::EPS);
+        }
     } else {
         d.copy_from_slice(after_grad);
     }
