@@ -171,7 +171,7 @@ def bench_prism(
         length=length,
         places=places,
         cursors=cursors,
-        copy=copy,
+        copying=copy,
         threads=threads,
         device=device,
     )
