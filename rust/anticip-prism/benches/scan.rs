@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use anticip_prism::{Dims, Gradients, MOVES, Scan};
+use anticip_prism::{Dims, Gradients, Scan};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn scan(c: &mut Criterion) {

@@ -36,6 +36,7 @@ impl Real for f32 {
 
     // Cephes' polynomials, without branches: the library's functions are calls, one number at a time.
     #[inline(always)]
+    #[expect(clippy::eq_op, reason = "a number minus itself is NaN where it is none")]
     fn ln(self) -> Self {
         const HALF_ROOT: i32 = 0x3f35_04f3; // sqrt(1/2)
         let shifted = (self.to_bits() as i32).wrapping_sub(HALF_ROOT);
@@ -51,7 +52,7 @@ impl Real for f32 {
             -1.666_805_8e-1,
             2.000_071_5e-1,
             -2.499_999_4e-1,
-            3.333_333_1e-1,
+            3.333_333e-1,
         ] {
             p = p * m + c;
         }
