@@ -151,9 +151,18 @@ def _table(groups: Sequence[Group], top: bool) -> str:
         shares = group.shares(top)
         if not shares:
             continue
-        cells = [spread([100 * v for v in shares[n]], 1) if n in shares else "-" for n in lengths]
-        rows.append([group.label, str(len(group.runs)), *cells, _holds(shares)])
+        most = max(map(len, shares.values()))
+        cells = [_cell(shares.get(n, []), most) for n in lengths]
+        rows.append([group.label, str(most), *cells, _holds(shares)])
     return table(head, rows)
+
+
+def _cell(values: Sequence[float], most: int) -> str:
+    """Mean and standard deviation; of how many seeds, where that is not of all."""
+    if not values:
+        return "-"
+    text = spread([100 * v for v in values], 1)
+    return text if len(values) == most else f"{text} ({len(values)} of {most})"
 
 
 def _holds(shares: Mapping[int, Sequence[float]]) -> str:
@@ -178,10 +187,10 @@ def _cost(groups: Sequence[Group]) -> str:
                 str(option.batch),
                 f"{option.lr:g}",
                 spread([r["cpu_ms_per_update"] for r in group.reports], 1),
-                spread([r["cpu_seconds"] for r in group.reports], 0),
+                spread([r["cpu_ms_per_update"] * option.steps / 1000 for r in group.reports], 0),
             ]
         )
-    head = ["positions", "parameters", "updates", "batch", "rate", "CPU ms an update", "CPU s a run"]
+    head = ["positions", "parameters", "updates", "batch", "rate", "CPU ms an update", "CPU s of all updates"]
     return "What the runs are, and cost (processor time of one thread):\n\n" + table(head, rows)
 
 
