@@ -19,6 +19,7 @@ from realtime.rig import Rig
 from realtime.sources.udp import Receive
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.tuning import Collector
+from realtime.wishes import PlanWishes
 
 __all__ = ["Show", "Source", "Taping"]
 
@@ -332,6 +333,7 @@ class Show:
             "record/stop": self._record_stop,
             "load": self._loader.load,
             "unload": self._loader.unload,
+            "plan": PlanWishes(self.pipeline.backend).wish,
             **(self._teach.actions if self._teach is not None else {}),
         }
 

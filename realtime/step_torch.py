@@ -53,6 +53,13 @@ class TorchBackend:
         self._scratch = self._model.initial_state(1)
         cfg = self._model.cfg
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
+        #: How many codes there are to plan with; 0 for a model that does not.
+        self.codes = 0 if self._model.planning is None else self._model.planning.vocab
+        self._boost: Tensor | None = None
+
+    def steer(self, boost: F32) -> None:
+        """Add (codes,) to the contrasts that plans are selected by, from the next frame on."""
+        self._boost = torch.from_numpy(np.array(boost, np.float32))
 
     @torch.no_grad()
     def step(self, rows: F32) -> StepResult:
@@ -60,7 +67,7 @@ class TorchBackend:
         emit = False
         gate = 0.0
         for row in torch.from_numpy(checked_rows(rows).copy()):
-            out, self._state = self._model.step(row[None], self._state)
+            out, self._state = self._model.step(row[None], self._state, boost=self._boost)
             gate = float(out.gate[0, 0])
             emit = self._commitment.decide(gate)
         return _result(

@@ -76,6 +76,8 @@ class WholeBackend:
         self._check(every, often, told, d_model=cfg.d_model)
         self._row, self._told = every.inputs["row"], told
         self._boost = every.inputs.get("boost")
+        #: How many codes there are to plan with; 0 for a model that does not.
+        self.codes = 0 if self._boost is None else self._boost.size
         states = {name[6:]: array for name, array in every.inputs.items() if name.startswith("state_")}
         self._state = {name: (array, np.zeros_like(array)) for name, array in states.items()}
         #: Whether a tensor changes on every frame, else only where a pool closes.

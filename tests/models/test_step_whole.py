@@ -21,6 +21,7 @@ from realtime.bench.performer import mocopi_datagrams
 from realtime.child import free_port
 from realtime.step import OnnxBackend, open_backend
 from realtime.step_whole import WholeBackend
+from realtime.wishes import PlanWishes
 
 COMBINATIONS = {
     "one-graph": {
@@ -182,6 +183,32 @@ def test_a_plan_can_be_steered(folder):
     for wrong in (np.zeros(3), np.full(30, np.inf)):
         with pytest.raises(ShapeError, match="30 finite"):
             backend.steer(wrong)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch"])
+def test_wishes_come_by_remote_control(folder, kind):
+    backend = open_backend(kind, folder)
+    wishes = PlanWishes(backend)
+    if not read_manifest(folder).config.planning:
+        with pytest.raises(OptionError, match="no plans"):
+            wishes.wish(1, 2.0)
+        return
+    rows = torch.randn(3, 231, generator=torch.Generator().manual_seed(1)).numpy()
+    assert wishes.wish(7, 1000.0) == "7: +1000"
+    assert wishes.wish(3, -2) == "3: -2, 7: +1000"
+    backend.step(rows[:1])
+    plan = backend.step(rows[1:2]).plan
+    assert plan.codes[plan.weights.argmax()] == 7
+    assert wishes.wish(3, 0) == "7: +1000"
+    assert wishes.wish() == "no wishes"
+    for wrong, words in (
+        ((30, 1.0), "0 to 29"),
+        ((1.5, 1.0), "0 to 29"),
+        ((1,), "a code and a boost"),
+        (("a", 1.0), "a number"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            wishes.wish(*wrong)
 
 
 def test_the_folder_says_which_graphs_it_has(folder, saved, tmp_path):
