@@ -32,6 +32,7 @@ COMBINATIONS = {
         "kinematics": False,
     },
     "two-graphs": {"positions": "rope", "bias": "random", "slow_layers": 1},
+    "trusted": {"control_field": True, "field_input": True, "positions": "prism", "slow_stride": 1},
 }
 
 

@@ -5,7 +5,6 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
-from pyanticip.models.export import check_exportable
 from pyanticip.models.trusted import TrustedFrames, held
 
 SIZES = {
@@ -95,13 +94,11 @@ def test_nothing_comes_from_later_frames(model):
     assert (gradient[0, 17] != 0.0).any()
 
 
-def test_it_needs_a_control_field_and_has_no_graph():
+def test_it_needs_a_control_field_and_is_off_by_default():
     with pytest.raises(OptionError, match=r"field_input=True does nothing with control_field=False"):
         ModelConfig(**SIZES, field_input=True)
     with pytest.raises(OptionError, match="token model"):
         ModelConfig.small(control_field=True, field_input=True)
-    with pytest.raises(OptionError, match="live checkpoint"):
-        check_exportable(ModelConfig(**SIZES, control_field=True, field_input=True))
     plain = MotionTransformer(ModelConfig(**SIZES, control_field=True))
     assert plain.trusted is None
     assert plain(rows(1, 5).float()).distrust is None
