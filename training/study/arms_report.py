@@ -98,7 +98,8 @@ def _tables(
     some = next(iter(next(iter(study.runs.values())).values()))["options"]
     schedule = some["schedule"]
     parts = [
-        f"{done} of {planned} runs are in. Each: {schedule['steps']} updates of "
+        f"{done} {'runs' if done > planned else f'of {planned} runs'} are in. Each: "
+        f"{schedule['steps']} updates of "
         f"{schedule['batch_frames']:,} frames, peak learning rate {schedule['peak_lr']:g}, "
         f"{some['data']['copies']} varied copies of every take.\n"
     ]
@@ -124,7 +125,10 @@ def _tables(
         )
         for _, columns in question.tables:
             head = ["", *(measure.title for measure in columns)]
-            parts.append(table(head, _compared(differences[side], columns, over)))
+            rows = _compared(differences[side], columns, over)
+            # What only one arm has cannot be compared.
+            if any(cell != "-" for row in rows for cell in row[1:]):
+                parts.append(table(head, rows))
     return "\n".join(parts)
 
 
