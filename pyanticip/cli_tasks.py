@@ -13,7 +13,11 @@ PATH = click.Path(path_type=Path)
 
 @click.group("tasks", cls=Group)
 def tasks() -> None:
-    """Algorithmic tasks that ask for more than the training length: data, training, curves over length."""
+    """Algorithmic tasks that ask for more than the training length: data, training, curves over length.
+
+    \b
+    Example: pyanticip tasks train --task copy --out runs/copy
+    """
 
 
 @tasks.command("list")
