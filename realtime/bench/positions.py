@@ -36,6 +36,9 @@ ROUNDS, ENOUGH = 5, 200
 """Fewest and most rounds."""
 LEAST = 2e-4
 """Seconds of a turn: shorter calls are repeated."""
+LONGEST_FORWARD = 8192
+"""Beyond some 12,000 steps the bias of the slow pathway no longer factors (see
+:mod:`pyanticip.models.fused`), and the model would hold all scores in memory."""
 INFLUENCE = 1024
 """Lengths from which growth is fitted: below, the calls' own cost is most of it."""
 
@@ -143,10 +146,9 @@ def _length(
             short = min(length, 512)
             forward.append((short, _timed(_forward(short, batch, where), 1, where)))
         costs = forward[-1][1] * (length / forward[-1][0]) ** 2
-        if costs * (ROUNDS + 2) > share:
-            left_out.append(
-                {"length": length, "way": "forward", "left_out": f"it would take {costs:.1f} s a call"}
-            )
+        if length > LONGEST_FORWARD or costs * (ROUNDS + 2) > share:
+            why = "too much memory" if length > LONGEST_FORWARD else f"{costs:.1f} s a call"
+            left_out.append({"length": length, "way": "forward", "left_out": f"it would take {why}"})
         else:
             ways["forward"] = _forward(length, batch, where)
     times = _times(ways, where, share)
