@@ -17,6 +17,7 @@ from training.runs.settings import (
     hint,
     merge,
     read_fields,
+    refuse_unknown,
     setting,
 )
 
@@ -256,10 +257,7 @@ def from_dict(fields: Mapping[str, Any]) -> LanguageOptions:
         ...
     pyanticip.errors.OptionError: unknown option 'step'; did you mean 'steps'?
     """
-    known = [each.name for each in dataclasses.fields(LanguageOptions)]
-    for name in fields:
-        if name not in known:
-            raise OptionError(f"unknown option {name!r}{hint(name, known)}")
+    refuse_unknown(fields, LanguageOptions)
     return LanguageOptions(**fields)
 
 

@@ -32,7 +32,7 @@ from training.language.options import SYNTHETIC, LanguageOptions
 from training.language.synthetic import CONVERGE, MOTIF, synthetic
 from training.language.tokens import learn
 from training.runs.settings import derived_seed
-from training.study.runs import must_equal, perform, processor, read, versions, write
+from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
 
 CURVE: Final = 50
 """Points of a loss curve."""
@@ -170,10 +170,8 @@ def plan(data: Sequence[str], variants: Sequence[str], seeds: Sequence[int]) -> 
     Raises:
         OptionError: an unknown variant or data set.
     """
-    for what, given, known in (("variant", variants, tuple(VARIANTS)), ("data", data, DATA)):
-        for name in given:
-            if name not in known:
-                raise OptionError(f"{what}: expected one of {', '.join(known)}, given {name!r}")
+    check_names("variant", variants, VARIANTS)
+    check_names("data", data, DATA)
     return [Run(d, v, seed) for seed in seeds for d in data for v in variants]
 
 

@@ -24,7 +24,7 @@ from pyanticip.models.trajectory_positions import TrajectoryPositions, Trajector
 from pyanticip.models.trajectory_strength import auto_strength
 from training.patterns.generators import PATTERNS, VOCAB, pattern
 from training.runs.settings import derived_seed
-from training.study.runs import must_equal, perform, processor, read, versions, write
+from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
 
 KIND: Final = "patterns"
 
@@ -125,10 +125,8 @@ def plan(patterns: Sequence[str], variants: Sequence[str], seeds: Sequence[int])
     Raises:
         OptionError: an unknown kind or variant.
     """
-    for what, given, known in (("pattern", patterns, PATTERNS), ("variant", variants, VARIANTS)):
-        for name in given:
-            if name not in known:
-                raise OptionError(f"{what}: expected one of {', '.join(known)}, given {name!r}")
+    check_names("pattern", patterns, PATTERNS)
+    check_names("variant", variants, VARIANTS)
     return [Run(kind, variant, seed) for seed in seeds for kind in patterns for variant in variants]
 
 

@@ -23,7 +23,7 @@ from training.planning.gpt2 import PlanningGPT2, load_gpt2
 from training.planning.judge import judge
 from training.planning.text import Text, read_texts
 from training.runs.settings import derived_seed
-from training.study.runs import must_equal, perform, processor, read, versions, write
+from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
 
 KIND: Final = "planning"
 SMALL: Final = "small"
@@ -120,9 +120,7 @@ def plan(arms: Sequence[str], seeds: Sequence[int]) -> list[Run]:
     Raises:
         OptionError: an unknown arm.
     """
-    for name in arms:
-        if name not in ARMS:
-            raise OptionError(f"arm: expected one of {', '.join(ARMS)}, given {name!r}")
+    check_names("arm", arms, ARMS)
     return [Run(arm, seed) for seed in seeds for arm in (BACKBONE, *arms)]
 
 

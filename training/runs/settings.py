@@ -1,8 +1,9 @@
 """Options of a run as they are given: in a TOML file, as ``name=value``, with hints for wrong names."""
 
+import dataclasses
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,18 @@ def hint(name: str, known: Sequence[str]) -> str:
     """``; did you mean ...?`` with the nearest known name, or nothing."""
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def refuse_unknown(names: Iterable[str], options: type) -> None:
+    """Check given names against the fields of a dataclass of options.
+
+    Raises:
+        OptionError: one that it does not have, with the nearest that it has.
+    """
+    known = [each.name for each in dataclasses.fields(options)]
+    for name in names:
+        if name not in known:
+            raise OptionError(f"unknown option {name!r}{hint(name, known)}")
 
 
 def read_fields(path: Path | str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from training.motion.options import DataOptions, LossOptions, RunOptions, Schedu
 from training.runs.files import METRICS
 from training.study.motion_data import COPY_SEED, MotionData, load
 from training.study.motion_scores import judge
-from training.study.runs import must_equal, perform, processor, read, versions, write
+from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
 
 KIND: Final = "motion"
 
@@ -169,9 +169,7 @@ def plan(variants: Sequence[str], seeds: Sequence[int]) -> list[Run]:
     Raises:
         OptionError: an unknown variant.
     """
-    for name in variants:
-        if name not in VARIANTS:
-            raise OptionError(f"variant: expected one of {', '.join(VARIANTS)}, given {name!r}")
+    check_names("variant", variants, VARIANTS)
     return [Run(variant, seed) for seed in seeds for variant in variants]
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
@@ -105,6 +105,18 @@ def must_equal(file: Path, theirs: Mapping[str, Any], wanted: Mapping[str, Any])
             raise OptionError(
                 f"{file}: done with {name}={theirs.get(name)!r}, not {value!r}: use another folder"
             )
+
+
+def check_names(what: str, given: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse a name of something that a study does not have.
+
+    Raises:
+        OptionError: the name, and those that there are.
+    """
+    names = tuple(known)
+    for name in given:
+        if name not in names:
+            raise OptionError(f"{what}: expected one of {', '.join(names)}, given {name!r}")
 
 
 def seeds(text: str) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
-from training.runs.settings import check_choice, check_flag, check_real, check_whole, hint
+from training.runs.settings import check_choice, check_flag, check_real, check_whole, refuse_unknown
 from training.tasks.catalog import TASKS, find
 from training.tasks.vocabulary import SIZE
 
@@ -269,10 +269,7 @@ def from_dict(fields: Mapping[str, Any]) -> TaskOptions:
         ...
     pyanticip.errors.OptionError: unknown option 'step'; did you mean 'steps'?
     """
-    known = [each.name for each in dataclasses.fields(TaskOptions)]
-    for name in fields:
-        if name not in known:
-            raise OptionError(f"unknown option {name!r}{hint(name, known)}")
+    refuse_unknown(fields, TaskOptions)
     return TaskOptions(**fields)
 
 
