@@ -6,37 +6,33 @@ from pathlib import Path
 
 import click
 
-from pyanticip.cli_tools import JSON, ExampleCommand, print_json
+from pyanticip.cli_runs import OUT, PATH, RUNS, named, on_motion, say, seeds, tables, told
+from pyanticip.cli_tools import JSON, ExampleCommand
 
-PATH = click.Path(path_type=Path)
-QUESTION = click.argument("question", metavar="{risk|positions|plan}")
+QUESTION = click.argument("question", type=click.Choice(["risk", "positions", "plan"]))
 
 
 @click.command("study-parts", cls=ExampleCommand)
 @QUESTION
-@click.option("--out", required=True, type=PATH, help="Folder of the runs; what it holds is not repeated.")
-@click.option("--data", required=True, type=PATH, help="A set, or a folder of takes.")
-@click.option("--cache", type=PATH, help="Folder for what is made of the takes; OUT/cache by default.")
-@click.option("--seeds", default="0-2", show_default=True, help="Such as 0-4 or 0,2,7.")
+@OUT
+@seeds("0-2")
 @click.option("--arms", default="all", show_default=True, help="Comma-separated; or all.")
-@click.option("--steps", default=300, show_default=True, type=click.IntRange(1), help="Updates of every run.")
-@click.option("--batch-frames", default=1536, show_default=True, type=click.IntRange(1), help="Of an update.")
-@click.option("--copies", default=4, show_default=True, type=click.IntRange(0), help="Variations of a take.")
-@click.option("--lr", default=2e-3, show_default=True, type=click.FloatRange(0, min_open=True), help="Rate.")
-@click.option("--d-model", default=64, show_default=True, type=click.IntRange(2), help="Width of the models.")
+@on_motion
 @JSON
 def train_study_parts(
     question: str,
     out: Path,
-    data: Path,
-    cache: Path | None,
     seeds: str,
     arms: str,
+    data: Path,
+    cache: Path | None,
     steps: int,
     batch_frames: int,
     copies: int,
     lr: float,
     d_model: int,
+    ff: int,
+    device: str,
     as_json: bool,
 ) -> None:
     """Train motion models that differ in one part, over seeds; go on where it stopped.
@@ -54,27 +50,21 @@ def train_study_parts(
     from training.study.runs import seeds as numbers
 
     asked = find(question)
-    names = tuple(asked.arms) if arms == "all" else tuple(arms.split(","))
-    recipe = parts.Recipe(steps, batch_frames, lr, copies, {"d_model": d_model})
     report = parts.study(
         asked,
         out,
-        parts.plan(asked, names, numbers(seeds)),
+        parts.plan(asked, named(arms, {"all": tuple(asked.arms)}), numbers(seeds)),
         data,
-        recipe,
+        parts.Recipe(steps, batch_frames, lr, copies, {"d_model": d_model, "ff": ff}, device),
         cache=cache,
-        say=lambda line: click.echo(line, err=as_json),
+        say=say(as_json),
     )
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(f"{report['done']} runs done, {report['kept']} kept; see them with:")
-        click.echo(f"  pyanticip evaluate study-parts {question} {out}")
+    told(report, as_json, f"study-parts {question} {out}")
 
 
 @click.command("study-parts", cls=ExampleCommand)
 @QUESTION
-@click.argument("runs", type=PATH)
+@RUNS
 @click.option("--report", type=PATH, help="Folder of the question's page and its figure.")
 @JSON
 def evaluate_study_parts(question: str, runs: Path, report: Path | None, as_json: bool) -> None:
@@ -86,8 +76,4 @@ def evaluate_study_parts(question: str, runs: Path, report: Path | None, as_json
     from training.study import arms_report
     from training.study.questions import question as find
 
-    found = arms_report.report(find(question), runs, report)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(found["tables"], nl=False)
+    tables(arms_report.report(find(question), runs, report), as_json, report)

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import click
 
+from pyanticip.cli_runs import OUT, PATH, RUNS, named, say, seeds, tables, told
 from pyanticip.cli_tools import JSON, ExampleCommand, print_json
-
-PATH = click.Path(path_type=Path)
 
 
 @click.command("planning", cls=ExampleCommand)
-@click.option("--out", required=True, type=PATH, help="Folder of the runs; what it holds is not repeated.")
+@OUT
 @click.option("--train", required=True, type=PATH, help="Text to learn from.")
 @click.option("--test", required=True, type=PATH, help="Text to test on.")
-@click.option("--seeds", default="0-2", show_default=True, help="Such as 0-2 or 0,2,7.")
+@seeds("0-2")
 @click.option("--arms", default="all", show_default=True, help="Comma-separated; or all.")
 @click.option(
     "--backbone",
@@ -85,34 +84,23 @@ def train_planning(
         planning_lr=planning_lr,
         windows=windows,
     )
-    names = tuple(ARMS) if arms == "all" else tuple(name.strip() for name in arms.split(","))
-    found = study.study(
-        out, study.plan(names, numbers(seeds)), recipe, say=lambda line: click.echo(line, err=as_json)
-    )
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"{found['done']} runs done, {found['kept']} kept; see them with:")
-        click.echo(f"  pyanticip evaluate planning {out}")
+    runs = study.plan(named(arms, {"all": tuple(ARMS)}), numbers(seeds))
+    told(study.study(out, runs, recipe, say=say(as_json)), as_json, f"planning {out}")
 
 
 @click.command("planning", cls=ExampleCommand)
-@click.argument("runs", type=PATH)
+@RUNS
 @click.option("--report", type=PATH, help="Folder of planning-signal.md.")
 @JSON
 def evaluate_planning(runs: Path, report: Path | None, as_json: bool) -> None:
-    """Compare the arms of train planning: divergence of the plans, perplexity; from whatever is done.
+    """Compare the arms of train planning: divergence of the plans, perplexity; from what is done.
 
     \b
     Example: pyanticip evaluate planning runs/planning --report docs/experiments
     """
-    from training.planning.report import report as tables
+    from training.planning.report import report as made
 
-    found = tables(runs, report)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(found["tables"], nl=False)
+    tables(made(runs, report), as_json, report)
 
 
 @click.command("writing", cls=ExampleCommand)

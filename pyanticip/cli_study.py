@@ -6,24 +6,29 @@ from pathlib import Path
 
 import click
 
-from pyanticip.cli_tools import JSON, ExampleCommand, print_json
-
-PATH = click.Path(path_type=Path)
+from pyanticip.cli_runs import DEVICE, OUT, PATH, PROCESSES, RUNS, named, on_motion, say, seeds, tables, told
+from pyanticip.cli_tools import JSON, ExampleCommand
 
 
 @click.command("study", cls=ExampleCommand)
-@click.option("--out", required=True, type=PATH, help="Folder of the runs; what it holds is not repeated.")
-@click.option("--seeds", default="0-4", show_default=True, help="Such as 0-4 or 0,2,7.")
+@OUT
+@seeds("0-4")
 @click.option("--variants", default="main", show_default=True, help="Comma-separated; or main, strides.")
 @click.option("--data", default="text,synthetic", show_default=True, help="Either or both.")
 @click.option("--train", type=PATH, help="Text to learn from.")
 @click.option("--test", type=PATH, help="Text to test on.")
 @click.option("--tokens", default=1_000_000, show_default=True, type=click.IntRange(1), help="Of every run.")
-@click.option("--lr", default=6e-3, show_default=True, type=click.FloatRange(0, min_open=True), help="Rate.")
+@click.option(
+    "--lr",
+    default=6e-3,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Peak learning rate.",
+)
 @click.option("--d-model", default=64, show_default=True, type=click.IntRange(2), help="Width of the models.")
 @click.option("--ff", default=128, show_default=True, type=click.IntRange(1), help="Feed-forward width.")
-@click.option("--processes", default=1, show_default=True, type=click.IntRange(1), help="Runs at a time.")
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@PROCESSES
+@DEVICE
 @JSON
 def train_study(
     out: Path,
@@ -48,7 +53,7 @@ def train_study(
     from training.language import study
     from training.study.runs import seeds as numbers
 
-    names = {"main": study.MAIN, "strides": tuple(study.STRIDES.values())}.get(variants)
+    names = named(variants, {"main": study.MAIN, "strides": tuple(study.STRIDES.values())})
     recipe = study.Recipe(
         train,
         test,
@@ -57,24 +62,18 @@ def train_study(
         model={"d_model": d_model, "ff": ff, "dropout": 0.0},
         device=device,
     )
-    runs = study.plan(data.split(","), names or variants.split(","), numbers(seeds))
-    report = study.study(
-        out, runs, recipe, processes=processes, say=lambda line: click.echo(line, err=as_json)
-    )
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(f"{report['done']} runs done, {report['kept']} kept; see them with:")
-        click.echo(f"  pyanticip evaluate study {out}")
+    runs = study.plan(named(data, {}), names, numbers(seeds))
+    report = study.study(out, runs, recipe, processes=processes, say=say(as_json))
+    told(report, as_json, f"study {out}")
 
 
 @click.command("study", cls=ExampleCommand)
-@click.argument("runs", type=PATH)
+@RUNS
 @click.option("--report", type=PATH, help="Folder of geometric-bias.md and slow-stride.md.")
 @click.option("--measure", is_flag=True, help="Time the strides of the slow pathway anew, in RUNS.")
 @JSON
 def evaluate_study(runs: Path, report: Path | None, measure: bool, as_json: bool) -> None:
-    """Compare the variants of train study: perplexity, paired differences, cost; from whatever is done.
+    """Compare the variants of train study: perplexity, paired differences, cost; from what is done.
 
     \b
     Example: pyanticip evaluate study runs/study --report docs/experiments
@@ -82,43 +81,32 @@ def evaluate_study(runs: Path, report: Path | None, measure: bool, as_json: bool
     from training.language import stride_cost, study_report
 
     if measure:
+        study_report.load(runs)  # tells what is not a study before minutes of timing
         stride_cost.measure(runs)
-    found = study_report.report(runs, report)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"{found['bias']}\n{found['strides']}", nl=False)
+    tables(study_report.report(runs, report), as_json, report, "bias", "strides")
 
 
 @click.command("study-motion", cls=ExampleCommand)
-@click.option("--out", required=True, type=PATH, help="Folder of the runs; what it holds is not repeated.")
-@click.option("--data", required=True, type=PATH, help="A set, or a folder of CMU takes.")
-@click.option("--cache", type=PATH, help="Folder for what is made of the takes; OUT/cache by default.")
-@click.option("--seeds", default="0-4", show_default=True, help="Such as 0-4 or 0,2,7.")
+@OUT
+@seeds("0-4")
 @click.option("--variants", default="all", show_default=True, help="Comma-separated; or all, main.")
-@click.option("--steps", default=300, show_default=True, type=click.IntRange(1), help="Updates of every run.")
-@click.option("--batch-frames", default=1536, show_default=True, type=click.IntRange(1), help="Of an update.")
-@click.option("--copies", default=4, show_default=True, type=click.IntRange(0), help="Variations of a take.")
-@click.option("--lr", default=2e-3, show_default=True, type=click.FloatRange(0, min_open=True), help="Rate.")
-@click.option("--d-model", default=64, show_default=True, type=click.IntRange(2), help="Width of the models.")
-@click.option("--ff", default=256, show_default=True, type=click.IntRange(1), help="Feed-forward width.")
-@click.option("--processes", default=1, show_default=True, type=click.IntRange(1), help="Runs at a time.")
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@on_motion
+@PROCESSES
 @JSON
 def train_study_motion(
     out: Path,
-    data: Path,
-    cache: Path | None,
     seeds: str,
     variants: str,
+    data: Path,
+    cache: Path | None,
     steps: int,
     batch_frames: int,
     copies: int,
     lr: float,
     d_model: int,
     ff: int,
-    processes: int,
     device: str,
+    processes: int,
     as_json: bool,
 ) -> None:
     """Train motion models that differ in one thing, over seeds; go on where it stopped.
@@ -129,26 +117,21 @@ def train_study_motion(
     from training.study import motion
     from training.study.runs import seeds as numbers
 
-    names = {"all": tuple(motion.VARIANTS), "main": motion.MAIN}.get(variants)
-    recipe = motion.Recipe(steps, batch_frames, lr, copies, {"d_model": d_model, "ff": ff}, device)
+    names = named(variants, {"all": tuple(motion.VARIANTS), "main": motion.MAIN})
     report = motion.study(
         out,
-        motion.plan(names or variants.split(","), numbers(seeds)),
+        motion.plan(names, numbers(seeds)),
         data,
-        recipe,
+        motion.Recipe(steps, batch_frames, lr, copies, {"d_model": d_model, "ff": ff}, device),
         cache=cache,
         processes=processes,
-        say=lambda line: click.echo(line, err=as_json),
+        say=say(as_json),
     )
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(f"{report['done']} runs done, {report['kept']} kept; see them with:")
-        click.echo(f"  pyanticip evaluate study-motion {out}")
+    told(report, as_json, f"study-motion {out}")
 
 
 @click.command("study-motion", cls=ExampleCommand)
-@click.argument("runs", type=PATH)
+@RUNS
 @click.option("--report", type=PATH, help="Folder of geometry-motion.md and its figure.")
 @JSON
 def evaluate_study_motion(runs: Path, report: Path | None, as_json: bool) -> None:
@@ -159,8 +142,4 @@ def evaluate_study_motion(runs: Path, report: Path | None, as_json: bool) -> Non
     """
     from training.study import motion_report
 
-    found = motion_report.report(runs, report)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(found["tables"], nl=False)
+    tables(motion_report.report(runs, report), as_json, report)

@@ -16,7 +16,7 @@ from pyanticip.cli_patterns import evaluate_patterns, train_patterns
 from pyanticip.cli_planning import evaluate_planning, evaluate_writing, train_planning
 from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
 from pyanticip.cli_tools import JSON, Group, print_json
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, reason
 
 
 @click.group(cls=Group)
@@ -175,7 +175,7 @@ def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None)
         try:
             found = json.loads(bench.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise FormatError(f"{bench}: cannot be read: {error}") from None
+            raise FormatError(f"{bench}: cannot be read: {reason(error)}") from None
         if not isinstance(found, dict) or "steps_us" not in found:
             raise FormatError(f"{bench}: is not the output of: pyanticip bench step --json")
         return found

@@ -39,3 +39,8 @@ class RigError(MotionError, ValueError):
 
 class DeviceError(MotionError, RuntimeError):
     """A port, host or audio device that cannot be used; says whether trying again can help."""
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, without the number and the name that an OSError says again."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

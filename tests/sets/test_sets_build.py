@@ -161,7 +161,7 @@ def test_a_folder_of_nothing_usable_is_an_error(takes, tmp_path):
     (tmp_path / "empty" / "a.bvh").write_text("nothing")
     with pytest.raises(FormatError, match=r"none of the 1 takes can be used; the first: a\.bvh"):
         build(tmp_path / "empty", tmp_path / "set")
-    assert not (tmp_path / "set" / INDEX).exists()
+    assert not (tmp_path / "set").exists()
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(takes, tmp_path):

@@ -98,7 +98,8 @@ def test_a_sound_with_next_to_nothing_in_common_is_an_error_of_that_take(folder,
     clicks(folder / "a" / "one.wav", TIMES[:1], 1.0)
     report = build(folder, tmp_path / "set")
     assert [line["path"] for line in report.refused] == ["a/one.bvh"]
-    assert "sound of 1.00 s, movement of 4.00 s" in report.refused[0]["reason"]
+    said = "sound of 1.00 s, movement of 4.00 s: only the 1.00 s in common are used; expected at least 1.60 s"
+    assert report.refused[0]["reason"].endswith(said)
     (folder / "a" / "one.wav").write_bytes(b"no sound")
     report = build(folder, tmp_path / "set")
     assert report.refused[0]["reason"].startswith("a/one.wav: is no sound that can be read")

@@ -14,6 +14,7 @@ from training.sets.splits import (
     read_split_file,
     sides_of,
     split_warnings,
+    strangers,
     subject_of,
 )
 
@@ -125,6 +126,14 @@ def test_a_subject_that_is_left_out_is_an_error(tmp_path):
         sides_of(dict.fromkeys("bcdefg", False), tmp_path / "a.csv")
     with pytest.raises(FormatError, match="no such file"):
         sides_of({"a": False}, tmp_path / "b.csv")
+
+
+def test_names_of_nobody_are_told_and_kept_in_the_set(tmp_path):
+    (tmp_path / "a.toml").write_text('train = ["*"]\nvalidation = ["07", "7"]\n')
+    (line,) = strangers({"07": True, "16": True}, tmp_path / "a.toml")
+    assert line == "the split names 7, of whom there is no take; the subjects here are 07, 16"
+    assert strangers({"07": True, "7": True}, tmp_path / "a.toml") == []
+    assert strangers({"07": True}, None) == []
 
 
 def test_what_a_split_lacks_is_said():

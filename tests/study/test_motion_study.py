@@ -18,6 +18,7 @@ from training.data import Example
 from training.losses import event_nll
 from training.study import motion, motion_data, motion_report, motion_scores
 from training.study.runs import read
+from training.study.scale import SIZES, parameters
 
 TINY = motion.Recipe(
     steps=3,
@@ -42,10 +43,10 @@ def untimed(file):
 def test_every_variant_has_as_many_parameters_and_differs_in_its_one_thing():
     """At the size of the study, within 1 % of the model with the trajectory bias."""
     whole = motion.Recipe().config("trajectory")
-    assert whole == ModelConfig(**motion.SIZES)
+    assert whole == ModelConfig(**SIZES)
     for name, changes in motion.VARIANTS.items():
         cfg = motion.Recipe().config(name)
-        assert motion.parameters(cfg) == pytest.approx(motion.parameters(whole), rel=0.01), name
+        assert parameters(cfg) == pytest.approx(parameters(whole), rel=0.01), name
         same = {**asdict(cfg), "ff": whole.ff, "fast_layers": whole.fast_layers}
         assert {k for k, v in same.items() if v != asdict(whole)[k]} == set(changes), name
     assert motion.Recipe().config("no-slow").fast_layers == whole.fast_layers + whole.slow_layers

@@ -14,9 +14,9 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig
 from training.glitches import KINDS
 from training.study import arms, arms_report, motion_data
-from training.study.motion import SIZES, parameters
 from training.study.questions import QUESTIONS, question
 from training.study.runs import read
+from training.study.scale import SIZES, parameters
 
 SMALL = {"d_model": 28, "ff": 24, "slow_layers": 1, "fast_layers": 1, "control_hidden": 16, "pools": 4}
 TINY = arms.Recipe(steps=2, batch_frames=160, copies=1, model=SMALL)

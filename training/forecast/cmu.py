@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, reason
 
 Array = npt.NDArray[np.float64]
 
@@ -111,7 +111,7 @@ def load_take(path: Path, action: str) -> Take:
     try:
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {error}") from None
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     rows: list[list[float]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, reason
 from pyanticip.models.forecast_checkpoint import save_forecaster
 from training.forecast.cmu import ACTIONS, Array, Take, load_split
 from training.forecast.evaluate import LEFT_OUT
@@ -137,7 +137,7 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FormatError(f"{file}: cannot be read: {error}") from None
+        raise FormatError(f"{file}: cannot be read: {reason(error)}") from None
     if not isinstance(data, dict):
         raise FormatError(f"{file}: expected a JSON object")
     return data

@@ -31,6 +31,7 @@ from training.language.losses import losses
 from training.language.options import SYNTHETIC, LanguageOptions
 from training.language.synthetic import CONVERGE, MOTIF, synthetic
 from training.language.tokens import learn
+from training.runs.launch import resolve_device
 from training.runs.settings import derived_seed
 from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
 
@@ -200,8 +201,8 @@ def study(
     """
     if recipe.train is None and any(run.data == "text" for run in runs):
         raise OptionError("text runs need a file to train on and one to test on")
-    out.mkdir(parents=True, exist_ok=True)
     return perform(
+        out,
         runs,
         functools.partial(do, out, recipe=recipe),
         kept=lambda run: _kept(out, run, recipe),
@@ -216,7 +217,7 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
     torch.set_num_threads(1)
     options = recipe.options(run.data, run.variant, run.seed)
     windows, test, vocab = _data(out, run, recipe, options)
-    device = torch.device(recipe.device)
+    device = torch.device(resolve_device(recipe.device, options.precision))
     torch.manual_seed(derived_seed(run.seed, INITIAL))
     kind: Literal["anticipatory", "baseline"] = VARIANTS[run.variant].kind
     model = build_language_model(options.config(vocab), kind).to(device)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,23 +77,9 @@ class TrainingData:
                     f"than {SHORTEST} frames ({SHORTEST / RATE:g} s) and are left out"
                 )
             sides[side] = long
-        taught, judged = ({e.subject for e in side} for side in sides.values())
-        everyone = taught | judged | set(self.test_subjects)
-        if len(everyone) == 1:
-            raise OptionError(
-                f"{self.source}: holds one subject only ({min(everyone)}); training needs another one to "
-                f"validate on: add a subject, or split these takes into two subjects yourself"
-            )
-        if not taught or not judged:
-            side = "validation" if taught else "training"
-            raise OptionError(
-                f"{self.source}: no {side} subject among {', '.join(sorted(everyone)) or 'nobody'}; build "
-                f"the set with a split that has one"
-            )
-        if taught & judged:
-            raise OptionError(
-                f"{self.source}: subject {min(taught & judged)} is on both sides, training and validation"
-            )
+        check_sides(
+            self.source, *({e.subject for e in side} for side in sides.values()), test=self.test_subjects
+        )
         for example in (*sides["training"], *sides["validation"]):
             _check_finite(self.source, example)
         object.__setattr__(self, "bare", sides["training"])
@@ -104,6 +91,38 @@ class TrainingData:
     def frames(self) -> int:
         """Of the training clips, without copies."""
         return sum(map(len, self.bare))
+
+
+def check_sides(
+    source: str, taught: AbstractSet[str], judged: AbstractSet[str], *, test: Iterable[str] = ()
+) -> None:
+    """Refuse subjects that nothing can be learned from.
+
+    Args:
+        source: what to call the data in messages.
+        taught: subjects of the training clips.
+        judged: of the validation clips.
+        test: held out for good.
+
+    Raises:
+        OptionError: one subject only, an empty side, a subject on both sides.
+    """
+    everyone = taught | judged | set(test)
+    if len(everyone) == 1:
+        raise OptionError(
+            f"{source}: holds one subject only ({min(everyone)}); training needs another one to validate "
+            "on: add a subject, or build the set with a --subject-from or --split-file that makes two"
+        )
+    if not taught or not judged:
+        side = "validation" if taught else "training"
+        raise OptionError(
+            f"{source}: no {side} subject among {', '.join(sorted(everyone)) or 'nobody'}; build the set "
+            "with a split that has one"
+        )
+    if taught & judged:
+        raise OptionError(
+            f"{source}: subject {min(taught & judged)} is on both sides, training and validation"
+        )
 
 
 def _check_finite(source: str, example: Example) -> None:
@@ -170,8 +189,11 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
     base = base_set(options, quiet)
     train, digest = base.indices("train"), base.digest
     bare = [base.example(number) for number in train]
+    # Before copies are made, which takes a while.
+    test = base.subjects("test")
+    check_sides(data.path, {*base.subjects("train")}, {*base.subjects("validation")}, test=test)
     copies: list[Example] = []
-    if data.copies and train:
+    if data.copies:
         told: tuple[object, ...] = (base.digest, data.copies, data.copies_seed, recipe)
         if recipe.glitches is not None:  # without any, copies lie where they did before there were any
             told = (*told, recipe.glitches)
@@ -195,7 +217,7 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
         bare=bare,
         validation=[base.example(number) for number in base.indices("validation")],
         digest=digest,
-        test_subjects=tuple(base.subjects("test")),
+        test_subjects=tuple(test),
         warnings=base.warnings,
     )
 

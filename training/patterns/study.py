@@ -153,8 +153,8 @@ def study(
     Raises:
         OptionError: a kept run followed another recipe.
     """
-    out.mkdir(parents=True, exist_ok=True)
     return perform(
+        out,
         runs,
         functools.partial(do, out, recipe=recipe),
         kept=lambda run: _kept(out, run, recipe),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.errors import CheckpointError, OptionError, ShapeError
+from pyanticip.errors import CheckpointError, OptionError, ShapeError, reason
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.plan import Plan, attend_plan
 from pyanticip.models.planning import PlanChoice
@@ -183,7 +183,7 @@ def load_gpt2(name: str, *, planning: bool | None = None, **options: Any) -> tup
         try:
             options = {**json.loads((folder / PLANNING_CONFIG).read_text(encoding="utf-8")), **options}
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{folder / PLANNING_CONFIG}: cannot be read: {error}") from None
+            raise CheckpointError(f"{folder / PLANNING_CONFIG}: cannot be read: {reason(error)}") from None
     model = PlanningGPT2(backbone, planning=kept if planning is None else planning, **options)
     if kept and model.planning is not None:
         try:

@@ -142,7 +142,6 @@ def study(
         OptionError: a text that is too short, or a kept run that followed another recipe.
         FormatError: a text that cannot be read.
     """
-    out.mkdir(parents=True, exist_ok=True)
     wanted = recipe.compared()
 
     def kept(run: Run) -> bool:
@@ -152,7 +151,7 @@ def study(
         must_equal(file, read(file)["recipe"], wanted)
         return True
 
-    return perform(runs, functools.partial(do, out, recipe=recipe), kept=kept, line=_line, say=say)
+    return perform(out, runs, functools.partial(do, out, recipe=recipe), kept=kept, line=_line, say=say)
 
 
 def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:

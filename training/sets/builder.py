@@ -5,7 +5,8 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,7 +21,7 @@ from training.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.sets.pool import spread
 from training.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
 from training.sets.sounds import Sound, pair
-from training.sets.splits import sides_of, split_warnings
+from training.sets.splits import sides_of, split_warnings, strangers
 from training.sets.writer import Lock, SetWriter, prepare_folder
 
 SCALAR_WINDOW: Final = 256
@@ -157,7 +158,8 @@ def build(
         raise OptionError("sound is auto, or none without a manifest")
     options = Options(max(round(min_seconds * RATE), 1), rate, units)
     found = discover(source_dir, target, subject_from)
-    sides = sides_of(_subjects(found), None if split_file is None else Path(split_file))
+    subjects, who = _subjects(found), None if split_file is None else Path(split_file)
+    sides = sides_of(subjects, who)
     sounds = {}
     if sound == "auto":
         sounds = pair(source_dir, found, None if manifest is None else Path(manifest))
@@ -167,7 +169,14 @@ def build(
     with Lock(work):
         kept = _Kept.of(target)
         results = _prepare_all(source_dir, work, found, options, sounds, kept, workers, on_progress)
-        plan = _Plan.of(found, results, kept)
+        try:
+            plan = _Plan.of(found, results, kept, strangers(subjects, who))
+        except FormatError:
+            # Nothing was finished that another build could go on from.
+            shutil.rmtree(work)
+            with suppress(OSError):  # of an earlier set: that stays
+                target.rmdir()
+            raise
         made_by = {"command": "build", **vars(options), "subject_from": subject_from, "sound": sound}
         made = _assemble(target, work, plan, sides, kept, made_by)
     shutil.rmtree(work)
@@ -228,8 +237,10 @@ class _Plan:
     states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("made", "found", "kept"), 0))
 
     @classmethod
-    def of(cls, found: Found, results: dict[str, Result], kept: _Kept) -> "_Plan":
-        plan = cls(warnings=list(found.warnings))
+    def of(
+        cls, found: Found, results: dict[str, Result], kept: _Kept, warnings: Sequence[str] = ()
+    ) -> "_Plan":
+        plan = cls(warnings=[*warnings, *found.warnings])
         first_of: dict[str, str] = {}
         for source in found.sources:
             result = results[source.paths[0]]

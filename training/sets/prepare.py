@@ -294,7 +294,7 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
             )
         )
     if heard is not None:
-        warnings = heard.compare(len(clip) / rate, sum(len(part.params) for part in parts) / RATE)
+        warnings = heard.compare(len(clip) / rate)
         if not parts:
             raise FormatError(f"{file}: {warnings[0]}; expected at least {options.min_frames / RATE:.2f} s")
         return parts, notes, warnings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, reason
 from training.corrupt import Corruption
 from training.glitches import Glitches
 
@@ -61,7 +61,7 @@ def read_recipe(path: Path) -> Recipe:
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {error}") from None
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"{path}: is not TOML: {error}") from None
     corruption, glitches = tree.pop("corruption", {}), tree.pop("glitches", None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, reason
 from training.sets.discover import Found
 
 NO_SOUND: Final = "none"
@@ -70,7 +70,7 @@ def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {error}") from None
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     rows: list[tuple[str, dict[str, Any]]] = []
     if path.suffix.lower() == ".csv":
         table = csv.DictReader(text.splitlines())

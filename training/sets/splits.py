@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, reason
 from training.data import TEST, VALIDATION, Split, split_of
 from training.sets.format import SPLITS
 
@@ -119,7 +119,7 @@ def read_split_file(path: Path) -> dict[str, Split]:
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file; expected subjects and their sides (TOML or CSV)") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {error}") from None
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     sides = _from_csv(path, text) if path.suffix.lower() == ".csv" else _from_toml(path, text)
     if not sides:
         raise FormatError(f"{path}: names no subject")
@@ -180,6 +180,22 @@ def sides_of(subjects: Mapping[str, bool], split_file: Path | None = None) -> di
             f"{split_file}: says nothing of {', '.join(left[:5])}{more}; expected every subject, or '*'"
         )
     return {subject: given.get(subject, given.get(EVERYBODY_ELSE, "train")) for subject in subjects}
+
+
+def strangers(subjects: Mapping[str, bool], split_file: Path | None) -> list[str]:
+    """A warning about subjects of a file of whom there is no take: names that may be misspelt."""
+    if split_file is None:
+        return []
+    absent = sorted(set(read_split_file(split_file)) - {*subjects, EVERYBODY_ELSE})
+    if not absent:
+        return []
+    more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+    known = sorted(subjects)
+    rest = f" and {len(known) - 12} more" if len(known) > 12 else ""
+    return [
+        f"the split names {', '.join(absent[:5])}{more}, of whom there is no take; the subjects here are "
+        f"{', '.join(known[:12])}{rest}"
+    ]
 
 
 def split_warnings(sides: Mapping[str, Split]) -> list[str]:

@@ -36,13 +36,17 @@ class TakeSound:
         params = np.where(np.isnan(found.params), example.params, found.params)
         return replace(example, params=params, onsets=found.onsets, phrases=found.phrases)
 
-    def compare(self, movement: float, used: float) -> list[str]:
-        """What there is to say where sound and movement are not of one length."""
+    def compare(self, movement: float) -> list[str]:
+        """What there is to say where sound and movement are not of one length.
+
+        Args:
+            movement: how long it is, seconds.
+        """
         at = f", offset {self.offset:g} s" if self.offset else ""
         begin, end = max(-self.offset, 0.0), min(self.seconds - self.offset, movement)
         lengths = f"sound of {self.seconds:.2f} s, movement of {movement:.2f} s{at}"
         if begin > UNNOTICED or movement - end > UNNOTICED:
-            return [f"{lengths}: only the {used:.2f} s in common are used"]
+            return [f"{lengths}: only the {max(end - begin, 0.0):.2f} s in common are used"]
         if self.seconds - self.offset - movement > UNNOTICED:
             return [f"{lengths}: the sound goes on after the movement; is the offset right?"]
         return []

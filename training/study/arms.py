@@ -18,12 +18,14 @@ import torch
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training.motion import MotionTrainOptions
-from training.motion.options import DataOptions, LossOptions, RunOptions, ScheduleOptions, from_tables
+from training.motion.options import from_tables
+from training.runs.launch import resolve_device
 from training.runs.settings import merge
-from training.study.motion import SIZES, fit, parameters
-from training.study.motion_data import COPY_SEED, MotionData, load
+from training.study.motion import fit
+from training.study.motion_data import MotionData, load
 from training.study.motion_report import Measure
-from training.study.runs import perform, processor, read, versions, write
+from training.study.runs import check_names, perform, processor, read, versions, write
+from training.study.scale import Scale, parameters, widened
 
 KIND: Final = "motion-arms"
 
@@ -81,62 +83,18 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How large and how long all runs of a study are.
-
-    Raises:
-        OptionError: sizes below one.
-    """
-
-    steps: int = 300
-    batch_frames: int = 1536
-    lr: float = 2e-3
-    copies: int = 4
-    """Varied copies of every training clip, the same for all seeds."""
-    model: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from :data:`training.study.motion.SIZES`, in all arms."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("batch_frames", 1), ("copies", 0)):
-            if getattr(self, name) < least:
-                raise OptionError(f"option {name}: expected at least {least}, given {getattr(self, name)}")
+class Recipe(Scale):
+    """How large and how long all runs of a study are; see :class:`~training.study.scale.Scale`."""
 
     def options(self, question: Question, arm: str, seed: int) -> MotionTrainOptions:
-        """How a run trains: as ``train motion`` does but for the sizes, and judged once, after the last
-        update. The given scalars steer throughout."""
-        every = range(1, self.steps + 1)
-        plain = MotionTrainOptions(
-            data=DataOptions(copies=self.copies, copies_seed=COPY_SEED),
-            loss=LossOptions(own_scalars=0.0),
-            schedule=ScheduleOptions(
-                steps=self.steps,
-                batch_frames=self.batch_frames,
-                peak_lr=self.lr,
-                final_lr=self.lr / 100.0,
-                warm_up_steps=min(100, max(1, self.steps // 5)),
-                seed=seed,
-            ),
-            run=RunOptions(
-                device="cpu",
-                threads=1,
-                log_every=max(1, self.steps // 20),
-                validate_every=every[-1],
-                save_every=every[-1],
-                tensorboard=False,
-                shrink=False,
-                export=False,
-            ),
-        )
-        sizes = {**SIZES, **self.model}
-        first, cfg = (self._config(sizes, question, name) for name in (next(iter(question.arms)), arm))
-        column = (cfg.fast_layers + cfg.slow_layers) * (2 * cfg.d_model + 1)
-        sizes["ff"] = max(cfg.ff + round((parameters(first) - parameters(cfg)) / column), 1)
-        changed = merge(plain.to_dict(), {"model": sizes}, question.common, question.arms[arm])
+        """How a run trains."""
+        first, cfg = (self._config(question, name) for name in (next(iter(question.arms)), arm))
+        sizes = {**self.sizes, "ff": widened(cfg, first)}
+        changed = merge(self.plain(seed).to_dict(), {"model": sizes}, question.common, question.arms[arm])
         return from_tables(changed)
 
-    @staticmethod
-    def _config(sizes: Mapping[str, Any], question: Question, arm: str) -> ModelConfig:
-        changes = merge({"model": sizes}, question.common, question.arms[arm])
+    def _config(self, question: Question, arm: str) -> ModelConfig:
+        changes = merge({"model": self.sizes}, question.common, question.arms[arm])
         return ModelConfig.from_dict(changes["model"])
 
 
@@ -160,9 +118,7 @@ def plan(question: Question, arms: Sequence[str], seeds: Sequence[int]) -> list[
     Raises:
         OptionError: an unknown arm.
     """
-    for name in arms:
-        if name not in question.arms:
-            raise OptionError(f"arm: expected one of {', '.join(question.arms)}, given {name!r}")
+    check_names("arm", arms, question.arms)
     return [Run(question.name, arm, seed) for seed in seeds for arm in arms]
 
 
@@ -193,12 +149,13 @@ def study(
     Raises:
         FormatError: no usable motion.
         OptionError: a kept run followed another recipe.
+        DeviceError: a device that is not there.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    resolve_device(recipe.device, "32")
     do = functools.partial(
         _do, question, out, data=data, recipe=recipe, cache=out / "cache" if cache is None else cache
     )
-    return perform(runs, do, kept=lambda run: _kept(question, out, run, recipe), line=_line, say=say)
+    return perform(out, runs, do, kept=lambda run: _kept(question, out, run, recipe), line=_line, say=say)
 
 
 def _do(

@@ -13,8 +13,8 @@ import csv
 import functools
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +24,12 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training.motion import MotionTrainOptions, load_run
 from training.motion import fit as train
-from training.motion.options import DataOptions, LossOptions, RunOptions, ScheduleOptions
 from training.runs.files import METRICS
-from training.study.motion_data import COPY_SEED, MotionData, load
+from training.runs.launch import resolve_device
+from training.study.motion_data import MotionData, load
 from training.study.motion_scores import judge
 from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
+from training.study.scale import Scale, parameters, widened
 
 KIND: Final = "motion"
 
@@ -58,80 +59,24 @@ the fast pathway instead."""
 MAIN: Final = tuple(name for name in VARIANTS if not name.endswith("-rope"))
 """The variants of the question; with RoPE under the bias as well is a second one."""
 
-SIZES: Final[dict[str, Any]] = {
-    "d_model": 64,
-    "heads": 4,
-    "fast_layers": 2,
-    "slow_layers": 3,
-    "ff": 256,
-    "control_hidden": 128,
-    "dropout": 0.1,
-}
-"""Half the shipped model's widths, and all of its layers."""
-
-CURVE: Final = 20
-"""Points of a learning curve."""
-
 
 @dataclass(frozen=True)
-class Recipe:
-    """What all runs of a study have in common.
-
-    Raises:
-        OptionError: sizes below one.
-    """
-
-    steps: int = 300
-    batch_frames: int = 1536
-    lr: float = 2e-3
-    copies: int = 4
-    """Varied copies of every training piece, the same for all seeds."""
-    model: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from :data:`SIZES`, in all variants."""
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("batch_frames", 1), ("copies", 0)):
-            if getattr(self, name) < least:
-                raise OptionError(f"option {name}: expected at least {least}, given {getattr(self, name)}")
+class Recipe(Scale):
+    """What all runs of a study have in common; see :class:`~training.study.scale.Scale`."""
 
     def config(self, variant: str) -> ModelConfig:
         """A variant's model, its feed-forward layers as wide as it takes to have as many parameters as
         ``trajectory``."""
-        whole = ModelConfig(**{**SIZES, **self.model})
+        whole = ModelConfig(**self.sizes)
         changes = dict(VARIANTS[variant])
         if changes.get("slow_layers") == 0:
             changes["fast_layers"] = whole.fast_layers + whole.slow_layers
         cfg = replace(whole, **changes)
-        missing = parameters(whole) - parameters(cfg)
-        column = (cfg.fast_layers + cfg.slow_layers) * (2 * cfg.d_model + 1)
-        return replace(cfg, ff=cfg.ff + round(missing / column))
+        return replace(cfg, ff=widened(cfg, whole))
 
     def options(self, variant: str, seed: int) -> MotionTrainOptions:
-        """How a run trains: as ``train motion`` does, but for the sizes and the scalars, and judged once."""
-        return MotionTrainOptions(
-            model=self.config(variant).to_dict(),
-            data=DataOptions(copies=self.copies, copies_seed=COPY_SEED),
-            loss=LossOptions(own_scalars=0.0),
-            schedule=ScheduleOptions(
-                steps=self.steps,
-                batch_frames=self.batch_frames,
-                peak_lr=self.lr,
-                final_lr=self.lr / 100.0,
-                warm_up_steps=min(100, max(1, self.steps // 5)),
-                seed=seed,
-            ),
-            run=RunOptions(
-                device=self.device,
-                threads=1,
-                log_every=max(1, self.steps // CURVE),
-                validate_every=self.steps,
-                save_every=self.steps,
-                tensorboard=False,
-                shrink=False,
-                export=False,
-            ),
-        )
+        """How a run trains."""
+        return replace(self.plain(seed), model=self.config(variant).to_dict())
 
     def compared(self) -> dict[str, Any]:
         """What must be equal in all runs of a folder."""
@@ -142,12 +87,6 @@ class Recipe:
             "lr": self.lr,
             "copies": self.copies,
         }
-
-
-@functools.lru_cache
-def parameters(cfg: ModelConfig) -> int:
-    """Parameters of a configuration's model."""
-    return sum(p.numel() for p in MotionTransformer(cfg).parameters())
 
 
 @dataclass(frozen=True)
@@ -200,10 +139,12 @@ def study(
     Raises:
         FormatError: no usable motion.
         OptionError: a kept run followed another recipe.
+        DeviceError: a device that is not there.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    resolve_device(recipe.device, "32")
     kept_at = out / "cache" if cache is None else cache
     return perform(
+        out,
         runs,
         functools.partial(do, out, data=data, recipe=recipe, cache=kept_at),
         kept=lambda run: _kept(out, run, recipe),

@@ -3,8 +3,10 @@
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -29,7 +31,28 @@ class Run(Protocol):
 R = TypeVar("R", bound=Run)
 
 
+@contextmanager
+def folder_of(out: Path) -> Iterator[None]:
+    """Make the folder of a study; an error that comes before anything was written takes it away again.
+
+    Raises:
+        OptionError: it is a file.
+    """
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"{out}: is a file; give a folder")
+    new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        # Empty files are locks.
+        if new and not any(file.is_file() and file.stat().st_size for file in out.rglob("*")):
+            shutil.rmtree(out)
+        raise
+
+
 def perform(
+    out: Path,
     runs: Sequence[R],
     do: Callable[[R], dict[str, Any]],
     *,
@@ -41,6 +64,7 @@ def perform(
     """Do the runs of a study that have not been done yet.
 
     Args:
+        out: folder of the runs' files, made if need be; without a run it goes again.
         runs: which, in this order.
         do: does one, writes its file and returns what is in it; with several processes it is pickled.
         kept: whether a run has been done.
@@ -50,7 +74,22 @@ def perform(
 
     Returns:
         ``done`` in this call, ``kept`` from earlier ones.
+
+    Raises:
+        OptionError: ``out`` is a file.
     """
+    with folder_of(out):
+        return _perform(runs, do, kept, line, processes, say)
+
+
+def _perform(
+    runs: Sequence[R],
+    do: Callable[[R], dict[str, Any]],
+    kept: Callable[[R], bool],
+    line: Callable[[dict[str, Any], int | None, int], str],
+    processes: int,
+    say: Callable[[str], None],
+) -> dict[str, int]:
     waiting = [run for run in runs if not kept(run)]
     before, count = len(runs) - len(waiting), len(runs)
     if processes == 1:
@@ -120,7 +159,7 @@ def check_names(what: str, given: Sequence[str], known: Iterable[str]) -> None:
 
 
 def seeds(text: str) -> list[int]:
-    """Seeds from text such as ``0-4`` or ``0,2,7``.
+    """Seeds from text such as ``0-4`` or ``0,2,7``, each once.
 
     Raises:
         OptionError: not such text.
@@ -133,8 +172,10 @@ def seeds(text: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise OptionError(f"seeds: expected numbers and ranges such as 0-4 or 0,2,7, given {text!r}")
+        if int(last or first) < int(first):
+            raise OptionError(f"seeds: expected a range that rises, such as 0-4, given {part.strip()!r}")
         found.extend(range(int(first), int(last or first) + 1))
-    return found
+    return list(dict.fromkeys(found))
 
 
 def versions() -> dict[str, str]:

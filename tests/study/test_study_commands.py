@@ -1,0 +1,86 @@
+"""What the commands of all studies share: folders, names with commas, seeds, devices, and what is said."""
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from pyanticip.cli import cli
+from pyanticip.cli_runs import named
+from training.study.questions import QUESTIONS
+from training.study.runs import folder_of, seeds
+
+
+def said(*words):
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    return result
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("study-parts", "risk", "--data", "nowhere"),
+        ("study-motion", "--data", "nowhere"),
+        ("planning", "--train", "nowhere", "--test", "nowhere"),
+        ("study", "--train", "nowhere", "--test", "nowhere"),
+        ("patterns", "--patterns", "magic"),
+    ],
+)
+def test_a_study_that_cannot_begin_leaves_no_folder(command, tmp_path):
+    result = said("train", *command, "--out", tmp_path / "runs")
+    assert result.exit_code != 0
+    assert "nowhere" in str(result.exception) or "magic" in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_a_run_in_it_stays_and_a_file_is_refused(tmp_path):
+    def fails(folder, file, content):
+        with folder_of(tmp_path / folder):
+            (tmp_path / folder / file).parent.mkdir(exist_ok=True)
+            (tmp_path / folder / file).write_text(content)
+            raise RuntimeError
+
+    for folder, file, content in (("a", "run.json", "{}"), ("a", "lock", ""), ("b", "cache/lock", "")):
+        with pytest.raises(RuntimeError):
+            fails(folder, file, content)
+    assert (tmp_path / "a" / "run.json").is_file()
+    assert not (tmp_path / "b").exists()
+    result = said("train", "patterns", "--out", tmp_path / "a" / "run.json", "--steps", 1)
+    assert "is a file; give a folder" in str(result.exception)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("command", [("study-motion",), ("study-parts", "plan")])
+def test_a_device_that_is_not_there_is_told_before_anything_is_read(command, tmp_path):
+    result = said("train", *command, "--data", "nowhere", "--device", "cuda", "--out", tmp_path / "runs")
+    assert "cuda is not available" in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_knows_every_question():
+    text = said("train", "study-parts", "--help").output
+    assert "{" + "|".join(QUESTIONS) + "}" in text
+    for name in QUESTIONS:
+        assert f"{name}: " in text
+
+
+def test_seeds_and_names_are_taken_once_and_ranges_rise():
+    assert seeds("3,0-1,3") == [3, 0, 1]
+    with pytest.raises(ValueError, match="a range that rises"):
+        seeds("4-2")
+    assert named("b, a,b", {}) == ("b", "a")
+    assert named("all", {"all": ["a", "b"]}) == ("a", "b")
+
+
+def test_a_study_of_patterns_from_the_command_line(tmp_path):
+    runs, page = tmp_path / "runs", tmp_path / "pages"
+    words = ("train", "patterns", "--out", runs, "--patterns", "linear", "--seeds", "0", "--steps", 2)
+    result = said(*words, "--variants", "rope, sinusoidal")
+    assert result.exit_code == 0, result.output
+    assert f"2 runs done, 0 kept; see them with:\n  pyanticip evaluate patterns {runs}" in result.output
+    assert json.loads(said(*words, "--variants", "rope", "--json").stdout) == {"done": 0, "kept": 1}
+    result = said("evaluate", "patterns", runs, "--report", page)
+    assert result.exit_code == 0, result.output
+    assert "| pattern | sinusoidal | rope |" in result.output
+    assert f"wrote into {page}" in result.output
