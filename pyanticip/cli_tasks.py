@@ -205,8 +205,9 @@ def tasks_evaluate(
 @click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUNS...")
 @click.option("--out", type=PATH, help="Folder of prism-tasks.md and its pictures.")
 @click.option("--counters/--no-counters", default=True, help="Draw the cursors before and after training.")
+@click.option("--brief", default="", help="Tasks that share one table, without pictures; with commas.")
 @JSON
-def tasks_report(runs: tuple[Path, ...], out: Path | None, counters: bool, as_json: bool) -> None:
+def tasks_report(runs: tuple[Path, ...], out: Path | None, counters: bool, brief: str, as_json: bool) -> None:
     """Tables and curves of evaluated runs: accuracy over length, cost, and what the cursors do.
 
     \b
@@ -214,7 +215,7 @@ def tasks_report(runs: tuple[Path, ...], out: Path | None, counters: bool, as_js
     """
     from training.tasks.report import report
 
-    found = report(list(runs), out, counters=counters)
+    found = report(list(runs), out, counters=counters, brief=[name for name in brief.split(",") if name])
     if as_json:
         print_json(found)
     else:

@@ -19,7 +19,7 @@ from training.tasks.catalog import TASKS
 from training.tasks.decode import exact, said_after
 from training.tasks.evaluate import evaluate, last, parse_lengths, top_three
 from training.tasks.folder import open_run
-from training.tasks.module import TaskModule, capacity, new_model, shifted
+from training.tasks.module import TaskModule, capacity, new_model, roomy, shifted
 from training.tasks.options import POSITIONS, TaskOptions, from_dict
 from training.tasks.record import kept
 from training.tasks.report import report
@@ -171,6 +171,32 @@ def test_shifted_sinusoids_use_the_whole_table_and_put_it_back() -> None:
         assert bare.places.shape[0] == 0
 
 
+def test_cursors_have_as_many_places_as_a_batch_needs_and_nothing_else_changes() -> None:
+    again = {"fast_layers": 2, "prism_again": 2, "prism_copy": True}
+    model = new_model(options("prism", model={**TINY, **FEW, **again}), 9).double()
+    ids = stack(samples(TASKS["copy"], 3, 5, 0)).ids
+    seen = []
+
+    def loss() -> torch.Tensor:
+        model.zero_grad()
+        assert model.prism is not None
+        seen.append(model.prism(model.token(ids), None)[0].histograms.shape[-1])
+        model(ids).logits.square().mean().backward()
+        return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+    wide = loss()
+    with roomy(model, ids.shape[1]):
+        narrow = loss()
+    assert seen == [22, 10]
+    assert model.state_dict()["prism.table"].shape == (22, 4)
+    torch.testing.assert_close(narrow, wide, rtol=1e-5, atol=1e-9)
+    with roomy(model, 90):
+        assert model.prism is not None
+        assert len(model.prism.table) == 22
+    with roomy(new_model(options("rope")), 4):
+        pass
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "prism"])
 def test_an_interrupted_run_ends_as_it_would_have(
     positions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +256,14 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
         "copy-3.png",
     ]
     assert found["groups"][0]["seeds"] == [0, 1]
+    short = report([out], tmp_path / "short", brief=["copy"])["tables"]
+    assert "| copy | prism | 2 | 3 digits | 6 | 4 | 0.003 |" in short
+    assert "| 2: " in short
+    assert "evaluate runs/tasks --samples 20 --long-samples 4 --seed 0 --lengths 2,3,6,16 " in short
+    assert "--out docs/experiments --brief copy" in short
+    assert not list((tmp_path / "short").rglob("*.png"))
+    with pytest.raises(OptionError, match="unknown task 'copi'; did you mean 'copy'"):
+        report([out], None, brief=["copi"])
 
 
 def test_last_and_best_three_weights() -> None:

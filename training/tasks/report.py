@@ -1,6 +1,5 @@
 """``pyanticip tasks report``: tables and pictures of evaluated runs, put into their page."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from pyanticip.errors import FormatError
 from training.runs.files import write_bytes
 from training.study.tables import place, spread, table
 from training.tasks import plots
-from training.tasks.catalog import TASKS
+from training.tasks.catalog import TASKS, find
+from training.tasks.commands import plain, settings, train_and_judge
 from training.tasks.evaluate import last, read, top_three
 from training.tasks.folder import Run, find_runs
 from training.tasks.options import POSITIONS
@@ -64,9 +64,9 @@ def gather(places: list[Path]) -> list[Group]:
     for run in find_runs(places):
         if run.finished and read(run):
             o = run.options
-            settings = _settings(o.to_dict())
+            special = settings(o.to_dict())
             family = families.setdefault((o.task, o.top, o.positions), {})
-            same = family.setdefault(settings, [])
+            same = family.setdefault(special, [])
             if any(other.options.seed == o.seed for other in same):
                 raise FormatError(f"{run.folder}: {same[0].folder.parent} has the same run; give one of them")
             same.append(run)
@@ -90,22 +90,31 @@ def _special(run: Run, family: Sequence[Run]) -> str:
     """The options in which a run differs from any of its family, as ``name value``."""
     mine = run.options.to_dict()
     names = {n for other in family for n in run.options.differences(other.options)} - {"seed"}
-    return ", ".join(f"{name} {_toml(mine[name])}" for name in sorted(names))
+    return ", ".join(f"{name} {plain(mine[name])}" for name in sorted(names))
 
 
-def report(places: list[Path], out: Path | None, *, counters: bool = True) -> dict[str, Any]:
+def report(
+    places: list[Path], out: Path | None, *, counters: bool = True, brief: Sequence[str] = ()
+) -> dict[str, Any]:
     """Tables of all evaluated runs; with ``out`` also pictures, and the page that shows them.
 
     Args:
         places: runs, or folders of runs.
         out: folder of the page; what stands outside its marks is kept.
         counters: whether the cursors of PRISM models are drawn before and after training.
+        brief: tasks that share one table at the end, without pictures.
 
     Returns:
         ``tables`` as Markdown; ``groups``: the figures.
     """
+    short = {find(name).name for name in brief}
     groups = gather(places)
-    text, pictures = _sections(groups, counters=counters and out is not None)
+    text, pictures = _sections(
+        [group for group in groups if group.task not in short], brief, counters=counters and out is not None
+    )
+    rest = [group for group in groups if group.task in short]
+    if rest:
+        text += "\n" + _brief(rest, brief)
     if out is not None:
         folder = out / PICTURES
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +124,9 @@ def report(places: list[Path], out: Path | None, *, counters: bool = True) -> di
     return {"tables": text, "groups": [_plain(group) for group in groups]}
 
 
-def _sections(groups: Sequence[Group], *, counters: bool) -> tuple[str, dict[str, bytes]]:
+def _sections(
+    groups: Sequence[Group], brief: Sequence[str], *, counters: bool
+) -> tuple[str, dict[str, bytes]]:
     lines: list[str] = []
     pictures: dict[str, bytes] = {}
     for task, longest in dict.fromkeys((group.task, group.longest) for group in groups):
@@ -139,8 +150,42 @@ def _sections(groups: Sequence[Group], *, counters: bool) -> tuple[str, dict[str
                         f"![Cursors of {group.label}, before and after training]({PICTURES}/{name})",
                         "",
                     ]
-        lines += [_cost(mine), _command(mine), ""]
+        lines += [_cost(mine), train_and_judge(mine, brief), ""]
     return "\n".join(lines), pictures
+
+
+def _brief(groups: Sequence[Group], names: Sequence[str]) -> str:
+    """One table of several tasks: every curve in a cell."""
+    head = [
+        "task",
+        "positions",
+        "seeds",
+        "trained up to",
+        "updates",
+        "batch",
+        "rate",
+        "CPU s",
+        "% exact by length",
+    ]
+    rows = []
+    for group in groups:
+        option = group.runs[0].options
+        shares = group.shares(False)
+        rows.append(
+            [
+                group.task,
+                group.label,
+                str(len(group.runs)),
+                f"{group.longest} {TASKS[group.task].unit}",
+                str(option.steps),
+                str(option.batch),
+                f"{option.lr:g}",
+                spread([r["cpu_ms_per_update"] * option.steps / 1000 for r in group.reports], 0),
+                ", ".join(f"{n}: {spread([100 * v for v in values], 1)}" for n, values in shares.items()),
+            ]
+        )
+    title = "## The other tasks\n\nLast weights (mean ± standard deviation over seeds):\n\n"
+    return f"{title}{table(head, rows)}\n{train_and_judge(groups, names)}\n"
 
 
 def _table(groups: Sequence[Group], top: bool) -> str:
@@ -192,62 +237,6 @@ def _cost(groups: Sequence[Group]) -> str:
         )
     head = ["positions", "parameters", "updates", "batch", "rate", "CPU ms an update", "CPU s of all updates"]
     return "What the runs are, and cost (processor time of one thread):\n\n" + table(head, rows)
-
-
-def _command(groups: Sequence[Group]) -> str:
-    """Commands that make these runs and this table anew."""
-    made: dict[str, list[Group]] = {}
-    for group in groups:
-        o = group.runs[0].options
-        made.setdefault(_settings(o.to_dict()), []).append(group)
-    lines, folders = ["```"], ["runs/tasks"]
-    seen: set[str] = set()
-    for settings, same in made.items():
-        seeds = sorted({run.options.seed for group in same for run in group.runs})
-        names = {group.positions for group in same}
-        if names & seen:
-            folders.append(f"runs/tasks-{len(folders) + 1}")
-        folder = folders[-1] if names & seen else folders[0]
-        seen |= names
-        lines.append(
-            f"pyanticip tasks train --out {folder} --task {same[0].task} --positions "
-            f"{','.join(group.positions for group in same)} --seeds {','.join(map(str, seeds))}{settings}"
-        )
-    page = groups[0].pages[0]
-    counts = sorted(set(page["samples"].values()), reverse=True)
-    far = f" --long-samples {counts[-1]}" if len(counts) > 1 else ""
-    lines.append(
-        f"pyanticip tasks evaluate {' '.join(folders)} --samples {counts[0]}{far} --seed {page['seed']} "
-        f"--lengths {','.join(str(n) for n in groups[0].shares(False))} "
-        f"--checkpoints {max(len(p['curves']) for group in groups for p in group.pages)}"
-    )
-    lines.append(f"pyanticip tasks report {' '.join(folders)} --out docs/experiments")
-    return "\n".join([*lines, "```"])
-
-
-def _settings(options: Mapping[str, Any]) -> str:
-    """The options that differ from the defaults, as the command line takes them."""
-    from training.tasks.options import CURSORS, EXECUTION, TaskOptions
-
-    base = TaskOptions(task=options["task"]).to_dict()
-    named = ("longest", "steps", "batch", "lr")
-    text = ""
-    for name, value in options.items():
-        if name in ("task", "positions", "seed", *EXECUTION) or value == base[name]:
-            continue
-        if name in CURSORS and options["positions"] != "prism":
-            continue
-        if name == "model":
-            text += "".join(f" --set model.{key}={_toml(item)}" for key, item in value.items())
-        elif name in named:
-            text += f" --{name} {value}"
-        else:
-            text += f" --set {name}={_toml(value)}"
-    return text
-
-
-def _toml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _plain(group: Group) -> dict[str, Any]:
