@@ -6,6 +6,9 @@ PYTHON ?= python3
 # Pinned for a reproducible set-up. Anything that satisfies pyproject.toml will do: make TORCH=torch
 TORCH ?= torch==2.13.0
 
+# Processes that the Python tests run in; `make test WORKERS=` for a single one.
+WORKERS ?= -n auto --maxprocesses 4 --dist loadgroup
+
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -not -path '*/target/*') $(wildcard rust/*/Cargo.toml)
@@ -54,7 +57,7 @@ test-rust: ## the pure crates: unit, property and documentation tests
 
 .PHONY: test-python
 test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against the built wheel
-	PYTHONPATH=$(CURDIR)/target/wheel $(BIN)/python -P -m pytest --import-mode=importlib $(PYTEST)
+	PYTHONPATH=$(CURDIR)/target/wheel $(BIN)/python -P -m pytest --import-mode=importlib $(WORKERS) $(PYTEST)
 
 # The suite runs against what users get: the wheel, unpacked, not the source tree.
 target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)

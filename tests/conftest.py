@@ -22,3 +22,16 @@ def data_dir() -> Path:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--full-product``: tests of the family try every combination in place of a covering set."""
     parser.addoption("--full-product", action="store_true", help="every combination of the family's parts")
+
+
+LIVE = frozenset({"recording", "realtime", "synth"})
+"""Folders of tests that wait for processes, sockets and devices."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, those of a file share one, and so what the file's fixtures made;
+    those that play live share one as well: they would disturb each other."""
+    here = Path(__file__).resolve().parent
+    for item in items:
+        file = item.path.relative_to(here)
+        item.add_marker(pytest.mark.xdist_group("live" if file.parts[0] in LIVE else str(file)))
