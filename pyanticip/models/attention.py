@@ -1,8 +1,9 @@
 """Attention over a finite past with additive steering, offline and streaming.
 
-Projections live here; how queries meet keys is the layout's business, of which there are three that agree:
+Projections live here; how queries meet keys is the layout's business, of which there are four that agree:
 :class:`~pyanticip.models.band.Band` (blocks with an explicit bias; the reference, and chunks that follow a
-state), :class:`~pyanticip.models.fused.Fused` (whole sequences, no score matrix in memory) and
+state), :class:`~pyanticip.models.fused.Fused` (whole sequences, no score matrix in memory),
+:class:`~pyanticip.models.strips.Strips` (those whose bias does not factor) and
 :class:`~pyanticip.models.slots.Slots` (single steps, straight on the ring).
 
 Letters: b rows of the batch, h heads, i queries, j keys, d features of a head.

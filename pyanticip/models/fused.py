@@ -4,11 +4,17 @@ For j <= i the trajectory bias factors: ``a_i exp(-r (i - j) + b) = [a_i exp(-r 
 more channel on queries and on keys therefore adds it exactly, inside any fused attention kernel, with
 gradients to amplitude, rate and beta; so do one channel for the linear bias and one that hides keys that do
 not exist. What a layer adds of its own goes the same way: one channel for the gates of its control field, and
-the places of queries and keys as so many more. Time is counted from the middle, so that the two factors stay
-within the range of the floating point numbers; where they would not, :func:`make_fused` says so and the
-caller takes the reference.
+the places of queries and keys as so many more.
+
+Time is counted from the middle, so that the two factors stay within the range of the floating point numbers.
+A sequence too long for one middle is cut into stretches, each with a middle and a channel of its own: a query
+reads the channel of its stretch only, and keys have a factor in it up to the stretch's end, which is as far
+as its queries see. A key so long before the middle that its factor underflows gets a bias of 0 instead of one
+below ``2^-126 |a_i| exp(b + 30)``, some ``1e-25 |a_i| exp(b)``: nothing, beside the other scores. Where that
+does not help either, :func:`make_fused` gives another layout or says so, and the caller takes the reference.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -19,9 +25,18 @@ from pyanticip.models.attention import Ring
 from pyanticip.models.places import Places
 from pyanticip.models.positions import rotate
 from pyanticip.models.steering import Extras, Steering
+from pyanticip.models.strips import Strips
 
 LARGEST_EXPONENT = 60.0
 """Beyond it a factor could leave the range of float32 (and of bfloat16, which has the same)."""
+
+MOST_STRETCHES = 16
+"""More would cost more than the scores themselves, in strips."""
+
+RECORDED_STRETCH = 4096
+"""Steps of a stretch in a recorded graph, where no choice may depend on the rates."""
+
+_WIDE = 1024
 
 _HIDDEN = -1e30
 
@@ -128,8 +143,9 @@ class Fused:
 
 def make_fused(
     length: int, past: int, steering: Steering, *, device: torch.device, dtype: torch.dtype
-) -> Fused | None:
-    """Prepare a pathway's attention for a whole sequence; ``None`` where the bias does not factor safely.
+) -> Fused | Strips | None:
+    """Prepare a pathway's attention for a whole sequence; ``None`` where the bias does not factor safely and
+    the reference is no worse than anything else.
 
     :param length: steps of the sequence.
     :param past: past steps each query may see beside itself.
@@ -138,11 +154,12 @@ def make_fused(
     alignment = 8 if device.type == "cuda" else 1
     whole = past >= length - 1
     block = length if whole else max(past, 1)
-    if not fits(steering, block if whole else block + past, dtype):
-        return None
+    stretches = count_stretches(steering, block if whole else block + past, dtype)
+    if not stretches or (stretches > 1 and not whole):
+        return Strips(past, steering) if whole or past >= _WIDE else None
     if whole:
-        at = torch.arange(length, device=device) - (length - 1) / 2
-        queries, keys = _channels(steering, at, at, dtype)
+        at = torch.arange(length, device=device)
+        queries, keys = _channels(steering, at, at, dtype, stretches)
         return Fused(past, block, None, queries, keys, steering.rotary, alignment, steering.places)
     span = past + block
     blocks = -(-length // block)
@@ -150,8 +167,7 @@ def make_fused(
     query = past + torch.arange(length, device=device) % block
     distance = places[past:, None] - places[None]
     mask = (distance >= 0) & (distance <= past)
-    middle = (span - 1) / 2
-    queries, keys = _channels(steering, query - middle, places - middle, dtype)
+    queries, keys = _channels(steering, query, places, dtype)
     # A key before the first step lies in the first block only.
     absent = torch.zeros(1, blocks, span, 1, 1, device=device, dtype=dtype)
     absent[:, 0, :past] = max(_HIDDEN, torch.finfo(dtype).min / 4)
@@ -164,38 +180,79 @@ def make_fused(
     return Fused(past, block, mask, queries, keys, steering.rotary, alignment, steering.places)
 
 
-def fits(steering: Steering, span: int, dtype: torch.dtype) -> bool:
-    """Whether the factors of the bias stay in range over ``span`` steps."""
+def count_stretches(steering: Steering, span: int, dtype: torch.dtype) -> int:
+    """Into how many stretches ``span`` steps must be cut for the bias to factor; 0 where nothing helps.
+
+    One reaches as far as :data:`LARGEST_EXPONENT` to both sides of its middle, several only half as far
+    each: then all products of factors stay in range, those of hidden keys too.
+    """
     if dtype == torch.float16:
-        return False
-    if steering.rate is None or torch.compiler.is_compiling():
-        return True
-    rates = steering.rate.detach()
-    largest = float(torch.maximum(rates.max(), -rates.min()))
-    return largest * span / 2 <= LARGEST_EXPONENT
+        return 0
+    if steering.rate is None:
+        return 1
+    if torch.compiler.is_compiling():
+        return -(-span // RECORDED_STRETCH)
+    rates = steering.rate.tolist()
+    least, most = min(rates), max(rates)
+    if max(most, -least) * span / 2 <= LARGEST_EXPONENT:
+        return 1
+    # A bias that grows with the distance is itself out of range where its factors are.
+    if not (math.isfinite(sum(rates)) and -least * span / 2 <= LARGEST_EXPONENT):
+        return 0
+    count = math.ceil(most * span / LARGEST_EXPONENT)
+    return count if count <= MOST_STRETCHES else 0
 
 
 def _channels(
-    steering: Steering, query: Tensor, key: Tensor, dtype: torch.dtype
+    steering: Steering, query: Tensor, key: Tensor, dtype: torch.dtype, stretches: int = 1
 ) -> tuple[Tensor | None, Tensor | None]:
     """Additional channels of queries (B or 1, L, H, E) and keys (1, K, H, E) at these times."""
     pairs: list[tuple[Tensor, Tensor]] = []
+    middle = (len(key) - 1) / 2
     if steering.amplitude is not None and steering.rate is not None and steering.beta is not None:
-        rate = steering.rate
-        rise = torch.exp(key.to(rate.dtype)[:, None] * rate + steering.beta)  # (K, H)
-        fall = torch.exp(query.to(rate.dtype)[:, None] * -rate)  # (L, H)
-        pairs.append((steering.amplitude * fall, rise[None]))
+        rate, beta, amplitude = steering.rate, steering.beta, steering.amplitude
+        if stretches > 1:
+            pairs.append(_stretched(amplitude, rate, beta, stretches))
+        else:
+            # In double precision, for an exponent's error is its factor's, and exponents are large.
+            exact = rate.double()
+            later = (key - middle)[:, None] * exact
+            rise = torch.exp(later + beta)  # (K, H)
+            fall = torch.exp(-later if query is key else (query - middle)[:, None] * -exact)  # (L, H)
+            pairs.append(((amplitude * fall.to(rate.dtype))[..., None], rise.to(rate.dtype)[None, ..., None]))
     if steering.slopes is not None:
-        line = key.to(steering.slopes.dtype)[:, None] * steering.slopes
+        line = (key - middle).to(steering.slopes.dtype)[:, None] * steering.slopes
         # The part that depends on the query alone drops out of the softmax.
-        pairs.append((line.new_ones(1, len(query), line.shape[1]), line[None]))
+        pairs.append((line.new_ones(1, len(query), line.shape[1], 1), line[None, ..., None]))
     if not pairs:
         return None, None
     if dtype == torch.bfloat16:
         pairs = [half for pair in pairs for half in _halves(*pair)]
+    if len(pairs) == 1:
+        return pairs[0][0].to(dtype), pairs[0][1].to(dtype)
     rows = max(q.shape[0] for q, _ in pairs)
-    queries = torch.stack([q.to(dtype).expand(rows, -1, -1) for q, _ in pairs], -1)
-    return queries, torch.stack([k.to(dtype) for _, k in pairs], -1)
+    queries = torch.cat([q.to(dtype).expand(rows, -1, -1, -1) for q, _ in pairs], -1)
+    return queries, torch.cat([k.to(dtype) for _, k in pairs], -1)
+
+
+def _stretched(amplitude: Tensor, rate: Tensor, beta: Tensor, stretches: int) -> tuple[Tensor, Tensor]:
+    """Factors of queries (B, L, H, stretches) and keys (1, L, H, stretches) over a whole sequence."""
+    length = amplitude.shape[1]
+    size = -(-length // stretches)
+    steps = torch.arange(length, device=rate.device)
+    own = steps // size
+    numbers = torch.arange(stretches, device=rate.device)
+    exact = rate.double()
+    # A rate below 0 grows towards the past: its one middle is that of the sequence.
+    middles = torch.where(exact > 0.0, numbers[:, None] * size + (size - 1) / 2, (length - 1) / 2)
+    fall = torch.exp((steps[:, None] - middles[own]) * -exact).to(rate.dtype)  # (L, H)
+    queries = (amplitude * fall)[..., None] * (own[:, None] == numbers)[:, None]
+    # Beyond a stretch's end, where none of its queries looks, factors could be anything: they are 0, and
+    # their exponents small, for 0 times a gradient without end is none.
+    seen = (own[:, None] <= numbers)[:, None]  # (L, 1, stretches)
+    exponent = (steps[:, None, None] - middles.T) * exact[:, None]
+    rise = torch.exp(exponent.where(seen, 0.0) + beta[:, None]).where(seen, 0.0)
+    return queries, rise.to(rate.dtype)[None]
 
 
 def _halves(query: Tensor, key: Tensor) -> list[tuple[Tensor, Tensor]]:

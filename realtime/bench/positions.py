@@ -36,9 +36,6 @@ ROUNDS, ENOUGH = 5, 200
 """Fewest and most rounds."""
 LEAST = 2e-4
 """Seconds of a turn: shorter calls are repeated."""
-LONGEST_FORWARD = 8192
-"""Beyond some 12,000 steps the bias of the slow pathway no longer factors (see
-:mod:`pyanticip.models.fused`), and the model would hold all scores in memory."""
 INFLUENCE = 1024
 """Lengths from which growth is fitted: below, the calls' own cost is most of it."""
 
@@ -146,9 +143,9 @@ def _length(
             short = min(length, 512)
             forward.append((short, _timed(_forward(short, batch, where), 1, where)))
         costs = forward[-1][1] * (length / forward[-1][0]) ** 2
-        if length > LONGEST_FORWARD or costs * (ROUNDS + 2) > share:
-            why = "too much memory" if length > LONGEST_FORWARD else f"{costs:.1f} s a call"
-            left_out.append({"length": length, "way": "forward", "left_out": f"it would take {why}"})
+        if costs * (ROUNDS + 3) > share:
+            why = f"it would take {costs:.1f} s a call"
+            left_out.append({"length": length, "way": "forward", "left_out": why})
         else:
             ways["forward"] = _forward(length, batch, where)
     times = _times(ways, where, share)
@@ -165,6 +162,7 @@ def _length(
         "peak": after,
         "standard_peak": before,
         "ratio": None if before is None or after is None else (held + after) / (standard.nbytes + before),
+        "forward_peak": peak_bytes(ways["forward"], where) if "forward" in ways else None,
     }
     return rows, memory
 
@@ -269,10 +267,10 @@ def table(result: dict[str, Any]) -> Group:
         values = (f"{row['us']:.1f}", f"{row['ns_per_step']:.1f}")
         shown.add_row(str(row["length"]), row["way"], *values, *ratios, share)
     held = Table(title="memory, KiB: table and peak of a call")
-    for column in ("L", "table", "look-up's", "peak", "look-up's", "ratio"):
+    for column in ("L", "table", "look-up's", "peak", "look-up's", "forward's", "ratio"):
         held.add_column(column, justify="right")
     for row in result["memory"]:
-        sizes = (row[k] for k in ("table", "standard_table", "peak", "standard_peak"))
+        sizes = (row[k] for k in ("table", "standard_table", "peak", "standard_peak", "forward_peak"))
         cells = ("-" if size is None else f"{size / 1024:.0f}" for size in sizes)
         held.add_row(str(row["length"]), *cells, "-" if row["ratio"] is None else f"{row['ratio']:.2f}")
     growth = ", ".join(f"{name} {slope:.2f}" for name, slope in result["growth"].items())

@@ -14,9 +14,7 @@ from pyanticip.models import (
     build_language_model,
 )
 from pyanticip.models.bias import RandomScalars
-from pyanticip.models.fused import LARGEST_EXPONENT, make_fused
 from pyanticip.models.positions import alibi_slopes, rotate, sinusoids
-from pyanticip.models.steering import Steering
 
 FIELDS = ("logits", "scalars", "initial", "gate", "share", "hidden")
 POSITIONS = ("none", "sinusoidal", "rope", "alibi", "trajectory")
@@ -295,15 +293,6 @@ def test_positions_follow_their_formulas():
         (rotate(x, torch.tensor(a)) * rotate(x.flip(0), torch.tensor(b))).sum(-1) for a, b in ((9, 4), (5, 0))
     ]
     torch.testing.assert_close(*scores)
-
-
-def test_a_bias_that_leaves_the_range_is_left_to_the_reference():
-    rate = torch.tensor([2.1 * LARGEST_EXPONENT / 100])
-    options = {"device": torch.device("cpu"), "dtype": torch.float32}
-    for length, fits in ((100, False), (90, True)):
-        steering = Steering(torch.ones(1, length, 1), rate, torch.zeros(1))
-        assert (make_fused(length, length - 1, steering, **options) is not None) == fits
-    assert make_fused(90, 89, Steering(), device=torch.device("cpu"), dtype=torch.float16) is None
 
 
 @torch.no_grad()

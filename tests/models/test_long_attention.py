@@ -1,0 +1,202 @@
+"""Sequences too long for one middle of time: stretches and strips give the reference, at any edge."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyanticip.models import AnticipatoryTransformer, ModelConfig
+from pyanticip.models import strips as strips_module
+from pyanticip.models.band import make_band
+from pyanticip.models.fused import LARGEST_EXPONENT, MOST_STRETCHES, Fused, count_stretches, make_fused
+from pyanticip.models.places import Places
+from pyanticip.models.steering import Extras, Steering
+from pyanticip.models.strips import Strips
+
+CLOSE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def case(length, rates, dtype=torch.float64, rows=2, width=4, seed=0, slopes=False, places=0):
+    draw = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+
+    heads = len(rates)
+    qkv = [normal(rows, length, heads, width) for _ in range(3)]
+    steered = [normal(rows, length, heads), torch.tensor(rates, dtype=dtype).requires_grad_(), normal(heads)]
+    leaves = [*qkv, *steered]
+    extras = None
+    if places:
+        leaves += [normal(rows, length, places, 3) for _ in range(2)]
+        leaves += [normal(heads, places), normal(heads), normal(rows, length)]
+        extras = Extras(leaves[-1], leaves[-3], leaves[-2])
+    steering = Steering(
+        *steered,
+        slopes=torch.linspace(0.1, 0.5, heads, dtype=dtype) if slopes else None,
+        rotary=1.0 if slopes else 0.0,
+        places=Places(*leaves[6:8]) if places else None,
+    )
+    return qkv, steering, extras, leaves
+
+
+def made(make, qkv, steering, past, extras, leaves, **options):
+    """Mixed values and the gradients of a sum of them, weighed."""
+    length = qkv[0].shape[1]
+    layout = make(length, past, steering, device=qkv[0].device, dtype=qkv[0].dtype, **options)
+    mixed, _ = layout.attend(*qkv, None, extras)
+    weights = torch.linspace(-1.0, 1.0, mixed.numel(), dtype=mixed.dtype).sin().view_as(mixed)
+    gradients = torch.autograd.grad((mixed * weights).sum(), leaves)
+    return layout, [mixed.detach(), *gradients]
+
+
+def compare(kind, length, rates, past=None, dtype=torch.float64, **options):
+    past = length - 1 if past is None else past
+    things = case(length, rates, dtype, **options)
+    qkv, steering, extras, leaves = things
+    layout, found = made(make_fused, qkv, steering, past, extras, leaves)
+    assert isinstance(layout, kind)
+    _, wanted = made(make_band, qkv, steering, min(past, length - 1), extras, leaves, count=None)
+    for mine, theirs in zip(found, wanted, strict=True):
+        scale = max(1.0, float(theirs.abs().max()))
+        torch.testing.assert_close(mine / scale, theirs / scale, atol=CLOSE[dtype], rtol=0)
+    return layout
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    length=st.integers(2, 90),
+    stretches=st.integers(3, MOST_STRETCHES),
+    share=st.floats(0.0, 1.0),
+    seed=st.integers(0, 99),
+)
+def test_stretches_give_the_reference_wherever_their_edges_lie(length, stretches, share, seed):
+    steepest = stretches * LARGEST_EXPONENT / length * (1 - 1e-9)
+    layout = compare(Fused, length, [steepest, share * steepest, 0.01], seed=seed)
+    assert layout.keys.shape[-1] == stretches
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("stretches", [3, 5, MOST_STRETCHES])
+def test_stretches_with_all_that_layers_add(stretches, dtype):
+    rate = stretches * LARGEST_EXPONENT / 150 * 0.99
+    layout = compare(Fused, 150, [rate, rate / 7], dtype=dtype, slopes=True, places=2)
+    assert layout.keys.shape[-1] == stretches + 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    length=st.integers(1, 60),
+    budget=st.integers(1, 4000),
+    past=st.integers(0, 80),
+    rate=st.sampled_from([0.3, 30.0, 1000.0]),
+    seed=st.integers(0, 99),
+)
+def test_strips_give_the_reference_wherever_they_are_cut(length, budget, past, rate, seed):
+    things = case(length, [rate, 0.1], seed=seed, slopes=True, places=2)
+    qkv, steering, extras, leaves = things
+    before, strips_module.SCORES = strips_module.SCORES, budget
+    try:
+        _, found = made(lambda length, past, steering, **_: Strips(past, steering), *things_of(things, past))
+    finally:
+        strips_module.SCORES = before
+    _, wanted = made(make_band, qkv, steering, past, extras, leaves, count=None)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=1e-10)
+
+
+def things_of(things, past):
+    qkv, steering, extras, leaves = things
+    return qkv, steering, past, extras, leaves
+
+
+def test_what_takes_strips_and_what_the_reference():
+    device, full = torch.device("cpu"), torch.float32
+
+    def taken(length, past, rates, dtype=full):
+        steering = case(length, rates)[1] if rates else Steering()
+        return make_fused(length, past, steering, device=device, dtype=dtype)
+
+    steep = [1.01 * MOST_STRETCHES * LARGEST_EXPONENT / 90]
+    assert isinstance(taken(90, 89, steep), Strips)
+    assert isinstance(taken(90, 89, [-1.0]), Fused)
+    assert isinstance(taken(90, 89, [-1.5]), Strips)
+    assert isinstance(taken(90, 89, []), Fused)
+    assert isinstance(taken(90, 89, [], torch.float16), Strips)
+    assert taken(90, 20, steep) is None
+    assert isinstance(taken(2000, 1100, [0.1]), Strips)
+    assert isinstance(taken(2000, 1100, [0.01]), Fused)
+    compare(Strips, 90, steep)
+
+
+def test_how_many_stretches():
+    def count(span, *rates, dtype=torch.float32):
+        rate = torch.tensor(rates)
+        return count_stretches(Steering(rate, rate, rate), span, dtype)
+
+    assert [count(n, 0.01) for n in (2, 12_000, 12_001, 16_384, 32_768, 65_536)] == [1, 1, 3, 3, 6, 11]
+    assert count(200_000, 0.01) == 0
+    assert count(12_000, -0.01) == 1
+    assert count(12_001, -0.01) == count(100, float("nan")) == count(100, float("inf")) == 0
+    assert count(24_000, 0.01, -0.001) == 4
+    assert count(100, 0.01, dtype=torch.float16) == 0
+    assert count_stretches(Steering(), 10**9, torch.float32) == 1
+
+
+def test_a_rate_below_zero_keeps_the_middle_of_the_sequence():
+    compare(Fused, 80, [6.0, -0.05])
+
+
+@torch.no_grad()
+def test_gradients_of_hidden_keys_are_no_numbers_without_end():
+    """A key far beyond its own stretch would have a factor out of range."""
+    qkv, steering, _, _ = case(400, [16 * 60 / 400 * 0.999], torch.float32)
+    with torch.enable_grad():
+        layout = make_fused(400, 399, steering, device=qkv[0].device, dtype=torch.float32)
+        layout.attend(*qkv, None)[0].square().sum().backward()
+    for leaf in (steering.amplitude, steering.rate, steering.beta, *qkv):
+        assert bool(leaf.grad.isfinite().all())
+    assert bool((layout.keys.abs() < 1e30).all())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("scale", [0.3, 0.9, 8.0])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_a_model_says_the_same_as_its_reference_and_its_stream(scale, stride):
+    """One stretch, many, and strips; the stream with one row reset on the way."""
+    torch.manual_seed(0)
+    cfg = ModelConfig.small(vocab=40, dist_scale=scale, slow_stride=stride, dropout=0.0, max_seq_len=256)
+    model = AnticipatoryTransformer(cfg).double().eval()
+    for parameter in model.parameters():
+        parameter.add_(0.05 * torch.randn_like(parameter))
+    ids = torch.randint(40, (2, 250))
+    whole = model(ids).logits
+    model.trunk.reference = True
+    torch.testing.assert_close(model(ids).logits, whole, atol=1e-10, rtol=1e-10)
+    model.trunk.reference = False
+    state = model.initial_state(2)
+    outs = []
+    for begin, end in ((0, 100), (100, 101), (101, 250)):
+        if begin == 101:
+            state.reset(torch.tensor([False, True]))
+        out, state = model(ids[:, begin:end], state=state)
+        outs.append(out.logits)
+    got = torch.cat(outs, 1)
+    torch.testing.assert_close(got[0], whole[0], atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(got[1, 101:], model(ids[1:, 101:]).logits[0], atol=1e-10, rtol=1e-10)
+
+
+@torch.no_grad()
+def test_memory_grows_with_the_length():
+    from realtime.bench.memory import peak_bytes
+
+    def peak(length, rate):
+        qkv, steering, _, _ = case(length, [rate] * 2, torch.float32, rows=1, width=8)
+        layout = make_fused(length, length - 1, steering, device=qkv[0].device, dtype=torch.float32)
+        return peak_bytes(lambda: layout.attend(*qkv, None), qkv[0].device)
+
+    for rate in (0.1, 5.0):
+        short, long = peak(1024, rate), peak(4096, rate)
+        if short is not None and long is not None:
+            # The scores alone would take 128 MiB.
+            assert long < max(8 * short, 1 << 26)
