@@ -107,7 +107,7 @@ def evaluate() -> None:
 @click.option("--manifest", type=click.Path(path_type=Path), help="MANIFEST.csv: what the takes show.")
 @click.option("--bench", type=click.Path(path_type=Path), help="Output of: bench step --json. Its latency.")
 @click.option("--latency", type=click.FloatRange(1, 3600), help="Measure it for so many seconds.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the retargeted motion.")
+@click.option("--cache", type=click.Path(path_type=Path), help="Folder of sets that are built on the way.")
 @click.option("--clip", help="Which clip to draw; the worst by default.")
 @click.option("--retune", type=click.Path(path_type=Path), help="Tune the rivals anew, into this folder.")
 @JSON

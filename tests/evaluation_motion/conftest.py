@@ -1,3 +1,31 @@
+import shutil
+
+import pytest
 from synthetic_motion import example_of, move, one_thread, piece_of
 
+from training.data import plain
+from training.sets.format import ClipEntry
+from training.sets.writer import SetWriter
+
 __all__ = ["example_of", "move", "one_thread", "piece_of"]
+
+
+@pytest.fixture(scope="session")
+def set_of():
+    """``set_of(folder, {side: pieces})`` makes a set of synthetic pieces."""
+
+    def make(folder, sides):
+        with SetWriter(folder) as writer:
+            for side, pieces in sides.items():
+                for piece in pieces:
+                    taught = plain(piece)
+                    file = f"{piece.name}.bvh"
+                    who = (piece.name, piece.subject, side)
+                    entry = ClipEntry(*who, 0, 0, (), file, None, 0.0, "teacher", (0, 0, 0))
+                    rows = (taught.features, taught.params, piece.quats, piece.root)
+                    writer.append(entry, *rows, taught.onsets, taught.phrases)
+            writer.finish(made_by={}, sources=[], refused=[], warnings=[])
+        shutil.rmtree(folder / ".work")
+        return folder
+
+    return make

@@ -11,23 +11,23 @@ from pyanticip.cli_tools import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.manifest import SHIPPED
 from training import baselines
-from training.evaluation import command, event_tuning, report, source, trackers
+from training.evaluation import command, event_tuning, report, trackers
 from training.evaluation.command import evaluate
 from training.evaluation.rivals import AllRivals
 from training.evaluation.source import Source
 
 
 @pytest.fixture
-def takes(piece_of, monkeypatch, tmp_path):
-    """Synthetic pieces in place of a folder of takes."""
+def takes(piece_of, set_of, tmp_path):
+    """A set of synthetic pieces, with a manifest in it."""
     sides = {
         "train": [piece_of(200, seed=s, subject=f"0{1 + s}") for s in range(2)],
         "validation": [piece_of(200, seed=7, subject="06"), piece_of(220, seed=8, subject="35")],
         "test": [piece_of(200, seed=9, subject="07")],
     }
-    monkeypatch.setattr(source, "load_split", lambda data, side, cache=None: sides[side])
-    (tmp_path / "MANIFEST.csv").write_text("file,description\nm7.bvh,walk\nm8.bvh,dance - turn\nm9.bvh,run\n")
-    return tmp_path
+    made = set_of(tmp_path / "takes", sides)
+    (made / "MANIFEST.csv").write_text("file,description\nm7.bvh,walk\nm8.bvh,dance - turn\nm9.bvh,run\n")
+    return made
 
 
 LATENCY = {
@@ -106,6 +106,8 @@ def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, 
 def test_takes_have_groups_and_masks(takes):
     held = Source(takes).judged("validation")
     assert [one.group for one in held] == ["walking", "dance"]
+    # The manifest's folder or the manifest itself.
+    assert [one.group for one in Source(takes, manifest=takes / "MANIFEST.csv").judged("test")] == ["running"]
     assert held[0].mask.all()
 
 
@@ -137,13 +139,33 @@ def test_a_set_can_be_judged_and_must_hold_somebody_out(move, tmp_path):
     assert [one.group for one in held] == ["walking"]
 
 
+def test_a_folder_of_takes_with_any_names_is_judged_as_it_is_trained_on(move, tmp_path):
+    import pyanticip as pa
+    from pyanticip.motion.bvh_write import save_bvh
+    from pyanticip.motion.canonical import canonical_skeleton
+    from training.motion.data import base_set
+    from training.motion.options import DataOptions, MotionTrainOptions
+
+    for seed, name in enumerate(("anna", "ben", "cleo")):
+        (tmp_path / "takes" / name).mkdir(parents=True)
+        root = np.tile([0.0, 0.9, 0.0], (100, 1)).astype(np.float32)
+        clip = pa.Clip(move(100, seed).astype(np.float32), root, 50.0, canonical_skeleton())
+        save_bvh(clip, tmp_path / "takes" / name / f"spin_{seed}.bvh")
+    cache = tmp_path / "cache"
+    data = DataOptions(path=str(tmp_path / "takes"), cache=str(cache), build_workers=1)
+    trained = base_set(MotionTrainOptions(data=data))
+    judged = Source(tmp_path / "takes", cache)
+    assert judged.described()["digest"] == trained.digest
+    assert {held.example.subject for held in judged.load("validation")} == {*trained.subjects("validation")}
+
+
 def _sides(folder, sides):
     path = folder / "split.csv"
     path.write_text("subject,split\n" + "".join(f"{who},{side}\n" for who, side in sides.items()))
     return path
 
 
-def test_bad_input_is_one_clear_error(takes, piece_of, monkeypatch, tmp_path):
+def test_bad_input_is_one_clear_error(takes, piece_of, set_of, tmp_path):
     with pytest.raises(OptionError, match="split is one of"):
         evaluate(None, takes, "everybody")
     with pytest.raises(OptionError, match="no clip 'x'"):
@@ -159,9 +181,12 @@ def test_bad_input_is_one_clear_error(takes, piece_of, monkeypatch, tmp_path):
     (other / "model.json").write_text(json.dumps(written))
     with pytest.raises(CheckpointError, match="taught by teacher 99, expected 1 to "):
         evaluate(other, takes)
-    monkeypatch.setattr(source, "load_split", lambda *_: [piece_of(70, subject="06")])
+    short = set_of(tmp_path / "short", {"validation": [piece_of(70, subject="06")]})
     with pytest.raises(FormatError, match="longest has 70 frames, expected at least 75"):
-        evaluate(None, takes)
+        evaluate(None, short)
+    (tmp_path / "bad.csv").write_text("take,what\n")
+    with pytest.raises(FormatError, match=r"bad\.csv: has no column 'file'"):
+        evaluate(None, takes, manifest=tmp_path / "bad.csv")
     (tmp_path / "file.txt").write_text("x")
     with pytest.raises(OptionError, match=r"ends in \.html"):
         report.check(tmp_path / "file.txt")
@@ -173,7 +198,7 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, capsys):
     (tmp_path / "bench.json").write_text("{}")
     data = ["--data", str(tmp_path)]
     for arguments, code, words in (
-        ([*data], 1, "no take in it"),
+        ([*data], 1, "no motion in it"),
         ([*data, "--joints", "7"], 2, "22,10,6,1"),
         ([*data, "--bench", str(tmp_path / "bench.json")], 1, "bench step --json"),
         ([*data, "--checkpoint", str(tmp_path)], 1, "checkpoint"),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from training.evaluation import results, source
+from training.evaluation import results
 from training.evaluation.results import main, summary
 
 
@@ -42,17 +42,17 @@ def test_the_summary_says_what_is_met_and_what_is_not():
     assert "0.10 against 0.40 at 0 ms (missed), 0.50 against 0.40 at 200 ms (met)" in text
 
 
-def test_one_command_writes_the_page(piece_of, monkeypatch, tmp_path, capsys):
+def test_one_command_writes_the_page(piece_of, set_of, monkeypatch, tmp_path, capsys):
     sides = {
         "train": [piece_of(200, seed=1, subject="01")],
         "validation": [piece_of(200, seed=7, subject="06"), piece_of(200, seed=8, subject="35")],
         "test": [piece_of(200, seed=9, subject="07")],
     }
-    monkeypatch.setattr(source, "load_split", lambda data, side, cache=None: sides[side])
+    data = set_of(tmp_path / "set", sides)
     monkeypatch.setattr(results, "SUITS", (6,))
     page = tmp_path / "docs" / "results.md"
     page.parent.mkdir()
-    assert main(["--data", str(tmp_path), "--out", str(page), "--clip", "m8"]) == 0
+    assert main(["--data", str(data), "--out", str(page), "--clip", "m8"]) == 0
     assert "wrote" in capsys.readouterr().out
     text = page.read_text()
     links = re.findall(r"\]\((img/[^)]+)\)", text)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -119,6 +120,14 @@ def test_a_study_goes_on_and_repeats_itself(done, texts, tmp_path):
         # `recipe` is compared field by field
     with pytest.raises(OptionError, match="expected one of full"):
         study.plan(["half"], [0])
+
+
+def test_a_backbone_of_a_call_that_was_killed_is_not_taken_for_another(done, texts, tmp_path):
+    shutil.copytree(done / "models" / "backbone-seed0", tmp_path / "models" / "backbone-seed0")
+    with pytest.raises(OptionError, match="done with backbone_steps=4, not 5"):
+        study.study(tmp_path, study.plan([], [0]), recipe(texts, backbone_steps=5))
+    study.study(tmp_path, study.plan([], [0]), recipe(texts))
+    assert run(tmp_path, "backbone-seed0")["test"] == run(done, "backbone-seed0")["test"]
 
 
 def test_the_tables_say_what_the_runs_say(done, tmp_path):

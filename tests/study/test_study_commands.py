@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from pyanticip.cli import cli
 from pyanticip.cli_runs import named
+from pyanticip.errors import FormatError
 from training.study.questions import QUESTIONS
 from training.study.runs import folder_of, seeds
 
@@ -84,3 +85,7 @@ def test_a_study_of_patterns_from_the_command_line(tmp_path):
     assert result.exit_code == 0, result.output
     assert "| pattern | sinusoidal | rope |" in result.output
     assert f"wrote into {page}" in result.output
+    # The runs of one study are not those of another.
+    for other in (("study",), ("study-motion",), ("planning",), ("study-parts", "plan")):
+        result = said("evaluate", *other, runs)
+        assert isinstance(result.exception, FormatError), other

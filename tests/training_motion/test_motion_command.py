@@ -93,6 +93,27 @@ def test_bad_input_is_one_line_and_leaves_nothing(cli, config, tmp_path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "full"], "full: is not empty; give a new folder"),
+        (["--out", "run", "--init", "nowhere"], "checkpoint nowhere: cannot read model.json"),
+        (["--out", "run", "--set", "data.recipe=glitchd"], "did you mean 'glitched'?"),
+        (["--out", "run", "--data", "full/a.txt"], "full/a.txt: is a file; expected a set"),
+    ],
+)
+def test_nothing_is_built_for_a_run_that_cannot_begin(
+    cli, config, takes, tmp_path, monkeypatch, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a.txt").write_text("x")
+    _, _, complaint = cli("--config", config, "--cache", "cache", *words)
+    assert message in complaint
+    assert [path.name for path in tmp_path.iterdir() if path.name == "run"] == []
+    assert not list((tmp_path / "cache").glob("copies-*"))
+
+
 def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, tmp_path, monkeypatch):
     update = Feed.update
 

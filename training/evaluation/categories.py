@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from pyanticip.errors import FormatError
+
 MANIFEST: Final = "MANIFEST.csv"
 
 CATEGORIES: Final = ("walking", "running", "dance", "other")
@@ -26,16 +28,23 @@ def category_of(description: str) -> str:
 
 
 def read_categories(folder: Path) -> dict[str, str]:
-    """Take name (``05_02``) to category, from ``MANIFEST.csv`` in a folder or its ``cmu`` folder.
+    """Take name (``05_02``) to category, from a manifest, or from ``MANIFEST.csv`` in a folder or its ``cmu``
+    folder.
 
-    Empty where there is no manifest: then all takes are one group.
+    Empty where there is no manifest in the folder: then all takes are one group.
+
+    Raises:
+        FormatError: a manifest without the column ``file``.
     """
-    for place in (folder / "cmu" / MANIFEST, folder / MANIFEST):
+    for place in (folder, folder / "cmu" / MANIFEST, folder / MANIFEST):
         if place.is_file():
             with place.open(newline="", encoding="utf-8") as file:
+                rows = csv.DictReader(file)
+                if "file" not in (rows.fieldnames or ()):
+                    raise FormatError(f"{place}: has no column 'file'; expected file and description")
                 return {
-                    Path(row["file"]).stem: category_of(row.get("description") or "")
-                    for row in csv.DictReader(file)
+                    Path(row["file"] or "").stem: category_of(row.get("description") or "")
+                    for row in rows
                     if row.get("description") != "skeleton"
                 }
     return {}

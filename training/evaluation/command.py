@@ -66,9 +66,9 @@ def evaluate(
 
     Args:
         checkpoint: its folder; the packaged one where it is None.
-        data_dir: a set, or a folder of CMU takes or its parent.
+        data_dir: a set, or a folder of takes, which is built into one first as ``train motion`` does.
         split: which subjects: validation, test, or held-out: both.
-        cache: folder for the retargeted motion of a folder of takes.
+        cache: folder of sets that are built on the way; the user's cache folder by default.
         manifest: what the takes show (``MANIFEST.csv`` or its folder); the one in ``data_dir`` by default.
         settings: folder of tuned rivals; the package's own by default.
         subjects: judge these instead of a split, say some that a run of training left out.
@@ -98,7 +98,10 @@ def evaluate(
     model: MotionTransformer = load_motion_model(checkpoint)
     rivals = AllRivals.load(SETTINGS if settings is None else Path(settings))
     source = Source(
-        Path(data_dir), None if cache is None else Path(cache), None if manifest is None else Path(manifest)
+        Path(data_dir),
+        None if cache is None else Path(cache),
+        None if manifest is None else Path(manifest),
+        quiet=on_part is None,
     )
     held = source.judged(split, subjects)
     examples, groups = [one.example for one in held], [one.group for one in held]
@@ -230,7 +233,7 @@ def retune(
     data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, on_part: Note | None = None
 ) -> AllRivals:
     """Tune all rivals on the training subjects and save their settings in a folder."""
-    source = Source(Path(data_dir), None if cache is None else Path(cache))
+    source = Source(Path(data_dir), None if cache is None else Path(cache), quiet=on_part is None)
     rivals = tune([one.example for one in source.load("train")], on_part)
     rivals.save(Path(folder))
     return rivals

@@ -110,7 +110,7 @@ def _parts(report: Mapping[str, Any], drawn: Drawn) -> Iterator[Part]:
 def _head(report: Mapping[str, Any]) -> Iterator[Part]:
     yield "title", TITLE
     checkpoint, data = report["checkpoint"], report["data"]
-    of = f"set {data['digest'][:12]}" if data["kind"] == "set" else "a folder of takes"
+    of = f"set {data['digest'][:12]}"
     yield (
         "text",
         (

@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of takes")
     parser.add_argument("--checkpoint", type=Path, help="its folder; the packaged one by default")
-    parser.add_argument("--cache", type=Path, help="folder that keeps the retargeted motion")
+    parser.add_argument("--cache", type=Path, help="folder of sets that are built on the way")
     parser.add_argument("--clip", default=SHOWN, help="clip of the validation subjects to draw")
     parser.add_argument("--out", type=Path, default=Path("docs/results.md"), help="the page")
     given = parser.parse_args(arguments)

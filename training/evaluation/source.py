@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from pyanticip.errors import FormatError, OptionError
-from training.data import Example, Split, at_rate, load_split, plain, split_of
+from training.data import Example, Split
 from training.evaluation.categories import group_of, read_categories
-from training.sets import MotionSet, is_set
+from training.motion.data import base_set
+from training.motion.options import DataOptions, MotionTrainOptions
 from training.teacher import EDGE
 
 SIDES: Final[dict[str, tuple[Split, ...]]] = {
@@ -38,26 +40,28 @@ class Held:
 
 
 class Source:
-    """A set, or a folder of CMU takes, to judge on.
+    """A set, or a folder of takes, to judge on: who is on which side is what it is for ``train motion``.
 
     Args:
         data: folder of either.
-        cache: where a folder's retargeted motion is kept.
+        cache: where a folder of takes is built into a set; the user's cache folder by default.
         manifest: folder or file that says what the takes show; by default the one in ``data``.
+        quiet: no progress while a set is built.
     """
 
-    def __init__(self, data: Path, cache: Path | None = None, manifest: Path | None = None) -> None:
-        self.data, self.cache = data, cache
-        self.set = MotionSet.open(data) if is_set(data) else None
+    def __init__(
+        self, data: Path, cache: Path | None = None, manifest: Path | None = None, *, quiet: bool = True
+    ) -> None:
         if manifest is not None and not manifest.exists():
             raise FormatError(f"{manifest}: no such manifest")
+        options = DataOptions(path=str(data), cache="" if cache is None else str(cache))
+        self.data = data
+        self.set = base_set(MotionTrainOptions(data=options), None if quiet else Console(stderr=True))
         self.categories = read_categories(manifest or data)
 
     def described(self) -> dict[str, Any]:
         """What it is, for a report."""
-        if self.set is not None:
-            return {"kind": "set", "digest": self.set.digest}
-        return {"kind": "takes"}
+        return {"kind": "set", "digest": self.set.digest}
 
     def load(self, side: Split) -> list[Held]:
         """The clips of one side of the split, variations left out.
@@ -65,18 +69,18 @@ class Source:
         Raises:
             FormatError: there is none.
         """
-        if self.set is None:
-            found = []
-            for piece in map(at_rate, load_split(self.data, side, self.cache)):
-                found.append(self._held(plain(piece), piece.root, piece.mask))
-            return found
         numbers = [n for n in self.set.indices(side) if not self.set.clips[n].of]
         if not numbers:
             raise FormatError(self.set.nobody(side))
-        return [self._held(self.set.example(n), self.set.piece(n).root, self.set.mask(n)) for n in numbers]
-
-    def _held(self, example: Example, root: NDArray[np.float32], mask: NDArray[np.bool_]) -> Held:
-        return Held(example, root, mask, group_of(example.name, self.categories))
+        return [
+            Held(
+                self.set.example(n),
+                self.set.piece(n).root,
+                self.set.mask(n),
+                group_of(Path(self.set.clips[n].source).stem, self.categories),
+            )
+            for n in numbers
+        ]
 
     def subjects(self, names: Sequence[str]) -> list[Held]:
         """All clips of some subjects, whatever side they are on.
@@ -84,10 +88,7 @@ class Source:
         Raises:
             OptionError: one of them has none.
         """
-        if self.set is None:
-            sides = [side for side in EVERY if any(split_of(name) == side for name in names)]
-        else:
-            sides = [side for side in EVERY if set(names) & set(self.set.subjects(side))]
+        sides = [side for side in EVERY if set(names) & set(self.set.subjects(side))]
         found = [held for side in sides for held in self.load(side) if held.example.subject in names]
         missing = sorted(set(names) - {held.example.subject for held in found})
         if missing:

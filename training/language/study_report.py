@@ -49,6 +49,8 @@ def load(folder: Path) -> dict[str, Runs]:
     tokens: dict[str, int] = {}
     for file in sorted(folder.glob("*-seed*.json")):
         run = read(file)
+        if run.get("data") not in DATA or "tokens" not in run or "variant" not in run:
+            raise FormatError(f"{file}: not a run of the study of geometry on text")
         if tokens.setdefault(run["data"], run["tokens"]) != run["tokens"]:
             raise FormatError(f"{file}: {run['tokens']} tokens, others {tokens[run['data']]}")
         found[run["data"]].setdefault(run["variant"], {})[run["seed"]] = run

@@ -21,6 +21,7 @@ from training.data import SHORTEST, Example
 from training.filters import RATE
 from training.glitches import Glitches
 from training.motion.options import MotionTrainOptions
+from training.runs.settings import hint
 from training.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
 from training.sets.builder import Step
 
@@ -183,7 +184,7 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
         FormatError: no motion there, or a damaged set.
     """
     data = options.data
-    recipe = RECIPES.get(data.recipe) or read_recipe(Path(data.recipe))
+    recipe = _recipe(data.recipe)
     quiet = console or Console(quiet=True)
     workers = data.build_workers or cores()
     base = base_set(options, quiet)
@@ -222,6 +223,16 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
     )
 
 
+def _recipe(name: str) -> Recipe:
+    """How copies are made, by a name or from a file."""
+    if name not in RECIPES and not Path(name).exists():
+        raise OptionError(
+            f"option data.recipe: expected {', '.join(RECIPES)} or a TOML file, given {name!r}"
+            f"{hint(name, tuple(RECIPES))}"
+        )
+    return RECIPES.get(name) or read_recipe(Path(name))
+
+
 def base_set(options: MotionTrainOptions, console: Console | None = None) -> MotionSet:
     """The set that ``data.path`` is, or that its takes are built into; see :func:`training_data`."""
     data = options.data
@@ -239,7 +250,8 @@ def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
     # The folder that holds the CMU takes beside other things may stand for them.
     folder = folder / "cmu" if (folder / "cmu").is_dir() else folder
     if not folder.is_dir():
-        raise FormatError(f"{folder}: no such folder; expected a set, or a folder of takes")
+        what = "is a file" if folder.exists() else "no such folder"
+        raise FormatError(f"{folder}: {what}; expected a set, or a folder of takes")
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
     out = cache / f"set-{folder.resolve().name}-{key}"
     with _turn(cache, console), _progress(f"a set of the takes in {folder}", console) as say:

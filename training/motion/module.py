@@ -32,6 +32,10 @@ PIECES: Final = ("total", "params", *WEIGHED, "pose", "risk", "reset", "plan")
 """The pieces of the loss, in the order of ``parts``."""
 
 
+FREE: Final = ("dropout", "pose_horizons")
+"""Fields of the model's configuration that may differ from those of ``run.init``."""
+
+
 def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionTransformer:
     """The model of a run before its first update: the same weights for the same seed.
 
@@ -50,16 +54,9 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
             model = MotionTransformer(options.config())
             model.set_normalisation(mean, std)
             return model
-        begun = load_motion_model(Path(options.run.init))
-        free = ("dropout", "pose_horizons")
+        begun = begun_from(options)
         known = {**begun.cfg.to_dict(), "pose_horizons": []}
-        for name, value in options.model.items():
-            if name not in free and known.get(name) != value:
-                raise OptionError(
-                    f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "
-                    f"given {value!r}"
-                )
-        changed = {name: value for name, value in options.model.items() if name in free}
+        changed = {name: value for name, value in options.model.items() if name in FREE}
         model = MotionTransformer(type(begun.cfg).from_dict({**known, **changed}))
         wanted = model.state_dict()
         kept = {name: value for name, value in begun.state_dict().items() if name in wanted}
@@ -67,6 +64,24 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
         kept = {name: value for name, value in kept.items() if value.shape == wanted[name].shape}
         model.load_state_dict({**wanted, **kept})
         return model
+
+
+def begun_from(options: MotionTrainOptions) -> MotionTransformer:
+    """The model of ``run.init``.
+
+    Raises:
+        CheckpointError: it is damaged, or made for other features or another body.
+        OptionError: it has other sizes than the options say.
+    """
+    model = load_motion_model(Path(options.run.init))
+    known = model.cfg.to_dict()
+    for name, value in options.model.items():
+        if name not in FREE and known.get(name) != value:
+            raise OptionError(
+                f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "
+                f"given {value!r}"
+            )
+    return model
 
 
 def widened(out: MotionOutput) -> MotionOutput:

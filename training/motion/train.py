@@ -23,13 +23,13 @@ from training.motion.folder import (
     load_run,
     read_options,
 )
-from training.motion.module import MotionModule, new_model
+from training.motion.module import MotionModule, begun_from, new_model
 from training.motion.options import MotionTrainOptions
 from training.motion.planning import fit_codebook
 from training.motion.record import Record, exhausted, pace
 from training.motion.validation import in_memory, validate
 from training.motion.windows import Feed, check_pieces
-from training.runs.files import LAST, REPORT, read_state, write_text
+from training.runs.files import LAST, REPORT, check_new, read_state, write_text
 from training.runs.launch import Processes, processes, resolve_device
 from training.runs.loop import drive
 from training.shrink import shrink
@@ -83,6 +83,11 @@ def fit(
         if resume and (folder / REPORT).is_file():
             report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
             return report
+        # Before sets are built and copies made, which takes a while.
+        if not resume and here.first:
+            check_new(folder)
+        if options.run.init:
+            begun_from(options)
         if data is None:
             # The first process may have to build the set that the others then open.
             data = training_data(options, console) if here.first else None

@@ -17,6 +17,7 @@ from torch import nn
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, build_language_model, load_language_model, save_checkpoint
+from pyanticip.models.manifest import read_description
 from training.language.corpus import digest
 from training.planning.arms import ARMS, BACKBONE, Arm, Optimisers, Planner, losses, planning_copy
 from training.planning.gpt2 import PlanningGPT2, load_gpt2
@@ -90,6 +91,11 @@ class Recipe:
         """What must be equal in all runs of a folder."""
         fields = {n: v for n, v in asdict(self).items() if n not in ("train", "test", "model")}
         return {**fields, "model": dict(self.model), "texts": [digest(self.train), digest(self.test)]}
+
+    def of_backbone(self) -> dict[str, Any]:
+        """What decides the small backbone."""
+        names = ("vocab", "horizon", "length", "rows", "backbone_steps", "backbone_lr", "embedding_std")
+        return {name: value for name, value in self.compared().items() if name in (*names, "model", "texts")}
 
 
 @dataclass(frozen=True)
@@ -213,6 +219,9 @@ def _backbone(out: Path, recipe: Recipe, seed: int) -> _Backbone:
     )
     folder = out / "models" / f"{BACKBONE}-seed{seed}"
     if folder.is_dir():
+        # Trained by a call that ended before its file was written, perhaps with another recipe.
+        theirs = read_description(folder).get("training", {}).get("recipe", recipe.of_backbone())
+        must_equal(folder, theirs, recipe.of_backbone())
         return _Backbone(load_language_model(folder), (text, test, small), [], {"cpu_seconds": 0.0})
     torch.manual_seed(derived_seed(seed, INITIAL, 0))
     cfg = ModelConfig.small(**{**recipe.model, "vocab": small.vocab, "max_seq_len": recipe.length})
@@ -220,7 +229,7 @@ def _backbone(out: Path, recipe: Recipe, seed: int) -> _Backbone:
     with torch.no_grad():
         nn.init.normal_(model.token.weight, 0.0, recipe.embedding_std)
     curve, took = fit(model, PLAIN, text, recipe, recipe.backbone_steps, (recipe.backbone_lr, 0.0), seed)
-    _save(folder, model, small, Run(BACKBONE, seed))
+    _save(folder, model, small, Run(BACKBONE, seed), recipe=recipe.of_backbone())
     return _Backbone(model, (text, test, small), curve, took)
 
 
@@ -234,13 +243,13 @@ def _gpt2_tokens(path: Path, tokenizer: Any) -> Any:
     return np.concatenate([np.asarray(piece, dtype=np.int64) for piece in pieces if piece])
 
 
-def _save(folder: Path, model: Planner, tokenizer: Any, run: Run) -> None:
+def _save(folder: Path, model: Planner, tokenizer: Any, run: Run, **more: Any) -> None:
     if isinstance(model, PlanningGPT2):
         folder.mkdir(parents=True, exist_ok=True)
         model.save(folder)
         tokenizer.save_pretrained(folder)
         return
-    training = {"study": KIND, "arm": run.arm, "seed": run.seed}
+    training = {"study": KIND, "arm": run.arm, "seed": run.seed, **more}
     save_checkpoint(folder, model, training=training, tokenizer=tokenizer.to_json())
 
 

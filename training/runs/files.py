@@ -79,9 +79,8 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """A draft of a run's folder; it becomes ``folder`` when all is well, else it vanishes.
+def check_new(folder: Path) -> None:
+    """Refuse a folder that a run cannot begin in.
 
     Raises:
         OptionError: something is there already.
@@ -92,6 +91,16 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise OptionError(f"{folder}: is not empty; give a new folder")
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give a new folder")
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A draft of a run's folder; it becomes ``folder`` when all is well, else it vanishes.
+
+    Raises:
+        OptionError: something is there already.
+    """
+    check_new(folder)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
     try:

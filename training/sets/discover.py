@@ -67,7 +67,8 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         OptionError: the rule does not fit.
     """
     if not folder.is_dir():
-        raise FormatError(f"{folder}: no such folder; expected one of motion files (BVH, AMC, npz, .anticip)")
+        what = "is a file" if folder.exists() else "no such folder"
+        raise FormatError(f"{folder}: {what}; expected one of motion files (BVH, AMC, npz, .anticip)")
     found = Found([])
     takes: dict[tuple[str, str], list[str]] = {}
     for path in _files(folder, out):
