@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,23 +96,22 @@ def add(
     if name is not None and len(files) > 1:
         raise click.UsageError("--take names one take; give one file, or no name")
     values = _values(values_text)
-    opened = _open(project, new=True)
-    made = ready_outputs(opened, values or (_columns(curve) if curve else {}))
-    told: list[dict[str, Any]] = []
-    for file in files:
-        take, warnings = add_file(
-            opened, file, name=name, values=values, curve=curve, start=start, end=end, rate=rate
-        )
-        told.append({"take": take.name, "seconds": take.frames / 50, "warnings": warnings})
+    with _for_a_take(project) as opened:
+        made = ready_outputs(opened, values or (_columns(curve) if curve else {}))
+        if made and not as_json:
+            click.echo(f"outputs, each 0..1: {', '.join(made)}")
+        told: list[dict[str, Any]] = []
+        for file in files:
+            take, warnings = add_file(
+                opened, file, name=name, values=values, curve=curve, start=start, end=end, rate=rate
+            )
+            told.append({"take": take.name, "seconds": take.frames / 50, "warnings": warnings})
+            if not as_json:  # one by one: should the next file be bad, this much is done
+                click.echo(f"take {take.name}: {take.frames / 50:.2f} s")
+                for line in warnings:
+                    click.echo(f"  {line}", err=True)
     if as_json:
         cli_tools.print_json({"project": str(project), "outputs_made": made, "takes": told})
-        return
-    if made:
-        click.echo(f"outputs, each 0..1: {', '.join(made)}")
-    for entry in told:
-        click.echo(f"take {entry['take']}: {entry['seconds']:.2f} s")
-        for line in entry["warnings"]:
-            click.echo(f"  {line}", err=True)
 
 
 @teach.command()
@@ -143,17 +145,17 @@ def record(
     values = _values(values_text)
     if not values:
         raise click.UsageError("a take needs --values")
-    opened = _open(project, new=True)
-    ready_outputs(opened, values)
-    take = record_take(
-        opened,
-        SourceRig(**source),
-        name=name,
-        values=values,
-        seconds=seconds,
-        countdown=countdown,
-        say=lambda line: click.echo(line, err=True),
-    )
+    with _for_a_take(project) as opened:
+        ready_outputs(opened, values)
+        take = record_take(
+            opened,
+            SourceRig(**source),
+            name=name,
+            values=values,
+            seconds=seconds,
+            countdown=countdown,
+            say=lambda line: click.echo(line, err=True),
+        )
     if as_json:
         cli_tools.print_json({"take": take.name, "seconds": take.frames / 50, "lead_in_s": take.begin / 50})
     else:
@@ -200,6 +202,8 @@ def remove(project: Path, takes: tuple[str, ...]) -> None:
     """
     opened = _open(project)
     for name in takes:
+        opened.state.take(name)  # all of them are there, or none is removed
+    for name in takes:
         opened.remove_take(name)
 
 
@@ -239,7 +243,13 @@ def set_(project: Path, take: str, values_text: str) -> None:
 @click.option("--add", "added", multiple=True, metavar="SPEC", help="NAME[:LOW..HIGH[:CURVE]][@/osc/address]")
 @click.option("--remove", "removed", multiple=True, metavar="NAME", help="And what the takes say about it.")
 @click.option("--rename", "renamed", multiple=True, metavar="OLD=NEW", help="Here and in every take.")
-@click.option("--change", "changed", multiple=True, metavar="SPEC", help="Another range, curve or address.")
+@click.option(
+    "--change",
+    "changed",
+    multiple=True,
+    metavar="SPEC",
+    help="Another range, curve or address; the rest stays.",
+)
 @click.option("--neutral", "neutral", multiple=True, metavar="NAME=X", help="Where it goes in silence.")
 def outputs(
     project: Path,
@@ -256,7 +266,7 @@ def outputs(
     \b
     Example: pyanticip teach outputs mine --add mix --rename cutoff=tone --change tone:100..5000:exponential
     """
-    from pyanticip.teach.outputs import parse_output, parse_values
+    from pyanticip.teach.outputs import parse_fields, parse_output, parse_values
 
     opened = _open(project)
     for text in added:
@@ -269,9 +279,8 @@ def outputs(
             raise OptionError(f"--rename: expected OLD=NEW, got {text!r}")
         opened.rename_output(old, new_name)
     for text in changed:
-        wanted = parse_output(text)
-        fields = {key: getattr(wanted, key) for key in ("low", "high", "curve", "exponent", "address")}
-        opened.change_output(wanted.name, **fields)
+        fields = parse_fields(text)
+        opened.change_output(fields.pop("name"), **fields)
     for text in neutral:
         for name, value in parse_values(text).items():
             opened.change_output(name, neutral=value)
@@ -281,13 +290,15 @@ def outputs(
 
 @teach.command()
 @PROJECT
-@click.option("--kind", default="auto", help="auto (the best by cross-validation), ridge, knn or mlp.")
-@click.option("--lead-ms", type=int, default=0, help="Learn the outputs so far ahead, 0..400 in steps of 20.")
+@click.option("--kind", default="auto", show_default=True, help="ridge, knn, mlp; auto: the best of them.")
+@click.option("--lead-ms", default=0, show_default=True, help="Learn so far ahead, 0..400 in steps of 20.")
 @click.option(
     "--inputs", metavar="body,hidden", help="What heads see; the best by cross-validation if not given."
 )
-@click.option("--beyond", default="play", help="Far from everything shown: play, hold or neutral.")
-@click.option("--novelty", type=float, default=2.0, help="How far: 1 is as new as a take left out can be.")
+@click.option("--beyond", default="play", show_default=True, help="play, hold, neutral: far from all shown.")
+@click.option(
+    "--novelty", default=2.0, show_default=True, help="How far; 1: as new as a take left out can be."
+)
 @click.option("--model/--no-model", default=True, help="Without: heads see the body alone.")
 @CHECKPOINT
 @JSON
@@ -444,13 +455,25 @@ def use(project: Path, mapping: str) -> None:
     click.echo(f"{use_mapping(_open(project), mapping)} is {mapping} now")
 
 
-def _open(folder: Path, *, new: bool = False) -> Project:
-    """The project; with ``new``, an empty one where there is nothing yet."""
+def _open(folder: Path) -> Project:
     from pyanticip.teach.project import Project
 
-    if new and not folder.exists():
-        return Project.create(folder)
     return Project.open(folder)
+
+
+@contextmanager
+def _for_a_take(folder: Path) -> Iterator[Project]:
+    """The project, or a new one where there is nothing yet; without its first take that goes again."""
+    from pyanticip.teach.project import Project
+
+    new = not folder.exists()
+    opened = Project.create(folder) if new else Project.open(folder)
+    try:
+        yield opened
+    except BaseException:
+        if new and not opened.state.takes:
+            shutil.rmtree(folder)
+        raise
 
 
 def _values(text: str | None) -> dict[str, float]:

@@ -149,6 +149,14 @@ def parse_output(text: str) -> Output:
 
     :raises OptionError: anything else.
     """
+    return Output(**parse_fields(text))
+
+
+def parse_fields(text: str) -> dict[str, Any]:
+    """The fields of an :class:`Output` that such a text names; ``name`` among them.
+
+    :raises OptionError: anything else.
+    """
     head, mark, address = text.strip().partition("@")
     name, *parts = head.split(":")
     fields: dict[str, Any] = {"name": name}
@@ -168,7 +176,7 @@ def parse_output(text: str) -> Output:
         ) from None
     if mark:
         fields["address"] = address
-    return Output(**fields)
+    return fields
 
 
 def parse_values(text: str) -> dict[str, float]:

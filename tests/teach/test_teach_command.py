@@ -86,6 +86,29 @@ def test_the_first_take_makes_the_outputs(run: Run) -> None:
         run("teach", "add", "new", "a1.npz", "--values", "glwo=.3")
 
 
+def test_what_fails_halfway_says_how_far_it_came(run: Run) -> None:
+    with pytest.raises(MotionError, match=r"none\.npz"):
+        run("teach", "add", "new", "none.npz", "--values", "mix=1")
+    with pytest.raises(MotionError, match=r"within 0\.\.1"):
+        run("teach", "add", "new", "a0.npz", "--values", "mix=7")
+    assert not Path("new").exists(), "no project without a take"
+    words = ["teach", "add", "new", "a0.npz", "none.npz", "--values", "mix=1"]
+    done = CliRunner().invoke(cli, words)
+    assert isinstance(done.exception, MotionError)
+    assert "take a0: 3.00 s" in done.output
+    with pytest.raises(MotionError, match="no take 'x'"):
+        run("teach", "remove", "new", "a0", "x")
+    assert [take.name for take in Project.open("new").state.takes] == ["a0"]
+
+
+def test_a_change_changes_what_it_names(run: Run) -> None:
+    run("teach", "new", "mine", "--outputs", "tone:200..8000:exponential@/synth/tone")
+    said = run("teach", "outputs", "mine", "--change", "tone:100..5000")
+    assert said == "tone:100..5000:exponential@/synth/tone\n"
+    assert run("teach", "outputs", "mine", "--change", "tone@/x") == "tone:100..5000:exponential@/x\n"
+    assert run("teach", "outputs", "mine", "--change", "tone:0..1:linear") == "tone@/x\n"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
