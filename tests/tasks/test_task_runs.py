@@ -229,6 +229,12 @@ def test_the_cursors_weights_have_rates_of_their_own() -> None:
     assert counted == len(list(model.parameters()))
 
 
+def test_embeddings_begin_as_large_as_asked_for() -> None:
+    usual, large = (new_model(options("sinusoidal", embedding=std)).token.weight for std in (0.0, 0.5))
+    assert 0.015 < float(usual.detach().std()) < 0.025
+    assert 0.4 < float(large.detach().std()) < 0.6
+
+
 def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
     out = tmp_path / "runs"
     told: list[str] = []

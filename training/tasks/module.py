@@ -45,6 +45,8 @@ def new_model(options: TaskOptions, longest: int = 0) -> BaselineTransformer:
         model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
         if model.prism is not None and options.latch:
             latch(model.prism, options.latch)
+        if options.embedding:
+            nn.init.normal_(model.token.weight, 0.0, options.embedding)
         return model
 
 

@@ -107,6 +107,9 @@ class TaskOptions:
     """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
     unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
     whole answer. 0: as the model begins by itself."""
+    embedding: float = 0.0
+    """Standard deviation that embeddings begin with. 0: as the model begins, with 0.02. Sinusoids have 0.7:
+    beside them tokens are hardly seen, until they have grown."""
     cursor_lr: float = 0.4
     """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
     cursor_betas: tuple[float, float] = (0.8, 0.92)
@@ -238,6 +241,7 @@ _REAL: Final = {
     "weight_decay": (0.0, 10.0),
     "recurrent_decay": (0.0, 10.0),
     "latch": (0.0, 100.0),
+    "embedding": (0.0, 100.0),
     "cursor_lr": (0.0, 10.0),
     "clip": (0.0, 1e9),
 }
