@@ -163,6 +163,9 @@ def tasks_train(
     "--checkpoints", default=5, show_default=True, type=click.IntRange(1), help="The last ones of each run."
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the samples.")
+@click.option(
+    "--whole", is_flag=True, help="One pass over whole sequences: quicker than streaming, same figures."
+)
 @JSON
 def tasks_evaluate(
     runs: tuple[Path, ...],
@@ -171,6 +174,7 @@ def tasks_evaluate(
     long_samples: int | None,
     checkpoints: int,
     seed: int,
+    whole: bool,
     as_json: bool,
 ) -> None:
     """Exact matches over length by greedy decoding; of the last weights and the mean of the best three.
@@ -189,6 +193,7 @@ def tasks_evaluate(
         long_count=long_samples,
         checkpoints=checkpoints,
         seed=seed,
+        whole=whole,
         say=lambda line: click.echo(line, err=True),
     )
     if as_json:

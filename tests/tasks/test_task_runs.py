@@ -248,11 +248,23 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
     pages = evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3)
     assert set(pages) == {"copy-none-0", "copy-none-1", "copy-prism-0", "copy-prism-1"}
     assert evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3) == pages
+    with pytest.raises(OptionError, match="measured token by token; delete the file"):
+        evaluate([out], lengths=(2,), count=20, whole=True)
     with pytest.raises(OptionError, match="length 2 has samples=20"):
         evaluate([out], lengths=(2,), count=10)
     far = evaluate([out / "copy-none-0"], lengths=(16,), count=10, long_count=4, checkpoints=1)
     assert far["copy-none-0"]["samples"]["16"] == 4
     evaluate([out], lengths=(16,), count=10, long_count=4, checkpoints=3)
+    curves = {name: page["curves"] for name, page in evaluate([out], lengths=(2, 3), count=20).items()}
+    for page_file in out.glob("*/evaluation.json"):
+        page_file.rename(page_file.with_suffix(".streamed"))
+    whole = evaluate([out], lengths=(2, 3), count=20, checkpoints=3, whole=True)
+    for name, measured in whole.items():
+        for step, shares in measured["curves"].items():
+            assert shares == {n: curves[name][step][n] for n in shares}
+    assert "--samples 20 --whole --seed 0" in report([out], None)["tables"]
+    for page_file in out.glob("*/evaluation.streamed"):
+        page_file.rename(page_file.with_suffix(".json"))
     found = report([out], tmp_path / "docs")
     page = (tmp_path / "docs" / "prism-tasks.md").read_text()
     assert "| none | 2 |" in page

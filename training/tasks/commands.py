@@ -37,6 +37,7 @@ def train_and_judge(groups: Sequence["Group"], brief: Sequence[str] = ()) -> str
         page = group.pages[0]
         counts = sorted(set(page["samples"].values()), reverse=True)
         far = f" --long-samples {counts[-1]}" if len(counts) > 1 else ""
+        far += " --whole" if page.get("whole") else ""
         one_task = len({g.task for g in groups}) == 1
         folder = where if one_task else f"{folders[0]}/{group.task}-*"
         most = max(len(p["curves"]) for g in groups if one_task or g.task == group.task for p in g.pages)

@@ -60,6 +60,12 @@ def exact(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> Te
     return right.cpu()
 
 
+def all_right(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> Tensor:
+    """The same as :func:`exact` by :func:`said_after`: (N,) bool."""
+    right, asked = said_after(model, examples, device=device)
+    return (right | ~asked).all(1)
+
+
 @torch.no_grad()
 def said_after(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> tuple[Tensor, Tensor]:
     """What the model would say next, given prompt and the right answer so far: one pass over whole sequences.

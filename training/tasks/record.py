@@ -9,7 +9,7 @@ from training.runs.books import Books, OnUpdate, Pace
 from training.runs.files import BEST, save_weights
 from training.tasks.batches import VALID, samples
 from training.tasks.catalog import TASKS
-from training.tasks.decode import said_after
+from training.tasks.decode import all_right
 from training.tasks.module import PIECES, TaskModule, fitted, new_model
 from training.tasks.options import TaskOptions
 
@@ -94,8 +94,8 @@ class Record(Books):
         self.reader.to(module.device).load_state_dict(fitted(weights, self.reader))
         found = {}
         for name, length in self.lengths.items():
-            right, asked = said_after(self.reader, self.examples[length], device=str(module.device))
-            found[name] = float((right | ~asked).all(1).float().mean())
+            right = all_right(self.reader, self.examples[length], device=str(module.device))
+            found[name] = float(right.float().mean())
         if self.last_loss < LEARNED or done == self.options.steps:
             save_weights(self.folder / BEST.parent / f"step-{done:06d}.safetensors", weights)
         # The best weights are chosen without looking beyond the training lengths.
