@@ -533,3 +533,55 @@ def prism_scan_backward(
     d_jumps: npt.NDArray[Any] | None,
 ) -> None:
     """Gradients of a scan's inputs, into the last four, from what came out and its gradient."""
+
+# --- the control field ---
+
+def field_joint(fibre: npt.NDArray[Any], inner: npt.NDArray[Any], width: int, out: npt.NDArray[Any]) -> None:
+    """Fibre (W, D) and hidden layer (N, D + W) of a control field as one matrix, into `out` (W + N, D)."""
+
+def field_disjoin(
+    fibre: npt.NDArray[Any],
+    inner: npt.NDArray[Any],
+    width: int,
+    d_joint: npt.NDArray[Any],
+    d_fibre: npt.NDArray[Any],
+    d_inner: npt.NDArray[Any],
+) -> None:
+    """Gradients by both of `field_joint`, of that by their joint matrix, written into the last two."""
+
+def field_forward(
+    seen: npt.NDArray[Any],
+    fibres: int,
+    bias: npt.NDArray[Any],
+    last: npt.NDArray[Any],
+    end: npt.NDArray[Any],
+    raw: npt.NDArray[Any],
+    decay: float,
+    bend: float,
+    felt: npt.NDArray[Any],
+) -> None:
+    """What a control field feels, into `felt` (6, B, L): log gate, scale, held, risk, kappa, and the risk
+    before its softplus; the GIL is released.
+
+    `seen` (W + N, B L) fibres and hidden layer of the steps; `bias` (N,), `last` (1, N), `end` (1,), `raw` ()
+    its parameters; `decay` of the average, `bend` of the scale. All float32 or all float64, C-contiguous,
+    else ShapeError.
+    """
+
+def field_backward(
+    seen: npt.NDArray[Any],
+    fibres: int,
+    bias: npt.NDArray[Any],
+    last: npt.NDArray[Any],
+    end: npt.NDArray[Any],
+    raw: npt.NDArray[Any],
+    decay: float,
+    bend: float,
+    felt: npt.NDArray[Any],
+    grads: Sequence[npt.NDArray[Any] | None],
+    into: Sequence[npt.NDArray[Any]],
+) -> None:
+    """Gradients by `seen`, `bias`, `last`, `end` and `raw`, written into the five arrays of `into`.
+
+    `grads`: those of the first five of `felt`, None where there is none; else as :func:`field_forward`.
+    """

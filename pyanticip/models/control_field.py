@@ -15,25 +15,20 @@ token it is to foretell. Here it is taken over the steps that have been, and is 
 """
 
 import math
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.decayed import decayed_sums
+from pyanticip.models.felt import GATE_FLOOR, FieldWeights, feel, log_gates, read, scales
 from pyanticip.models.streaming import State
-
-GATE_FLOOR = 1e-8
-"""What is added to a gate before its logarithm."""
 
 RISK_WEIGHT, CURVATURE_WEIGHT = 1e-3, 1e-4
 """Weights of the mean risk and the mean curvature in the loss (the paper's, which sums in place of means)."""
-
-_BLOCK = 256
 
 
 @dataclass
@@ -151,49 +146,26 @@ class ControlField(nn.Module):
         :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
         """
         with _exact(x):
-            phi, felt = self._read(x)
+            x = x.to(self.fibre.weight.dtype)
+            if state is None:
+                return FieldOutput(*feel(x, self.weights, self.decay, self.bend)), None
+            phi, felt = read(x, self.weights)
             risk = F.softplus(self.last(F.gelu(felt)).squeeze(-1))
-            share = (1.0 - self.decay) * risk
-            sums = decayed_sums(share, self.decay, None if state is None else state.sums)
-            count = None if state is None else state.count
-            held = sums / self._mass(x.shape[1], count, sums)
-            gate = torch.sigmoid(-self.strength * held)
-            joined = None if state is None else torch.cat((state.fibres, phi), 1)
-            kappa = self._curvature(phi, joined, count)
-            out = FieldOutput(
-                torch.log(gate + GATE_FLOOR), torch.sigmoid(1.0 - self.bend * kappa), held, risk, kappa
-            )
-        if state is None or joined is None:
-            return out, None
+            sums = decayed_sums((1.0 - self.decay) * risk, self.decay, state.sums)
+            steps = state.count[:, None] + torch.arange(1, x.shape[1] + 1, device=x.device)
+            held = sums / -torch.expm1(steps.to(sums.dtype) * math.log(self.decay))
+            joined = torch.cat((state.fibres, phi), 1)
+            way = torch.linalg.vector_norm(joined[:, 2:] - joined[:, :-2], dim=-1)
+            kappa = 0.5 * way * (steps > 2)
+            gate = log_gates(held, self.raw)
+        out = FieldOutput(gate, scales(kappa, self.bend), held, risk, kappa)
         return out, self._after(state, sums, joined, new)
 
-    def _read(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The fibre (B, L, 8) and the hidden layer (B, L, 16) before its nonlinearity.
-
-        Both are linear in the step, the second one by way of the first as well: so one product does it.
-        """
-        fibre, width, inner = self.fibre.weight, self.fibre.out_features, self.hidden.weight
-        weight = torch.cat((fibre, torch.addmm(inner[:, : x.shape[-1]], inner[:, x.shape[-1] :], fibre)))
-        seen = F.linear(x.to(weight.dtype), weight)
-        return seen[..., :width], seen[..., width:] + self.hidden.bias
-
-    def _mass(self, length: int, count: Tensor | None, like: Tensor) -> Tensor:
-        """(B or 1, L) how much of the average is filled, ``1 - a^(t + 1)``."""
-        if count is None:
-            return _constant(_filled, self.decay, length, like)
-        steps = count[:, None] + torch.arange(1, length + 1, device=like.device)
-        return -torch.expm1(steps.to(like.dtype) * math.log(self.decay))
-
-    @staticmethod
-    def _curvature(phi: Tensor, joined: Tensor | None, count: Tensor | None) -> Tensor:
-        """(B, L) half the way between the fibres of a step and of the one before the last."""
-        if joined is None or count is None:
-            way = torch.linalg.vector_norm(phi[:, 2:] - phi[:, :-2], dim=-1)
-            return 0.5 * F.pad(way, (min(2, phi.shape[1]), 0))
-        way = torch.linalg.vector_norm(joined[:, 2:] - joined[:, :-2], dim=-1)
-        before = count[:, None] + torch.arange(phi.shape[1], device=phi.device)
-        kappa: Tensor = 0.5 * way * (before >= 2)
-        return kappa
+    @property
+    def weights(self) -> FieldWeights:
+        """The parameters."""
+        hidden, last = self.hidden, self.last
+        return FieldWeights(self.fibre.weight, hidden.weight, hidden.bias, last.weight, last.bias, self.raw)
 
     @staticmethod
     def _after(state: FieldState, sums: Tensor, joined: Tensor, new: Tensor | None) -> FieldState:
@@ -205,74 +177,6 @@ class ControlField(nn.Module):
         return FieldState(
             state.count + new, torch.gather(series, 1, new[:, None])[:, 0], torch.gather(joined, 1, at)
         )
-
-
-def decayed_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tensor:
-    """``s_t = decay s_(t-1) + x_t`` along the last axis, in parallel and in linear time.
-
-    Blocks of 256 are summed by a triangular matrix, and what blocks pass on to each other by this function
-    itself.
-
-    :param x: (B, L).
-    :param before: (B,) the sum before the first step, 0 if absent.
-    """
-    rows, length = x.shape
-    if length == 1:
-        return x if before is None else x + decay * before[:, None]
-    size = min(length, _BLOCK)
-    reach = _constant(_reach, decay, size, x)
-    if length <= _BLOCK:
-        sums = x @ reach
-        return sums if before is None else sums + before[:, None] * (reach[0] * decay)
-    fall = reach[0] * decay
-    blocks = -(-length // size)
-    inner = F.pad(x, (0, blocks * size - length)).view(rows, blocks, size) @ reach
-    ends = decayed_sums(inner[..., -1], decay**size, before) if decay**size else inner[..., -1]
-    first = x.new_zeros(rows) if before is None else before
-    carried = torch.cat((first[:, None], ends[:, :-1]), 1)
-    return (inner + carried[..., None] * fall).flatten(1)[:, :length]
-
-
-def _reach(decay: float, length: int, like: Tensor) -> Tensor:
-    """(i, t): how much of step i is left at step t."""
-    steps = torch.arange(length, device=like.device)
-    ages = (steps - steps[:, None]).to(like.dtype)
-    return torch.exp(ages.clamp(min=0) * math.log(decay)).triu()
-
-
-def _filled(decay: float, length: int, like: Tensor) -> Tensor:
-    """(1, L): how much of the average is filled at each step from the first on."""
-    steps = torch.arange(1, length + 1, device=like.device)
-    return -torch.expm1(steps.to(like.dtype) * math.log(decay))[None]
-
-
-Make = Callable[[float, int, Tensor], Tensor]
-
-
-def _constant(make: Make, decay: float, length: int, like: Tensor) -> Tensor:
-    """What ``make`` computes of these numbers, made once for each type and device: it depends on nothing
-    else, and making it takes longer than using it."""
-    if torch.compiler.is_compiling():
-        return make(decay, length, like)
-    return _made(make, decay, length, like.dtype, like.device)
-
-
-@lru_cache(maxsize=32)
-def _made(make: Make, decay: float, length: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.inference_mode(False), torch.no_grad():
-        return make(decay, length, torch.empty(0, dtype=dtype, device=device))
-
-
-def stepwise_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tensor:
-    """What :func:`decayed_sums` computes, step by step: the definition, to compare with."""
-
-    def run() -> Iterator[Tensor]:
-        held = x.new_zeros(x.shape[0]) if before is None else before
-        for step in x.unbind(1):
-            held = decay * held + step
-            yield held
-
-    return torch.stack(list(run()), 1)
 
 
 def _exact(x: Tensor) -> AbstractContextManager[object]:

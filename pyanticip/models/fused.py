@@ -3,8 +3,9 @@
 For j <= i the trajectory bias factors: ``a_i exp(-r (i - j) + b) = [a_i exp(-r i)] [exp(r j + b)]``. One
 more channel on queries and on keys therefore adds it exactly, inside any fused attention kernel, with
 gradients to amplitude, rate and beta; so do one channel for the linear bias and one that hides keys that do
-not exist. What a layer adds of its own goes the same way: one channel for the gates of its control field, and
-the places of queries and keys as so many more.
+not exist. What a layer adds of its own goes the same way: the places of queries and keys as so many channels,
+and one for the gates of its control field where the kernel cannot add them
+(:mod:`~pyanticip.models.gated`).
 
 Time is counted from the middle, so that the two factors stay within the range of the floating point numbers.
 A sequence too long for one middle is cut into stretches, each with a middle and a channel of its own: a query
@@ -22,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pyanticip.models.attention import Ring
+from pyanticip.models.gated import attend_gated, can_gate
 from pyanticip.models.places import Places
 from pyanticip.models.positions import rotate
 from pyanticip.models.steering import Extras, Steering
@@ -74,29 +76,45 @@ class Fused:
         if self.rotary:
             places = (torch.arange(length, device=q.device) * self.rotary)[:, None]
             q, k = rotate(q, places), rotate(k, places)
-        q = q * width**-0.5
+        gate = None if extras is None else extras.log_gate
+        if gate is not None and (self.mask is not None or not can_gate(q, gate)):
+            gate = None
+        scale = width**-0.5
+        if gate is None or self.queries is not None or self.places is not None:
+            q, scale = q * scale, 1.0
         asked: list[Tensor] = []
         seen: list[Tensor] = []
         if extras is not None and self.places is not None:
             q = extras.content(q)
             asked.append(extras.asked(self.places.queries))
             seen.append(self.places.keys.flatten(2)[:, :, None])
-        if extras is not None and extras.log_gate is not None:
+        if extras is not None and extras.log_gate is not None and gate is None:
             asked.append(q.new_ones(1, 1, 1, 1))
             seen.append(extras.log_gate[..., None, None])
         if self.mask is None:
-            mixed = self._whole(q, k, v, asked, seen)
+            mixed = self._whole(q, k, v, asked, seen, gate, scale)
         else:
             mixed = self._blocks(q, k, v, asked, seen, self.mask)
         return mixed[..., :width].flatten(2), None
 
-    def _whole(self, q: Tensor, k: Tensor, v: Tensor, asked: list[Tensor], seen: list[Tensor]) -> Tensor:
+    def _whole(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        asked: list[Tensor],
+        seen: list[Tensor],
+        gate: Tensor | None,
+        scale: float,
+    ) -> Tensor:
         if self.queries is not None and self.keys is not None:
             asked, seen = [*asked, self.queries], [*seen, self.keys]
         if asked:
             q, k = self._widen(q, asked), self._widen(k, seen)
             v = F.pad(v, (0, q.shape[-1] - v.shape[-1]))
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        if gate is not None:
+            return attend_gated(q, k, v, gate, scale).transpose(1, 2)
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)
 
     def _blocks(

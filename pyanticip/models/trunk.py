@@ -119,7 +119,7 @@ class Block(nn.Module):
         mixed, ring = self.attention(self.norm1(x), layout, ring, extras, plan)
         x = x + self.dropout(mixed)
         change = self.ffn_dropout(self.down(F.gelu(self.up(self.norm2(x)))))
-        x = x + change if felt is None else x + change * felt.scale[..., None].to(change.dtype)
+        x = x + change if felt is None else torch.addcmul(x, change, felt.scale[..., None].to(change.dtype))
         if ring is not None and after is not None:
             ring = replace(ring, field=after)
         return x, ring, felt

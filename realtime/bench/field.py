@@ -1,7 +1,7 @@
 """``pyanticip bench field``: what the control field adds to a block, side by side with one without.
 
-Both blocks take turns on the same input, so that what disturbs the machine disturbs them alike; the ratio is
-that of the median times.
+Both blocks take turns on the same input, and what is counted is their thread's time on the processor, so that
+what disturbs the machine disturbs them alike; the ratio is that of the median times. Freed memory is kept.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ def run(seconds: float = 40.0) -> dict[str, Any]:
     :param seconds: about how long, all in all.
     :returns: ``cases`` by name and by ``forward`` or ``training`` (forward and backward): ``plain_ms`` and
         ``field_ms`` with p50, p90, p99, ``ratio`` of the medians, ``least`` ratio of the least times, and
-        ``runs``.
+        ``runs``; ``memory_kept``: whether freed memory was.
     """
     if not 1.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
     import torch
 
     tuning.one_thread_each()
+    kept = tuning.keep_memory()
     torch.set_num_threads(1)
     share = seconds / (2 * len(CASES))
     return {
@@ -52,6 +53,7 @@ def run(seconds: float = 40.0) -> dict[str, Any]:
         "batch": BATCH,
         "length": LENGTH,
         "threads": 1,
+        "memory_kept": kept,
         "seconds": seconds,
         **machine(),
     }
@@ -99,13 +101,13 @@ def _measure(case: tuple[int, int, int, int, bool], training: bool, seconds: flo
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(took[1]) < 12:
         for block, times in zip(blocks, took, strict=True):
-            begun = time.perf_counter()
+            begun = time.thread_time()
             if training:
                 block(x.clone().requires_grad_(), layout, None)[0].sum().backward()
             else:
                 with torch.no_grad():
                     block(x, layout, None)
-            times.append(1e3 * (time.perf_counter() - begun))
+            times.append(1e3 * (time.thread_time() - begun))
     # The first two rounds warm up.
     plain, field = (np.array(times[2:]) for times in took)
     return {

@@ -1,4 +1,6 @@
-//! The histogram scan of PRISM positions (Lee 2025): cursors that hold a probability over places and move
+//! What of the model family torch alone is slow at. [`Field`]: what a control field feels.
+//!
+//! [`Scan`]: the histogram scan of PRISM positions (Lee 2025), cursors that hold a probability over places and move
 //! with learned chances, for whole sequences, forward and backward.
 //!
 //! A cursor at step t with histogram `h` (P places) and moves `inc`, `dec`, `keep`, `to0`, `to1`:
@@ -23,10 +25,16 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod field;
+mod joint;
+mod number;
 mod real;
 mod scan;
 mod step;
 
 pub use error::PrismError;
+pub use field::{FELT, Field, FieldGradients, Given};
+pub use joint::{disjoin, joint};
+pub use number::Number;
 pub use real::Real;
 pub use scan::{Dims, Gradients, MOVES, Scan};

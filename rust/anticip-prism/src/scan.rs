@@ -53,7 +53,7 @@ pub struct Gradients<'a, T> {
     pub jumps: Option<&'a mut [T]>,
 }
 
-fn check<T>(name: &'static str, given: &[T], expected: usize) -> Result<(), PrismError> {
+pub(crate) fn check<T>(name: &'static str, given: &[T], expected: usize) -> Result<(), PrismError> {
     if given.len() == expected {
         return Ok(());
     }

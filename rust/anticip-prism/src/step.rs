@@ -44,7 +44,7 @@ pub(crate) fn sum<T: Real>(a: &[T]) -> T {
 }
 
 #[inline(always)]
-fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     fold(a, b, |a, b| a * b)
 }
 

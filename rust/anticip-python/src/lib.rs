@@ -1,6 +1,7 @@
 //! The extension module `pyanticip._core`: thin wrappers over the pure crates.
 
 mod errors;
+mod field;
 mod geometry;
 mod motion;
 mod prism;
@@ -20,6 +21,7 @@ mod core_module {
         wire::register(m)?;
         motion::register(m)?;
         synth::register(m)?;
-        prism::register(m)
+        prism::register(m)?;
+        field::register(m)
     }
 }

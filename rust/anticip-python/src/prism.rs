@@ -14,7 +14,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(prism_scan_backward, m)?)
 }
 
-fn prism_error(err: &PrismError) -> PyErr {
+pub(crate) fn prism_error(err: &PrismError) -> PyErr {
     raise(Kind::Shape, &err.to_string())
 }
 
@@ -26,7 +26,7 @@ fn array<'a, 'py, T: Element>(
     let wrong = || {
         raise(
             Kind::Shape,
-            &format!("{name}: expected a C-contiguous array of the same float type as the moves"),
+            &format!("{name}: expected a C-contiguous array of the same float type as the first"),
         )
     };
     let array = value.cast::<PyArrayDyn<T>>().map_err(|_| wrong())?;
@@ -37,11 +37,17 @@ fn array<'a, 'py, T: Element>(
     }
 }
 
-fn reading<'py, T: Element>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+pub(crate) fn reading<'py, T: Element>(
+    name: &str,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
     Ok(array::<T>(name, value)?.try_readonly()?)
 }
 
-fn writing<'py, T: Element>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+pub(crate) fn writing<'py, T: Element>(
+    name: &str,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
     Ok(array::<T>(name, value)?.try_readwrite()?)
 }
 
@@ -104,7 +110,7 @@ impl<'py, T: Element + Real> Inputs<'py, T> {
 }
 
 /// Whether an array holds single precision; the other kind is double.
-fn single(value: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn single(value: &Bound<'_, PyAny>) -> bool {
     value.cast::<PyArrayDyn<f32>>().is_ok()
 }
 

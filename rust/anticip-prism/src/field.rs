@@ -1,0 +1,421 @@
+//! What the control field of a block feels (Napolitano 2026): everything but the products with its steps.
+//!
+//! A step's fibre `phi` and hidden layer `z` are one matrix product, which others do better. From there on it
+//! is some thirty numbers a step and a dozen functions of them, here in one pass over the memory:
+//!
+//! ```text
+//! risk = softplus(last gelu(z + bias) + end)     held_t = (a sum_(t-1) + (1 - a) risk_t) / (1 - a^(t + 1))
+//! kappa_t = |phi_t - phi_(t-2)| / 2              log_gate = ln(sigmoid(-softplus(raw) held) + 1e-8)
+//! scale = sigmoid(1 - bend kappa)
+//! ```
+
+use pulp::{Arch, NullaryFnOnce};
+
+use crate::error::PrismError;
+use crate::number::Number;
+use crate::real::Real;
+use crate::scan::check;
+use crate::step::{dot, sum};
+
+/// What is added to a gate before its logarithm.
+const FLOOR: f64 = 1e-8;
+
+/// Results of [`Field::forward`] for each step, in this order: log gate, scale, held, risk, kappa, and the risk
+/// before its softplus, which the gradient needs.
+pub const FELT: usize = 6;
+
+/// Sizes and parameters of a field.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a, T> {
+    /// Rows B.
+    pub rows: usize,
+    /// Steps L.
+    pub steps: usize,
+    /// Numbers of a fibre W.
+    pub fibres: usize,
+    /// What is left of the average after a step, above 0 and below 1.
+    pub decay: f64,
+    /// How much curvature scales down.
+    pub bend: f64,
+    /// (N,) of the hidden layer.
+    pub bias: &'a [T],
+    /// (N,) weights of the last layer.
+    pub last: &'a [T],
+    /// The last layer's bias.
+    pub end: T,
+    /// Its softplus is the strength of the gate.
+    pub raw: T,
+}
+
+/// Gradients of what came out; what has none is 0.
+pub type Given<'a, T> = [Option<&'a [T]>; FELT - 1];
+
+/// Where gradients go.
+#[derive(Debug)]
+pub struct FieldGradients<'a, T> {
+    /// (W + N, B, L), of fibres and hidden layer.
+    pub seen: &'a mut [T],
+    /// (N,).
+    pub bias: &'a mut [T],
+    /// (N,).
+    pub last: &'a mut [T],
+    /// (1,).
+    pub end: &'a mut [T],
+    /// (1,).
+    pub raw: &'a mut [T],
+}
+
+impl<T: Number> Field<'_, T> {
+    fn check(&self, seen: &[T], felt: &[T]) -> Result<(), PrismError> {
+        let steps = self.rows * self.steps;
+        check("last", self.last, self.bias.len())?;
+        check("seen", seen, (self.fibres + self.bias.len()) * steps)?;
+        check("felt", felt, FELT * steps)
+    }
+
+    /// The field of `seen` (W + N, B, L), fibres first, into `felt` (6, B, L).
+    pub fn forward(&self, seen: &[T], felt: &mut [T]) -> Result<(), PrismError> {
+        self.check(seen, felt)?;
+        if !felt.is_empty() {
+            Arch::new().dispatch(Forward {
+                field: *self,
+                seen,
+                felt,
+            });
+        }
+        Ok(())
+    }
+
+    /// Gradients by `seen` and by the parameters.
+    pub fn backward(
+        &self,
+        seen: &[T],
+        felt: &[T],
+        given: Given<'_, T>,
+        into: FieldGradients<'_, T>,
+    ) -> Result<(), PrismError> {
+        self.check(seen, felt)?;
+        for grad in given.into_iter().flatten() {
+            check("gradient", grad, self.rows * self.steps)?;
+        }
+        check("gradient of seen", into.seen, seen.len())?;
+        check("gradient of bias", into.bias, self.bias.len())?;
+        check("gradient of last", into.last, self.bias.len())?;
+        check("gradient of end", into.end, 1)?;
+        check("gradient of raw", into.raw, 1)?;
+        for part in [&mut *into.bias, into.last, into.end, into.raw] {
+            part.fill(T::ZERO);
+        }
+        if !felt.is_empty() {
+            Arch::new().dispatch(Backward {
+                field: *self,
+                seen,
+                felt,
+                given,
+                into,
+            });
+        }
+        Ok(())
+    }
+
+    fn strength(&self) -> T {
+        let raw = self.raw.wide();
+        T::of(raw.max(0.0) + (-raw.abs()).exp().ln_1p())
+    }
+
+    /// What an average is divided by, the other way up: `1 / (1 - a^(t + 1))`.
+    fn filling(&self) -> Vec<f64> {
+        let rate = self.decay.ln();
+        (1..=self.steps)
+            .map(|t| -1.0 / (t as f64 * rate).exp_m1())
+            .collect()
+    }
+}
+
+#[inline(always)]
+fn sigmoid<T: Number>(x: T) -> T {
+    let below = x < T::ZERO;
+    let e = (if below { x } else { T::ZERO - x }).exp();
+    (if below { e } else { T::ONE }) / (T::ONE + e)
+}
+
+#[inline(always)]
+fn softplus<T: Number>(x: T) -> T {
+    let e = (if x < T::ZERO { x } else { T::ZERO - x }).exp();
+    // The logarithm of 1 + e, where 1 + e has lost digits of e.
+    let one = T::ONE + e;
+    let rest = one - T::ONE;
+    let log = if rest > T::ZERO { one.ln() * (e / rest) } else { e };
+    (if x < T::ZERO { T::ZERO } else { x }) + log
+}
+
+/// All rows, one after the other: each fits the nearest cache.
+struct Forward<'a, T> {
+    field: Field<'a, T>,
+    seen: &'a [T],
+    felt: &'a mut [T],
+}
+
+impl<T: Number> NullaryFnOnce for Forward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { field, seen, felt } = self;
+        let (steps, total) = (field.steps, field.rows * field.steps);
+        let (strength, filling) = (field.strength(), field.filling());
+        let (floor, bend, half) = (T::of(FLOOR), T::of(field.bend), T::of(0.5));
+        let mut parts = felt.chunks_mut(total);
+        let [gates, scales, helds, risks, kappas, pres] =
+            std::array::from_fn(|_| parts.next().unwrap_or_default());
+        for row in 0..field.rows {
+            let span = row * steps..(row + 1) * steps;
+            let channel = |k: usize| &seen[k * total..][span.clone()];
+            let pre = &mut pres[span.clone()];
+            pre.fill(field.end);
+            for (n, (&bias, &last)) in field.bias.iter().zip(field.last).enumerate() {
+                for (pre, &z) in pre.iter_mut().zip(channel(field.fibres + n)) {
+                    let z = z + bias;
+                    *pre = *pre + last * z * z.normal().0;
+                }
+            }
+            let risk = &mut risks[span.clone()];
+            for (risk, &pre) in risk.iter_mut().zip(&*pre) {
+                *risk = softplus(pre);
+            }
+            let held = &mut helds[span.clone()];
+            let mut average = 0.0;
+            for ((held, &risk), &filling) in held.iter_mut().zip(&*risk).zip(&filling) {
+                average = field.decay * average + (1.0 - field.decay) * risk.wide();
+                *held = T::of(average * filling);
+            }
+            for (gate, &held) in gates[span.clone()].iter_mut().zip(&*held) {
+                *gate = (sigmoid(T::ZERO - strength * held) + floor).ln();
+            }
+            let kappa = &mut kappas[span.clone()];
+            kappa.fill(T::ZERO);
+            for w in 0..field.fibres {
+                let phi = channel(w);
+                for ((kappa, &now), &then) in kappa.iter_mut().skip(2).zip(phi.iter().skip(2)).zip(phi) {
+                    *kappa = *kappa + (now - then) * (now - then);
+                }
+            }
+            for (scale, kappa) in scales[span.clone()].iter_mut().zip(&mut *kappa) {
+                *kappa = half * kappa.root();
+                *scale = sigmoid(T::ONE - bend * *kappa);
+            }
+        }
+    }
+}
+
+struct Backward<'a, T> {
+    field: Field<'a, T>,
+    seen: &'a [T],
+    felt: &'a [T],
+    given: Given<'a, T>,
+    into: FieldGradients<'a, T>,
+}
+
+impl<T: Number> NullaryFnOnce for Backward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self {
+            field,
+            seen,
+            felt,
+            given,
+            into,
+        } = self;
+        let (steps, total) = (field.steps, field.rows * field.steps);
+        let (strength, filling) = (field.strength(), field.filling());
+        let (floor, bend, four) = (T::of(FLOOR), T::of(field.bend), T::of(4.0));
+        let mut buffers = vec![T::ZERO; 3 * steps];
+        let (flow, rest) = buffers.split_at_mut(steps);
+        let (share, scratch) = rest.split_at_mut(steps);
+        let mut of_strength = T::ZERO;
+        for row in 0..field.rows {
+            let span = row * steps..(row + 1) * steps;
+            let part = |k: usize| &felt[k * total..][span.clone()];
+            let [of_gate, of_scale, of_held, of_risk, of_kappa] = given.map(|g| g.map(|g| &g[span.clone()]));
+            let [_, scale, held, _, kappa, pre] = std::array::from_fn(part);
+            // To the held risk, by way of the gate,
+            flow.fill(T::ZERO);
+            if let Some(grad) = of_gate {
+                for ((flow, &held), &grad) in flow.iter_mut().zip(held).zip(grad) {
+                    let e = (T::ZERO - strength * held).exp();
+                    let open = e / (T::ONE + e);
+                    *flow = T::ZERO - grad * open / ((T::ONE + e) * (open + floor));
+                }
+                of_strength = of_strength + dot(flow, held);
+                for flow in flow.iter_mut() {
+                    *flow = *flow * strength;
+                }
+            }
+            add(flow, of_held);
+            // by way of the average to each step's,
+            let mut average = 0.0;
+            for (flow, &filling) in flow.iter_mut().zip(&filling).rev() {
+                average = field.decay * average + flow.wide() * filling;
+                *flow = T::of((1.0 - field.decay) * average);
+            }
+            add(flow, of_risk);
+            // and through the two layers.
+            for (flow, &pre) in flow.iter_mut().zip(pre) {
+                *flow = *flow * sigmoid(pre);
+            }
+            into.end[0] = into.end[0] + sum(flow);
+            for (n, (&bias, &last)) in field.bias.iter().zip(field.last).enumerate() {
+                let at = (field.fibres + n) * total;
+                let of_z = &mut into.seen[at..][span.clone()];
+                let z = &seen[at..][span.clone()];
+                for (((of_z, active), &z), &flow) in of_z.iter_mut().zip(&mut *scratch).zip(z).zip(&*flow) {
+                    let z = z + bias;
+                    let (up_to, density) = z.normal();
+                    *active = z * up_to;
+                    *of_z = flow * last * (up_to + z * density);
+                }
+                into.last[n] = into.last[n] + dot(scratch, flow);
+                into.bias[n] = into.bias[n] + sum(of_z);
+            }
+            // To the fibres: d |w| / 2 = w / (4 kappa), and nothing where they stay.
+            share.fill(T::ZERO);
+            if let Some(grad) = of_scale {
+                for ((share, &scale), &grad) in share.iter_mut().zip(scale).zip(grad) {
+                    *share = T::ZERO - grad * scale * (T::ONE - scale) * bend;
+                }
+            }
+            add(share, of_kappa);
+            for (share, &kappa) in share.iter_mut().zip(kappa) {
+                let each = *share / (four * kappa);
+                *share = if kappa > T::ZERO { each } else { T::ZERO };
+            }
+            for w in 0..field.fibres {
+                let phi = &seen[w * total..][span.clone()];
+                scratch.fill(T::ZERO);
+                let pairs = phi.iter().skip(2).zip(phi);
+                for ((pull, &share), (&now, &then)) in
+                    scratch.iter_mut().skip(2).zip(share.iter().skip(2)).zip(pairs)
+                {
+                    *pull = share * (now - then);
+                }
+                let of_phi = &mut into.seen[w * total..][span.clone()];
+                of_phi.copy_from_slice(scratch);
+                for (of_phi, &later) in of_phi.iter_mut().zip(scratch.iter().skip(2)) {
+                    *of_phi = *of_phi - later;
+                }
+            }
+        }
+        into.raw[0] = of_strength * sigmoid(field.raw);
+    }
+}
+
+#[inline(always)]
+fn add<T: Real>(to: &mut [T], what: Option<&[T]>) {
+    for (to, &what) in to.iter_mut().zip(what.unwrap_or_default()) {
+        *to = *to + what;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FELT, Field, FieldGradients};
+
+    fn numbers(count: usize, seed: u32) -> Vec<f64> {
+        let mut state = seed;
+        let step = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f64::from(state >> 8) / f64::from(1 << 23) - 1.0
+        };
+        std::iter::repeat_with(step).take(count).collect()
+    }
+
+    const ROWS: usize = 2;
+    const STEPS: usize = 5;
+    const FIBRES: usize = 3;
+    const HIDDEN: usize = 4;
+
+    fn field<T>(bias: &[T], last: &[T], end: T, raw: T) -> Field<'static, T>
+    where
+        T: Copy + 'static,
+    {
+        Field {
+            rows: ROWS,
+            steps: STEPS,
+            fibres: FIBRES,
+            decay: 0.8,
+            bend: 0.5,
+            bias: bias.to_vec().leak(),
+            last: last.to_vec().leak(),
+            end,
+            raw,
+        }
+    }
+
+    #[test]
+    fn gradients_are_those_of_the_values_in_both_precisions() {
+        let seen = numbers((FIBRES + HIDDEN) * ROWS * STEPS, 1);
+        let (bias, last) = (numbers(HIDDEN, 2), numbers(HIDDEN, 3));
+        let weights = numbers((FELT - 1) * ROWS * STEPS, 4);
+        let total = |seen: &[f64], bias: &[f64], last: &[f64], end: f64, raw: f64| {
+            let mut felt = vec![0.0; FELT * ROWS * STEPS];
+            let done = field(bias, last, end, raw).forward(seen, &mut felt);
+            assert!(done.is_ok());
+            felt.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>()
+        };
+        let mut felt = vec![0.0; FELT * ROWS * STEPS];
+        let made = field(&bias, &last, -0.3, 0.4);
+        made.forward(&seen, &mut felt).unwrap();
+        let mut grads: [Vec<f64>; 5] = [seen.len(), HIDDEN, HIDDEN, 1, 1].map(|n| vec![9.0; n]);
+        let parts: Vec<_> = weights.chunks(ROWS * STEPS).map(Some).collect();
+        let given = parts.try_into().unwrap();
+        let [of_seen, of_bias, of_last, of_end, of_raw] = &mut grads;
+        let into = FieldGradients {
+            seen: of_seen,
+            bias: of_bias,
+            last: of_last,
+            end: of_end,
+            raw: of_raw,
+        };
+        made.backward(&seen, &felt, given, into).unwrap();
+        const H: f64 = 1e-6;
+        let close = |up: f64, down: f64, grad: f64| assert!(((up - down) / (2.0 * H) - grad).abs() < 1e-8);
+        let moved = |values: &[f64], i: usize, by: f64| {
+            let mut values = values.to_vec();
+            values[i] += by;
+            values
+        };
+        for (i, &grad) in grads[0].iter().enumerate() {
+            let at = |by| total(&moved(&seen, i, by), &bias, &last, -0.3, 0.4);
+            close(at(H), at(-H), grad);
+        }
+        for (i, (&of_bias, &of_last)) in grads[1].iter().zip(&grads[2]).enumerate() {
+            let at = |by| total(&seen, &moved(&bias, i, by), &last, -0.3, 0.4);
+            close(at(H), at(-H), of_bias);
+            let at = |by| total(&seen, &bias, &moved(&last, i, by), -0.3, 0.4);
+            close(at(H), at(-H), of_last);
+        }
+        let at = |by| total(&seen, &bias, &last, -0.3 + by, 0.4);
+        close(at(H), at(-H), grads[3][0]);
+        let at = |by| total(&seen, &bias, &last, -0.3, 0.4 + by);
+        close(at(H), at(-H), grads[4][0]);
+
+        let single = |x: &[f64]| x.iter().map(|&x| x as f32).collect::<Vec<_>>();
+        let mut short = vec![0.0; felt.len()];
+        let made = field(&single(&bias), &single(&last), -0.3, 0.4);
+        made.forward(&single(&seen), &mut short).unwrap();
+        for (&x, &wanted) in short.iter().zip(&felt) {
+            assert!((f64::from(x) - wanted).abs() < 2e-6, "{x} for {wanted}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let made = field(&[0.0_f64; HIDDEN], &[0.0; HIDDEN], 0.0, 0.0);
+        let error = made
+            .forward(&[0.0; 3], &mut [0.0; FELT * ROWS * STEPS])
+            .unwrap_err();
+        assert_eq!(error.to_string(), "seen: expected 70 values, given 3");
+    }
+}

@@ -1,0 +1,90 @@
+//! Two linear layers, of which the second sees the first, as one matrix.
+
+use crate::error::PrismError;
+use crate::real::Real;
+use crate::scan::check;
+use crate::step::dot;
+
+/// Fibre (W, D) and hidden layer `inner` (N, D + W), which sees step and fibre, as one matrix (W + N, D).
+pub fn joint<T: Real>(fibre: &[T], inner: &[T], width: usize, out: &mut [T]) -> Result<(), PrismError> {
+    let (fibres, hidden) = sizes(fibre, inner, width)?;
+    check("joint", out, (fibres + hidden) * width)?;
+    let (first, rest) = out.split_at_mut(fibre.len());
+    first.copy_from_slice(fibre);
+    for (out, inner) in rest.chunks_mut(width).zip(inner.chunks(width + fibres)) {
+        let (direct, through) = inner.split_at(width);
+        out.copy_from_slice(direct);
+        for (&weight, fibre) in through.iter().zip(fibre.chunks(width)) {
+            for (out, &fibre) in out.iter_mut().zip(fibre) {
+                *out = *out + weight * fibre;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gradients by the two of [`joint`], of that by their joint matrix.
+pub fn disjoin<T: Real>(
+    fibre: &[T],
+    inner: &[T],
+    width: usize,
+    of_joint: &[T],
+    of_fibre: &mut [T],
+    of_inner: &mut [T],
+) -> Result<(), PrismError> {
+    let (fibres, hidden) = sizes(fibre, inner, width)?;
+    check("gradient of joint", of_joint, (fibres + hidden) * width)?;
+    check("gradient of fibre", of_fibre, fibre.len())?;
+    check("gradient of inner", of_inner, inner.len())?;
+    let (first, rest) = of_joint.split_at(fibre.len());
+    of_fibre.copy_from_slice(first);
+    let rows = rest.chunks(width).zip(inner.chunks(width + fibres));
+    for ((grad, inner), of_inner) in rows.zip(of_inner.chunks_mut(width + fibres)) {
+        let (direct, through) = of_inner.split_at_mut(width);
+        direct.copy_from_slice(grad);
+        let weights = inner[width..].iter().zip(through);
+        for ((&weight, of_weight), (fibre, of_fibre)) in
+            weights.zip(fibre.chunks(width).zip(of_fibre.chunks_mut(width)))
+        {
+            *of_weight = dot(grad, fibre);
+            for (of_fibre, &grad) in of_fibre.iter_mut().zip(grad) {
+                *of_fibre = *of_fibre + weight * grad;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many fibres and hidden units such matrices have.
+fn sizes<T>(fibre: &[T], inner: &[T], width: usize) -> Result<(usize, usize), PrismError> {
+    let fibres = fibre.len() / width.max(1);
+    check("fibre", fibre, fibres * width)?;
+    let hidden = inner.len() / (width + fibres).max(1);
+    check("inner", inner, hidden * (width + fibres))?;
+    Ok((fibres, hidden))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{disjoin, joint};
+
+    #[test]
+    fn the_joint_matrix_and_its_gradients() {
+        let (fibre, inner) = ([1.0, 2.0], [3.0, 4.0, 5.0]);
+        let mut out = [0.0; 4];
+        joint(&fibre, &inner, 2, &mut out).unwrap();
+        assert_eq!(out, [1.0, 2.0, 8.0, 14.0]);
+        let (mut of_fibre, mut of_inner) = ([0.0; 2], [0.0; 3]);
+        disjoin(
+            &fibre,
+            &inner,
+            2,
+            &[1.0, 0.0, 1.0, 10.0],
+            &mut of_fibre,
+            &mut of_inner,
+        )
+        .unwrap();
+        assert_eq!((of_fibre, of_inner), ([6.0, 50.0], [1.0, 10.0, 21.0]));
+        assert!(joint(&[0.0; 3], &[0.0; 3], 2, &mut [0.0; 4]).is_err());
+    }
+}

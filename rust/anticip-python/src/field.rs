@@ -1,0 +1,228 @@
+//! Bindings of the control field in `anticip-prism`: arrays in and out as they lie, nothing copied.
+
+use anticip_prism::{Field, FieldGradients, Number, PrismError, disjoin, joint};
+use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+use crate::prism::{prism_error, reading, single, writing};
+
+/// Adds this module's functions to `pyanticip._core`.
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(field_joint, m)?)?;
+    m.add_function(wrap_pyfunction!(field_disjoin, m)?)?;
+    m.add_function(wrap_pyfunction!(field_forward, m)?)?;
+    m.add_function(wrap_pyfunction!(field_backward, m)?)
+}
+
+fn done(result: Result<(), PrismError>) -> PyResult<()> {
+    result.map_err(|e| prism_error(&e))
+}
+
+fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> PyResult<T> {
+    let value = array.as_slice()?.first().copied();
+    value.ok_or_else(|| raise(Kind::Shape, &format!("{name}: expected one value, given none")))
+}
+
+/// Fibre and hidden layer of a control field as one matrix, written into `out`.
+#[pyfunction]
+fn field_joint(
+    fibre: &Bound<'_, PyAny>,
+    inner: &Bound<'_, PyAny>,
+    width: usize,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    fn run<T: Element + Number>(
+        fibre: &Bound<'_, PyAny>,
+        inner: &Bound<'_, PyAny>,
+        width: usize,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (fibre, inner) = (reading::<T>("fibre", fibre)?, reading::<T>("inner", inner)?);
+        let mut out = writing::<T>("joint", out)?;
+        done(joint(
+            fibre.as_slice()?,
+            inner.as_slice()?,
+            width,
+            out.as_slice_mut()?,
+        ))
+    }
+    if single(fibre) {
+        run::<f32>(fibre, inner, width, out)
+    } else {
+        run::<f64>(fibre, inner, width, out)
+    }
+}
+
+/// Gradients by both of `field_joint`, of that by their joint matrix, written into the last two.
+#[pyfunction]
+fn field_disjoin(
+    fibre: &Bound<'_, PyAny>,
+    inner: &Bound<'_, PyAny>,
+    width: usize,
+    d_joint: &Bound<'_, PyAny>,
+    d_fibre: &Bound<'_, PyAny>,
+    d_inner: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    fn run<T: Element + Number>(
+        (fibre, inner, d_joint): (&Bound<'_, PyAny>, &Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        width: usize,
+        (d_fibre, d_inner): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+    ) -> PyResult<()> {
+        let (fibre, inner) = (reading::<T>("fibre", fibre)?, reading::<T>("inner", inner)?);
+        let d_joint = reading::<T>("d_joint", d_joint)?;
+        let mut d_fibre = writing::<T>("d_fibre", d_fibre)?;
+        let mut d_inner = writing::<T>("d_inner", d_inner)?;
+        done(disjoin(
+            fibre.as_slice()?,
+            inner.as_slice()?,
+            width,
+            d_joint.as_slice()?,
+            d_fibre.as_slice_mut()?,
+            d_inner.as_slice_mut()?,
+        ))
+    }
+    if single(fibre) {
+        run::<f32>((fibre, inner, d_joint), width, (d_fibre, d_inner))
+    } else {
+        run::<f64>((fibre, inner, d_joint), width, (d_fibre, d_inner))
+    }
+}
+
+/// The parameters of a field, borrowed from Python.
+struct Parameters<'py, T: Element> {
+    bias: PyReadonlyArrayDyn<'py, T>,
+    last: PyReadonlyArrayDyn<'py, T>,
+    end: T,
+    raw: T,
+}
+
+type Four<'a, 'py> = [&'a Bound<'py, PyAny>; 4];
+
+impl<'py, T: Element + Number> Parameters<'py, T> {
+    fn take([bias, last, end, raw]: Four<'_, 'py>) -> PyResult<Self> {
+        Ok(Self {
+            bias: reading("bias", bias)?,
+            last: reading("last", last)?,
+            end: first("end", &reading("end", end)?)?,
+            raw: first("raw", &reading("raw", raw)?)?,
+        })
+    }
+
+    /// The field for a result of shape (6, B, L).
+    fn field(&self, felt: &[usize], fibres: usize, decay: f64, bend: f64) -> PyResult<Field<'_, T>> {
+        let &[_, rows, steps] = felt else {
+            let words = format!("felt: expected (6, rows, steps), given {felt:?}");
+            return Err(raise(Kind::Shape, &words));
+        };
+        Ok(Field {
+            rows,
+            steps,
+            fibres,
+            decay,
+            bend,
+            bias: self.bias.as_slice()?,
+            last: self.last.as_slice()?,
+            end: self.end,
+            raw: self.raw,
+        })
+    }
+}
+
+/// What a control field feels, from its fibres and hidden layer, written into `felt`.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
+fn field_forward(
+    seen: &Bound<'_, PyAny>,
+    fibres: usize,
+    bias: &Bound<'_, PyAny>,
+    last: &Bound<'_, PyAny>,
+    end: &Bound<'_, PyAny>,
+    raw: &Bound<'_, PyAny>,
+    decay: f64,
+    bend: f64,
+    felt: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    fn run<T: Element + Number>(
+        seen: &Bound<'_, PyAny>,
+        fibres: usize,
+        four: Four<'_, '_>,
+        (decay, bend): (f64, f64),
+        felt: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let parameters = Parameters::<T>::take(four)?;
+        let seen = reading::<T>("seen", seen)?;
+        let mut felt = writing::<T>("felt", felt)?;
+        let shape = felt.shape().to_vec();
+        let field = parameters.field(&shape, fibres, decay, bend)?;
+        let (seen, felt) = (seen.as_slice()?, felt.as_slice_mut()?);
+        done(Python::attach(|py| py.detach(|| field.forward(seen, felt))))
+    }
+    let four = [bias, last, end, raw];
+    if single(seen) {
+        run::<f32>(seen, fibres, four, (decay, bend), felt)
+    } else {
+        run::<f64>(seen, fibres, four, (decay, bend), felt)
+    }
+}
+
+/// Gradients of a field, from what it felt and the gradients of that, written into the last five.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
+fn field_backward(
+    seen: &Bound<'_, PyAny>,
+    fibres: usize,
+    bias: &Bound<'_, PyAny>,
+    last: &Bound<'_, PyAny>,
+    end: &Bound<'_, PyAny>,
+    raw: &Bound<'_, PyAny>,
+    decay: f64,
+    bend: f64,
+    felt: &Bound<'_, PyAny>,
+    grads: [Option<Bound<'_, PyAny>>; 5],
+    into: [Bound<'_, PyAny>; 5],
+) -> PyResult<()> {
+    fn run<T: Element + Number>(
+        (seen, felt): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        fibres: usize,
+        four: Four<'_, '_>,
+        (decay, bend): (f64, f64),
+        grads: &[Option<Bound<'_, PyAny>>; 5],
+        into: &[Bound<'_, PyAny>; 5],
+    ) -> PyResult<()> {
+        let parameters = Parameters::<T>::take(four)?;
+        let (seen, felt) = (reading::<T>("seen", seen)?, reading::<T>("felt", felt)?);
+        let field = parameters.field(felt.shape(), fibres, decay, bend)?;
+        let mut held = Vec::with_capacity(grads.len());
+        for grad in grads {
+            held.push(grad.as_ref().map(|g| reading::<T>("gradient", g)).transpose()?);
+        }
+        let mut given = [None; 5];
+        for (given, held) in given.iter_mut().zip(&held) {
+            *given = held.as_ref().map(|h| h.as_slice()).transpose()?;
+        }
+        let [d_seen, d_bias, d_last, d_end, d_raw] = into;
+        let mut d_seen = writing::<T>("d_seen", d_seen)?;
+        let mut d_bias = writing::<T>("d_bias", d_bias)?;
+        let mut d_last = writing::<T>("d_last", d_last)?;
+        let mut d_end = writing::<T>("d_end", d_end)?;
+        let mut d_raw = writing::<T>("d_raw", d_raw)?;
+        let into = FieldGradients {
+            seen: d_seen.as_slice_mut()?,
+            bias: d_bias.as_slice_mut()?,
+            last: d_last.as_slice_mut()?,
+            end: d_end.as_slice_mut()?,
+            raw: d_raw.as_slice_mut()?,
+        };
+        let (seen, felt) = (seen.as_slice()?, felt.as_slice()?);
+        done(Python::attach(|py| {
+            py.detach(|| field.backward(seen, felt, given, into))
+        }))
+    }
+    let four = [bias, last, end, raw];
+    if single(seen) {
+        run::<f32>((seen, felt), fibres, four, (decay, bend), &grads, &into)
+    } else {
+        run::<f64>((seen, felt), fibres, four, (decay, bend), &grads, &into)
+    }
+}
