@@ -19,7 +19,7 @@ from training.tasks.catalog import TASKS
 from training.tasks.decode import exact, said_after
 from training.tasks.evaluate import evaluate, last, parse_lengths, top_three
 from training.tasks.folder import open_run
-from training.tasks.module import TaskModule, capacity, new_model, roomy, shifted
+from training.tasks.module import TaskModule, capacity, doubt, new_model, roomy, shifted
 from training.tasks.options import POSITIONS, TaskOptions, from_dict
 from training.tasks.record import kept
 from training.tasks.report import report
@@ -227,6 +227,26 @@ def test_the_cursors_weights_have_rates_of_their_own() -> None:
     assert all(weight.shape == (2, 2) for weight in apart["params"])
     counted = sum(len(group["params"]) for group in groups)
     assert counted == len(list(model.parameters()))
+
+
+def test_doubt_is_the_entropy_of_the_moves_and_goes_into_the_loss() -> None:
+    even = torch.zeros(2, 3, 8)
+    assert float(doubt(even)) == pytest.approx(np.log(2) + np.log(3))
+    sure = even.clone()
+    sure[..., :4] = 40.0
+    assert float(doubt(sure)) == pytest.approx(0.0, abs=1e-6)
+    losses, parts = [], []
+    for crisp in (0.0, 0.5):
+        o = options("prism", crisp=crisp)
+        model = new_model(o)
+        module = TaskModule(model, o).train()
+        done = module.training_step(next(iter(Batches(o))), 0)
+        losses.append(float(done["loss"].detach()))
+        parts.append(done["parts"])
+        done["loss"].backward()
+        assert not module._doubts
+    assert torch.equal(*parts)
+    assert losses[0] + 0.2 < losses[1] < losses[0] + 0.5 * np.log(6)
 
 
 def test_embeddings_begin_as_large_as_asked_for() -> None:

@@ -107,6 +107,20 @@ def roomy(model: BaselineTransformer, length: int) -> Iterator[None]:
             source.set_places(places)
 
 
+def doubt(logits: Tensor) -> Tensor:
+    """Mean entropy, in nats, of the moves that cursors make: of whether to go back to the start, and of the
+    choice between up, down and neither.
+
+    Args:
+        logits: (..., 4 C): of the reset, of up, down and neither, for C cursors each.
+    """
+    moves = logits.view(*logits.shape[:-1], 4, -1)
+    reset, logs = moves[..., 0, :], moves[..., 1:, :].log_softmax(-2)
+    back = F.softplus(reset) - reset * reset.sigmoid()
+    mean: Tensor = (back - (logs.exp() * logs).sum(-2)).mean()
+    return mean
+
+
 class TaskModule(pl.LightningModule):
     """A model as lightning trains it on a task."""
 
@@ -115,6 +129,14 @@ class TaskModule(pl.LightningModule):
         self.model, self.options = model, options
         self.grad_norm = torch.zeros(())
         """Norm of the last update's gradient before it was clipped."""
+        self._doubts: list[Tensor] = []
+        for source in (model.prism, model.again):
+            if source is not None and options.crisp:
+                source.gates.register_forward_hook(self._doubted)
+
+    def _doubted(self, gates: nn.Module, inputs: Any, logits: Tensor) -> None:
+        if self.training:
+            self._doubts.append(doubt(logits))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         """The rows of a batch."""
@@ -127,9 +149,11 @@ class TaskModule(pl.LightningModule):
         with shifted(self.model, batch.shift, length), roomy(self.model, length):
             logits = self.model(inputs).logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        total = loss + self.options.crisp * torch.stack(self._doubts).sum() if self._doubts else loss
+        self._doubts.clear()
         asked = targets != IGNORED
         wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()
-        return {"loss": loss, "parts": torch.stack((loss.detach(), wrong.to(loss.dtype)))}
+        return {"loss": total, "parts": torch.stack((loss.detach(), wrong.to(loss.dtype)))}
 
     def configure_gradient_clipping(
         self,

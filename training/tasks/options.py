@@ -18,7 +18,7 @@ POSITIONS: Final = ("prism", "sinusoidal", "rope", "alibi", "none")
 EXECUTION: Final = ("device", "threads")
 """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
 
-CURSORS: Final = ("recurrent_decay", "latch", "cursor_lr", "cursor_betas")
+CURSORS: Final = ("recurrent_decay", "latch", "crisp", "cursor_lr", "cursor_betas")
 """Options that say nothing to models without cursors."""
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
@@ -80,7 +80,7 @@ class TaskOptions:
     """Fields of the model's configuration that differ."""
 
     # The optimisation
-    steps: int = 600
+    steps: int = 700
     """Updates of the weights."""
     batch: int = 64
     """Examples per update."""
@@ -110,6 +110,9 @@ class TaskOptions:
     embedding: float = 0.0
     """Standard deviation that embeddings begin with. 0: as the model begins, with 0.02. Sinusoids have 0.7:
     beside them tokens are hardly seen, until they have grown."""
+    crisp: float = 0.02
+    """Weight, in the loss, of the entropy of the cursors' moves. A cursor that is in doubt at every step
+    loses its place little by little, and on strings of the training lengths nothing tells it so."""
     cursor_lr: float = 0.4
     """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
     cursor_betas: tuple[float, float] = (0.8, 0.92)
@@ -241,6 +244,7 @@ _REAL: Final = {
     "weight_decay": (0.0, 10.0),
     "recurrent_decay": (0.0, 10.0),
     "latch": (0.0, 100.0),
+    "crisp": (0.0, 100.0),
     "embedding": (0.0, 100.0),
     "cursor_lr": (0.0, 10.0),
     "clip": (0.0, 1e9),
@@ -253,6 +257,7 @@ PAPER: Final[dict[str, Any]] = {
     "mixed": True,
     "lr": 9e-5,
     "latch": 0.0,
+    "crisp": 0.0,
     "cursor_lr": 0.03,
     "warmup": 1000,
     "eval_every": 1000,
