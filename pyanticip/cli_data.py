@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,23 +46,13 @@ def _unit(given: str | None) -> str | float | None:
         return given
 
 
-@contextmanager
-def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
+def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step], None]]:
     """A bar on the terminal, and a line for every file that cannot be used, on standard error."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(what, total=None)
+    from training.sets.progress import shown
 
-        def say(found: Step) -> None:
-            if found.error:
-                console.print(found.error, markup=False)
-            bar.update(task, completed=found.done, total=found.total)
-
-        yield say
+    return shown(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty())
 
 
 @data.command("build")

@@ -10,6 +10,8 @@ import json
 import logging
 import struct
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ from pyanticip.models.trunk import Block
 
 STEP_OUTPUTS = ("fast",)
 SLOW_OUTPUTS = ("slow",)
+
+SPEAKERS = ("torch.onnx._internal.exporter._registration", "onnx_ir._convenience")
+"""Loggers of the exporter that warn of what no user can change."""
 
 SMALLEST_REFERENCE = 256
 INLINE_LIMIT = 4096
@@ -98,6 +103,22 @@ def export_graphs(model: MotionTransformer, folder: Path) -> None:
     export_graph(PathwayGraph(trunk.slow), slow, SLOW_OUTPUTS, folder / SLOW_GRAPH)
 
 
+@contextmanager
+def quiet_exporter() -> Iterator[None]:
+    """Without the exporter's warnings, which are about its own parts."""
+    speakers = [logging.getLogger(name) for name in SPEAKERS]
+    levels = [speaker.level for speaker in speakers]
+    for speaker in speakers:
+        speaker.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for speaker, level in zip(speakers, levels, strict=True):
+            speaker.setLevel(level)
+
+
 def export_graph(
     graph: nn.Module,
     arguments: dict[str, Any],
@@ -120,9 +141,7 @@ def export_graph(
     blocks = len(arguments.get("keys", ()))
     named = [*outputs, *(f"{kind}_{i}" for i in range(blocks) for kind in ("key", "value"))]
     graph.eval()
-    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
+    with quiet_exporter(), torch.no_grad():
         program = torch.onnx.export(
             graph,
             tuple(arguments.values()),

@@ -11,8 +11,6 @@ the state in their order. Outputs are ``params`` (8, 5), ``hazards`` (2, 25), ``
 ``next_0`` and so on for those tensors of the state that the frame changes.
 """
 
-import logging
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from torch import Tensor, nn
 
 from pyanticip.errors import CheckpointError
 from pyanticip.models.config import FEATURES
-from pyanticip.models.export import point_into, strip
+from pyanticip.models.export import point_into, quiet_exporter, strip
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.motion import MotionState, MotionTransformer
 from pyanticip.models.runtime import open_session
@@ -99,9 +97,7 @@ def _export(graph: WholeStep, path: Path) -> None:
         boost = [0.1 * torch.randn(1, 1, graph.model.planning.vocab, generator=generator)]
     state = [tensor.clone() for tensor in graph.template.tensors()]
     names, outputs = graph.inputs(), graph.outputs()
-    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
+    with quiet_exporter(), torch.no_grad():
         # Once as it is: what parts compute of their weights alone, and keep, is then there to be traced.
         graph(row, *boost, *state)
         # Unoptimised: the runtime does that as it loads, and the weights stay what they are in their file.

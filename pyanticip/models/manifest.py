@@ -169,7 +169,9 @@ def read_description(folder: Path) -> dict[str, Any]:
             raise CheckpointError(f"{where}: {MANIFEST} is larger than {_LARGEST_MANIFEST} bytes")
         data = json.loads(file.read_bytes())
     except OSError as error:
-        raise CheckpointError(f"{where}: cannot read {MANIFEST}: {error.strerror}") from None
+        inside = folder / "checkpoint"  # where the runs of `train motion` keep theirs
+        near = f"; did you mean {inside}?" if (inside / MANIFEST).is_file() else ""
+        raise CheckpointError(f"{where}: cannot read {MANIFEST}: {error.strerror}{near}") from None
     except (ValueError, RecursionError):
         raise CheckpointError(f"{where}: {MANIFEST} is not valid JSON") from None
     if not isinstance(data, dict):
@@ -183,7 +185,7 @@ def check_format(data: Mapping[str, Any], where: str, form: str, newest: int) ->
     :raises CheckpointError: otherwise.
     """
     if data.get("format") != form:
-        raise CheckpointError(f"{where}: {MANIFEST} does not describe a {form} checkpoint")
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint of format {form}")
     version = data.get("version")
     if not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{where}: version must be a whole number from 1, got {version!r}")

@@ -211,3 +211,13 @@ def everything(folder):
     for name in ("step.onnx", "slow.onnx"):
         manifest.graph(name)
     assert np.isfinite(manifest.parameters)
+
+
+def test_the_folder_of_a_run_is_told_from_its_checkpoint(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "run" / "checkpoint")
+    with pytest.raises(
+        CheckpointError, match=r"cannot read model\.json: .*; did you mean .*run/checkpoint\?"
+    ):
+        read_manifest(tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"No such file or directory$"):
+        read_manifest(tmp_path)

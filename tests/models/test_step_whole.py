@@ -1,6 +1,7 @@
 """Models of any configuration live: the same on ONNX Runtime as in torch, frame by frame."""
 
 import json
+import logging
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ from pythonosc.osc_bundle import OscBundle
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models.export import SPEAKERS, quiet_exporter
 from pyanticip.models.manifest import MANIFEST, graphs_of, read_manifest
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
@@ -224,3 +226,13 @@ def test_the_folder_says_which_graphs_it_has(folder, saved, tmp_path):
         (other / MANIFEST).write_text(json.dumps({**json.loads(text), "graphs": wrong}))
         with pytest.raises(CheckpointError, match="its graphs are"):
             open_backend("onnx", other)
+
+
+def test_the_exporter_does_not_talk_to_the_user(caplog):
+    for name in SPEAKERS:
+        with quiet_exporter():
+            logging.getLogger(name).warning("an attribute")
+        assert not caplog.records
+        logging.getLogger(name).warning("afterwards")
+        assert [record.message for record in caplog.records] == ["afterwards"]
+        caplog.clear()

@@ -191,3 +191,22 @@ def test_the_command_works_from_outside_with_processes(takes, tmp_path, environm
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{tmp_path / 'set'}: 5 clips")
     assert MotionSet.open(tmp_path / "set", verify=True).frames == 928
+
+
+def test_progress_shows_files_as_they_are_called_and_no_bar_where_nothing_is_done():
+    import io
+
+    from rich.console import Console
+
+    from training.sets.builder import Step
+    from training.sets.progress import shown
+
+    for steps in (0, 2):
+        text = io.StringIO()
+        with shown("takes in [red]", Console(file=text, width=80, force_terminal=True)) as say:
+            for number in range(steps):
+                say(Step(number + 1, 2, "a", "[bold]x.bvh: is none" if number else ""))
+        last = text.getvalue()
+        assert ("[bold]x.bvh: is none" in last) == bool(steps)
+        assert ("2/2" in last) == bool(steps)
+        assert "[red]" in last

@@ -15,6 +15,7 @@ from training.language.options import PRESETS, LanguageOptions, from_dict, read_
         ({"lr": 0.0}, "option lr: expected a number above 0"),
         ({"lr": float("nan")}, "option lr: expected a number"),
         ({"kind": "plain"}, "option kind: expected one of anticipatory, baseline, given 'plain'"),
+        ({"kind": "baseline", "scalars": "self"}, "option scalars: 'self' does nothing with kind='baseline'"),
         ({"betas": [0.9]}, r"option betas: expected two numbers"),
         ({"betas": [0.9, 1.0]}, r"option betas: expected two numbers"),
         ({"data": "a.txt"}, "option valid: a text file to validate on is needed beside data='a.txt'"),

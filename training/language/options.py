@@ -156,6 +156,11 @@ class LanguageOptions:
             raise OptionError(f"option lr: expected a number above 0, given {self.lr!r}")
         if self.vocab == 1:
             raise OptionError("option vocab: expected at least 2 tokens, given 1")
+        if self.kind == "baseline" and self.scalars != "external":
+            raise OptionError(
+                f"option scalars: {self.scalars!r} does nothing with kind='baseline': nothing steers a plain "
+                "transformer; choose kind='anticipatory', or leave it out"
+            )
         if self.data != SYNTHETIC and self.valid is None:
             raise OptionError(f"option valid: a text file to validate on is needed beside data={self.data!r}")
         if self.data == SYNTHETIC and self.valid is not None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pyanticip.errors import FormatError, OptionError
 from training.batches import HORIZONS
@@ -23,7 +22,7 @@ from training.glitches import Glitches
 from training.motion.options import MotionTrainOptions
 from training.runs.settings import hint
 from training.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
-from training.sets.builder import Step
+from training.sets.progress import shown
 
 PREDICTED_FROM: Final = 2
 """Index of the first horizon that the choice of weights looks at: 100 ms."""
@@ -201,7 +200,7 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
         key = hashlib.sha256(repr(told).encode()).hexdigest()
         cache = cache_folder(options)
         out = cache / f"copies-{key[:16]}"
-        with _turn(cache, quiet), _progress(f"{data.copies} varied copies of each clip", quiet) as say:
+        with _turn(cache, quiet), shown(f"{data.copies} varied copies of each clip", quiet) as say:
             varied = augment(
                 base,
                 out,
@@ -254,7 +253,7 @@ def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
         raise FormatError(f"{folder}: {what}; expected a set, or a folder of takes")
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
     out = cache / f"set-{folder.resolve().name}-{key}"
-    with _turn(cache, console), _progress(f"a set of the takes in {folder}", console) as say:
+    with _turn(cache, console), shown(f"a set of the takes in {folder}", console) as say:
         report = build(folder, out, workers=workers, on_progress=say)
     console.print(f"{out}: {report.clips} clips, {report.frames} frames")
     return out
@@ -276,20 +275,6 @@ def _turn(cache: Path, console: Console) -> Iterator[None]:
             console.print(f"another run builds in {cache}; waiting for it ...")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-@contextmanager
-def _progress(what: str, console: Console) -> Iterator[Callable[[Step], None]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=console.quiet) as bar:
-        task = bar.add_task(what, total=None)
-
-        def say(found: Step) -> None:
-            if found.error:
-                console.print(found.error, markup=False)
-            bar.update(task, completed=found.done, total=found.total)
-
-        yield say
 
 
 def cache_folder(options: MotionTrainOptions) -> Path:

@@ -94,7 +94,7 @@ def fit(
             here.wait()
             data = data or training_data(options)
         for line in data.warnings:
-            console.print(line)
+            console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
         check_labels(options, data)
         mean, std = statistics(data.bare)
         model = new_model(options, torch.from_numpy(mean), torch.from_numpy(std))
