@@ -534,6 +534,70 @@ def prism_scan_backward(
 ) -> None:
     """Gradients of a scan's inputs, into the last four, from what came out and its gradient."""
 
+def prism_places(
+    moves: npt.NDArray[Any],
+    start: npt.NDArray[Any],
+    gamma: npt.NDArray[Any] | None,
+    jumps: npt.NDArray[Any] | None,
+    table: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    last: npt.NDArray[Any],
+    kept: npt.NDArray[Any] | None,
+) -> None:
+    """Histograms after every step times `table` (P, D), into `out` (B, C, L, D), and those after the last
+    step into `last` (B, C, P); the GIL is released.
+
+    `kept` (B, C, ceil(L / 16), P) takes what the way back needs.
+    """
+
+def prism_places_backward(
+    moves: npt.NDArray[Any],
+    start: npt.NDArray[Any],
+    gamma: npt.NDArray[Any] | None,
+    jumps: npt.NDArray[Any] | None,
+    table: npt.NDArray[Any],
+    kept: npt.NDArray[Any],
+    grad: npt.NDArray[Any],
+    grad_last: npt.NDArray[Any] | None,
+    d_moves: npt.NDArray[Any],
+    d_start: npt.NDArray[Any],
+    d_gamma: npt.NDArray[Any] | None,
+    d_jumps: npt.NDArray[Any] | None,
+) -> None:
+    """Gradients of a scan's inputs, into the last four, from what was kept and the gradients of what came
+    out."""
+
+# --- the recurrence of PRISM positions' gated recurrent unit ---
+
+def prism_gru(
+    given: npt.NDArray[Any],
+    start: npt.NDArray[Any],
+    weights: npt.NDArray[Any],
+    bias: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    gates: npt.NDArray[Any] | None,
+) -> None:
+    """Hidden states after every step, into `out` (B, L, H); the GIL is released.
+
+    `given` (B, L, 3 H) what the input gives to reset, update and new; `start` (B, H); recurrent `weights`
+    (3 H, H) and `bias` (3 H,). `gates` (B, L, 4 H) takes what the way back needs. All float32 or all float64,
+    C-contiguous, else `ShapeError`.
+    """
+
+def prism_gru_backward(
+    start: npt.NDArray[Any],
+    weights: npt.NDArray[Any],
+    bias: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    gates: npt.NDArray[Any],
+    grad: npt.NDArray[Any],
+    d_given: npt.NDArray[Any],
+    d_kept: npt.NDArray[Any],
+    d_start: npt.NDArray[Any],
+) -> None:
+    """Gradients, into the last three, from what came out and its gradient: of what the input gives, of what
+    the hidden states give to new before the reset (B, L, H), and of the start."""
+
 # --- the control field ---
 
 def field_joint(fibre: npt.NDArray[Any], inner: npt.NDArray[Any], width: int, out: npt.NDArray[Any]) -> None:

@@ -10,6 +10,7 @@ pathways share what it says; each weighs the cursors, and place against content,
 with places p of queries and s of keys, C cursors of width d.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,12 +22,17 @@ from pyanticip.models.streaming import State
 
 @dataclass(frozen=True)
 class Places:
-    """Where steps are: ``queries`` and ``keys`` (B, L, C, d); ``histograms`` whatever the source shows of
-    itself, (B, L, ...)."""
+    """Where steps are: ``queries`` and ``keys`` (B, L, C, d); ``shown``, what the source shows of itself, or
+    what computes it."""
 
     queries: Tensor
     keys: Tensor
-    histograms: Tensor | None = None
+    shown: Tensor | Callable[[], Tensor] | None = None
+
+    @property
+    def histograms(self) -> Tensor | None:
+        """Whatever the source shows of itself (B, L, ...); a source may compute it each time it is asked."""
+        return self.shown() if callable(self.shown) else self.shown
 
     def pick(self, index: Tensor) -> "Places":
         """The places of some steps, by index (B, n), without histograms."""

@@ -12,7 +12,10 @@ and cursors that all layers and heads share, each head with its own weights of t
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +25,11 @@ from pyanticip.models.places import Places
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.prism_copy import CopyBranch, CopyState
 from pyanticip.models.prism_gates import OrthogonalGRU
+from pyanticip.models.prism_places import places_available, superpose
 from pyanticip.models.prism_scan import scan, scan_loop
 from pyanticip.models.streaming import State
+
+ScanInputs: TypeAlias = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 
 
 @dataclass
@@ -135,22 +141,39 @@ class PrismPositions(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             return self._places(x.to(self.norm.weight.dtype), state)
 
-    def _places(self, x: Tensor, state: PrismState | None) -> tuple[Places, PrismState | None]:
+    def scan_inputs(
+        self, x: Tensor, state: PrismState | None = None
+    ) -> tuple[ScanInputs, Tensor, CopyState | tuple[()]]:
+        """What the histograms of a sequence follow from, moves, start, exponents and jumps as
+        :func:`~pyanticip.models.prism_scan.scan_loop` takes them; the hidden state and the copy branch's keys
+        after it."""
         rows, length, _ = x.shape
         content = self.norm(x)
         before = content.new_zeros(rows, self.recurrent.hidden) if state is None else state.hidden
         hidden, last = self.recurrent(content, before)
         moves = self.moves(hidden)
-        frames = None if state is None else state.frames
         jumps, copied = None, None
         if self.copy is not None:
+            frames = None if state is None else state.frames
             known = state.copy if state is not None and isinstance(state.copy, CopyState) else None
             jumps, stay, copied = self.copy(torch.cat((content, hidden), -1), frames, known)
             still = torch.cat((stay, stay.new_ones(rows, 2 * self.pairs - self.copying, length)), 1)
             moves = moves * still[..., None]
-        run = scan_loop if self.reference else scan
-        histograms = run(moves, self._start(rows, state), self.gamma(), jumps)  # (B, 2 C, L, P)
-        superposed = (histograms @ self.table).transpose(1, 2)  # (B, L, 2 C, d)
+        return (moves, self._start(rows, state), self.gamma(), jumps), last, copied or ()
+
+    def _places(self, x: Tensor, state: PrismState | None) -> tuple[Places, PrismState | None]:
+        rows, length, _ = x.shape
+        frames = None if state is None else state.frames
+        inputs, last, copied = self.scan_inputs(x, state)
+        shown: Tensor | Callable[[], Tensor]
+        if not self.reference and places_available(*inputs[:2], self.table):
+            superposed, end = superpose(*inputs, self.table)
+            shown = partial(_histograms, *inputs)
+        else:
+            histograms = (scan_loop if self.reference else scan)(*inputs)  # (B, 2 C, L, P)
+            superposed, end = histograms @ self.table, histograms[:, :, -1].clone()
+            shown = histograms.transpose(1, 2)
+        superposed = superposed.transpose(1, 2)  # (B, L, 2 C, d)
         queries, keys = superposed[:, :, : self.pairs], superposed[:, :, self.pairs :]
         if self.cfg.prism_absolute:
             steps = torch.arange(length, device=x.device)
@@ -158,11 +181,11 @@ class PrismPositions(nn.Module):
             absolute = sinusoids(steps, self.width, self.cfg.prism_base).to(queries.dtype)
             absolute = absolute.expand(rows, -1, -1)[:, :, None]
             queries, keys = (torch.cat((e, absolute), 2) for e in (queries, keys))
-        places = Places(self._normalise(queries), self._normalise(keys), histograms.transpose(1, 2))
+        places = Places(self._normalise(queries), self._normalise(keys), shown)
         if state is None:
             return places, None
         after = state.frames + length
-        return places, PrismState(after, histograms[:, :, -1].clone(), last, () if copied is None else copied)
+        return places, PrismState(after, end, last, copied)
 
     def set_places(self, count: int) -> None:
         """Give cursors another number of places; nothing learned depends on it. States made before are void.
@@ -190,6 +213,11 @@ class PrismPositions(nn.Module):
             return places * math.sqrt(2.0 / places.shape[2])
         norm: Tensor = torch.linalg.vector_norm(places.flatten(2), dim=-1).clamp(min=1e-6)
         return places * (math.sqrt(self.width) / norm)[..., None, None]
+
+
+def _histograms(*inputs: Any) -> Tensor:
+    """(B, L, 2 C, P), for whoever looks at them."""
+    return scan(*inputs).transpose(1, 2)
 
 
 def place_source(cfg: ModelConfig) -> PrismPositions | None:

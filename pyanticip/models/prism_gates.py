@@ -9,6 +9,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from pyanticip.models.prism_gru import recurrence, recurrence_available
+
 
 class OrthogonalGRU(nn.Module):
     """A gated recurrent unit over whole sequences, chunks and single steps.
@@ -22,6 +24,8 @@ class OrthogonalGRU(nn.Module):
 
     base: Tensor
     folded: Tensor
+    reference: bool = False
+    """Whether sequences take the plain loop: slower, for comparison."""
 
     def __init__(self, inputs: int, hidden: int, orthogonal: str = "exact") -> None:
         super().__init__()
@@ -99,6 +103,16 @@ class OrthogonalGRU(nn.Module):
         if x.shape[1] == 1:
             hidden = self._step(x[:, 0], hidden, recurrent)
             return hidden[:, None], hidden
+        if self.reference:
+            steps = []
+            for given in x.unbind(1):
+                hidden = self._step(given, hidden, recurrent)
+                steps.append(hidden)
+            return torch.stack(steps, 1), hidden
+        if recurrence_available(x):
+            given = nn.functional.linear(x, self.input, self.input_bias)
+            out = recurrence(given, hidden, recurrent, self.recurrent_bias)
+            return out, out[:, -1]
         parameters = [self.input, recurrent, self.input_bias, self.recurrent_bias]
         out, last = torch.gru(
             x, hidden[None].contiguous(), parameters, True, 1, 0.0, self.training, False, True

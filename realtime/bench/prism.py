@@ -1,15 +1,18 @@
 """``pyanticip bench prism``: the recurrent network and the histogram scan of PRISM positions, without and
 with a Python loop per step.
 
-Three forms of the same module, with the same weights, take turns on the same input:
+Four forms of the same module, with the same weights, take turns on the same input:
 
-* *fused*: as a model runs it: torch's recurrent network over the whole sequence, one product for the gates,
-the
-  scan in Rust (in Triton on a GPU that has it), one product for the superposition;
-* *scan in a loop*: the same, but the histograms move step by step in torch: what the kernel alone saves;
-* *all in a loop*: recurrent network, gates, histograms and superposition step by step.
+* *fused*: as a model runs it: recurrence and scan as one kernel each in Rust (on a GPU torch's recurrent
+  network and, with triton, a kernel for the scan), one product for all gates;
+* *scan in a loop*: the same, but the histograms move step by step in torch;
+* *both in a loop*: recurrent network and histograms step by step; the products with the gates' weights and
+  with the table of places are still one for the whole sequence, as they need no loop;
+* *all in a loop*: everything step by step, as a stream goes.
 
-What they give, values and gradients, is compared before anything is timed.
+Beside them, on the same moves: *the kernel alone*, from moves to places, and *its loop*, the same by
+:func:`~pyanticip.models.prism_scan.scan_loop` and one product. What they give, values and gradients, is
+compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from __future__ import annotations
 import copy
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "table"]
 
-FORMS = ("fused", "scan in a loop", "all in a loop")
+FORMS = ("fused", "scan in a loop", "both in a loop", "all in a loop")
+KERNEL = ("the kernel alone", "its loop")
 BAR = 5.0
 """How much faster than a loop the fused form has to be, forward and backward."""
 D_MODEL = 128
@@ -59,8 +65,8 @@ def run(
     :param device: ``"cpu"`` or ``"cuda"``.
     :returns: ``forms`` by name: ``forward_ms`` and ``training_ms`` (forward and backward) on the wall clock,
         ``cpu_ms`` of the processor for the latter (what a busy machine disturbs least); ``faster`` by form:
-        ratios of the medians and of the processor's times; ``differences`` of values and gradients from those
-        of the loops, relative to the largest number of each tensor.
+        ratios of the medians to those of the fused form, or of the kernel for its loop; ``differences`` of
+        values and gradients from those of the loops, relative to the largest number of each tensor.
     :raises DeviceError: no such device here.
     """
     if not 1.0 <= seconds <= 3600.0:
@@ -87,18 +93,25 @@ def run(
     wandering = PrismPositions(replace(cfg, prism_spread=1.0, prism_reset=0.05)).to(device)
     differences = _differences(module, wandering, x[:4], weights[:, :4])
     took: dict[str, dict[str, list[float]]] = {
-        form: {"forward_ms": [], "training_ms": [], "cpu_ms": []} for form in FORMS
+        form: {"forward_ms": [], "training_ms": [], "cpu_ms": []} for form in (*FORMS, *KERNEL)
     }
+    with torch.no_grad():
+        moves = module.scan_inputs(x)[0]
+    read = torch.randn(batch, 2 * cursors, length, module.width, device=device)
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(took[FORMS[-1]]["forward_ms"]) < 4:
+    while time.perf_counter() < end or len(took[KERNEL[-1]]["forward_ms"]) < 4:
         for form in FORMS:
-            for name, value in _time(module, form, x, weights).items():
-                took[form][name].append(value)
+            module.zero_grad()
+            out = partial(_places, module, form, x.detach().requires_grad_())
+            _note(took[form], out, weights)
+        for form in KERNEL:
+            inputs = [None if t is None else t.detach().requires_grad_() for t in moves]
+            _note(took[form], partial(_read_out, form, inputs, module.table), read)
     # The first round warms up.
     kept = {
         form: {name: np.array(values[1:]) for name, values in times.items()} for form, times in took.items()
     }
-    fused = kept[FORMS[0]]
+    against = dict.fromkeys(FORMS[1:], FORMS[0]) | {KERNEL[1]: KERNEL[0]}
     return {
         "forms": {
             form: {name: percentiles(values, (50, 90)) for name, values in times.items()}
@@ -106,15 +119,14 @@ def run(
         },
         "faster": {
             form: {
-                name.removesuffix("_ms"): round(float(np.median(times[name]) / np.median(fused[name])), 3)
-                for name in times
+                name.removesuffix("_ms"): round(float(np.median(slow) / np.median(kept[fast][name])), 3)
+                for name, slow in kept[form].items()
             }
-            for form, times in kept.items()
-            if form != FORMS[0]
+            for form, fast in against.items()
         },
         "differences": differences,
         "bar": BAR,
-        "runs": len(fused["cpu_ms"]),
+        "runs": len(kept[FORMS[0]]["cpu_ms"]),
         "batch": batch,
         "length": length,
         "places": places,
@@ -159,7 +171,8 @@ def _places(module: PrismPositions, form: str, x: Tensor) -> Tensor:
     import torch
 
     module.reference = form != FORMS[0]
-    if form != FORMS[2]:
+    module.recurrent.reference = form == FORMS[2]
+    if form != FORMS[3]:
         places, _ = module(x)
         return torch.stack((places.queries, places.keys))
     state, steps = module.initial_state(x.shape[0]), []
@@ -169,27 +182,36 @@ def _places(module: PrismPositions, form: str, x: Tensor) -> Tensor:
     return torch.cat(steps, 2)
 
 
-def _time(module: PrismPositions, form: str, x: Tensor, weights: Tensor) -> dict[str, float]:
-    """Milliseconds of one run forward and, gradients of all weights included, back."""
+def _read_out(form: str, inputs: list[Tensor | None], table: Tensor) -> Tensor:
+    """Superpositions (B, C, L, d) of given moves, by the kernel or the loop."""
+    from pyanticip.models.prism_places import places_available, superpose
+    from pyanticip.models.prism_scan import scan, scan_loop
+
+    moves, start, gamma, jumps = inputs
+    assert moves is not None
+    assert start is not None
+    if form == KERNEL[0] and places_available(moves, start, table):
+        return superpose(moves, start, gamma, jumps, table)[0]
+    return (scan if form == KERNEL[0] else scan_loop)(moves, start, gamma, jumps) @ table
+
+
+def _note(took: dict[str, list[float]], run: Callable[[], Tensor], weights: Tensor) -> None:
+    """Milliseconds of one run forward and, gradients of everything included, back."""
     import torch
 
     def now() -> float:
-        if x.device.type == "cuda":
+        if weights.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    x = x.detach().requires_grad_()
-    module.zero_grad()
     begun, used = now(), time.process_time()
-    out = _places(module, form, x)
+    out = run()
     middle = now()
     torch.autograd.backward(out, weights)
     done = now()
-    return {
-        "forward_ms": 1e3 * (middle - begun),
-        "training_ms": 1e3 * (done - begun),
-        "cpu_ms": 1e3 * (time.process_time() - used),
-    }
+    took["forward_ms"].append(1e3 * (middle - begun))
+    took["training_ms"].append(1e3 * (done - begun))
+    took["cpu_ms"].append(1e3 * (time.process_time() - used))
 
 
 def _differences(
@@ -198,7 +220,7 @@ def _differences(
     """Of the fused form from the loop: as modules start, with cursors that seldom start over (sharpening then
     lets rounding grow from step to step, in the loop as well: how far that is from double precision stands
     beside it), and in double precision."""
-    loop, fused = FORMS[2], FORMS[0]
+    loop, fused = FORMS[3], FORMS[0]
     start = _passes(module, fused, x, weights), _passes(module, loop, x, weights)
     single = _passes(wandering, fused, x, weights), _passes(wandering, loop, x, weights)
     twin, exact = copy.deepcopy(wandering).double(), (x.double(), weights.double())

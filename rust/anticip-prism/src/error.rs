@@ -31,3 +31,15 @@ pub enum PrismError {
         given: usize,
     },
 }
+
+/// Whether a buffer is as long as the sizes say.
+pub(crate) fn check<T>(name: &'static str, given: &[T], expected: usize) -> Result<(), PrismError> {
+    if given.len() == expected {
+        return Ok(());
+    }
+    Err(PrismError::Length {
+        name,
+        expected,
+        given: given.len(),
+    })
+}

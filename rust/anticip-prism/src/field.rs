@@ -11,11 +11,10 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::error::PrismError;
+use crate::error::{PrismError, check};
+use crate::fold::{dot, sum};
 use crate::number::Number;
 use crate::real::Real;
-use crate::scan::check;
-use crate::step::{dot, sum};
 
 /// What is added to a gate before its logarithm.
 const FLOOR: f64 = 1e-8;

@@ -1,9 +1,8 @@
 //! Two linear layers, of which the second sees the first, as one matrix.
 
-use crate::error::PrismError;
+use crate::error::{PrismError, check};
+use crate::fold::dot;
 use crate::real::Real;
-use crate::scan::check;
-use crate::step::dot;
 
 /// Fibre (W, D) and hidden layer `inner` (N, D + W), which sees step and fibre, as one matrix (W + N, D).
 pub fn joint<T: Real>(fibre: &[T], inner: &[T], width: usize, out: &mut [T]) -> Result<(), PrismError> {

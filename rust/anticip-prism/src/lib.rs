@@ -26,15 +26,23 @@
 
 mod error;
 mod field;
+mod fold;
+mod gru;
 mod joint;
+mod lanes;
+mod matrix;
 mod number;
+mod places;
 mod real;
 mod scan;
 mod step;
 
 pub use error::PrismError;
 pub use field::{FELT, Field, FieldGradients, Given};
+pub use gru::{GATES, Gru, GruGradients};
 pub use joint::{disjoin, joint};
+pub use lanes::Lanes;
 pub use number::Number;
+pub use places::{PlaceGradients, Places, SEGMENT};
 pub use real::Real;
 pub use scan::{Dims, Gradients, MOVES, Scan};

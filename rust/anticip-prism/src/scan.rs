@@ -1,14 +1,17 @@
 //! Whole sequences: cursors in parallel, steps one after the other.
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::PrismError;
-use crate::real::Real;
-use crate::step::{back, sharpen, shift, sum};
+use crate::error::{PrismError, check};
+use crate::lanes::Lanes;
+use crate::step::{Rows, add_to, back, divide, padded, power, shift};
 
 /// Numbers that say how a cursor moves in one step: up by one, down by one, not at all, to place 0, to place 1.
 pub const MOVES: usize = 5;
+
+/// Numbers that one thread writes faster than several.
+const FEW: usize = 1 << 15;
 
 /// Sizes of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +56,17 @@ pub struct Gradients<'a, T> {
     pub jumps: Option<&'a mut [T]>,
 }
 
-pub(crate) fn check<T>(name: &'static str, given: &[T], expected: usize) -> Result<(), PrismError> {
-    if given.len() == expected {
-        return Ok(());
+impl<T: Lanes> Gradients<'_, T> {
+    /// Of no steps: what comes from the histograms after them.
+    pub(crate) fn nothing(self, last: Option<&[T]>) {
+        match last {
+            Some(last) => self.start.copy_from_slice(last),
+            None => self.start.fill(T::ZERO),
+        }
+        if let Some(gamma) = self.gamma {
+            gamma.fill(T::ZERO);
+        }
     }
-    Err(PrismError::Length {
-        name,
-        expected,
-        given: given.len(),
-    })
 }
 
 /// Both given, or none: an optional gradient follows its input.
@@ -82,8 +87,8 @@ fn check_option<T>(
     }
 }
 
-impl<T: Real> Scan<'_, T> {
-    fn check(&self) -> Result<(), PrismError> {
+impl<T: Lanes> Scan<'_, T> {
+    pub(crate) fn check(&self) -> Result<(), PrismError> {
         let d = self.dims;
         if d.places < 2 {
             return Err(PrismError::Places { given: d.places });
@@ -102,7 +107,7 @@ impl<T: Real> Scan<'_, T> {
     }
 
     /// One cursor's part of the input.
-    fn cursor(&self, index: usize) -> Cursor<'_, T> {
+    pub(crate) fn cursor(&self, index: usize) -> Cursor<'_, T> {
         let d = self.dims;
         let (row, cursor) = (index / d.cursors, index % d.cursors);
         let long = d.steps * d.places;
@@ -129,12 +134,16 @@ impl<T: Real> Scan<'_, T> {
             return Ok(());
         }
         let arch = Arch::new();
-        out.par_chunks_mut(d.steps * d.places)
-            .enumerate()
-            .for_each(|(i, out)| {
-                let cursor = self.cursor(i);
-                arch.dispatch(Forward { cursor, out });
-            });
+        let run = |(i, out)| {
+            let cursor = self.cursor(i);
+            arch.dispatch(Forward { cursor, out });
+        };
+        // A stream's step: other threads would take longer to wake up.
+        if out.len() <= FEW {
+            out.chunks_mut(d.steps * d.places).enumerate().for_each(run);
+        } else {
+            out.par_chunks_mut(d.steps * d.places).enumerate().for_each(run);
+        }
         Ok(())
     }
 
@@ -145,53 +154,59 @@ impl<T: Real> Scan<'_, T> {
         let (cursors, long) = (d.batch * d.cursors, d.steps * d.places);
         check("out", out, cursors * long)?;
         check("grad", grad, cursors * long)?;
+        self.check_gradients(&into)?;
+        if long == 0 {
+            into.nothing(None);
+            return Ok(());
+        }
+        let arch = Arch::new();
+        self.each(into, |i, into| {
+            arch.dispatch(Backward {
+                cursor: self.cursor(i),
+                out: &out[i * long..][..long],
+                grad: &grad[i * long..][..long],
+                into,
+            })
+        });
+        Ok(())
+    }
+
+    /// Whether gradients have the sizes of what they are of.
+    pub(crate) fn check_gradients(&self, into: &Gradients<'_, T>) -> Result<(), PrismError> {
+        let d = self.dims;
         check("moves' gradient", into.moves, self.moves.len())?;
         check("start's gradient", into.start, self.start.len())?;
         let given = into.gamma.as_deref();
         check_option("gamma's gradient", given, self.gamma.is_some(), d.cursors)?;
-        let jumps = d.batch * d.jumping * long;
-        check_option(
-            "jumps' gradient",
-            into.jumps.as_deref(),
-            self.jumps.is_some(),
-            jumps,
-        )?;
-        if long == 0 {
-            into.start.fill(T::ZERO);
-            if let Some(gamma) = into.gamma {
-                gamma.fill(T::ZERO);
-            }
-            return Ok(());
-        }
+        let jumps = d.batch * d.jumping * d.steps * d.places;
+        let given = into.jumps.as_deref();
+        check_option("jumps' gradient", given, self.jumps.is_some(), jumps)
+    }
+
+    /// Every cursor's gradients, in parallel; `run` returns that of its exponent. At least one step.
+    pub(crate) fn each(
+        &self,
+        into: Gradients<'_, T>,
+        run: impl Fn(usize, CursorGradients<'_, T>) -> T + Sync,
+    ) {
+        let d = self.dims;
         let mut jumps = into
             .jumps
             .unwrap_or_default()
-            .chunks_mut(long)
+            .chunks_mut(d.steps * d.places)
             .collect::<Vec<_>>()
             .into_iter();
-        let mut jobs = Vec::with_capacity(cursors);
+        let mut jobs = Vec::with_capacity(d.batch * d.cursors);
         let parts = into
             .moves
             .chunks_mut(d.steps * MOVES)
             .zip(into.start.chunks_mut(d.places));
         for (i, (moves, start)) in parts.enumerate() {
-            let jump = (i % d.cursors < d.jumping).then(|| jumps.next()).flatten();
-            jobs.push((i, moves, start, jump));
+            let jumps = (i % d.cursors < d.jumping).then(|| jumps.next()).flatten();
+            let moves = moves.as_chunks_mut().0;
+            jobs.push((i, CursorGradients { moves, start, jumps }));
         }
-        let arch = Arch::new();
-        let gammas: Vec<T> = jobs
-            .into_par_iter()
-            .map(|(i, moves, start, jumps)| {
-                arch.dispatch(Backward {
-                    cursor: self.cursor(i),
-                    out: &out[i * long..][..long],
-                    grad: &grad[i * long..][..long],
-                    moves: moves.as_chunks_mut().0,
-                    start,
-                    jumps,
-                })
-            })
-            .collect();
+        let gammas: Vec<T> = jobs.into_par_iter().map(|(i, into)| run(i, into)).collect();
         if let Some(gamma) = into.gamma {
             gamma.fill(T::ZERO);
             // One after the other: the sum does not depend on the number of threads.
@@ -199,22 +214,37 @@ impl<T: Real> Scan<'_, T> {
                 gamma[i % d.cursors] = gamma[i % d.cursors] + part;
             }
         }
-        Ok(())
+    }
+}
+
+/// Where one cursor's gradients go.
+pub(crate) struct CursorGradients<'a, T> {
+    pub(crate) moves: &'a mut [[T; MOVES]],
+    pub(crate) start: &'a mut [T],
+    pub(crate) jumps: Option<&'a mut [T]>,
+}
+
+impl<T> CursorGradients<'_, T> {
+    /// That of the jump of a step.
+    #[inline(always)]
+    pub(crate) fn jump(&mut self, step: usize, places: usize) -> Option<&mut [T]> {
+        let jumps = self.jumps.as_deref_mut()?;
+        Some(&mut jumps[step * places..][..places])
     }
 }
 
 /// One cursor of one row.
 #[derive(Clone, Copy)]
-struct Cursor<'a, T> {
-    places: usize,
-    moves: &'a [[T; MOVES]],
-    start: &'a [T],
-    gamma: Option<T>,
+pub(crate) struct Cursor<'a, T> {
+    pub(crate) places: usize,
+    pub(crate) moves: &'a [[T; MOVES]],
+    pub(crate) start: &'a [T],
+    pub(crate) gamma: Option<T>,
     jumps: Option<&'a [T]>,
 }
 
 impl<T> Cursor<'_, T> {
-    fn jump(&self, step: usize) -> Option<&[T]> {
+    pub(crate) fn jump(&self, step: usize) -> Option<&[T]> {
         self.jumps.map(|j| &j[step * self.places..][..self.places])
     }
 }
@@ -225,25 +255,27 @@ struct Forward<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Real> NullaryFnOnce for Forward<'_, T> {
+impl<T: Lanes> WithSimd for Forward<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, s: S) {
         let cursor = self.cursor;
         let places = cursor.places;
+        let width = padded::<S, T>(places);
+        let mut buffers = vec![T::ZERO; 2 * width];
+        let (mut h, mut n) = buffers.split_at_mut(width);
+        h[1..=places].copy_from_slice(cursor.start);
         for (t, moves) in cursor.moves.iter().enumerate() {
-            let (done, rest) = self.out.split_at_mut(t * places);
-            let before = if t == 0 {
-                cursor.start
-            } else {
-                &done[(t - 1) * places..]
-            };
-            let after = &mut rest[..places];
-            shift(before, moves, cursor.jump(t), sum(before), after);
+            let out = &mut self.out[t * places..][..places];
+            shift(s, h, moves, cursor.jump(t), places, n);
             if let Some(gamma) = cursor.gamma {
-                sharpen(after, gamma);
+                let total = power(s, n, gamma, places);
+                divide(s, n, total, out);
+            } else {
+                out.copy_from_slice(&n[1..=places]);
             }
+            std::mem::swap(&mut h, &mut n);
         }
     }
 }
@@ -253,51 +285,51 @@ struct Backward<'a, T> {
     cursor: Cursor<'a, T>,
     out: &'a [T],
     grad: &'a [T],
-    moves: &'a mut [[T; MOVES]],
-    start: &'a mut [T],
-    jumps: Option<&'a mut [T]>,
+    into: CursorGradients<'a, T>,
 }
 
-impl<T: Real> NullaryFnOnce for Backward<'_, T> {
+impl<T: Lanes> WithSimd for Backward<'_, T> {
     type Output = T;
 
     #[inline(always)]
-    fn call(mut self) -> T {
+    fn with_simd<S: Simd>(mut self, s: S) -> T {
         let cursor = self.cursor;
         let places = cursor.places;
-        let mut buffers = vec![T::ZERO; 3 * places];
-        let (n, rest) = buffers.split_at_mut(places);
-        let (d, flowing) = rest.split_at_mut(places);
+        let steps = cursor.moves.len();
+        let mut rows = Rows::new::<S>(places);
+        let width = padded::<S, T>(places);
+        let mut buffers = vec![T::ZERO; 2 * width];
+        let (mut before, mut after) = buffers.split_at_mut(width);
         let mut gamma = T::ZERO;
-        self.start.fill(T::ZERO);
-        for t in (0..cursor.moves.len()).rev() {
-            let before = if t == 0 {
+        after[1..=places].copy_from_slice(&self.out[(steps - 1) * places..]);
+        for t in (0..steps).rev() {
+            before[1..=places].copy_from_slice(if t == 0 {
                 cursor.start
             } else {
                 &self.out[(t - 1) * places..][..places]
-            };
-            for ((out, &later), &here) in flowing
-                .iter_mut()
-                .zip(&*self.start)
-                .zip(&self.grad[t * places..][..places])
-            {
-                *out = later + here;
-            }
-            let jump_grad = self.jumps.as_deref_mut().map(|j| &mut j[t * places..][..places]);
-            let passed = back(
-                before,
-                &self.out[t * places..][..places],
-                flowing,
-                &cursor.moves[t],
-                cursor.jump(t).zip(jump_grad),
-                cursor.gamma,
-                n,
-                d,
-                self.start,
+            });
+            add_to(
+                s,
+                &mut rows.flow[1..=places],
+                &self.grad[t * places..][..places],
+                |here| here,
             );
-            self.moves[t] = passed.moves;
+            let jump = cursor.jump(t).zip(self.into.jump(t, places));
+            let passed = back(
+                s,
+                before,
+                after,
+                &mut rows,
+                &cursor.moves[t],
+                jump,
+                cursor.gamma,
+                places,
+            );
+            self.into.moves[t] = passed.moves;
             gamma = gamma + passed.gamma;
+            std::mem::swap(&mut before, &mut after);
         }
+        self.into.start.copy_from_slice(&rows.flow[1..=places]);
         gamma
     }
 }

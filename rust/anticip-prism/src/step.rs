@@ -1,100 +1,230 @@
-//! One step of one cursor, forward and backward, in loops that a compiler turns into vector code.
+//! One step of one cursor, forward and backward.
+//!
+//! A histogram lies in a padded row: one place that is always empty, its P places, and empty ones up to a whole
+//! number of blocks and one more. So the neighbours of every place are there, and every loop is over whole blocks.
 
-use crate::real::Real;
+use pulp::Simd;
+
+use crate::lanes::Lanes;
 use crate::scan::MOVES;
 
-/// Partial sums, so that additions need not wait for each other. The order of additions is fixed: the same on
-/// every machine.
-const LANES: usize = 32;
+/// Vectors that are handled together: partial sums in each, so that additions need not wait for each other.
+const TOGETHER: usize = 2;
 
-/// `sum f(a[i], b[i])`.
+type Block<S, T> = [<T as Lanes>::Vector<S>; TOGETHER];
+
+/// Places of a block.
 #[inline(always)]
-fn fold<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
-    let mut parts = [T::ZERO; LANES];
-    let (a_lanes, a_rest) = a.as_chunks::<LANES>();
-    let (b_lanes, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a_lanes.iter().zip(b_lanes) {
-        for i in 0..LANES {
-            parts[i] = parts[i] + f(a[i], b[i]);
+fn lanes<S: Simd, T: Lanes>() -> usize {
+    TOGETHER * T::lanes::<S>()
+}
+
+/// Length of a padded row.
+#[inline(always)]
+pub(crate) fn padded<S: Simd, T: Lanes>(places: usize) -> usize {
+    places.next_multiple_of(lanes::<S, T>()) + 2
+}
+
+/// The places of a padded row in blocks, from index `from` on: 1 for themselves, 0 for those below, 2 for those above.
+#[inline(always)]
+fn blocks<S: Simd, T: Lanes>(row: &[T], from: usize) -> &[Block<S, T>] {
+    T::vectors::<S>(&row[from..][..row.len() - 2]).as_chunks().0
+}
+
+#[inline(always)]
+fn blocks_mut<S: Simd, T: Lanes>(row: &mut [T]) -> &mut [Block<S, T>] {
+    T::vectors_mut::<S>(&mut row[1..]).as_chunks_mut().0
+}
+
+/// All numbers of partial sums.
+#[inline(always)]
+fn sum<S: Simd, T: Lanes>(s: S, [a, b]: Block<S, T>) -> T {
+    T::sum(s, T::plus(s, a, b))
+}
+
+/// Whether all of a block is so small against [`Real::EPS`] that its power is linear.
+#[inline(always)]
+fn quiet<S: Simd, T: Lanes>(s: S, [a, b]: Block<S, T>, limit: T::Vector<S>) -> bool {
+    // Each for itself: the larger of a number and none may be either.
+    !(T::any_above(s, a, limit) || T::any_above(s, b, limit))
+}
+
+/// What [`quiet`] compares with, for an exponent.
+#[inline(always)]
+fn limit<S: Simd, T: Lanes>(s: S, gamma: T) -> T::Vector<S> {
+    T::splat(s, T::LINEAR * T::EPS / gamma)
+}
+
+/// Adds `f(a[i])` to `into[i]`.
+#[inline(always)]
+pub(crate) fn add_to<S: Simd, T: Lanes>(
+    s: S,
+    into: &mut [T],
+    from: &[T],
+    f: impl Fn(T::Vector<S>) -> T::Vector<S>,
+) {
+    let whole = T::vectors::<S>(from);
+    for (into, &from) in T::vectors_mut::<S>(into).iter_mut().zip(whole) {
+        *into = T::plus(s, *into, f(from));
+    }
+    let done = size_of_val(whole) / size_of::<T>();
+    let (into, from) = (&mut into[done..], &from[done..]);
+    if !into.is_empty() {
+        let values = T::plus(s, T::load(s, into), f(T::load(s, from)));
+        T::store(s, into, values);
+    }
+}
+
+/// How a cursor moves from one place to the next, the last and itself.
+#[derive(Clone, Copy)]
+struct Stencil<S: Simd, T: Lanes> {
+    below: T::Vector<S>,
+    here: T::Vector<S>,
+    above: T::Vector<S>,
+}
+
+impl<S: Simd, T: Lanes> Stencil<S, T> {
+    #[inline(always)]
+    fn new(s: S, below: T, here: T, above: T) -> Self {
+        Self {
+            below: T::splat(s, below),
+            here: T::splat(s, here),
+            above: T::splat(s, above),
         }
     }
-    let mut total = T::ZERO;
-    for (&a, &b) in a_rest.iter().zip(b_rest) {
-        total = total + f(a, b);
+
+    #[inline(always)]
+    fn apply(self, s: S, below: T::Vector<S>, here: T::Vector<S>, above: T::Vector<S>) -> T::Vector<S> {
+        let ends = T::fma(s, self.below, below, T::times(s, self.above, above));
+        T::fma(s, self.here, here, ends)
     }
-    halves(&mut parts, |a, b| a + b) + total
 }
 
-/// All lanes as one number, in pairs.
+/// What ends, resets and jumps add to a histogram `n` after a move from `h`.
 #[inline(always)]
-fn halves<T: Real>(parts: &mut [T; LANES], f: impl Fn(T, T) -> T) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            parts[i] = f(parts[i], parts[i + width]);
-        }
-        width /= 2;
-    }
-    parts[0]
-}
-
-#[inline(always)]
-pub(crate) fn sum<T: Real>(a: &[T]) -> T {
-    fold(a, a, |a, _| a)
-}
-
-#[inline(always)]
-pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
-    fold(a, b, |a, b| a * b)
-}
-
-#[inline(always)]
-fn max<T: Real>(a: &[T]) -> T {
-    let larger = |a: T, b: T| if b > a { b } else { a };
-    let mut parts = [a[0]; LANES];
-    let (lanes, rest) = a.as_chunks::<LANES>();
-    for lane in lanes {
-        for i in 0..LANES {
-            parts[i] = larger(parts[i], lane[i]);
-        }
-    }
-    rest.iter().fold(halves(&mut parts, larger), |m, &x| larger(m, x))
-}
-
-/// The histogram after a move, not sharpened: `n` from `h`; both have at least two places.
-#[inline(always)]
-pub(crate) fn shift<T: Real>(h: &[T], moves: &[T; MOVES], jump: Option<&[T]>, total: T, n: &mut [T]) {
-    let [inc, dec, keep, to0, to1] = *moves;
-    let last = h.len() - 1;
-    n[0] = (keep + dec) * h[0] + dec * h[1];
-    n[last] = (keep + inc) * h[last] + inc * h[last - 1];
-    let inner = n[1..last].iter_mut();
-    for (((n, &here), &below), &above) in inner.zip(&h[1..last]).zip(&h[..last - 1]).zip(&h[2..]) {
-        *n = keep * here + inc * below + dec * above;
-    }
-    n[0] = n[0] + to0 * total;
-    n[1] = n[1] + to1 * total;
+fn finish<S: Simd, T: Lanes>(
+    s: S,
+    h: &[T],
+    moves: &[T; MOVES],
+    jump: Option<&[T]>,
+    total: T,
+    places: usize,
+    n: &mut [T],
+) {
+    let [inc, dec, _, to0, to1] = *moves;
+    n[1] = n[1] + dec * h[1];
+    n[places] = n[places] + inc * h[places];
+    n[1] = n[1] + to0 * total;
+    n[2] = n[2] + to1 * total;
     if let Some(jump) = jump {
-        for (n, &p) in n.iter_mut().zip(jump) {
-            *n = *n + p * total;
+        let total = T::splat(s, total);
+        add_to(s, &mut n[1..=places], jump, |p| T::times(s, p, total));
+    }
+    n[places + 1..].fill(T::ZERO);
+}
+
+/// The histogram after a move, not sharpened: `n` from `h`, both padded, at least two places.
+#[inline(always)]
+pub(crate) fn shift<S: Simd, T: Lanes>(
+    s: S,
+    h: &[T],
+    moves: &[T; MOVES],
+    jump: Option<&[T]>,
+    places: usize,
+    n: &mut [T],
+) {
+    let [inc, dec, keep, ..] = *moves;
+    let stencil = Stencil::<S, T>::new(s, inc, keep, dec);
+    let mut total = [T::splat(s, T::ZERO); TOGETHER];
+    let neighbours = blocks::<S, T>(h, 0).iter().zip(blocks::<S, T>(h, 2));
+    for ((n, here), (below, above)) in blocks_mut::<S, T>(n)
+        .iter_mut()
+        .zip(blocks::<S, T>(h, 1))
+        .zip(neighbours)
+    {
+        for i in 0..TOGETHER {
+            total[i] = T::plus(s, total[i], here[i]);
+            n[i] = stencil.apply(s, below[i], here[i], above[i]);
         }
+    }
+    finish(s, h, moves, jump, sum(s, total), places, n);
+}
+
+/// `(n + eps)^gamma` in place; what it has to be divided by is returned. The largest is 1 before the division, so
+/// that nothing vanishes.
+#[inline(always)]
+pub(crate) fn power<S: Simd, T: Lanes>(s: S, n: &mut [T], gamma: T, places: usize) -> T {
+    let zero = T::splat(s, T::ZERO);
+    let mut top = [zero; TOGETHER];
+    for n in blocks::<S, T>(n, 1) {
+        for i in 0..TOGETHER {
+            top[i] = T::max(s, top[i], n[i]);
+        }
+    }
+    let top = T::log_one(s, T::largest(s, T::max(s, top[0], top[1])) + T::EPS);
+    let least = T::raise_one(s, gamma * (T::log_one(s, T::EPS) - top));
+    let slope = T::splat(s, least * gamma / T::EPS);
+    let (limit, least) = (limit(s, gamma), T::splat(s, least));
+    let (eps, gamma, top) = (T::splat(s, T::EPS), T::splat(s, gamma), T::splat(s, top));
+    let mut total = [zero; TOGETHER];
+    for n in blocks_mut::<S, T>(n) {
+        // Nearly everywhere, as sharpening leaves a few places.
+        if quiet::<S, T>(s, *n, limit) {
+            for n in n.iter_mut() {
+                *n = T::fma(s, slope, *n, least);
+            }
+        } else {
+            for n in n.iter_mut() {
+                let log = T::log(s, T::plus(s, *n, eps));
+                *n = T::raise(s, T::times(s, gamma, T::minus(s, log, top)));
+            }
+        }
+        for i in 0..TOGETHER {
+            total[i] = T::plus(s, total[i], n[i]);
+        }
+    }
+    let mut total = sum(s, total);
+    // The padding has been raised to a power, too.
+    let inside = n.len() - 1;
+    for n in &mut n[places + 1..inside] {
+        total = total - *n;
+        *n = T::ZERO;
+    }
+    total
+}
+
+/// `n / by`, in place and without its padding into `out`.
+#[inline(always)]
+pub(crate) fn divide<S: Simd, T: Lanes>(s: S, n: &mut [T], by: T, out: &mut [T]) {
+    let scale = T::splat(s, T::ONE / by);
+    let places = out.len();
+    let whole = T::vectors_mut::<S>(out);
+    let done = size_of_val(whole) / size_of::<T>();
+    let mut outs = whole.iter_mut();
+    for n in T::vectors_mut::<S>(&mut n[1..]) {
+        *n = T::times(s, *n, scale);
+        if let Some(out) = outs.next() {
+            *out = *n;
+        }
+    }
+    if done < places {
+        out[done..].copy_from_slice(&n[1 + done..=places]);
     }
 }
 
-/// `(n + eps)^gamma` over its sum, in place; the largest is 1 before the division, so that nothing vanishes.
+/// The first place of a padded row where there is something, and the one after the last: whole blocks.
 #[inline(always)]
-pub(crate) fn sharpen<T: Real>(n: &mut [T], gamma: T) {
-    let top = (max(n) + T::EPS).ln();
-    for n in n.iter_mut() {
-        *n = gamma * ((*n + T::EPS).ln() - top);
+pub(crate) fn live<S: Simd, T: Lanes>(s: S, n: &[T], places: usize) -> (usize, usize) {
+    let nothing = T::splat(s, T::NOTHING);
+    let (mut first, mut end) = (places, 0);
+    for (i, n) in blocks::<S, T>(n, 1).iter().enumerate() {
+        if !quiet::<S, T>(s, *n, nothing) {
+            let from = i * lanes::<S, T>();
+            first = first.min(from);
+            end = (from + lanes::<S, T>()).min(places);
+        }
     }
-    for n in n.iter_mut() {
-        *n = n.exp();
-    }
-    let scale = T::ONE / sum(n);
-    for n in n.iter_mut() {
-        *n = *n * scale;
-    }
+    (first, end)
 }
 
 /// What one step passes back beside the gradient of the histogram before it.
@@ -103,70 +233,130 @@ pub(crate) struct Passed<T> {
     pub(crate) gamma: T,
 }
 
-/// Gradients through one step.
-///
-/// `before` and `after` are its histograms, `after_grad` the gradient of the second; `n` is scratch. `d` takes the
-/// gradient of the unsharpened histogram, `before_grad` that of the first.
+/// Padded rows that the way back needs.
+pub(crate) struct Rows<T> {
+    /// In: the gradient of the histogram after the step. Out: of the one before it.
+    pub(crate) flow: Vec<T>,
+    /// The histogram that has not been sharpened.
+    n: Vec<T>,
+    /// Its gradient.
+    d: Vec<T>,
+}
+
+impl<T: Lanes> Rows<T> {
+    #[inline(always)]
+    pub(crate) fn new<S: Simd>(places: usize) -> Self {
+        let row = || vec![T::ZERO; padded::<S, T>(places)];
+        Self {
+            flow: row(),
+            n: row(),
+            d: row(),
+        }
+    }
+}
+
+/// Gradients through one step, from the histograms `before` and `after` it.
 #[inline(always)]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "slices of one cursor, all of them needed"
-)]
-pub(crate) fn back<T: Real>(
+#[expect(clippy::too_many_arguments, reason = "rows of one cursor, all of them needed")]
+pub(crate) fn back<S: Simd, T: Lanes>(
+    s: S,
     before: &[T],
     after: &[T],
-    after_grad: &[T],
+    rows: &mut Rows<T>,
     moves: &[T; MOVES],
     jump: Option<(&[T], &mut [T])>,
     gamma: Option<T>,
-    n: &mut [T],
-    d: &mut [T],
-    before_grad: &mut [T],
+    places: usize,
 ) -> Passed<T> {
     let [inc, dec, keep, to0, to1] = *moves;
-    let last = before.len() - 1;
-    let total = sum(before);
+    let (flow, n, d) = (&mut *rows.flow, &mut *rows.n, &mut *rows.d);
+    let zero = T::splat(s, T::ZERO);
     let mut passed = Passed {
         moves: [T::ZERO; MOVES],
         gamma: T::ZERO,
     };
-    if let Some(gamma) = gamma {
-        shift(before, moves, jump.as_ref().map(|j| j.0), total, n);
-        let mean = dot(after_grad, after);
-        // Three short loops: as one, compilers give up on it.
-        for (d, &n) in d.iter_mut().zip(&*n) {
-            *d = (n + T::EPS).ln();
+    let stencil = Stencil::<S, T>::new(s, inc, keep, dec);
+    let (mut total, mut mean) = ([zero; TOGETHER], [zero; TOGETHER]);
+    let neighbours = blocks::<S, T>(before, 0).iter().zip(blocks::<S, T>(before, 2));
+    let outputs = blocks::<S, T>(flow, 1).iter().zip(blocks::<S, T>(after, 1));
+    for (((n, here), (below, above)), (g, a)) in blocks_mut::<S, T>(n)
+        .iter_mut()
+        .zip(blocks::<S, T>(before, 1))
+        .zip(neighbours)
+        .zip(outputs)
+    {
+        for i in 0..TOGETHER {
+            total[i] = T::plus(s, total[i], here[i]);
+            mean[i] = T::fma(s, g[i], a[i], mean[i]);
+            n[i] = stencil.apply(s, below[i], here[i], above[i]);
         }
-        for ((n, &g), &h) in before_grad.iter_mut().zip(after_grad).zip(after) {
-            *n = h * (g - mean);
-        }
-        passed.gamma = dot(d, before_grad);
-        for ((d, &n), &flow) in d.iter_mut().zip(&*n).zip(&*before_grad) {
-            *d = gamma * flow / (n + T::EPS);
-        }
-    } else {
-        d.copy_from_slice(after_grad);
     }
+    let total = sum(s, total);
+    if let Some(gamma) = gamma {
+        let jump = jump.as_ref().map(|j| j.0);
+        finish(s, before, moves, jump, total, places, n);
+        let mean = T::splat(s, sum(s, mean));
+        let limit = limit(s, gamma);
+        let (gamma, eps) = (T::splat(s, gamma), T::splat(s, T::EPS));
+        let (log_eps, over_eps) = (T::log(s, eps), T::splat(s, T::ONE / T::EPS));
+        let mut exponent = [zero; TOGETHER];
+        let outputs = blocks::<S, T>(flow, 1).iter().zip(blocks::<S, T>(after, 1));
+        for ((d, n), (g, a)) in blocks_mut::<S, T>(d)
+            .iter_mut()
+            .zip(blocks::<S, T>(n, 1))
+            .zip(outputs)
+        {
+            let mut logs = *n;
+            if quiet::<S, T>(s, *n, limit) {
+                for log in &mut logs {
+                    *log = T::fma(s, over_eps, *log, log_eps);
+                }
+            } else {
+                for log in &mut logs {
+                    *log = T::log(s, T::plus(s, *log, eps));
+                }
+            }
+            for i in 0..TOGETHER {
+                let flow = T::times(s, a[i], T::minus(s, g[i], mean));
+                exponent[i] = T::fma(s, flow, logs[i], exponent[i]);
+                d[i] = T::over(s, T::times(s, gamma, flow), T::plus(s, n[i], eps));
+            }
+        }
+        passed.gamma = sum(s, exponent);
+    } else {
+        d.copy_from_slice(flow);
+    }
+    // What would leave an end stays there.
+    d[0] = d[1];
+    d[places + 1] = d[places];
     let d = &*d;
-    passed.moves = [
-        dot(&before[..last], &d[1..]) + before[last] * d[last],
-        dot(&before[1..], &d[..last]) + before[0] * d[0],
-        dot(before, d),
-        total * d[0],
-        total * d[1],
-    ];
-    let mut all = to0 * d[0] + to1 * d[1];
+    let mut all = to0 * d[1] + to1 * d[2];
     if let Some((jump, jump_grad)) = jump {
-        all = all + dot(jump, d);
-        for (out, &d) in jump_grad.iter_mut().zip(d) {
+        for ((out, &p), &d) in jump_grad.iter_mut().zip(jump).zip(&d[1..]) {
+            all = all + p * d;
             *out = total * d;
         }
     }
-    before_grad[0] = (keep + dec) * d[0] + inc * d[1] + all;
-    before_grad[last] = (keep + inc) * d[last] + dec * d[last - 1] + all;
-    let inner = before_grad[1..last].iter_mut();
-    for (((out, &here), &below), &above) in inner.zip(&d[1..last]).zip(&d[..last - 1]).zip(&d[2..]) {
-        *out = keep * here + dec * below + inc * above + all;
+    let stencil = Stencil::<S, T>::new(s, dec, keep, inc);
+    let everywhere = T::splat(s, all);
+    let (mut up, mut down, mut still) = ([zero; TOGETHER], [zero; TOGETHER], [zero; TOGETHER]);
+    let neighbours = blocks::<S, T>(d, 0).iter().zip(blocks::<S, T>(d, 2));
+    for (((flow, h), here), (below, above)) in blocks_mut::<S, T>(flow)
+        .iter_mut()
+        .zip(blocks::<S, T>(before, 1))
+        .zip(blocks::<S, T>(d, 1))
+        .zip(neighbours)
+    {
+        for i in 0..TOGETHER {
+            up[i] = T::fma(s, h[i], above[i], up[i]);
+            down[i] = T::fma(s, h[i], below[i], down[i]);
+            still[i] = T::fma(s, h[i], here[i], still[i]);
+            flow[i] = T::plus(s, stencil.apply(s, below[i], here[i], above[i]), everywhere);
+        }
     }
+    flow[places + 1..].fill(T::ZERO);
+    // Not mapped: closures of an array's map are not compiled for the processor.
+    let (up, down, still) = (sum(s, up), sum(s, down), sum(s, still));
+    passed.moves = [up, down, still, total * d[1], total * d[2]];
     passed
 }

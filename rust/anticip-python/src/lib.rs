@@ -5,6 +5,8 @@ mod field;
 mod geometry;
 mod motion;
 mod prism;
+mod prism_gru;
+mod prism_places;
 mod synth;
 mod wire;
 
@@ -22,6 +24,8 @@ mod core_module {
         motion::register(m)?;
         synth::register(m)?;
         prism::register(m)?;
+        prism_gru::register(m)?;
+        prism_places::register(m)?;
         field::register(m)
     }
 }

@@ -1,6 +1,6 @@
 //! Bindings of `anticip-prism`: arrays in and out as they lie, nothing copied.
 
-use anticip_prism::{Dims, Gradients, MOVES, PrismError, Real, Scan};
+use anticip_prism::{Dims, Gradients, Lanes, MOVES, PrismError, Scan};
 use numpy::{
     Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods,
 };
@@ -52,7 +52,7 @@ pub(crate) fn writing<'py, T: Element>(
 }
 
 /// What goes into a scan, borrowed from Python.
-struct Inputs<'py, T: Element> {
+pub(crate) struct Inputs<'py, T: Element> {
     dims: Dims,
     moves: PyReadonlyArrayDyn<'py, T>,
     start: PyReadonlyArrayDyn<'py, T>,
@@ -60,8 +60,8 @@ struct Inputs<'py, T: Element> {
     jumps: Option<PyReadonlyArrayDyn<'py, T>>,
 }
 
-impl<'py, T: Element + Real> Inputs<'py, T> {
-    fn take(
+impl<'py, T: Element + Lanes> Inputs<'py, T> {
+    pub(crate) fn take(
         moves: &Bound<'py, PyAny>,
         start: &Bound<'py, PyAny>,
         gamma: Option<&Bound<'py, PyAny>>,
@@ -98,7 +98,7 @@ impl<'py, T: Element + Real> Inputs<'py, T> {
         })
     }
 
-    fn scan(&self) -> PyResult<Scan<'_, T>> {
+    pub(crate) fn scan(&self) -> PyResult<Scan<'_, T>> {
         Ok(Scan {
             dims: self.dims,
             moves: self.moves.as_slice()?,
@@ -124,7 +124,7 @@ fn prism_scan(
     jumps: Option<&Bound<'_, PyAny>>,
     out: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Real>(inputs: &Inputs<'py, T>, out: &Bound<'py, PyAny>) -> PyResult<()> {
+    fn run<'py, T: Element + Lanes>(inputs: &Inputs<'py, T>, out: &Bound<'py, PyAny>) -> PyResult<()> {
         let scan = inputs.scan()?;
         let mut out = writing::<T>("out", out)?;
         let values = out.as_slice_mut()?;
@@ -153,7 +153,7 @@ fn prism_scan_backward(
     d_gamma: Option<&Bound<'_, PyAny>>,
     d_jumps: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Real>(
+    fn run<'py, T: Element + Lanes>(
         inputs: &Inputs<'py, T>,
         (out, grad): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
         (d_moves, d_start): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),

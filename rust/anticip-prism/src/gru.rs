@@ -1,0 +1,256 @@
+//! The recurrence of a gated recurrent unit over whole sequences: groups of rows in parallel.
+//!
+//! What needs no recurrence stays outside, as one large product each: the weights of the input, and the gradients
+//! of all weights.
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use crate::error::{PrismError, check};
+use crate::lanes::Lanes;
+use crate::matrix::{GROUP, Matrix};
+
+/// What is kept of a step for the way back, each `hidden` wide: reset, update, new, and what the hidden state gave to
+/// the new one before the reset.
+pub const GATES: usize = 4;
+
+/// A recurrence; all arrays in C order. With `k = W h + b` and `x` what the input gives,
+///
+/// ```text
+/// r = sigmoid(x_r + k_r),  u = sigmoid(x_u + k_u),  n = tanh(x_n + r k_n),  h' = n + u (h - n)
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Gru<'a, T> {
+    /// Independent rows B.
+    pub batch: usize,
+    /// Steps L.
+    pub steps: usize,
+    /// Width H of the hidden state.
+    pub hidden: usize,
+    /// (3 H, H) recurrent weights W: reset, update, new.
+    pub weights: &'a [T],
+    /// (3 H,) recurrent bias b.
+    pub bias: &'a [T],
+    /// (B, H) hidden states before the first step.
+    pub start: &'a [T],
+}
+
+/// Where the gradients of a recurrence go. That of the weights is `d k^T h`; `d k` is the gradient of what the input
+/// gives but for the last third, which is in `kept`.
+#[derive(Debug)]
+pub struct GruGradients<'a, T> {
+    /// (B, L, 3 H): of what the input gives.
+    pub given: &'a mut [T],
+    /// (B, L, H): of `k_n`.
+    pub kept: &'a mut [T],
+    /// (B, H).
+    pub start: &'a mut [T],
+}
+
+impl<T: Lanes> Gru<'_, T> {
+    fn check(&self) -> Result<(), PrismError> {
+        let h = self.hidden;
+        check("weights", self.weights, 3 * h * h)?;
+        check("bias", self.bias, 3 * h)?;
+        check("start", self.start, self.batch * h)
+    }
+
+    /// Hidden states after every step into `out` (B, L, H), and what [`Gru::backward`] needs into `gates`
+    /// (B, L, 4 H), where that is wanted; `given` (B, L, 3 H) is what the input gives.
+    pub fn forward(&self, given: &[T], out: &mut [T], gates: Option<&mut [T]>) -> Result<(), PrismError> {
+        self.check()?;
+        let long = self.steps * self.hidden;
+        check("given", given, self.batch * long * 3)?;
+        check("out", out, self.batch * long)?;
+        if let Some(gates) = &gates {
+            check("gates", gates, self.batch * long * GATES)?;
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        let arch = Arch::new();
+        let h = self.hidden;
+        let matrix = Matrix::new(h, 3 * h, arch, |row, column| self.weights[column * h + row]);
+        let gates: Vec<Option<&mut [T]>> = match gates {
+            Some(gates) => gates.chunks_mut(GROUP * long * GATES).map(Some).collect(),
+            None => (0..self.batch.div_ceil(GROUP)).map(|_| None).collect(),
+        };
+        out.par_chunks_mut(GROUP * long)
+            .zip(gates)
+            .enumerate()
+            .for_each(|(group, (out, gates))| {
+                arch.dispatch(Forward {
+                    gru: self,
+                    matrix: &matrix,
+                    first: group * GROUP,
+                    given,
+                    out,
+                    gates,
+                });
+            });
+        Ok(())
+    }
+
+    /// Gradients, from what [`Gru::forward`] gave and the gradients of the hidden states.
+    pub fn backward(
+        &self,
+        out: &[T],
+        gates: &[T],
+        grad: &[T],
+        into: GruGradients<'_, T>,
+    ) -> Result<(), PrismError> {
+        self.check()?;
+        let long = self.steps * self.hidden;
+        check("out", out, self.batch * long)?;
+        check("gates", gates, self.batch * long * GATES)?;
+        check("grad", grad, self.batch * long)?;
+        check("given's gradient", into.given, self.batch * long * 3)?;
+        check("kept's gradient", into.kept, self.batch * long)?;
+        check("start's gradient", into.start, self.start.len())?;
+        if long == 0 {
+            into.start.fill(T::ZERO);
+            return Ok(());
+        }
+        let arch = Arch::new();
+        let h = self.hidden;
+        let matrix = Matrix::new(3 * h, h, arch, |row, column| self.weights[row * h + column]);
+        into.given
+            .par_chunks_mut(GROUP * long * 3)
+            .zip(into.kept.par_chunks_mut(GROUP * long))
+            .zip(into.start.par_chunks_mut(GROUP * self.hidden))
+            .enumerate()
+            .for_each(|(group, ((given, kept), start))| {
+                arch.dispatch(Backward {
+                    gru: self,
+                    matrix: &matrix,
+                    first: group * GROUP,
+                    out,
+                    gates,
+                    grad,
+                    into: GruGradients { given, kept, start },
+                });
+            });
+        Ok(())
+    }
+}
+
+/// A group of rows, compiled for each instruction set there may be and run with the best that there is.
+struct Forward<'a, T> {
+    gru: &'a Gru<'a, T>,
+    matrix: &'a Matrix<T>,
+    first: usize,
+    given: &'a [T],
+    out: &'a mut [T],
+    gates: Option<&'a mut [T]>,
+}
+
+impl<T: Lanes> WithSimd for Forward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, s: S) {
+        let (h, steps) = (self.gru.hidden, self.gru.steps);
+        let rows = self.out.len() / (steps * h);
+        let mut state = vec![T::ZERO; GROUP * h];
+        state[..rows * h].copy_from_slice(&self.gru.start[self.first * h..][..rows * h]);
+        let mut bias = vec![T::ZERO; self.matrix.columns];
+        bias[..3 * h].copy_from_slice(self.gru.bias);
+        let bias = bias.repeat(GROUP);
+        let mut kept = bias.clone();
+        for t in 0..steps {
+            kept.copy_from_slice(&bias);
+            self.matrix.multiply(s, &state, 0, &mut kept);
+            for r in 0..rows {
+                let at = r * steps + t;
+                let given = &self.given[(self.first * steps + at) * 3 * h..][..3 * h];
+                let kept = &kept[r * self.matrix.columns..][..self.matrix.columns];
+                let state = &mut state[r * h..][..h];
+                let out = &mut self.out[at * h..][..h];
+                for c in (0..h).step_by(T::lanes::<S>()) {
+                    let given = |gate: usize| T::load(s, &given[gate * h..][c..h]);
+                    let kept = |gate: usize| T::load(s, &kept[gate * h..][c..]);
+                    let before = T::load(s, &state[c..]);
+                    let reset = T::sigmoid(s, T::plus(s, given(0), kept(0)));
+                    let update = T::sigmoid(s, T::plus(s, given(1), kept(1)));
+                    let recurrent = kept(2);
+                    let new = T::tanh(s, T::fma(s, reset, recurrent, given(2)));
+                    let after = T::fma(s, update, T::minus(s, before, new), new);
+                    T::store(s, &mut state[c..], after);
+                    T::store(s, &mut out[c..], after);
+                    if let Some(gates) = self.gates.as_deref_mut() {
+                        let gates = &mut gates[at * GATES * h..][..GATES * h];
+                        for (gate, values) in [reset, update, new, recurrent].into_iter().enumerate() {
+                            T::store(s, &mut gates[gate * h..][c..h], values);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A group of rows from its end.
+struct Backward<'a, T> {
+    gru: &'a Gru<'a, T>,
+    matrix: &'a Matrix<T>,
+    first: usize,
+    out: &'a [T],
+    gates: &'a [T],
+    grad: &'a [T],
+    into: GruGradients<'a, T>,
+}
+
+impl<T: Lanes> WithSimd for Backward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let (h, steps, wide) = (self.gru.hidden, self.gru.steps, self.matrix.columns);
+        let rows = self.into.kept.len() / (steps * h);
+        let one = T::splat(s, T::ONE);
+        // Gradients of the hidden states, and of what they give to the gates.
+        let mut flow = vec![T::ZERO; GROUP * wide];
+        let mut kept = vec![T::ZERO; GROUP * 3 * h];
+        for t in (0..steps).rev() {
+            for r in 0..rows {
+                let (at, row) = (r * steps + t, self.first + r);
+                let whole = row * steps + t;
+                let before = if t == 0 {
+                    &self.gru.start[row * h..][..h]
+                } else {
+                    &self.out[(whole - 1) * h..][..h]
+                };
+                let gates = &self.gates[whole * GATES * h..][..GATES * h];
+                let grad = &self.grad[whole * h..][..h];
+                let flow = &mut flow[r * wide..][..wide];
+                let kept = &mut kept[r * 3 * h..][..3 * h];
+                let given = &mut self.into.given[at * 3 * h..][..3 * h];
+                let new_kept = &mut self.into.kept[at * h..][..h];
+                for c in (0..h).step_by(T::lanes::<S>()) {
+                    let gate = |g: usize| T::load(s, &gates[g * h..][c..h]);
+                    let (reset, update, new, recurrent) = (gate(0), gate(1), gate(2), gate(3));
+                    let d = T::plus(s, T::load(s, &flow[c..]), T::load(s, &grad[c..]));
+                    let rest = T::minus(s, one, update);
+                    let change = T::minus(s, T::load(s, &before[c..]), new);
+                    let d_update = T::times(s, T::times(s, d, change), T::times(s, update, rest));
+                    let slope = T::minus(s, one, T::times(s, new, new));
+                    let d_new = T::times(s, T::times(s, d, rest), slope);
+                    let d_recurrent = T::times(s, d_new, reset);
+                    let d_reset = T::times(s, T::times(s, d_recurrent, recurrent), T::minus(s, one, reset));
+                    T::store(s, &mut flow[c..], T::times(s, d, update));
+                    for (g, values) in [d_reset, d_update, d_new].into_iter().enumerate() {
+                        T::store(s, &mut given[g * h..][c..h], values);
+                    }
+                    for (g, values) in [d_reset, d_update, d_recurrent].into_iter().enumerate() {
+                        T::store(s, &mut kept[g * h..][c..h], values);
+                    }
+                    T::store(s, &mut new_kept[c..], d_recurrent);
+                }
+            }
+            self.matrix.multiply(s, &kept, 0, &mut flow);
+        }
+        for (start, flow) in self.into.start.chunks_exact_mut(h).zip(flow.chunks_exact(wide)) {
+            start.copy_from_slice(&flow[..h]);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Bindings of the recurrence in `anticip-prism`: arrays in and out as they lie, nothing copied.
+
+use anticip_prism::{Gru, GruGradients, Lanes};
+use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+use crate::prism::{prism_error, reading, single, writing};
+
+/// Adds this module's functions to `pyanticip._core`.
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(prism_gru, m)?)?;
+    m.add_function(wrap_pyfunction!(prism_gru_backward, m)?)
+}
+
+/// What a recurrence is made of, borrowed from Python.
+struct Inputs<'py, T: Element> {
+    steps: usize,
+    start: PyReadonlyArrayDyn<'py, T>,
+    weights: PyReadonlyArrayDyn<'py, T>,
+    bias: PyReadonlyArrayDyn<'py, T>,
+}
+
+impl<'py, T: Element + Lanes> Inputs<'py, T> {
+    fn take(
+        start: &Bound<'py, PyAny>,
+        weights: &Bound<'py, PyAny>,
+        bias: &Bound<'py, PyAny>,
+        out: &[usize],
+    ) -> PyResult<Self> {
+        let start = reading("start", start)?;
+        let wrong =
+            |what: &str, given: &[usize]| raise(Kind::Shape, &format!("expected {what}, given {given:?}"));
+        let &[batch, hidden] = start.shape() else {
+            return Err(wrong("start (batch, hidden)", start.shape()));
+        };
+        let steps = match out {
+            &[rows, steps, width] if (rows, width) == (batch, hidden) => steps,
+            given => return Err(wrong(&format!("hidden states ({batch}, steps, {hidden})"), given)),
+        };
+        Ok(Self {
+            steps,
+            start,
+            weights: reading("weights", weights)?,
+            bias: reading("bias", bias)?,
+        })
+    }
+
+    fn gru(&self) -> PyResult<Gru<'_, T>> {
+        Ok(Gru {
+            batch: self.start.shape()[0],
+            steps: self.steps,
+            hidden: self.start.shape()[1],
+            weights: self.weights.as_slice()?,
+            bias: self.bias.as_slice()?,
+            start: self.start.as_slice()?,
+        })
+    }
+}
+
+/// The hidden states after every step, written into `out`.
+#[pyfunction]
+#[pyo3(signature = (given, start, weights, bias, out, gates))]
+fn prism_gru(
+    given: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+    weights: &Bound<'_, PyAny>,
+    bias: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    gates: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    fn run<'py, T: Element + Lanes>(
+        given: &Bound<'py, PyAny>,
+        [start, weights, bias]: [&Bound<'py, PyAny>; 3],
+        out: &Bound<'py, PyAny>,
+        gates: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let given = reading::<T>("given", given)?;
+        let mut out = writing::<T>("out", out)?;
+        let inputs = Inputs::<T>::take(start, weights, bias, out.shape())?;
+        let mut gates = gates.map(|g| writing::<T>("gates", g)).transpose()?;
+        let (gru, given, out) = (inputs.gru()?, given.as_slice()?, out.as_slice_mut()?);
+        let gates = gates.as_mut().map(|g| g.as_slice_mut()).transpose()?;
+        Python::attach(|py| py.detach(|| gru.forward(given, out, gates))).map_err(|e| prism_error(&e))
+    }
+    if single(given) {
+        run::<f32>(given, [start, weights, bias], out, gates)
+    } else {
+        run::<f64>(given, [start, weights, bias], out, gates)
+    }
+}
+
+/// Gradients of a recurrence, from what came out and its gradient, written into the last three.
+#[pyfunction]
+#[pyo3(signature = (start, weights, bias, out, gates, grad, d_given, d_kept, d_start))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "arrays of one recurrence, given by place"
+)]
+fn prism_gru_backward(
+    start: &Bound<'_, PyAny>,
+    weights: &Bound<'_, PyAny>,
+    bias: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    gates: &Bound<'_, PyAny>,
+    grad: &Bound<'_, PyAny>,
+    d_given: &Bound<'_, PyAny>,
+    d_kept: &Bound<'_, PyAny>,
+    d_start: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    fn run<'py, T: Element + Lanes>(
+        [start, weights, bias]: [&Bound<'py, PyAny>; 3],
+        [out, gates, grad]: [&Bound<'py, PyAny>; 3],
+        [d_given, d_kept, d_start]: [&Bound<'py, PyAny>; 3],
+    ) -> PyResult<()> {
+        let out = reading::<T>("out", out)?;
+        let inputs = Inputs::<T>::take(start, weights, bias, out.shape())?;
+        let (gates, grad) = (reading::<T>("gates", gates)?, reading::<T>("grad", grad)?);
+        let (gru, out, gates, grad) = (
+            inputs.gru()?,
+            out.as_slice()?,
+            gates.as_slice()?,
+            grad.as_slice()?,
+        );
+        let mut d_given = writing::<T>("d_given", d_given)?;
+        let mut d_kept = writing::<T>("d_kept", d_kept)?;
+        let mut d_start = writing::<T>("d_start", d_start)?;
+        let into = GruGradients {
+            given: d_given.as_slice_mut()?,
+            kept: d_kept.as_slice_mut()?,
+            start: d_start.as_slice_mut()?,
+        };
+        Python::attach(|py| py.detach(|| gru.backward(out, gates, grad, into))).map_err(|e| prism_error(&e))
+    }
+    let (inputs, outputs) = ([start, weights, bias], [out, gates, grad]);
+    let into = [d_given, d_kept, d_start];
+    if single(out) {
+        run::<f32>(inputs, outputs, into)
+    } else {
+        run::<f64>(inputs, outputs, into)
+    }
+}

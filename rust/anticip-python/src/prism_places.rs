@@ -1,0 +1,130 @@
+//! Bindings of the scan with its read-out in `anticip-prism`: arrays in and out as they lie, nothing copied.
+
+use anticip_prism::{Gradients, Lanes, PlaceGradients, Places};
+use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+use crate::prism::{Inputs, prism_error, reading, single, writing};
+
+/// Adds this module's functions to `pyanticip._core`.
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(prism_places, m)?)?;
+    m.add_function(wrap_pyfunction!(prism_places_backward, m)?)
+}
+
+/// The scan and what stands at its places, both borrowed from Python.
+fn read_out<'a, T: Element + Lanes>(
+    inputs: &'a Inputs<'_, T>,
+    table: &'a PyReadonlyArrayDyn<'_, T>,
+) -> PyResult<Places<'a, T>> {
+    let &[_, width] = table.shape() else {
+        return Err(raise(
+            Kind::Shape,
+            &format!("expected table (places, width), given {:?}", table.shape()),
+        ));
+    };
+    Ok(Places {
+        scan: inputs.scan()?,
+        table: table.as_slice()?,
+        width,
+    })
+}
+
+/// What stands at the places after every step, written into `out`, and the histograms after the last into `last`.
+#[pyfunction]
+#[pyo3(signature = (moves, start, gamma, jumps, table, out, last, kept))]
+#[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
+fn prism_places(
+    moves: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+    gamma: Option<&Bound<'_, PyAny>>,
+    jumps: Option<&Bound<'_, PyAny>>,
+    table: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    last: &Bound<'_, PyAny>,
+    kept: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    fn run<'py, T: Element + Lanes>(
+        inputs: &Inputs<'py, T>,
+        table: &Bound<'py, PyAny>,
+        [out, last]: [&Bound<'py, PyAny>; 2],
+        kept: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let table = reading::<T>("table", table)?;
+        let places = read_out(inputs, &table)?;
+        let (mut out, mut last) = (writing::<T>("out", out)?, writing::<T>("last", last)?);
+        let mut kept = kept.map(|k| writing::<T>("kept", k)).transpose()?;
+        let (out, last) = (out.as_slice_mut()?, last.as_slice_mut()?);
+        let kept = kept.as_mut().map(|k| k.as_slice_mut()).transpose()?;
+        Python::attach(|py| py.detach(|| places.forward(out, last, kept))).map_err(|e| prism_error(&e))
+    }
+    if single(moves) {
+        let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;
+        run(&inputs, table, [out, last], kept)
+    } else {
+        let inputs = Inputs::<f64>::take(moves, start, gamma, jumps)?;
+        run(&inputs, table, [out, last], kept)
+    }
+}
+
+/// Gradients of the scan's inputs, from what was kept and the gradients of what came out, written into the last four.
+#[pyfunction]
+#[pyo3(signature = (moves, start, gamma, jumps, table, kept, grad, grad_last, d_moves, d_start, d_gamma, d_jumps))]
+#[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
+fn prism_places_backward(
+    moves: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+    gamma: Option<&Bound<'_, PyAny>>,
+    jumps: Option<&Bound<'_, PyAny>>,
+    table: &Bound<'_, PyAny>,
+    kept: &Bound<'_, PyAny>,
+    grad: &Bound<'_, PyAny>,
+    grad_last: Option<&Bound<'_, PyAny>>,
+    d_moves: &Bound<'_, PyAny>,
+    d_start: &Bound<'_, PyAny>,
+    d_gamma: Option<&Bound<'_, PyAny>>,
+    d_jumps: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    fn run<'py, T: Element + Lanes>(
+        inputs: &Inputs<'py, T>,
+        [table, kept, grad]: [&Bound<'py, PyAny>; 3],
+        grad_last: Option<&Bound<'py, PyAny>>,
+        (d_moves, d_start): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
+        d_gamma: Option<&Bound<'py, PyAny>>,
+        d_jumps: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let table = reading::<T>("table", table)?;
+        let places = read_out(inputs, &table)?;
+        let (kept, grad) = (reading::<T>("kept", kept)?, reading::<T>("grad", grad)?);
+        let (kept, grad) = (kept.as_slice()?, grad.as_slice()?);
+        let last = grad_last
+            .map(|g| reading::<T>("last's gradient", g))
+            .transpose()?;
+        let last = last.as_ref().map(|g| g.as_slice()).transpose()?;
+        let mut d_moves = writing::<T>("d_moves", d_moves)?;
+        let mut d_start = writing::<T>("d_start", d_start)?;
+        let mut d_gamma = d_gamma.map(|d| writing::<T>("d_gamma", d)).transpose()?;
+        let mut d_jumps = d_jumps.map(|d| writing::<T>("d_jumps", d)).transpose()?;
+        let gradients = PlaceGradients {
+            places: grad,
+            last,
+            into: Gradients {
+                moves: d_moves.as_slice_mut()?,
+                start: d_start.as_slice_mut()?,
+                gamma: d_gamma.as_mut().map(|d| d.as_slice_mut()).transpose()?,
+                jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
+            },
+        };
+        Python::attach(|py| py.detach(|| places.backward(kept, gradients))).map_err(|e| prism_error(&e))
+    }
+    if single(moves) {
+        let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;
+        let read = [table, kept, grad];
+        run(&inputs, read, grad_last, (d_moves, d_start), d_gamma, d_jumps)
+    } else {
+        let inputs = Inputs::<f64>::take(moves, start, gamma, jumps)?;
+        let read = [table, kept, grad];
+        run(&inputs, read, grad_last, (d_moves, d_start), d_gamma, d_jumps)
+    }
+}
