@@ -1,6 +1,12 @@
 """What the commands of all studies share: folders, names with commas, seeds, devices, and what is said."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -89,3 +95,27 @@ def test_a_study_of_patterns_from_the_command_line(tmp_path):
     for other in (("study",), ("study-motion",), ("planning",), ("study-parts", "plan")):
         result = said("evaluate", *other, runs)
         assert isinstance(result.exception, FormatError), other
+
+
+def test_ctrl_c_stops_a_study_of_several_processes(tmp_path):
+    """At once, and not after all the runs that wait."""
+    out = tmp_path / "runs"
+    words = ["patterns", "--out", out, "--patterns", "linear", "--steps", 200_000, "--processes", 2]
+    command = [sys.executable, "-m", "pyanticip", "train", *map(str, words)]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    child = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Where tests run in the background SIGINT may be ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    workers = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    while not out.is_dir() or (workers.exists() and len(workers.read_text().split()) < 3):
+        assert child.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=60) == 130
+    assert not out.exists()

@@ -17,8 +17,13 @@ R = TypeVar("R")
 
 
 def _start() -> None:
-    """Ctrl-C is for the parent, and who loses the parent ends: a killed build leaves no process behind."""
+    """Ctrl-C is for the parent, and who loses the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Who loses the parent ends: a killed command leaves no process behind."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()

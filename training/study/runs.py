@@ -4,10 +4,12 @@ import json
 import os
 import platform
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -15,6 +17,7 @@ import numpy as np
 import torch
 
 from pyanticip.errors import FormatError, OptionError
+from training.sets.pool import end_with_parent
 
 FORMAT: Final = 1
 
@@ -96,19 +99,41 @@ def _perform(
         for number, run in enumerate(waiting):
             say(line(do(run), before + number + 1, count))
         return {"done": len(waiting), "kept": before}
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(do, run) for run in waiting]
+    others = {child.pid for child in active_children()}
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=end_with_parent)
+    try:
+        futures = [pool.submit(_one, do, run) for run in waiting]
         for future in futures:
             future.add_done_callback(
                 lambda f: None if f.cancelled() or f.exception() else say(line(f.result(), None, count))
             )
         wait(futures, return_when=FIRST_EXCEPTION)
+    except BaseException:
+        # Ctrl-C: what is under way is given up, in the workers as well.
+        for child in active_children():
+            if child.pid not in others and child.pid is not None:
+                os.kill(child.pid, signal.SIGINT)
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    try:
         for future in futures:
-            future.cancel()
-    for future in futures:
-        if not future.cancelled():
-            future.result()
+            if not future.cancelled():
+                future.result()
+    except BrokenProcessPool:
+        raise FormatError(
+            "a worker process ended (out of memory?); what is finished is kept: run it again, with fewer "
+            "--processes"
+        ) from None
     return {"done": len(waiting), "kept": before}
+
+
+def _one(do: Callable[[R], dict[str, Any]], run: R) -> dict[str, Any]:
+    """One run in a worker, which ends with it when it is interrupted: it must not begin the next."""
+    try:
+        return do(run)
+    except KeyboardInterrupt:
+        os._exit(130)
 
 
 def write(file: Path, result: Mapping[str, Any]) -> None:
