@@ -5,10 +5,9 @@ what it is, and so does what the teacher says of it; only what arrives is worse.
 canonical rotations (T, 22, 4) w x y z at 50 Hz and the root (T, 3) in metres in, the same shapes out.
 """
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +160,15 @@ def delivered(
     return np.concatenate(turns), np.concatenate(places)
 
 
+def check_range(name: str, low: float, high: float) -> None:
+    """Refuse what is no range of numbers from 0 on.
+
+    :raises OptionError: it does not rise.
+    """
+    if not 0.0 <= low <= high:
+        raise OptionError(f"{name} is a range from low to high, given {low} to {high}")
+
+
 @dataclass(frozen=True)
 class Corruption:
     """How often and how badly; each trouble comes to its own share of the copies.
@@ -190,21 +198,12 @@ class Corruption:
                 raise OptionError(f"{name} is a share from 0 to 1, given {getattr(self, name)}")
         ranges = ("jitter_degrees", "drift_degrees", "freezes_per_minute", "freeze_frames")
         for name in (*ranges, "loss_share", "loss_burst"):
-            low, high = getattr(self, name)
-            if not 0.0 <= low <= high:
-                raise OptionError(f"{name} is a range from low to high, given {low} to {high}")
+            check_range(name, *getattr(self, name))
         if self.freeze_frames[0] < 1 or self.loss_share[1] >= 1.0 or self.loss_burst[0] < 1.0:
             raise OptionError("freeze_frames and loss_burst begin at 1 or above, loss_share ends below 1")
         unknown = [suit for suit in self.suits if suit not in SUITS]
         if unknown or not self.suits:
             raise OptionError(f"suits are some of {', '.join(SUITS)}, given {unknown or 'none'}")
-
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in dataclasses.asdict(self).items()
-        }
 
 
 @dataclass(frozen=True)

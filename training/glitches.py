@@ -5,15 +5,14 @@ stretch is bad: so that a model can be told which frames not to trust. All funct
 rotations (T, 22, 4) w x y z at 50 Hz and the root (T, 3) in metres in, the same shapes out.
 """
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError
-from training.corrupt import sensor_noise
+from training.corrupt import check_range, sensor_noise
 from training.filters import RATE
 from training.kinematics import MIRROR
 
@@ -60,9 +59,7 @@ class Glitches:
         if not 0.0 <= self.share <= 1.0:
             raise OptionError(f"share is from 0 to 1, given {self.share}")
         for name in ("per_minute", "frames", "jitter_degrees"):
-            low, high = getattr(self, name)
-            if not 0.0 <= low <= high:
-                raise OptionError(f"{name} is a range from low to high, given {low} to {high}")
+            check_range(name, *getattr(self, name))
         if self.frames[0] < 1:
             raise OptionError(f"frames begin at 1, given {self.frames[0]}")
         if self.place < 0.0:
@@ -70,13 +67,6 @@ class Glitches:
         unknown = [kind for kind in self.kinds if kind not in KINDS]
         if unknown or not self.kinds:
             raise OptionError(f"kinds are some of {', '.join(KINDS)}, given {unknown or 'none'}")
-
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in dataclasses.asdict(self).items()
-        }
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ def test_a_study_of_patterns_from_the_command_line(tmp_path):
         assert isinstance(result.exception, FormatError), other
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_study_of_several_processes(tmp_path):
     """At once, and not after all the runs that wait."""
     out = tmp_path / "runs"

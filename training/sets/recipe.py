@@ -47,8 +47,14 @@ class Recipe:
     def record(self) -> dict[str, Any]:
         """As plain values."""
         found = {name: getattr(self, name) for name in ("movement", "warp", "mirror", "yaw")}
-        found["corruption"] = self.corruption.record()
-        return found if self.glitches is None else found | {"glitches": self.glitches.record()}
+        found["corruption"] = _plain(self.corruption)
+        return found if self.glitches is None else found | {"glitches": _plain(self.glitches)}
+
+
+def _plain(table: Corruption | Glitches) -> dict[str, Any]:
+    """The fields as JSON has them."""
+    values = dataclasses.asdict(table).items()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
 def read_recipe(path: Path) -> Recipe:
