@@ -97,7 +97,7 @@ def tasks_check(task: str, texts: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option("--seeds", default="0", show_default=True, help="Such as 0-4 or 0,2,7.")
 @click.option("--longest", type=click.IntRange(1), help="Longest training length.  [default: the paper's]")
-@click.option("--steps", type=click.IntRange(1), help="Updates of every run.  [default: 700]")
+@click.option("--steps", type=click.IntRange(1), help="Updates of every run.  [default: 800]")
 @click.option("--batch", type=click.IntRange(1), help="Examples of an update.  [default: 64]")
 @click.option("--lr", type=click.FloatRange(0, min_open=True), help="Highest rate.  [default: 0.003]")
 @click.option("--paper", is_flag=True, help="Begin from the paper's sizes, rates and updates (for a GPU).")

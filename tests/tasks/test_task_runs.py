@@ -236,8 +236,8 @@ def test_doubt_is_the_entropy_of_the_moves_and_goes_into_the_loss() -> None:
     sure[..., :4] = 40.0
     assert float(doubt(sure)) == pytest.approx(0.0, abs=1e-6)
     losses, parts = [], []
-    for crisp in (0.0, 0.5):
-        o = options("prism", crisp=crisp)
+    for crisp, since in ((0.0, 0.0), (0.5, 0.0), (0.5, 0.5)):
+        o = options("prism", crisp=crisp, crisp_from=since)
         model = new_model(o)
         module = TaskModule(model, o).train()
         done = module.training_step(next(iter(Batches(o))), 0)
@@ -245,7 +245,8 @@ def test_doubt_is_the_entropy_of_the_moves_and_goes_into_the_loss() -> None:
         parts.append(done["parts"])
         done["loss"].backward()
         assert not module._doubts
-    assert torch.equal(*parts)
+    assert torch.equal(parts[0], parts[1])
+    assert losses[2] == losses[0]
     assert losses[0] + 0.2 < losses[1] < losses[0] + 0.5 * np.log(6)
 
 

@@ -149,7 +149,9 @@ class TaskModule(pl.LightningModule):
         with shifted(self.model, batch.shift, length), roomy(self.model, length):
             logits = self.model(inputs).logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
-        total = loss + self.options.crisp * torch.stack(self._doubts).sum() if self._doubts else loss
+        total = loss
+        if self._doubts and batch.step >= self.options.crisp_from * self.options.steps:
+            total = loss + self.options.crisp * torch.stack(self._doubts).sum()
         self._doubts.clear()
         asked = targets != IGNORED
         wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()

@@ -18,7 +18,7 @@ POSITIONS: Final = ("prism", "sinusoidal", "rope", "alibi", "none")
 EXECUTION: Final = ("device", "threads")
 """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
 
-CURSORS: Final = ("recurrent_decay", "latch", "crisp", "cursor_lr", "cursor_betas")
+CURSORS: Final = ("recurrent_decay", "latch", "crisp", "crisp_from", "cursor_lr", "cursor_betas")
 """Options that say nothing to models without cursors."""
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
@@ -80,7 +80,7 @@ class TaskOptions:
     """Fields of the model's configuration that differ."""
 
     # The optimisation
-    steps: int = 700
+    steps: int = 800
     """Updates of the weights."""
     batch: int = 64
     """Examples per update."""
@@ -113,6 +113,9 @@ class TaskOptions:
     crisp: float = 0.02
     """Weight, in the loss, of the entropy of the cursors' moves. A cursor that is in doubt at every step
     loses its place little by little, and on strings of the training lengths nothing tells it so."""
+    crisp_from: float = 0.5
+    """Share of the updates after which that counts: cursors that may not doubt before they know what to do
+    stay as they began."""
     cursor_lr: float = 0.4
     """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
     cursor_betas: tuple[float, float] = (0.8, 0.92)
@@ -245,6 +248,7 @@ _REAL: Final = {
     "recurrent_decay": (0.0, 10.0),
     "latch": (0.0, 100.0),
     "crisp": (0.0, 100.0),
+    "crisp_from": (0.0, 1.0),
     "embedding": (0.0, 100.0),
     "cursor_lr": (0.0, 10.0),
     "clip": (0.0, 1e9),
