@@ -305,6 +305,15 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
         report([out], None, brief=["copi"])
 
 
+def test_a_run_from_before_doubt_counted_did_without(tmp_path: Path) -> None:
+    train(replace(options("prism"), steps=1), tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text())
+    assert open_run(tmp_path / "run").options.crisp == config["options"].pop("crisp") > 0.0
+    path.write_text(json.dumps(config))
+    assert open_run(tmp_path / "run").options.crisp == 0.0
+
+
 def test_last_and_best_three_weights() -> None:
     page = {"curves": {"000010": {"5": 1.0, "10": 0.2}, "000020": {"5": 0.4, "10": 0.4},
                        "000030": {"5": 0.6, "10": 0.9}, "000040": {"5": 0.5, "10": 0.3}}}  # fmt: skip

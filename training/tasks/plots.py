@@ -34,7 +34,9 @@ def curves(groups: Sequence["Group"]) -> bytes:
     plt = pyplot()
     titles = {False: "last weights", True: "mean of the three best weights at each length"}
     parts = [top for top in titles if any(group.shares(top) for group in groups)]
-    figure, (axes,) = plt.subplots(1, len(parts), figsize=(5.8 * len(parts), 3.6), sharey=True, squeeze=False)
+    figure, (axes,) = plt.subplots(
+        1, len(parts), figsize=(5.8 * len(parts) + 1.8, 3.6), sharey=True, squeeze=False
+    )
     for top, axis in zip(parts, axes, strict=True):
         seen: set[str] = set()
         for group in groups:
@@ -59,9 +61,12 @@ def curves(groups: Sequence["Group"]) -> bytes:
         axis.set_title(titles[top], fontsize=10)
     axes[0].set_ylabel("% exact")
     axes[0].set_ylim(-3, 103)
-    axes[0].legend(fontsize=8)
-    seeds = max(len(group.runs) for group in groups)
-    figure.suptitle(f"{groups[0].task}: {seeds} seeds, band from the worst to the best", fontsize=11)
+    axes[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    seeds = sorted({len(group.runs) for group in groups})
+    count = " or ".join(map(str, seeds)) if len(seeds) < 3 else f"{seeds[0]} to {seeds[-1]}"
+    figure.suptitle(
+        f"{groups[0].task}: {count} seed{'s' * (seeds[-1] > 1)}, band from the worst to the best", fontsize=11
+    )
     figure.tight_layout()
     return png(figure, dpi=90)
 
