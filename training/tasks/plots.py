@@ -1,5 +1,6 @@
 """The pictures of a report on tasks, as PNG bytes."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,9 @@ COLOURS: Final = {
     "none": "tab:gray",
 }
 
+STYLES: Final = ("o-", "s--", "^:")
+"""Of groups with the same positions."""
+
 
 def curves(groups: Sequence["Group"]) -> bytes:
     """Exact matches over length: the mean over seeds, and all of them between the lowest and the highest."""
@@ -38,7 +42,7 @@ def curves(groups: Sequence["Group"]) -> bytes:
         1, len(parts), figsize=(5.8 * len(parts) + 1.8, 3.6), sharey=True, squeeze=False
     )
     for top, axis in zip(parts, axes, strict=True):
-        seen: set[str] = set()
+        seen: Counter[str] = Counter()
         for group in groups:
             shares = group.shares(top)
             if not shares:
@@ -46,8 +50,8 @@ def curves(groups: Sequence["Group"]) -> bytes:
             lengths = np.array(list(shares))
             values = [np.array(shares[n]) for n in shares]
             colour = COLOURS[group.positions]
-            style = "o-" if group.positions not in seen else "s--"
-            seen.add(group.positions)
+            style = STYLES[seen[group.positions] % len(STYLES)]
+            seen[group.positions] += 1
             mean = np.array([v.mean() for v in values])
             axis.plot(lengths, 100 * mean, style, color=colour, ms=4, lw=1.5, label=group.label)
             low, high = (np.array([f(v) for v in values]) for f in (np.min, np.max))
@@ -61,7 +65,12 @@ def curves(groups: Sequence["Group"]) -> bytes:
         axis.set_title(titles[top], fontsize=10)
     axes[0].set_ylabel("% exact")
     axes[0].set_ylim(-3, 103)
-    axes[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axes[-1].legend(
+        handles=axes[0].get_legend_handles_labels()[0],
+        fontsize=8,
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+    )
     seeds = sorted({len(group.runs) for group in groups})
     count = " or ".join(map(str, seeds)) if len(seeds) < 3 else f"{seeds[0]} to {seeds[-1]}"
     figure.suptitle(
