@@ -11,12 +11,16 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+_NAME = "_scaled_dot_product_flash_attention_for_cpu"
+KERNELS = hasattr(torch.ops.aten, _NAME) and hasattr(torch.ops.aten, f"{_NAME}_backward")
+"""Whether this torch has the kernels, which it does not promise to keep."""
+
 
 def can_gate(q: Tensor, log_gate: Tensor) -> bool:
     """Whether :func:`attend_gated` is there for such queries: what is traced takes plain operations."""
-    if q.device.type != "cpu" or q.dtype != log_gate.dtype or q.dtype not in (torch.float32, torch.float64):
+    if not KERNELS or torch.compiler.is_compiling():
         return False
-    return not torch.compiler.is_compiling()
+    return q.device.type == "cpu" and q.dtype == log_gate.dtype and q.dtype in (torch.float32, torch.float64)
 
 
 def attend_gated(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, scale: float) -> Tensor:

@@ -23,6 +23,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, ModelConfig
 from pyanticip.models.positions import sinusoids
 from pyanticip.models.trajectory_positions import TrajectoryPositions
+from realtime.bench.device import chosen
 from realtime.bench.machine import machine
 from realtime.bench.memory import peak_bytes
 
@@ -65,7 +66,8 @@ def run(
         ``growth``, by way the exponent of the length with which time grows.
 
     Raises:
-        OptionError: an option outside its range, or no GPU.
+        OptionError: an option outside its range.
+        DeviceError: no GPU.
     """
     if not 1.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
@@ -75,9 +77,7 @@ def run(
     for length in lengths:
         if not 2 <= length <= 65_536:
             raise OptionError(f"length: expected 2 to 65536, got {length}")
-    if device not in ("auto", "cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise OptionError(f"device must be auto, cpu, or cuda where there is one, got {device!r}")
-    where = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    where = chosen(device)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     threads = torch.get_num_threads()
     end = time.monotonic() + seconds

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import OptionError
 from realtime.bench.machine import machine, percentiles
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def run(
 
     from pyanticip.models.config import ModelConfig
     from pyanticip.models.prism import PrismPositions
+    from realtime.bench.device import chosen
 
-    if device == "cuda" and not torch.cuda.is_available():
-        raise DeviceError("device cuda: there is no GPU that torch can use here")
+    chosen(device)
     if threads:
         torch.set_num_threads(threads)
     torch.manual_seed(0)

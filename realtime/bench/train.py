@@ -24,6 +24,7 @@ from torch.nn import functional as F
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
+from realtime.bench.device import chosen
 from realtime.bench.machine import machine
 from realtime.bench.memory import peak_bytes
 
@@ -70,15 +71,14 @@ def run(
         many tokens).
 
     Raises:
-        OptionError: an option outside its range, or no GPU.
+        OptionError: an option outside its range.
+        DeviceError: no GPU.
     """
     if not 1.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
     if size not in ("small", "default"):
         raise OptionError(f"size must be small or default, got {size!r}")
-    if device not in ("auto", "cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise OptionError(f"device must be auto, cpu, or cuda where there is one, got {device!r}")
-    on = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    on = chosen(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     counts = [1] if on.type == "cuda" else list(threads or range(1, min(2, cores) + 1))
     before = torch.get_num_threads()

@@ -23,5 +23,5 @@ def find(name: str) -> Task:
         OptionError: there is none of this name.
     """
     if name not in TASKS:
-        raise OptionError(f"unknown task {name!r}{hint(name, list(TASKS))}: there are {', '.join(TASKS)}")
+        raise OptionError(f"unknown task {name!r}{hint(name, list(TASKS))} (there are {', '.join(TASKS)})")
     return TASKS[name]

@@ -95,9 +95,8 @@ def run(
     names = POSITIONS if positions == "all" else tuple(positions.split(","))
     for name in names:
         if name not in POSITIONS:
-            raise OptionError(
-                f"--positions: unknown {name!r}{hint(name, POSITIONS)}: there are all, {', '.join(POSITIONS)}"
-            )
+            known = f"there are all, {', '.join(POSITIONS)}"
+            raise OptionError(f"--positions: unknown {name!r}{hint(name, POSITIONS)} ({known})")
     fields: dict[str, Any] = {}
     for each in settings:
         table, name, value = setting(each)
