@@ -649,3 +649,35 @@ def field_backward(
 
     `grads`: those of the first five of `felt`, None where there is none; else as :func:`field_forward`.
     """
+
+# --- trajectory positions ---
+
+def trajectory_displacements(
+    embedded: npt.NDArray[Any], strength: float, magnitude: float, rms: bool, moved: npt.NDArray[Any]
+) -> None:
+    """How far content moves each step of embeddings (B, L, D) float32, into `moved` (B, L) float64: NaN from
+    a row's first embedding on that is not finite; the GIL is released."""
+
+def trajectory_encode(
+    embedded: npt.NDArray[Any],
+    strength: float,
+    magnitude: float,
+    rms: bool,
+    table: npt.NDArray[Any],
+    speeds: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+) -> int:
+    """Encodings at the positions that embeddings (B, L, D) float32 give, into `out` of the same shape; how
+    many rows fell back to their steps' numbers.
+
+    `table` (rows, D or D + 1) pairs of sine and cosine of whole positions, `speeds` radians per position of
+    each pair; all float32, C-contiguous. The GIL is released.
+    """
+
+def encode_positions(
+    positions: npt.NDArray[Any],
+    table: npt.NDArray[Any],
+    speeds: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+) -> None:
+    """Encodings of positions (N,) float64, into `out` (N, D); the rest as `trajectory_encode` has it."""

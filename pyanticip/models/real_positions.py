@@ -6,13 +6,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.models.positions import sine_pairs, sinusoids, speeds
 
 INTERPOLATIONS = ("exact", "linear", "cubic")
-
-FINE: Final = 1024
-"""Parts of a whole position in the table of turns; between two of them a turn is off by at most 1.2e-7."""
 
 CHUNK: Final = 1 << 18
 """Channels computed at a time, so that what lies between input and output stays in the processor's cache."""
@@ -21,11 +19,11 @@ CHUNK: Final = 1 << 18
 class RealPositions(nn.Module):
     """Encodings (..., width) of real positions (...,), as :func:`~pyanticip.models.positions.sinusoids`.
 
-    ``exact`` is the sine and cosine of the position itself. In float32, up to the table's end, whole and
-    fractional part are looked up and their angles added: within 5e-7 of float64, at any position. Otherwise
-    they are computed in float64. ``linear`` is the paper's interpolation between the two whole positions
-    around (off by up to 1 - cos(1/2) = .122 in the fastest channel), ``cubic`` Catmull and Rom's (1974)
-    between four.
+    ``exact`` is the sine and cosine of the position itself. In float32, up to the table's end, those of a
+    whole position nearby are looked up and the angle of the rest is added (on a CPU by the Rust core): within
+    5e-7 of float64, at any position. Otherwise they are computed in float64. ``linear`` is the paper's
+    interpolation between the two whole positions around (off by up to 1 - cos(1/2) = .122 in the fastest
+    channel), ``cubic`` Catmull and Rom's (1974) between four.
 
     :param width: D, at least 1.
     :param rows: whole positions 0 to ``rows - 1`` are kept in a table; 0 for none.
@@ -34,8 +32,7 @@ class RealPositions(nn.Module):
     """
 
     table: Tensor
-    turns: Tensor
-    backward_speeds: Tensor
+    speeds: Tensor
 
     def __init__(self, width: int, rows: int = 0, interpolation: str = "exact") -> None:
         super().__init__()
@@ -48,14 +45,8 @@ class RealPositions(nn.Module):
         self.first = -1 if interpolation == "cubic" and rows else 0
         whole = torch.arange(self.first, rows)
         self.register_buffer("table", sine_pairs(whole, width).float(), persistent=False)
-        # Where the table of turns would be a large part of all, sines of small angles take its place.
-        parts = FINE + 1 if interpolation == "exact" and rows >= 4 * FINE else 0
-        turned = _pairs(sine_pairs(torch.arange(parts).double() / FINE, width))
-        # exp(-i angle) as pairs, for a pair (sin, cos) is i exp(-i angle).
-        turns = torch.stack((turned[..., 1], -turned[..., 0]), -1).flatten(1)
-        self.register_buffer("turns", turns.float(), persistent=False)
-        slow = -speeds(width) if interpolation == "exact" and rows and not parts else torch.zeros(0)
-        self.register_buffer("backward_speeds", slow.float(), persistent=False)
+        known = speeds(width) if interpolation == "exact" and rows else torch.zeros(0)
+        self.register_buffer("speeds", known.float(), persistent=False)
 
     def standard(self, whole: Tensor, dtype: torch.dtype, inside: bool) -> Tensor:
         """The encodings of whole positions: the table's rows, bit for bit, or those computed afresh."""
@@ -79,12 +70,17 @@ class RealPositions(nn.Module):
             return made[..., : self.width]
         if torch.compiler.is_compiling():
             return sinusoids(positions, self.width).to(dtype)
-        # Half precision is computed as float32, in tables that were not made half precision themselves.
-        looked_up = inside and self.rows > 0 and dtype != torch.float64 and self.table.dtype == torch.float32
+        looked_up = inside and self.looks_up(dtype)
         if not learning:
             return self.encode(positions, dtype, looked_up)[..., : self.width]
         out: Tensor = _Exact.apply(positions, self, dtype, looked_up)  # type: ignore[no-untyped-call]
         return out[..., : self.width]
+
+    def looks_up(self, dtype: torch.dtype) -> bool:
+        """Whether exact encodings of ``dtype`` inside the table are taken from it."""
+        # Half precision is computed as float32, in tables that were not made half precision themselves.
+        exact = self.interpolation == "exact" and self.rows > 0
+        return exact and dtype != torch.float64 and self.table.dtype == torch.float32
 
     def encode(self, positions: Tensor, dtype: torch.dtype, looked_up: bool) -> Tensor:
         """Exact encodings with a cosine to every sine, (..., even) of ``dtype``; no gradient flows."""
@@ -104,27 +100,21 @@ class RealPositions(nn.Module):
         return out.view(*positions.shape, even)
 
     def _add(self, positions: Tensor, out: Tensor) -> None:
-        """Encodings (N, even) of positions (N,): the whole part's, turned by the fractional one."""
+        """Encodings (N, even) of positions (N,): the whole part's, turned by the rest."""
+        if positions.device.type == "cpu":
+            made = out if out.dtype == torch.float32 else torch.empty(out.shape)
+            arrays = (t.numpy() for t in (positions, self.table, self.speeds, made))
+            _core.encode_positions(*arrays)
+            if made is not out:
+                out.copy_(made)
+            return
         whole = positions.floor()
-        rest = positions - whole
-        k = whole.long()
-        if out.dtype == torch.float32:
-            torch.index_select(self.table, 0, k, out=out)
-            encoded = out
-        else:
-            encoded = self.table.index_select(0, k)
-        if len(self.turns):
-            parts = rest * FINE
-            part = parts.floor()
-            j, t = part.long(), (parts - part).float()[:, None]
-            turn = self.turns.index_select(0, j).lerp_(self.turns[1:].index_select(0, j), t)
-            turned = torch.view_as_complex(_pairs(turn))
-        else:
-            angle = rest.float()[:, None] * self.backward_speeds
-            turned = torch.polar(torch.ones((), device=angle.device), angle)
+        angle = (whole - positions).float()[:, None] * self.speeds
+        encoded = self.table.index_select(0, whole.long())
+        # A pair (sin, cos) is i exp(-i angle).
+        turned = torch.polar(torch.ones((), device=angle.device), angle)
         torch.view_as_complex(_pairs(encoded)).mul_(turned)
-        if encoded is not out:
-            out.copy_(encoded)
+        out.copy_(encoded)
 
     def _nodes(self, whole: Tensor, inside: bool, dtype: torch.dtype) -> Tensor:
         if inside and self.rows:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor, nn
 
+from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.real_positions import RealPositions, chunk
@@ -191,10 +192,13 @@ class TrajectoryPositions(nn.Module):
         self, embedded: Tensor, state: TrajectoryState | None
     ) -> tuple[Tensor, TrajectoryState | None]:
         rows, length = embedded.shape[:2]
+        inside = self._inside(length, state)
+        moving = self.strength > 0.0 and (length > 1 or state is not None)
+        if moving and inside and state is None and self.cache is None and self._in_core(embedded):
+            return self._whole(embedded), None
         steps = torch.arange(length, device=embedded.device)
         whole = steps.expand(rows, length) if state is None else state.frames[:, None] + steps
-        inside = self._inside(length, state)
-        if self.strength == 0.0 or (length < 2 and state is None):
+        if not moving:
             encoded = self.places.standard(steps if state is None else whole, embedded.dtype, inside)
             return encoded.expand(rows, -1, -1), self._unmoved(embedded, state)
         moved, power = self._cached(embedded) if state is None else self.displacements(embedded, state)
@@ -212,6 +216,29 @@ class TrajectoryPositions(nn.Module):
         last = torch.nan_to_num(embedded[:, -1], posinf=0.0, neginf=0.0)
         frames = state.frames + length
         return encoded, TrajectoryState(frames, moved[:, -1], last, power[:, -1])
+
+    def _in_core(self, embedded: Tensor) -> bool:
+        """Whether the Rust core may do the work: without gradients, in float32, from the table."""
+        if embedded.device.type != "cpu" or embedded.dtype != torch.float32 or _recorded(embedded):
+            return False
+        learning = torch.is_grad_enabled() and embedded.requires_grad
+        return not learning and self.places.looks_up(torch.float32)
+
+    def _whole(self, embedded: Tensor) -> Tensor:
+        """Encodings of whole sequences, in one go."""
+        path = embedded.detach().contiguous()
+        out = torch.empty_like(path)
+        places, rms = self.places, self.scale == "rms"
+        self.counters.fallbacks += _core.trajectory_encode(
+            path.numpy(),
+            self.strength,
+            self.magnitude,
+            rms,
+            places.table.numpy(),
+            places.speeds.numpy(),
+            out.numpy(),
+        )
+        return out
 
     def _unmoved(self, embedded: Tensor, state: TrajectoryState | None) -> TrajectoryState | None:
         if state is None:
@@ -269,7 +296,13 @@ class TrajectoryPositions(nn.Module):
         self.counters.hits += len(keys) - len(missing)
         self.counters.misses += len(missing)
         if missing:
-            fresh, _ = self.displacements(embedded if len(missing) == len(keys) else embedded[missing])
+            some = embedded if len(missing) == len(keys) else embedded[missing]
+            if self._in_core(embedded):
+                fresh = torch.empty(some.shape[:2], dtype=torch.float64)
+                path, rms = some.detach().contiguous().numpy(), self.scale == "rms"
+                _core.trajectory_displacements(path, self.strength, self.magnitude, rms, fresh.numpy())
+            else:
+                fresh, _ = self.displacements(some)
             for row, moved in zip(missing, fresh, strict=True):
                 cache.put(keys[row], moved.clone())
                 known[row] = moved

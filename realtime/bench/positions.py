@@ -62,7 +62,9 @@ def run(
 
     Returns:
         ``rows``, one for every length and way, with microseconds a call, and ratios ``to_lookup``,
-        ``to_fresh`` and ``of_forward``; ``memory``, bytes by length; ``step_us`` of one step of a stream;
+        ``to_fresh`` and ``of_forward``; ``memory``, bytes by length, and the ratio of table and peak to those
+        of a look-up of as many rows, to the peak of fresh sinusoids, and to one look-up that all rows
+        share; ``step_us`` of one step of a stream;
         ``growth``, by way the exponent of the length with which time grows.
 
     Raises:
@@ -152,16 +154,27 @@ def _length(
     if "forward" in times:
         forward.append((length, float(np.median(times["forward"]))))
     rows = [_row(length, batch, name, times) for name in ways] + left_out
-    exact, before = made["trajectory"], peak_bytes(ways["look-up"], where)
-    after = peak_bytes(ways["trajectory"], where)
-    held = sum(x.nbytes for x in exact.buffers())
+    exact = made["trajectory"]
+    held, after = sum(x.nbytes for x in exact.buffers()), peak_bytes(ways["trajectory"], where)
+    # Of the same shape as ours, every row its own: what a sinusoid for each row of a batch takes.
+    each = steps.expand(batch, length)
+    before = peak_bytes(lambda: standard[each], where)
+    shared = peak_bytes(ways["look-up"], where)
+    fresh = peak_bytes(lambda: sinusoids(each, width).float(), where)
+
+    def ratio(table: int, peak: int | None) -> float | None:
+        return None if after is None or not peak else (held + after) / (table + peak)
+
     memory = {
         "length": length,
         "table": held,
         "standard_table": standard.nbytes,
         "peak": after,
         "standard_peak": before,
-        "ratio": None if before is None or after is None else (held + after) / (standard.nbytes + before),
+        "fresh_peak": fresh,
+        "ratio": ratio(standard.nbytes, before),
+        "to_fresh": ratio(0, fresh),
+        "to_shared": ratio(standard.nbytes, shared),
         "forward_peak": peak_bytes(ways["forward"], where) if "forward" in ways else None,
     }
     return rows, memory
@@ -266,13 +279,16 @@ def table(result: dict[str, Any]) -> Group:
         share = f"{row['of_forward']:.2%}" if "of_forward" in row else "-"
         values = (f"{row['us']:.1f}", f"{row['ns_per_step']:.1f}")
         shown.add_row(str(row["length"]), row["way"], *values, *ratios, share)
-    held = Table(title="memory, KiB: table and peak of a call")
-    for column in ("L", "table", "look-up's", "peak", "look-up's", "forward's", "ratio"):
+    held = Table(title="memory, KiB: tables, and peaks of a call that encodes every row of the batch")
+    kept = ("table", "standard_table", "peak", "standard_peak", "fresh_peak", "forward_peak")
+    memory_ratios = ("ratio", "to_fresh", "to_shared")
+    names = ("table", "look-up's", "peak", "look-up's", "fresh", "forward's")
+    for column in ("L", *names, "to look-up", "to fresh", "to one look-up"):
         held.add_column(column, justify="right")
     for row in result["memory"]:
-        sizes = (row[k] for k in ("table", "standard_table", "peak", "standard_peak", "forward_peak"))
-        cells = ("-" if size is None else f"{size / 1024:.0f}" for size in sizes)
-        held.add_row(str(row["length"]), *cells, "-" if row["ratio"] is None else f"{row['ratio']:.2f}")
+        cells = ["-" if row[k] is None else f"{row[k] / 1024:.0f}" for k in kept]
+        cells += ["-" if row[k] is None else f"{row[k]:.2f}" for k in memory_ratios]
+        held.add_row(str(row["length"]), *cells)
     growth = ", ".join(f"{name} {slope:.2f}" for name, slope in result["growth"].items())
     where = f"{result['cpu']}, {result['cores']} cores, load {result['load']} at the start"
     step = f"one step of a stream: {result['step_us']:.1f} us"

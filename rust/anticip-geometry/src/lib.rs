@@ -25,6 +25,7 @@ mod quat;
 mod sketch;
 mod space;
 mod stream;
+mod trajectory;
 mod vendi;
 mod window;
 
@@ -34,3 +35,4 @@ pub use error::GeometryError;
 pub use paper::{paper_pose_scalars, paper_vector_scalars};
 pub use quat::{MIN_NORM, Quat};
 pub use stream::{PoseStream, VectorStream};
+pub use trajectory::{Sinusoids, Trajectory};

@@ -8,6 +8,7 @@ mod prism;
 mod prism_gru;
 mod prism_places;
 mod synth;
+mod trajectory;
 mod wire;
 
 use pyo3::prelude::*;
@@ -26,6 +27,7 @@ mod core_module {
         prism::register(m)?;
         prism_gru::register(m)?;
         prism_places::register(m)?;
-        field::register(m)
+        field::register(m)?;
+        trajectory::register(m)
     }
 }

@@ -1,0 +1,458 @@
+//! Positions that move with the path of embeddings, and sinusoidal encodings at real positions.
+//!
+//! A sequence's step i lies at `i + d_i`, where `d_0 = 0` and `d_i = d_(i-1) + a tanh(b |e_i - e_(i-1)|)`. An
+//! encoding is the table's row of the nearest whole position, turned by what is left over: at most half a
+//! radian, where short polynomials are exact to the last bit of single precision.
+
+use pulp::{Arch, NullaryFnOnce};
+
+use crate::batch::sequence_len;
+use crate::error::GeometryError;
+
+/// How content moves positions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trajectory {
+    /// The most that a step adds, a.
+    pub strength: f64,
+    /// What lengths are multiplied by, b.
+    pub magnitude: f64,
+    /// Whether lengths are divided by the root mean square of those of the sequence so far.
+    pub rms: bool,
+}
+
+/// Sinusoids of the whole positions 0, 1, ...
+#[derive(Clone, Copy, Debug)]
+pub struct Sinusoids<'a> {
+    /// Rows of pairs (sine, cosine), one pair for each speed.
+    pub table: &'a [f32],
+    /// Radians per position of each pair, in [0, 1].
+    pub speeds: &'a [f32],
+    /// Channels of an encoding: two for each speed, or one less.
+    pub width: usize,
+}
+
+impl Trajectory {
+    /// Displacements of embeddings (sequences, steps, width), written to `moved` (sequences, steps): NaN from
+    /// a sequence's first embedding on that is not finite.
+    pub fn displacements(
+        &self,
+        embedded: &[f32],
+        steps: usize,
+        width: usize,
+        moved: &mut [f64],
+    ) -> Result<(), GeometryError> {
+        let one = sequence_len("sequences x steps x width", embedded.len(), steps, width)?;
+        same("sequences x steps", moved.len() * width, embedded.len())?;
+        if one == 0 {
+            return Ok(());
+        }
+        let arch = Arch::new();
+        for (path, moved) in embedded.chunks_exact(one).zip(moved.chunks_exact_mut(steps)) {
+            let rule = *self;
+            arch.dispatch(Displace {
+                rule,
+                path,
+                width,
+                moved,
+            });
+        }
+        Ok(())
+    }
+
+    /// Encodings of embeddings (sequences, steps, width) into `out` of the same shape.
+    ///
+    /// Returns how many sequences have an embedding that is not finite; from it on theirs is the encoding of
+    /// the step's number.
+    pub fn encode(
+        &self,
+        embedded: &[f32],
+        steps: usize,
+        sinusoids: Sinusoids<'_>,
+        out: &mut [f32],
+    ) -> Result<usize, GeometryError> {
+        let width = sinusoids.width;
+        let one = sequence_len("sequences x steps x width", embedded.len(), steps, width)?;
+        same("encodings", out.len(), embedded.len())?;
+        sinusoids.check()?;
+        if one == 0 {
+            return Ok(0);
+        }
+        let arch = Arch::new();
+        let (rule, mut fallen) = (*self, 0);
+        for (path, out) in embedded.chunks_exact(one).zip(out.chunks_exact_mut(one)) {
+            fallen += usize::from(arch.dispatch(Encode {
+                rule,
+                path,
+                sinusoids,
+                out,
+            }));
+        }
+        Ok(fallen)
+    }
+}
+
+/// What a sequence's next displacement depends on.
+struct Walk<'a> {
+    rule: Trajectory,
+    before: &'a [f32],
+    steps: usize,
+    moved: f64,
+    power: f64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(rule: Trajectory) -> Self {
+        Self {
+            rule,
+            before: &[],
+            steps: 0,
+            moved: 0.0,
+            power: 0.0,
+        }
+    }
+
+    /// The displacement of the next embedding.
+    // No closure: it would not be compiled for the instruction set that it is called under.
+    #[inline(always)]
+    fn step(&mut self, here: &'a [f32]) -> f64 {
+        if self.steps == 0 {
+            // Later, what is not finite shows in the step to it.
+            if !squared_distance(here, here).is_finite() {
+                self.moved = f64::NAN;
+            }
+        } else {
+            let mut length = squared_distance(here, self.before).sqrt();
+            if self.rule.rms {
+                self.power += length * length;
+                if self.power > 0.0 {
+                    length /= (self.power / self.steps as f64).sqrt();
+                }
+            }
+            self.moved += if length.is_finite() {
+                self.rule.strength * (self.rule.magnitude * length).tanh()
+            } else {
+                f64::NAN
+            };
+        }
+        self.steps += 1;
+        self.before = here;
+        self.moved
+    }
+}
+
+impl Sinusoids<'_> {
+    /// Encodings of positions, written to `out` (positions, width). Positions are below the table's last row.
+    pub fn encode(&self, positions: &[f64], out: &mut [f32]) -> Result<(), GeometryError> {
+        self.check()?;
+        same("positions x width", out.len(), positions.len() * self.width)?;
+        Arch::new().dispatch(Place {
+            sinusoids: *self,
+            positions,
+            out,
+        });
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), GeometryError> {
+        let row = 2 * self.speeds.len();
+        same(
+            "a speed for two channels",
+            row,
+            self.width.next_multiple_of(2).max(2),
+        )?;
+        let rows = self.table.len() / row;
+        same("rows of the table", self.table.len(), rows.max(1) * row)
+    }
+
+    #[inline(always)]
+    fn place(&self, position: f64, out: &mut [f32]) {
+        let row = 2 * self.speeds.len();
+        // A float becomes the nearest number there is: none lies outside the table.
+        let whole = ((position + 0.5) as usize).min(self.table.len() / row - 1);
+        let rest = (position - whole as f64) as f32;
+        let known = &self.table[whole * row..][..row];
+        let (outs, rest_of_out) = out.as_chunks_mut::<16>();
+        let (knowns, rest_of_known) = known.as_chunks::<16>();
+        let (speeds, rest_of_speeds) = self.speeds.as_chunks::<8>();
+        for ((o, k), w) in outs.iter_mut().zip(knowns).zip(speeds) {
+            let (mut sines, mut cosines) = ([0.0; 8], [0.0; 8]);
+            for ((s, c), &w) in sines.iter_mut().zip(&mut cosines).zip(w) {
+                (*s, *c) = turn(rest * w);
+            }
+            for j in 0..8 {
+                let (s, c) = (sines[j], cosines[j]);
+                o[2 * j] = k[2 * j] * c + k[2 * j + 1] * s;
+                o[2 * j + 1] = k[2 * j + 1] * c - k[2 * j] * s;
+            }
+        }
+        // An odd width may end inside the last whole chunk of the table.
+        let (rest_of_known, rest_of_speeds) = if rest_of_out.len() > rest_of_known.len() {
+            (
+                knowns.last().map_or(&[][..], |k| &k[..]),
+                speeds.last().map_or(&[][..], |w| &w[..]),
+            )
+        } else {
+            (rest_of_known, rest_of_speeds)
+        };
+        let pairs = rest_of_known.as_chunks::<2>().0;
+        for ((o, [sine, cosine]), w) in rest_of_out.chunks_mut(2).zip(pairs).zip(rest_of_speeds) {
+            let (s, c) = turn(rest * w);
+            let both = [sine * c + cosine * s, cosine * c - sine * s];
+            o.copy_from_slice(&both[..o.len()]);
+        }
+    }
+}
+
+/// Sine and cosine of at most half a radian, to 6e-9.
+#[inline(always)]
+fn turn(x: f32) -> (f32, f32) {
+    let z = x * x;
+    let sine = x + x * z * (z * (8.333_333_3e-3 - z * 1.984_127e-4) - 0.166_666_67);
+    let cosine = 1.0 - z * (0.5 - z * (4.166_666_8e-2 - z * (1.388_888_9e-3 - z * 2.480_158_7e-5)));
+    (sine, cosine)
+}
+
+/// In double precision, so that no two finite vectors are too far apart, and in eight sums.
+#[inline(always)]
+fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0_f64; 8];
+    for (a, b) in a.iter().zip(b) {
+        for ((sum, &a), &b) in sums.iter_mut().zip(a).zip(b) {
+            let d = f64::from(a) - f64::from(b);
+            *sum += d * d;
+        }
+    }
+    for ((sum, &a), &b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
+        let d = f64::from(a) - f64::from(b);
+        *sum += d * d;
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+fn same(what: &'static str, given: usize, expected: usize) -> Result<(), GeometryError> {
+    if given == expected {
+        Ok(())
+    } else {
+        Err(GeometryError::Length {
+            what,
+            expected,
+            given,
+        })
+    }
+}
+
+struct Displace<'a> {
+    rule: Trajectory,
+    path: &'a [f32],
+    width: usize,
+    moved: &'a mut [f64],
+}
+
+impl NullaryFnOnce for Displace<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let mut walk = Walk::new(self.rule);
+        for (moved, here) in self.moved.iter_mut().zip(self.path.chunks_exact(self.width)) {
+            *moved = walk.step(here);
+        }
+    }
+}
+
+struct Encode<'a> {
+    rule: Trajectory,
+    path: &'a [f32],
+    sinusoids: Sinusoids<'a>,
+    out: &'a mut [f32],
+}
+
+impl NullaryFnOnce for Encode<'_> {
+    /// Whether the sequence fell back.
+    type Output = bool;
+
+    #[inline(always)]
+    fn call(self) -> bool {
+        let (width, mut walk) = (self.sinusoids.width, Walk::new(self.rule));
+        let steps = self
+            .path
+            .chunks_exact(width)
+            .zip(self.out.chunks_exact_mut(width));
+        for (i, (here, out)) in steps.enumerate() {
+            let moved = walk.step(here);
+            let position = i as f64 + if moved.is_nan() { 0.0 } else { moved };
+            self.sinusoids.place(position, out);
+        }
+        walk.moved.is_nan()
+    }
+}
+
+struct Place<'a> {
+    sinusoids: Sinusoids<'a>,
+    positions: &'a [f64],
+    out: &'a mut [f32],
+}
+
+impl NullaryFnOnce for Place<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let out = self.out.chunks_exact_mut(self.sinusoids.width);
+        for (&position, out) in self.positions.iter().zip(out) {
+            self.sinusoids.place(position, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sinusoids(rows: usize, width: usize) -> (Vec<f32>, Vec<f32>, Vec<f64>) {
+        let exact: Vec<f64> = (0..width.div_ceil(2))
+            .map(|i| 10_000_f64.powf(-2.0 * i as f64 / width as f64))
+            .collect();
+        let table = (0..rows)
+            .flat_map(|k| {
+                exact
+                    .iter()
+                    .flat_map(move |w| [(k as f64 * w).sin(), (k as f64 * w).cos()])
+            })
+            .map(|x| x as f32)
+            .collect();
+        (table, exact.iter().map(|&w| w as f32).collect(), exact)
+    }
+
+    #[test]
+    fn encodings_are_sines_and_cosines_at_any_width() {
+        for width in [1, 2, 3, 15, 16, 17, 31, 32, 33, 128] {
+            let (table, speeds, exact) = sinusoids(60, width);
+            let known = Sinusoids {
+                table: &table,
+                speeds: &speeds,
+                width,
+            };
+            let positions: Vec<f64> = (0..5_800).map(|i| f64::from(i) * 0.01).collect();
+            let mut out = vec![f32::NAN; positions.len() * width];
+            known.encode(&positions, &mut out).unwrap();
+            for (p, row) in positions.iter().zip(out.chunks(width)) {
+                for (c, &x) in row.iter().enumerate() {
+                    let angle = p * exact[c / 2];
+                    let wanted = if c % 2 == 0 { angle.sin() } else { angle.cos() };
+                    assert!(
+                        (f64::from(x) - wanted).abs() < 2.5e-7,
+                        "{width} {p} {c}: {x} {wanted}"
+                    );
+                }
+            }
+            // Whole positions are the table's rows, bit for bit.
+            let mut whole = vec![0.0; 3 * width];
+            known.encode(&[0.0, 7.0, 59.0], &mut whole).unwrap();
+            let row = 2 * speeds.len();
+            for (k, found) in [0, 7, 59].into_iter().zip(whole.chunks(width)) {
+                assert_eq!(found, &table[k * row..][..width]);
+            }
+        }
+    }
+
+    #[test]
+    fn displacements_follow_the_definition() {
+        let width = 11;
+        let path: Vec<f32> = (0..40 * width)
+            .map(|i| ((i * i) as f32 * 0.37).sin() * 0.2)
+            .collect();
+        for rms in [false, true] {
+            let rule = Trajectory {
+                strength: 0.3,
+                magnitude: 1.5,
+                rms,
+            };
+            let mut moved = vec![0.0; 40];
+            rule.displacements(&path, 20, width, &mut moved).unwrap();
+            for (path, moved) in path.chunks(20 * width).zip(moved.chunks(20)) {
+                let (mut total, mut power) = (0.0, 0.0);
+                assert_eq!(moved[0], 0.0);
+                for i in 1..20 {
+                    let square: f64 = (0..width)
+                        .map(|c| f64::from(path[i * width + c]) - f64::from(path[(i - 1) * width + c]))
+                        .map(|d| d * d)
+                        .sum();
+                    power += square;
+                    let scale = if rms { (power / i as f64).sqrt() } else { 1.0 };
+                    total += 0.3 * (1.5 * square.sqrt() / scale).tanh();
+                    assert!((moved[i] - total).abs() < 1e-12);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_falls_back_from_there_on() {
+        let width = 4;
+        let (table, speeds, _) = sinusoids(20, width);
+        let known = Sinusoids {
+            table: &table,
+            speeds: &speeds,
+            width,
+        };
+        let rule = Trajectory {
+            strength: 0.5,
+            magnitude: 2.0,
+            rms: true,
+        };
+        let sound: Vec<f32> = (0..24).map(|i| (i as f32).cos()).collect();
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for at in 0..6 {
+                let mut path = [&sound[..], &sound[..]].concat();
+                path[4 * at + 2] = bad;
+                let (mut out, mut moved) = (vec![0.0; 48], vec![0.0; 12]);
+                assert_eq!(rule.encode(&path, 6, known, &mut out), Ok(1));
+                rule.displacements(&path, 6, width, &mut moved).unwrap();
+                assert_eq!(out[..4 * at], out[24..24 + 4 * at]);
+                assert_eq!(out[4 * at..24], table[4 * at..24]);
+                assert!((0..6).all(|i| moved[i].is_nan() == (i >= at)));
+                assert!(moved[6..].iter().all(|m| m.is_finite()));
+            }
+        }
+        // Far apart, and yet finite.
+        let mut out = vec![0.0; 8];
+        let far = [3e38, 3e38, 3e38, 3e38, -3e38, -3e38, -3e38, -3e38];
+        let rule = Trajectory { rms: false, ..rule };
+        assert_eq!(rule.encode(&far, 2, known, &mut out), Ok(0));
+        assert!((out[4] - 1.5_f32.sin()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        let (table, speeds, _) = sinusoids(4, 4);
+        let known = Sinusoids {
+            table: &table,
+            speeds: &speeds,
+            width: 4,
+        };
+        let rule = Trajectory {
+            strength: 0.5,
+            magnitude: 2.0,
+            rms: false,
+        };
+        assert!(rule.encode(&[0.0; 12], 2, known, &mut [0.0; 12]).is_err());
+        assert!(rule.encode(&[0.0; 16], 2, known, &mut [0.0; 12]).is_err());
+        assert!(rule.displacements(&[0.0; 16], 2, 4, &mut [0.0; 3]).is_err());
+        assert!(known.encode(&[0.0], &mut [0.0; 3]).is_err());
+        for wrong in [
+            Sinusoids { table: &[], ..known },
+            Sinusoids {
+                table: &table[1..],
+                ..known
+            },
+            Sinusoids { width: 5, ..known },
+            Sinusoids { speeds: &[], ..known },
+        ] {
+            assert!(wrong.encode(&[], &mut []).is_err());
+        }
+        assert_eq!(rule.encode(&[], 2, known, &mut []), Ok(0));
+    }
+}
