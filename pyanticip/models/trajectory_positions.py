@@ -73,8 +73,10 @@ class Counters:
 class TrajectoryPositions(nn.Module):
     """Encodings of positions that follow the path of the embeddings.
 
-    The lengths of steps are measured in the embeddings' own precision (float32 for half precision), and all
-    that follows in float64, so that angles are right at any position. Gradients flow into the embeddings.
+    The lengths of steps are measured in the embeddings' own precision (float32 for half precision) or better,
+    and all that follows in float64, so that angles are right at any position. Gradients flow into the
+    embeddings. Whole float32 sequences without gradients are encoded by the Rust core on a CPU, with no
+    memory beside what comes out.
 
     :param width: D, 1 to 65,536.
     :param length: longest sequence; positions of steps beyond it are computed without a table.

@@ -207,7 +207,7 @@ impl Sinusoids<'_> {
 #[inline(always)]
 fn turn(x: f32) -> (f32, f32) {
     let z = x * x;
-    let sine = x + x * z * (z * (8.333_333_3e-3 - z * 1.984_127e-4) - 0.166_666_67);
+    let sine = x + x * z * (z * (8.333_333e-3 - z * 1.984_127e-4) - 0.166_666_67);
     let cosine = 1.0 - z * (0.5 - z * (4.166_666_8e-2 - z * (1.388_888_9e-3 - z * 2.480_158_7e-5)));
     (sine, cosine)
 }
