@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 # Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times
-# slower. .environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# slower.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    # What librosa compiles is kept in files. Processes that write the same ones at a time may crash.
+    kept = Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba" / worker
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
 
 
 @pytest.fixture(scope="session")

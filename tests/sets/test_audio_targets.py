@@ -1,5 +1,9 @@
 """Targets from sound: what is known of a synthesised sound is what is heard in it."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -206,3 +210,26 @@ def test_what_is_no_sound_is_said_in_one_line(tmp_path):
     soundfile.write(path, broken, RATE, subtype="FLOAT")
     with pytest.raises(FormatError, match="not finite"):
         hear(path, 0.0, 10)
+
+
+def test_what_workers_need_is_compiled_before(tmp_path):
+    script = """
+import sys
+from pathlib import Path
+import numpy as np
+from training.sets.audio import analyse, warm
+
+kept = Path(sys.argv[1])
+warm()
+before = {file.name for file in kept.rglob("*.nb?")}
+sound = np.random.default_rng(0).normal(0.0, 0.1, (2, 40000)).astype(np.float32)
+sound[:, :20000] += 0.5 * np.sin(np.arange(20000) / 9)
+analyse(sound, 16000)
+assert before, "nothing was kept"
+assert {file.name for file in kept.rglob("*.nb?")} == before
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -149,6 +149,17 @@ def _within(times: NDArray[np.int64], lead: int, frames: int) -> NDArray[np.int6
     return times[(times >= lead) & (times < lead + frames)] - lead
 
 
+def warm() -> None:
+    """Compile what librosa compiles when it is first used, and keeps in files beside itself.
+
+    To be called before several processes analyse: two that write these files at the same time, on a machine
+    where there are none yet, may load a mixture of both, which crashes.
+    """
+    clicks = np.zeros((1, SAMPLE_RATE), dtype=np.float32)
+    clicks[0, SAMPLE_RATE // 4 :] = 0.3 * np.sin(np.arange(SAMPLE_RATE - SAMPLE_RATE // 4) / 8.0)
+    analyse(clicks, SAMPLE_RATE)
+
+
 def analyse(samples: NDArray[np.floating], rate: int) -> Heard:
     """Parameters and events of a whole sound.
 

@@ -15,7 +15,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.units import check_rate, metres_per_unit
 from training.data import SHORTEST, Split
 from training.filters import RATE
-from training.sets.audio import available
+from training.sets.audio import available, warm
 from training.sets.discover import Found, Source, discover
 from training.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.sets.pool import spread
@@ -165,6 +165,8 @@ def build(
         sounds = pair(source_dir, found, None if manifest is None else Path(manifest))
     if sounds:
         available()
+        if workers > 1:
+            warm()
     work = prepare_folder(target)
     with Lock(work):
         kept = _Kept.of(target)
