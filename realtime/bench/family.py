@@ -12,6 +12,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,8 @@ def run(
             raise OptionError(f"expected one of {', '.join((*BACKENDS, *VARIANTS))}, got {name!r}")
     tuning.one_thread_each()
     names = [name for name in VARIANTS if name == "plain" or not variants or name in variants]
-    with tempfile.TemporaryDirectory() as folder:
-        return _measure(seconds, Path(folder), names, tuple(backends) or BACKENDS, sizes or {})
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
+        return _measure(seconds, Path(folder), names, tuple(backends) or BACKENDS, sizes or {}, closing)
 
 
 def table(result: dict[str, Any]) -> Table:
@@ -87,7 +88,12 @@ def table(result: dict[str, Any]) -> Table:
 
 
 def _measure(
-    seconds: float, folder: Path, names: list[str], backends: tuple[str, ...], sizes: dict[str, Any]
+    seconds: float,
+    folder: Path,
+    names: list[str],
+    backends: tuple[str, ...],
+    sizes: dict[str, Any],
+    closing: ExitStack,
 ) -> dict[str, Any]:
     import torch
 
@@ -113,7 +119,9 @@ def _measure(
             begun = time.perf_counter()
             path = save_checkpoint(folder / name.replace(" ", "-"), model)
             export[name] = round(time.perf_counter() - begun, 1)
-            opened[name, "onnx"] = open_backend("onnx", path).step
+            backend = open_backend("onnx", path)
+            closing.callback(backend.close)
+            opened[name, "onnx"] = backend.step
     rows = np.random.default_rng(0).normal(size=(TURN, FEATURES)).astype(np.float32)
     took: dict[tuple[str, str], list[float]] = {key: [] for key in opened}
     end = time.perf_counter() + seconds
