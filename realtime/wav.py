@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import wave
 from pathlib import Path
 from types import TracebackType
@@ -13,17 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, ShapeError
+from pyanticip.motion.atomic import draft_file, ordinary_mode
 
-__all__ = ["WavWriter", "file_mode"]
+__all__ = ["WavWriter"]
 
 _FULL = {2: 2**15 - 1, 3: 2**23 - 1}
-
-
-def file_mode(path: Path) -> None:
-    """Give a file made by ``mkstemp`` (0600) the permissions that an ordinary new file gets."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(0o666 & ~mask)
 
 
 class WavWriter:
@@ -41,13 +34,12 @@ class WavWriter:
         self._bytes = bits // 8
         folder = self.path.absolute().parent
         try:
-            handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=folder)
-            os.close(handle)
+            handle, self._temporary = draft_file(folder / self.path.name)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise DeviceError(f"{self.path}: cannot write into {folder} ({reason})") from None
-        self._temporary = Path(name)
-        self._wave: wave.Wave_write = wave.open(str(self._temporary), "wb")  # noqa: SIM115
+        self._file = os.fdopen(handle, "wb")
+        self._wave: wave.Wave_write = wave.open(self._file, "wb")  # noqa: SIM115
         self._wave.setnchannels(2)
         self._wave.setsampwidth(self._bytes)
         self._wave.setframerate(sample_rate)
@@ -63,14 +55,17 @@ class WavWriter:
     def close(self) -> None:
         """Finish the file under its name."""
         self._wave.close()
-        file_mode(self._temporary)
+        ordinary_mode(self._temporary)
         self._temporary.replace(self.path)
+        self._file.close()
 
     def abandon(self) -> None:
         """Give up: nothing is left."""
         with contextlib.suppress(OSError):
             self._wave.close()
         self._temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def __enter__(self) -> WavWriter:
         return self

@@ -1,8 +1,19 @@
-"""Files that are either whole or not there."""
+"""Files and folders that are either whole or not there, and no litter of programs that were killed."""
 
 import os
+import re
+import shutil
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_YOUNG_S = 2.0
+"""A draft so young may be one whose maker has not locked it yet."""
+
+_swept: set[Path] = set()
+"""Folders that this process has looked through."""
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
@@ -10,18 +21,95 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
 
     ``durable`` waits until the disk has it, so that this holds when the power fails as well.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, draft = draft_file(path)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        # mkstemp makes files that only the owner reads; give what open() would have given.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
+            # Under the lock that keeps others from taking it for a dead program's.
+            ordinary_mode(draft)
+            draft.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
+
+
+def draft_file(path: Path) -> tuple[int, Path]:
+    """A new hidden file beside ``path``, to be renamed to it; its handle and its name.
+
+    The handle holds a lock: while it is open, other processes leave the file alone. The first draft in a
+    folder removes those that killed processes left there.
+    """
+    folder = path.parent.absolute()
+    if folder not in _swept:  # thousands of files may go into one folder
+        _swept.add(folder)
+        _sweep(folder, r"\..+\.part-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.part-")
+    _lock(handle)
+    return handle, Path(name)
+
+
+@contextmanager
+def draft_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """A hidden folder for work under way; when the block ends it goes, unless it was renamed.
+
+    What killed processes left in ``parent`` under the same ``prefix`` is removed first.
+    """
+    _sweep(parent, re.escape(prefix))
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    handle = None
+    with suppress(OSError):  # no handles of folders here, then no locks either: nothing is ever swept
+        handle = os.open(folder, os.O_RDONLY)
+        _lock(handle)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def ordinary_mode(path: Path, *, folder: bool = False) -> None:
+    """Give what ``tempfile`` made for the owner alone the permissions that a new file or folder gets."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod((0o777 if folder else 0o666) & ~mask)
+
+
+def _lock(handle: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # no such locks here: nothing is ever swept
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(parent: Path, prefix: str) -> None:
+    """Remove the drafts, named by a pattern and eight letters, that nobody has locked: the maker is gone."""
+    name = re.compile(prefix + "[a-z0-9_]{8}")
+    found: list[Path] = []
+    with suppress(OSError):
+        found = [draft for draft in parent.iterdir() if name.fullmatch(draft.name)]
+    for draft in found:
+        with suppress(OSError):
+            if time.time() - draft.stat().st_mtime < _YOUNG_S:
+                continue
+            handle = os.open(draft, os.O_RDONLY)
+            try:
+                if _lock(handle):
+                    _remove(draft)
+            finally:
+                os.close(handle)
+
+
+def _remove(draft: Path) -> None:
+    if draft.is_dir() and not draft.is_symlink():
+        shutil.rmtree(draft, ignore_errors=True)
+    else:
+        draft.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.atomic import draft_folder, write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
@@ -320,17 +320,15 @@ class Project:
 
     def _store_motion(self, clip: Clip) -> str:
         folder = self.folder / _TAKES
-        fresh = folder / f".new-{os.getpid()}-{time.monotonic_ns()}"
         try:
-            save_npz(clip, fresh)
-            data = fresh.read_bytes()
+            with draft_folder(folder, ".new-") as place:
+                save_npz(clip, place / "take.npz")
+                data = (place / "take.npz").read_bytes()
             digest = hashlib.sha256(data).hexdigest()
             if not (folder / f"{digest[:24]}.npz").exists():
                 write_atomic(folder / f"{digest[:24]}.npz", data, durable=True)
         except OSError as error:
             raise _cannot_write(folder, error) from None
-        finally:
-            fresh.unlink(missing_ok=True)
         return digest
 
     def _store_curves(self, columns: Mapping[str, F64]) -> str:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.motion.atomic import draft_folder, ordinary_mode
 
 CONFIG: Final = "config.json"
 METRICS: Final = "metrics.csv"
@@ -102,16 +101,12 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     check_new(folder)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
-    try:
-        draft.chmod(0o755)
+    with draft_folder(folder.absolute().parent, f".{folder.name}.part-") as draft:
+        ordinary_mode(draft, folder=True)
         yield draft
         with suppress(FileNotFoundError):
             folder.rmdir()
         draft.rename(folder)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -11,7 +11,6 @@ of its own, for with ``input`` there would be nothing to replace.
 
 import csv
 import functools
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +21,7 @@ import torch
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.motion.atomic import draft_folder
 from training.motion import MotionTrainOptions, load_run
 from training.motion import fit as train
 from training.runs.files import METRICS
@@ -187,7 +187,7 @@ def do(out: Path, run: Run, *, data: Path, recipe: Recipe, cache: Path | None) -
 def fit(
     options: MotionTrainOptions, motion: MotionData, out: Path
 ) -> tuple[MotionTransformer, list[dict[str, float]]]:
-    """Train; in a folder below ``out`` that is gone afterwards.
+    """Train; in a folder below ``out`` that is gone afterwards, at the next start if this process is killed.
 
     This alone knows how motion models are trained.
 
@@ -195,8 +195,8 @@ def fit(
         The model with the averaged weights of the last update; and mean parts of the loss since the last
         point, with ``step``.
     """
-    with tempfile.TemporaryDirectory(dir=out, prefix=".fit-") as place:
-        folder = Path(place) / "run"
+    with draft_folder(out, ".fit-") as place:
+        folder = place / "run"
         if not train(options, folder, data=motion.training)["finished"]:
             raise KeyboardInterrupt
         with (folder / METRICS).open(newline="", encoding="utf-8") as file:

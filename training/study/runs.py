@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.atomic import write_atomic
 from training.sets.pool import end_with_parent
 
 FORMAT: Final = 1
@@ -138,9 +139,7 @@ def _one(do: Callable[[R], dict[str, Any]], run: R) -> dict[str, Any]:
 
 def write(file: Path, result: Mapping[str, Any]) -> None:
     """Write a run's file; it is there whole or not at all."""
-    part = file.with_name(f".{file.name}.{os.getpid()}")
-    part.write_text(json.dumps({"format": FORMAT, **result}) + "\n", encoding="utf-8")
-    part.replace(file)
+    write_atomic(file, (json.dumps({"format": FORMAT, **result}) + "\n").encode())
 
 
 def read(file: Path) -> dict[str, Any]:

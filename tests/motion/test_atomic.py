@@ -1,0 +1,101 @@
+"""Files are whole or not there, and what killed programs left is taken away by the next."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyanticip.motion import atomic
+from pyanticip.motion.atomic import draft_file, draft_folder, write_atomic
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pyanticip.motion.atomic import draft_file, draft_folder
+folder = Path(sys.argv[1])
+draft_file(folder / "take.json")
+with draft_folder(folder, ".fit-") as draft:
+    (draft / "weights").write_text("many")
+    if len(sys.argv) > 2:
+        print("ready", flush=True)
+        sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "_YOUNG_S", 0.0)
+    monkeypatch.setattr(atomic, "_swept", set())
+
+
+def test_the_next_start_removes_what_a_killed_program_left(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    write_atomic(tmp_path / "take.json", b"{}")
+    with draft_folder(tmp_path, ".fit-") as draft:
+        assert sorted(path.name for path in tmp_path.iterdir()) == [draft.name, "take.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["take.json"]
+
+
+def test_a_draft_in_use_is_left_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path), "wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        theirs = {path.name for path in tmp_path.iterdir()}
+        write_atomic(tmp_path / "take.json", b"{}")
+        with draft_folder(tmp_path, ".fit-"):
+            pass
+        assert {path.name for path in tmp_path.iterdir()} == {*theirs, "take.json"}
+        other.kill()
+
+
+def test_nothing_else_is_removed(tmp_path: Path) -> None:
+    others = [
+        ".take.json.original",
+        ".take.json.part-1",
+        "x.json.part-abcdefgh",
+        ".fit-",
+        "x.fit-abcdefgh",
+    ]
+    for name in others:
+        (tmp_path / name).touch()
+    write_atomic(tmp_path / "take.json", b"{}")
+    with draft_folder(tmp_path, ".fit-"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "take.json"}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "take.json").write_bytes(b"old")
+    with pytest.raises(TypeError):
+        write_atomic(tmp_path / "take.json", "text")  # type: ignore[arg-type]
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+
+def test_a_new_file_has_the_ordinary_mode(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "ours", b"")
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_renamed_folder_stays(tmp_path: Path) -> None:
+    with draft_folder(tmp_path, ".new-") as draft:
+        draft.rename(tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_draft_is_locked_while_its_handle_is_open(tmp_path: Path) -> None:
+    handle, first = draft_file(tmp_path / "a")
+    other, second = draft_file(tmp_path / "a")
+    os.close(handle)
+    atomic._swept.clear()
+    write_atomic(tmp_path / "a", b"")
+    assert not first.exists()
+    assert second.exists()
+    os.close(other)
