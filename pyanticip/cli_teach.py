@@ -146,7 +146,9 @@ def record(
     if not values:
         raise click.UsageError("a take needs --values")
     with _for_a_take(project) as opened:
-        ready_outputs(opened, values)
+        made = ready_outputs(opened, values)
+        if made:
+            click.echo(f"{project}: outputs, each 0..1: {', '.join(made)}", err=True)
         take = record_take(
             opened,
             SourceRig(**source),

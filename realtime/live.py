@@ -11,6 +11,7 @@ from typing import Any
 
 from pyanticip.errors import FormatError, OptionError
 from realtime import tuning
+from realtime.attendance import Attendance
 from realtime.child import SynthProcess, free_port
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.pipeline import Pipeline, assemble
@@ -131,6 +132,11 @@ def _run(
             record=_recorder(rig, pipeline),
             synth=synth,
             must_listen=isinstance(source, UdpSource),
+            attendance=(
+                Attendance(source.kind, source.address, time.monotonic())
+                if isinstance(source, UdpSource)
+                else None
+            ),
             say=say,
         )
         if isinstance(source, ReplaySource):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pyanticip.errors import DeviceError, OptionError
+from realtime.attendance import Attendance
 from realtime.child import SynthProcess
 from realtime.control import Action, ControlServer, number, switch
 from realtime.pipeline import Pipeline
@@ -68,6 +69,7 @@ class Show:
 
     ``record`` opens a recorder for a path (None: recording is not offered). ``say`` takes one line of
     text for the person at the terminal. ``must_listen``: without its remote control there is no show.
+    ``attendance`` watches whether the suit is there.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Show:
         record: Callable[[Path], Any] | None = None,
         synth: SynthProcess | None = None,
         must_listen: bool = True,
+        attendance: Attendance | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.pipeline = pipeline
@@ -90,6 +93,7 @@ class Show:
         self._open_tape = record
         self._tape: Taping | None = None
         self._synth = synth
+        self._attendance = attendance
         self._say = say
         self._collector = Collector()
         self._period = _FRAME
@@ -254,6 +258,10 @@ class Show:
             if self.pipeline.model_error and not told:
                 told = True
                 self._say(f"the model failed, the scalars play: {self.pipeline.model_error}")
+            if self._attendance is not None:
+                news = self._attendance.look(time.monotonic(), self.pipeline.front.counters())
+                if news:
+                    self._say(news)
             trouble = self._mapping_trouble()
             if trouble and trouble != warned:
                 self._say(trouble)

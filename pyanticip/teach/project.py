@@ -197,6 +197,8 @@ class Project:
         check_take_name(new)
 
         def edit(s: State) -> State:
+            if new != old and any(take.name == new for take in s.takes):
+                raise OptionError(f"take {new!r} is there already: choose another name")
             take = replace(s.take(old), name=new)
             return replace(s, takes=tuple(take if t.name == old else t for t in s.takes))
 

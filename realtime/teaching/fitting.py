@@ -64,6 +64,7 @@ def fit_project(
     idle = [output.name for output in state.outputs if output.name not in taught]
     if idle:
         warnings.append(f"no take teaches {', '.join(idle)}")
+    warnings += [warning for part in parts if (warning := _untaught(part))]
     done = time.perf_counter()
     return {
         "mapping": str(project.folder / MAPPING),
@@ -87,6 +88,18 @@ def fit_project(
         },
         "frames_stepped": observer.stepped,
     }
+
+
+def _untaught(part: Part) -> str:
+    """What to say of outputs that the movement does not tell: the mean would do as well."""
+    errors, means = part.report["error"] or {}, part.report["error_of_the_mean"] or {}
+    names = [name for name, error in errors.items() if error >= means[name]]
+    if not names:
+        return ""
+    return (
+        f"{', '.join(names)}: no better than always saying the mean: the takes do not show movements that"
+        " differ where the values do"
+    )
 
 
 def take_data(project: Project, take: TakeEntry, observer: Observer, warnings: list[str]) -> TakeData:

@@ -11,6 +11,7 @@ from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
+from realtime.attendance import unheard
 from realtime.rig import SourceRig
 from realtime.sources.udp import UdpSource
 from realtime.teaching.lesson import Lesson
@@ -20,6 +21,7 @@ __all__ = ["record_take"]
 Say = Callable[[str], None]
 
 _PATIENCE_S = 30.0
+_HINT_S = 3.0
 
 
 def record_take(
@@ -74,11 +76,13 @@ async def _record(
         udp.start(loop, receive)
         say(f"listening for {source.kind} at {udp.address[0]}:{udp.address[1]}")
         try:
-            await asyncio.wait_for(_either(begun, done), _PATIENCE_S)
+            try:
+                await asyncio.wait_for(_either(begun, done), _HINT_S)
+            except TimeoutError:
+                say(unheard(source.kind, udp.address, _HINT_S, front.counters()))
+                await asyncio.wait_for(_either(begun, done), _PATIENCE_S - _HINT_S)
         except TimeoutError:
-            raise DeviceError(
-                f"no frame of {source.kind} came to {udp.address[0]}:{udp.address[1]} in {_PATIENCE_S:g} s"
-            ) from None
+            raise DeviceError(unheard(source.kind, udp.address, _PATIENCE_S, front.counters())) from None
         for left in range(int(countdown), 0, -1):
             if not done.is_set():
                 say(f"{left} ...")
@@ -92,6 +96,8 @@ async def _record(
         limit = None if seconds is None else seconds + 5.0
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(done.wait(), limit)
+        if not done.is_set():
+            say("the suit fell silent: the take ends there")
     finally:
         udp.close()
     played = lesson.stop()

@@ -63,6 +63,8 @@ def test_from_files_to_a_mapping_and_back(run: Run) -> None:
     Path("rig.toml").write_text('mapping = "mine/mapping.safetensors"\n')
     assert "plays mapping mine-r4: mix, cutoff:200..8000" in run("rig", "check", "rig.toml")
     run("teach", "rename", "mine", "a0", "east")
+    with pytest.raises(MotionError, match="'east' is there already"):
+        run("teach", "rename", "mine", "b0", "east")
     run("teach", "set", "mine", "east", "mix=.5,cutoff=none")
     assert "take east: 3.00 s, mix=0.5" in run("teach", "list", "mine")
     assert "changed since the mapping was fitted" in run("teach", "check", "mine")
@@ -76,6 +78,14 @@ def test_from_files_to_a_mapping_and_back(run: Run) -> None:
     assert len(run("teach", "history", "mine").splitlines()) == 12
     assert "at revision 4 again" in run("teach", "undo", "mine", "--to", "4")
     assert [take.name for take in Project.open("mine").state.takes] == ["a0", "a1", "b0", "b1"]
+
+
+def test_takes_that_do_not_tell_the_values_apart_are_told_of(run: Run) -> None:
+    for name, value in (("east", 1), ("west", 0)):
+        run("teach", "add", "mine", "a0.npz", "--take", name, "--values", f"mix={value}")
+    assert "warning: mix: no better than always saying the mean" in run(
+        "teach", "fit", "mine", "--kind", "ridge"
+    )
 
 
 def test_the_first_take_makes_the_outputs(run: Run) -> None:
