@@ -30,6 +30,7 @@ class ControlServer:
 
     Each command is answered with ``/anticip/reply/<command>``: ``ok`` or ``error`` and a line of text, to
     where it came from (or to ``reply_port`` there). What is not OSC or not ours is counted, never raised.
+    ``refused`` is told of commands that were not obeyed, one printable line each, none twice in a row.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ControlServer:
         actions: Mapping[str, Action],
         reply_port: int | None = None,
         families: Mapping[str, Action] | None = None,
+        refused: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._sock = bind_udp(host, port, "control server")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
@@ -46,6 +48,8 @@ class ControlServer:
         self._actions = dict(actions)
         # Commands whose last word is an argument: "teach/param/" takes "teach/param/cutoff".
         self._families = dict(families or {})
+        self._refused = refused
+        self._refusal = ""
         self._pending: set[asyncio.Task[None]] = set()
         self.counts = {"commands": 0, "errors": 0, "alien": 0}
         # strict_timing would *sleep* until a bundle's time tag and stall the loop.
@@ -103,7 +107,7 @@ class ControlServer:
 
     def _answer(self, peer: tuple[Any, ...], name: str, verdict: str, text: str) -> None:
         if verdict == "error":
-            self.counts["errors"] += 1
+            self._refuse(name, text)
         self._reply(peer, name, verdict, text)
 
     def _unknown(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
@@ -115,9 +119,17 @@ class ControlServer:
             if name.startswith(family):
                 self._obey(peer, name, action, (name.removeprefix(family), *arguments))
                 return
-        self.counts["errors"] += 1
+        self._refuse(name, "unknown command")
         known = ", ".join(sorted(self._actions))
-        self._reply(peer, address.removeprefix(_CONTROL), "error", f"unknown command; known: {known}")
+        self._reply(peer, name, "error", f"unknown command; known: {known}")
+
+    def _refuse(self, name: str, text: str) -> None:
+        self.counts["errors"] += 1
+        # Names come from the network: nothing that a terminal obeys.
+        line = "".join(c if c.isprintable() else "?" for c in f"refused {_CONTROL}{name}: {text}")[:300]
+        if line != self._refusal:
+            self._refusal = line
+            self._refused(line)
 
     def _reply(self, peer: tuple[Any, ...], name: str, *words: str) -> None:
         builder = OscMessageBuilder(_REPLY + name)

@@ -112,7 +112,9 @@ class Show:
             return None
         try:
             families = {} if self._teach is None else self._teach.families
-            return ControlServer(control.host, control.port, self._actions(), control.reply_port, families)
+            return ControlServer(
+                control.host, control.port, self._actions(), control.reply_port, families, self._say
+            )
         except DeviceError as error:
             if must_listen:
                 raise

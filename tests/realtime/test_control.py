@@ -1,7 +1,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pythonosc.osc_bundle_builder import OscBundleBuilder
@@ -28,7 +28,9 @@ def remote() -> Iterator[socket.socket]:
     sock.close()
 
 
-def talk(remote: socket.socket, *packets: bytes) -> tuple[ControlServer, list[object], list[OscMessage]]:
+def talk(
+    remote: socket.socket, *packets: bytes, refused: Callable[[str], None] = lambda line: None
+) -> tuple[ControlServer, list[object], list[OscMessage]]:
     heard: list[object] = []
 
     def gain(value: object) -> str:
@@ -36,7 +38,9 @@ def talk(remote: socket.socket, *packets: bytes) -> tuple[ControlServer, list[ob
         return f"gain {value}"
 
     async def show() -> ControlServer:
-        server = ControlServer("127.0.0.1", 0, {"gain": gain, "record/start": lambda *a: f"recording {a}"})
+        server = ControlServer(
+            "127.0.0.1", 0, {"gain": gain, "record/start": lambda *a: f"recording {a}"}, refused=refused
+        )
         server.start(asyncio.get_running_loop())
         for packet in packets:
             remote.sendto(packet, server.address)
@@ -61,6 +65,21 @@ def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
     assert heard == [0.5]
     assert (reply.address, reply.params) == ("/anticip/reply/gain", ["ok", "gain 0.5"])
     assert other.address == "/anticip/reply/record/start"
+
+
+def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
+    lines: list[str] = []
+    talk(
+        remote,
+        *[say("/anticip/control/gain", "loud")] * 3,
+        say("/anticip/control/\x1b[2J", 1.0),
+        say("/anticip/control/gain", 1.0),
+        refused=lines.append,
+    )
+    assert lines == [
+        "refused /anticip/control/gain: gain: expected a number, got 'loud'",
+        "refused /anticip/control/?[2J: unknown command",
+    ]
 
 
 def test_mistakes_are_answered(remote: socket.socket) -> None:
