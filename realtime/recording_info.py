@@ -10,7 +10,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -208,8 +208,16 @@ def _folder(out: Path, names: Sequence[str]) -> None:
             raise OptionError(f"{out / name}: exists already; an export never overwrites")
 
 
-def _table(path: Path, outputs: Sequence[Output], start_ns: int) -> None:
-    """One line per output: seconds, frame number, scalars, parameters, events."""
+def _taught(header: Mapping[str, Any]) -> list[str]:
+    """The outputs of the mapping that played, which stand behind the parameters."""
+    mapping = header.get("mapping")
+    names = mapping.get("outputs") if isinstance(mapping, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _table(path: Path, outputs: Sequence[Output], start_ns: int, taught: Sequence[str]) -> None:
+    """One line per output: seconds, frame number, scalars, parameters, events, and what the model told of
+    itself where it did."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     scalars = max((len(output.scalars) for output in outputs), default=len(_core.SCALARS))
@@ -218,10 +226,12 @@ def _table(path: Path, outputs: Sequence[Output], start_ns: int) -> None:
         "seconds",
         "seq",
         *_names(_core.SCALARS, "scalar", scalars),
-        *_names(PARAMETERS, "param", params),
+        *_names((*PARAMETERS, *taught[: max(params - len(PARAMETERS), 0)]), "param", params),
     ]
     heads += [f"{name}{suffix}" for name in EVENTS for suffix in ("", "_ahead_s")]
-    writer.writerow([*heads, "other_events"])
+    field, plan = any(len(output.field) for output in outputs), any(output.plan for output in outputs)
+    heads += ["other_events", *(["trust", "curvature"] if field else []), *(["plan"] if plan else [])]
+    writer.writerow(heads)
 
     def cells(values: Sequence[float], count: int) -> list[str]:
         return [f"{value:.7g}" for value in values] + [""] * (count - len(values))
@@ -235,6 +245,10 @@ def _table(path: Path, outputs: Sequence[Output], start_ns: int) -> None:
         row.append(
             ";".join(f"{name}={strength:.7g}@{ahead:.7g}" for name, (strength, ahead) in events.items())
         )
+        if field:
+            row += cells(list(output.field), 2)
+        if plan:
+            row.append(";".join(f"{code}={weight:.7g}" for code, weight in output.plan))
         writer.writerow(row)
     write_atomic(path, buffer.getvalue().encode())
 
@@ -276,7 +290,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **motion.arrays())  # type: ignore[arg-type]
     write_atomic(folder / names[0], buffer.getvalue())
-    _table(folder / names[1], outputs, survey.start_ns or 0)
+    _table(folder / names[1], outputs, survey.start_ns or 0, _taught(recording.header))
     text = json.dumps(info, indent=2, ensure_ascii=False)
     write_atomic(folder / names[2], text.encode() + b"\n")
     return {**info, "files": [str(folder / name) for name in names]}

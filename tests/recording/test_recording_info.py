@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +84,22 @@ def test_export_writes_plain_files(show: Path, tmp_path: Path) -> None:
     assert float(rows[4]["seconds"]) == pytest.approx(0.12)
     header = json.loads((out / "header.json").read_text())
     assert header == {key: value for key, value in done.items() if key != "files"}
+
+
+def test_export_names_taught_outputs_and_tells_what_the_model_told(tmp_path: Path) -> None:
+    path = tmp_path / "show.anticip"
+    with RecordingWriter(path, {"mapping": {"outputs": ["cutoff"]}}) as tape:
+        start = tape_start(path)
+        for i in range(2):
+            told: dict[str, Any] = {"field": (0.9, 0.1), "plan": [(237, 0.75), (7, 0.25)]} if i else {}
+            tape.output(start + i, i, np.linspace(0, 1, 9), np.full(7, 0.25), [], **told)
+    export_recording(path, tmp_path / "out")
+    with (tmp_path / "out" / "outputs.csv").open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["cutoff"], second["cutoff"]) == ("1", "1")
+    assert (first["trust"], first["plan"]) == ("", "")
+    assert [float(second[name]) for name in ("trust", "curvature")] == pytest.approx([0.9, 0.1])
+    assert second["plan"] == "237=0.75;7=0.25"
 
 
 def test_exported_frames_load_as_a_clip(show: Path, tmp_path: Path) -> None:
