@@ -156,6 +156,11 @@ def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(tmp_path):
     assert "walking_2" not in alone["trained_on"]
     with pytest.raises(OptionError, match="validation: expected"):
         train.train(tmp_path, tmp_path / "none", TINY, validation=5)
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(OptionError, match="is not empty"):
+        train.train(tmp_path, tmp_path / "run", TINY)
+    with pytest.raises(OptionError, match="is not empty"):
+        folds.study(tmp_path, tmp_path / "run", TINY, 3)
 
 
 def test_folds_leave_out_every_clip_once():

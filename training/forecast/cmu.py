@@ -147,7 +147,10 @@ def load_split(folder: Path, split: str) -> tuple[list[Take], list[str]]:
             else:
                 missing.append(f"{split}/{action}/{path.name}")
     if not takes:
-        raise FormatError(f"{base}: expected files like {ACTIONS[0]}/{ACTIONS[0]}_1.txt, found none")
+        message = f"{base}: expected files like {ACTIONS[0]}/{ACTIONS[0]}_1.txt, found none"
+        if split == "test" and (folder / "train").is_dir():
+            message += "; without the test files: --split train, or leave clips out (train forecast --folds)"
+        raise FormatError(message)
     return takes, missing
 
 

@@ -21,6 +21,7 @@ from training.forecast.evaluate import LEFT_OUT
 from training.forecast.metrics import error_curve, extrapolate, hold
 from training.forecast.predict import predictor
 from training.forecast.train import ForecastOptions, Say, fit
+from training.runs.files import check_new, write_text
 
 NUMBERS: Final = 5
 """Clips of an action, if none is missing."""
@@ -69,11 +70,13 @@ def study(
         "folds": folds,
         "missing": missing,
     }
-    out.mkdir(parents=True, exist_ok=True)
     file = out / "study.json"
-    if file.is_file() and read_json(file) != json.loads(json.dumps(plan)):
+    if not file.is_file():
+        check_new(out)
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps(plan, indent=1) + "\n")
+    elif read_json(file) != json.loads(json.dumps(plan)):
         raise OptionError(f"{out}: holds folds of other options or files; choose another folder")
-    file.write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
     done = kept = 0
     for number, left in enumerate(folds, 1):
         folder = out / f"fold-{number}"
@@ -97,9 +100,7 @@ def study(
             for take in held
         }
         content = {"seconds": trained.seconds, "torch": torch.__version__, "scores": scores}
-        draft = folder / "scores.json.new"
-        draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        draft.replace(folder / "scores.json")
+        write_text(folder / "scores.json", json.dumps(content, indent=1) + "\n")
         done += 1
         if say:
             _, own = curves_of(scores)

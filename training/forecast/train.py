@@ -25,6 +25,7 @@ from training.forecast.cmu import OBSERVED, PREDICTED, TARGET, Take, load_split
 from training.forecast.evaluate import counted_curves
 from training.forecast.metrics import hold
 from training.forecast.predict import predictor
+from training.runs.files import new_folder
 
 UNIT: Final = 100.0
 """The network's unit of length in the tables' "mm"."""
@@ -221,9 +222,23 @@ def train(
 
     Raises:
         FormatError: no such files, or one that cannot be read.
-        OptionError: an option out of range, or no clip of that number.
+        OptionError: an option out of range, no clip of that number, or something in OUT already.
     """
     takes, missing = load_split(data, "train")
+    with new_folder(out) as draft:
+        return _train(takes, missing, draft, options, validation, refit, graph, say)
+
+
+def _train(
+    takes: Sequence[Take],
+    missing: Sequence[str],
+    out: Path,
+    options: ForecastOptions,
+    validation: int,
+    refit: bool,
+    graph: bool,
+    say: Say | None,
+) -> dict[str, Any]:
     held = [take for take in takes if take.number == validation]
     kept = [take for take in takes if take.number != validation]
     if validation and not (held and kept):
@@ -246,7 +261,6 @@ def train(
         report |= {"refit": True, "seconds": round(first.seconds + again.seconds, 1)}
     names = report["files"] if report["refit"] or not validation else [take.name for take in kept]
     report["trained_on"] = names
-    out.mkdir(parents=True, exist_ok=True)
     training = {k: v for k, v in report.items() if k != "curve"}
     save_forecaster(out / "checkpoint", model, training={"benchmark": "cmu", **training}, graph=graph)
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
