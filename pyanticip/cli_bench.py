@@ -219,6 +219,9 @@ def bench_forecast(seconds: float, checkpoint: Path | None, as_json: bool) -> No
 def bench_train(seconds: float, size: str, device: str, as_json: bool) -> None:
     """The token model beside a plain transformer of equal size: training step, memory, decoding.
 
+    What --seconds do not suffice for is left out and named, the longest sequences first; on two cores
+    everything takes about a minute and a half at least.
+
     \b
     Example: pyanticip bench train --seconds 120 --json
     """

@@ -57,7 +57,8 @@ def run(
     On a CPU in float32, on a GPU under bfloat16 autocast.
 
     Args:
-        seconds: about how long, all in all; five pairs of everything are measured in any case.
+        seconds: about how long, all in all. What is measured takes five pairs in any case; what the time does
+            not suffice for is left out, the longest sequences first, but never everything.
         size: ``"small"`` or ``"default"``, a preset of :class:`~pyanticip.models.ModelConfig`.
         lengths: tokens of a sequence; by default 256, 1024 and 2048.
         threads: numbers of torch threads, on a CPU; by default 1 and, where there are two cores, 2.
@@ -67,8 +68,8 @@ def run(
     Returns:
         ``train`` (a list: ``ratio`` of the anticipatory to the plain model with quartiles, both in
         milliseconds, ``bridge_ms``), ``memory`` (a list: peak MiB of a training step on one sequence, fused,
-        with the reference layout, and of the plain model) and ``decode`` (microseconds per token after so
-        many tokens).
+        with the reference layout, and of the plain model), ``decode`` (microseconds per token after so
+        many tokens) and ``left_out`` (a list of lines: what there was no time for).
 
     Raises:
         OptionError: an option outside its range.
@@ -82,19 +83,33 @@ def run(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     counts = [1] if on.type == "cuda" else list(threads or range(1, min(2, cores) + 1))
     before = torch.get_num_threads()
-    lengths = lengths or LENGTHS
-    share = seconds * 0.8 / (len(lengths) * len(counts))
+    lengths = sorted(lengths or LENGTHS)
+    left_out: list[str] = []
+    end = time.perf_counter() + seconds
     try:
-        train = []
-        for count in counts:
-            torch.set_num_threads(count)
-            train += [_training(size, length, count, on, share) for length in lengths]
         torch.set_num_threads(1)
-        memory = [_memory(size, length, on) for length in lengths]
         decode = _decoding(size, on, seconds * 0.1)
+        rows = [(length, count) for length in lengths for count in counts]
+        train: list[dict[str, Any]] = []
+        memory: list[dict[str, Any]] = []
+        for number, (length, count) in enumerate(rows):
+            rest = end - time.perf_counter()
+            if train and rest <= 0.0:
+                left_out.append(f"length {length}, {count} thread{'s' if count > 1 else ''}")
+                continue
+            torch.set_num_threads(count)
+            train.append(_training(size, length, count, on, 0.9 * rest / (len(rows) - number)))
+        torch.set_num_threads(1)
+        for length in lengths:
+            if memory and time.perf_counter() > end:
+                left_out.append(f"memory at length {length}")
+            else:
+                memory.append(_memory(size, length, on))
     finally:
         torch.set_num_threads(before)
+    train.sort(key=lambda row: (row["threads"], row["length"]))
     result = {
+        "left_out": left_out,
         "train": train,
         "memory": memory,
         "decode": decode,
@@ -304,4 +319,6 @@ def table(result: dict[str, Any]) -> Group:
         f"{result['device']}, {result['precision']}, {result['cpu']}, torch {result['torch']}, "
         f"commit {result['commit']}"
     )
+    if result["left_out"]:
+        words += f"\nno time for: {'; '.join(result['left_out'])} (--seconds)"
     return Group(train, memory, decode, words)

@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 import torch
@@ -34,6 +35,20 @@ def test_the_command_reports_ratio_memory_and_decoding(short):
     assert set(result["decode"]["us"]["anticipatory"]) == {"4", "9"}
     assert torch.get_num_threads() == before
     assert "fused" in _text(bench.table(result))
+
+
+def test_what_there_is_no_time_for_is_left_out_and_named(short, monkeypatch):
+    def slow(size, length, threads, *_):
+        time.sleep(1.1)
+        return {"threads": threads, "length": length}
+
+    monkeypatch.setattr(bench, "_training", slow)
+    monkeypatch.setattr(bench, "_memory", lambda size, length, on: {"length": length})
+    monkeypatch.setattr(bench, "_decoding", lambda *_: {})
+    result = bench.run(1.0, lengths=(64, 32), threads=(1,), device="cpu")
+    assert [row["length"] for row in result["train"]] == [32]
+    assert result["memory"] == [{"length": 32}]
+    assert result["left_out"] == ["length 64, 1 thread", "memory at length 64"]
 
 
 def _text(shown):
