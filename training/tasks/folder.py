@@ -85,8 +85,8 @@ def open_run(folder: Path) -> Run:
     """
     config = read_description(folder, "tasks train", FORMAT, VERSION, needs=("options",))
     try:
-        # A run from before there was this option did without.
-        return Run(folder, from_dict({"crisp": 0.0, **config["options"]}))
+        # A run from before there were these options did without.
+        return Run(folder, from_dict({"crisp": 0.0, "habits": "drawn", "sparse": 0.0, **config["options"]}))
     except (OptionError, KeyError, TypeError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
 

@@ -1,5 +1,6 @@
 """One update of a model on a task: forward, loss, optimiser; what lightning drives."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -33,18 +34,23 @@ def capacity(options: TaskOptions, longest: int = 0) -> int:
     return task.tokens(reach)
 
 
-def new_model(options: TaskOptions, longest: int = 0) -> BaselineTransformer:
+def new_model(options: TaskOptions, longest: int = 0, *, start: int = 0) -> BaselineTransformer:
     """The untrained model of a run: the same weights for the same seed.
 
     Args:
         options: of the run.
         longest: the length it must be able to read; 0: those of training. The weights do not depend on it.
+        start: other first weights of the same seed, see :mod:`training.tasks.starts`.
     """
     with torch.random.fork_rng():
-        torch.manual_seed(derived_seed(options.seed, INITIAL))
+        torch.manual_seed(derived_seed(options.seed, INITIAL, *([start] if start else [])))
         model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
         if model.prism is not None and options.latch:
             latch(model.prism, options.latch)
+        if options.habits == "dealt":
+            for source in (model.prism, model.again):
+                if source is not None:
+                    deal(source)
         if options.embedding:
             nn.init.normal_(model.token.weight, 0.0, options.embedding)
         return model
@@ -57,6 +63,19 @@ def latch(cursors: PrismPositions, gain: float) -> None:
     recurrence = cursors.recurrent
     recurrence.recurrent[2] = gain * torch.eye(recurrence.hidden)
     recurrence.input_bias[: recurrence.hidden] = 1.0
+
+
+@torch.no_grad()
+def deal(cursors: PrismPositions) -> None:
+    """Let cursors begin with habits dealt in turn, up, down and neither, over the queries' and over the
+    keys', in place of drawn ones."""
+    cfg = cursors.cfg
+    habits = cursors.gates.bias.view(4, -1)
+    habits[0] = math.log(cfg.prism_reset / (1.0 - cfg.prism_reset))
+    habits[1:] = 0.0
+    for group in (habits[:, : cursors.pairs], habits[:, cursors.pairs :]):
+        for number, cursor in enumerate(group.unbind(1)):
+            cursor[1 + number % 3] = cfg.prism_spread
 
 
 def fitted(weights: Mapping[str, Tensor], model: BaselineTransformer) -> dict[str, Tensor]:
@@ -130,6 +149,7 @@ class TaskModule(pl.LightningModule):
         self.grad_norm = torch.zeros(())
         """Norm of the last update's gradient before it was clipped."""
         self._doubts: list[Tensor] = []
+        self._weights = cursor_weights(model)
         for source in (model.prism, model.again):
             if source is not None and options.crisp:
                 source.gates.register_forward_hook(self._doubted)
@@ -138,7 +158,9 @@ class TaskModule(pl.LightningModule):
         if self.training:
             self._doubts.append(doubt(logits))
 
-    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device | str, dataloader_idx: int
+    ) -> Batch:
         """The rows of a batch."""
         return batch._replace(rows=type(batch.rows)(*(part.to(device) for part in batch.rows)))
 
@@ -150,8 +172,13 @@ class TaskModule(pl.LightningModule):
             logits = self.model(inputs).logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
         total = loss
-        if self._doubts and batch.step >= self.options.crisp_from * self.options.steps:
-            total = loss + self.options.crisp * torch.stack(self._doubts).sum()
+        if batch.step >= self.options.crisp_from * self.options.steps:
+            if self._doubts:
+                total = total + self.options.crisp * torch.stack(self._doubts).sum()
+            if self.options.sparse and self._weights:
+                total = (
+                    total + self.options.sparse * torch.stack([w.abs().mean() for w in self._weights]).mean()
+                )
         self._doubts.clear()
         asked = targets != IGNORED
         wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()

@@ -15,10 +15,22 @@ from training.tasks.vocabulary import SIZE
 POSITIONS: Final = ("prism", "sinusoidal", "rope", "alibi", "none")
 """What is compared; sinusoids are shifted by chance in training, so that all of their table is used."""
 
+HABITS: Final = ("drawn", "dealt")
+"""How cursors come to their first habits."""
+
 EXECUTION: Final = ("device", "threads")
 """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
 
-CURSORS: Final = ("recurrent_decay", "latch", "crisp", "crisp_from", "cursor_lr", "cursor_betas")
+CURSORS: Final = (
+    "recurrent_decay",
+    "latch",
+    "habits",
+    "crisp",
+    "crisp_from",
+    "sparse",
+    "cursor_lr",
+    "cursor_betas",
+)
 """Options that say nothing to models without cursors."""
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
@@ -107,6 +119,11 @@ class TaskOptions:
     """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
     unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
     whole answer. 0: as the model begins by itself."""
+    habits: str = "drawn"
+    """What cursors tend to do at the start, one of :data:`HABITS`. ``"drawn"``: logits of moves and resets
+    drawn for each, with a standard deviation of ``model.prism_spread``. ``"dealt"``: up, down and neither in
+    turn, over the queries' cursors and over the keys', each ``model.prism_spread`` above the other two moves;
+    all go back to the start as often. Then no model begins without cursors of every direction."""
     embedding: float = 0.0
     """Standard deviation that embeddings begin with. 0: as the model begins, with 0.02. Sinusoids have 0.7:
     beside them tokens are hardly seen, until they have grown."""
@@ -114,8 +131,18 @@ class TaskOptions:
     """Weight, in the loss, of the entropy of the cursors' moves. A cursor that is in doubt at every step
     loses its place little by little, and on strings of the training lengths nothing tells it so."""
     crisp_from: float = 0.5
-    """Share of the updates after which that counts: cursors that may not doubt before they know what to do
-    stay as they began."""
+    """Share of the updates after which that counts, and ``sparse``: cursors that may not doubt before they
+    know what to do stay as they began."""
+    sparse: float = 0.0
+    """Weight, in the loss, of the mean magnitude of the cursors' weights in the scores. A cursor that a task
+    has no use for otherwise keeps the weight it began with. On strings of the training lengths that is made
+    up for; on longer ones its places go further than any seen, and it outweighs the cursors that count."""
+    starts: int = 1
+    """How many first weights are tried at most, see :mod:`training.tasks.starts`; 1: there are no trials."""
+    trial: int = 300
+    """Updates of a trial; at least so many that all lengths are in."""
+    trial_loss: float = 0.05
+    """Training loss at the end of a trial below which no more are made; otherwise the least one is kept."""
     cursor_lr: float = 0.4
     """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
     cursor_betas: tuple[float, float] = (0.8, 0.92)
@@ -142,12 +169,15 @@ class TaskOptions:
         check_choice("task", self.task, tuple(TASKS))
         check_choice("positions", self.positions, POSITIONS)
         check_choice("size", self.size, tuple(SIZES))
+        check_choice("habits", self.habits, HABITS)
         check_choice("device", self.device, ("auto", "cpu", "cuda"))
         check_flag("mixed", self.mixed)
         for name, least in _WHOLE.items():
             check_whole(name, getattr(self, name), least)
         for name, (low, high) in _REAL.items():
             check_real(name, getattr(self, name), low, high)
+        if self.starts > 1 and self.trial > self.steps:
+            raise OptionError(f"option trial: no more than steps={self.steps}, given {self.trial}")
         if self.lr <= 0.0:
             raise OptionError(f"option lr: expected a number above 0, given {self.lr!r}")
         if not isinstance(self.model, Mapping):
@@ -231,6 +261,8 @@ _WHOLE: Final = {
     "steps": 1,
     "batch": 1,
     "warmup": 0,
+    "starts": 1,
+    "trial": 1,
     "seed": 0,
     "threads": 0,
     "log_every": 1,
@@ -249,6 +281,8 @@ _REAL: Final = {
     "latch": (0.0, 100.0),
     "crisp": (0.0, 100.0),
     "crisp_from": (0.0, 1.0),
+    "sparse": (0.0, 100.0),
+    "trial_loss": (0.0, 100.0),
     "embedding": (0.0, 100.0),
     "cursor_lr": (0.0, 10.0),
     "clip": (0.0, 1e9),

@@ -13,6 +13,7 @@ from training.tasks.batches import samples, stack
 from training.tasks.catalog import TASKS
 from training.tasks.folder import Run, newest
 from training.tasks.module import cursor_weights, new_model
+from training.tasks.starts import chosen
 from training.tasks.vocabulary import decode
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def counters(run: Run) -> bytes | None:
     example = samples(TASKS[run.options.task], length, 1, 0)[0]
     ids = stack([example]).ids
     models = {
-        "before training": new_model(run.options, length).eval(),
+        "before training": new_model(run.options, length, start=chosen(run.folder)).eval(),
         "after training": run.load(newest(run, 1)[0], length),
     }
     weights = torch.stack([weight.abs() for weight in cursor_weights(models["after training"])])

@@ -52,6 +52,12 @@ class Group:
                 found.setdefault(length, []).append(share)
         return dict(sorted(found.items()))
 
+    def cpu(self) -> list[float]:
+        """Processor seconds of all updates of every seed, those of trials included."""
+        updates = [page["cpu_ms_per_update"] * self.runs[0].options.steps / 1000 for page in self.reports]
+        trials = [page.get("trials", {}).get("cpu_seconds", 0.0) for page in self.reports]
+        return [sum(pair) for pair in zip(updates, trials, strict=True)]
+
 
 def gather(places: list[Path]) -> list[Group]:
     """Evaluated runs by task, training length, positions and whatever else differs but the seed.
@@ -180,7 +186,7 @@ def _brief(groups: Sequence[Group], names: Sequence[str]) -> str:
                 str(option.steps),
                 str(option.batch),
                 f"{option.lr:g}",
-                spread([r["cpu_ms_per_update"] * option.steps / 1000 for r in group.reports], 0),
+                spread(group.cpu(), 0),
                 ", ".join(f"{n}: {spread([100 * v for v in values], 1)}" for n, values in shares.items()),
             ]
         )
@@ -232,7 +238,7 @@ def _cost(groups: Sequence[Group]) -> str:
                 str(option.batch),
                 f"{option.lr:g}",
                 spread([r["cpu_ms_per_update"] for r in group.reports], 1),
-                spread([r["cpu_ms_per_update"] * option.steps / 1000 for r in group.reports], 0),
+                spread(group.cpu(), 0),
             ]
         )
     head = ["positions", "parameters", "updates", "batch", "rate", "CPU ms an update", "CPU s of all updates"]

@@ -19,6 +19,7 @@ from training.tasks.folder import Run, create, name_of, open_run
 from training.tasks.module import TaskModule, new_model
 from training.tasks.options import TaskOptions
 from training.tasks.record import Record, pace
+from training.tasks.starts import choose
 
 
 def train(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str, Any]:
@@ -45,8 +46,9 @@ def train(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str
         torch.set_num_threads(options.threads)
     resume = (folder / LAST).is_file()
     start = int(read_state(folder)["global_step"]) if resume else 0
-    module = TaskModule(new_model(options), options)
     begun, cpu = time.monotonic(), time.process_time()
+    tried = choose(options, folder, device)
+    module = TaskModule(new_model(options, start=tried["start"]), options)
     record = drive(
         module,
         Batches(options, start=start),
@@ -72,6 +74,7 @@ def train(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str
         "cpu_ms_per_update": round(1000 * record.busy_cpu / max(done - start, 1), 2),
         "wall": round(time.monotonic() - begun, 2),
         "cpu_seconds": round(time.process_time() - cpu, 2),
+        "trials": tried,
         "resumed_at": start or None,
         "device": torch.cuda.get_device_name()
         if device == "cuda"
