@@ -298,13 +298,18 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
     from training.language import gate_study
 
     gate_study.single_thread()
-    report = gate_study.study(
-        out,
-        arms=arms or tuple(gate_study.ARMS),
-        seeds=seeds,
-        steps=steps,
-        on_run=lambda name: None if as_json else click.echo(name, err=True),
-    )
+    try:
+        report = gate_study.study(
+            out,
+            arms=arms or tuple(gate_study.ARMS),
+            seeds=seeds,
+            steps=steps,
+            on_run=lambda name: None if as_json else click.echo(name, err=True),
+            quiet=as_json,
+        )
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; the same command goes on with what {out} holds", err=True)
+        raise
     if as_json:
         print_json(report)
     else:

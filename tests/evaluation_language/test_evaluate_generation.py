@@ -133,6 +133,8 @@ def test_the_study_keeps_what_is_complete(tmp_path, monkeypatch):
     assert again == report
     assert told == ["normal-0", "shuffled-0", "normal-1", "shuffled-1"]
     assert "| corr(given commitment, gate) |" in gate_study.markdown(report)
+    with pytest.raises(OptionError, match=r"option .*: the run in .*normal-0 was begun with"):
+        gate_study.study(tmp_path, arms=arms, seeds=2, steps=8)
     with pytest.raises(OptionError, match="unknown arm 'nrmal'"):
         gate_study.study(tmp_path, arms=("nrmal",))
 

@@ -148,8 +148,11 @@ def evaluate(
 
 
 def _warnings(training: Mapping[str, Any], examples: Sequence[Example]) -> list[str]:
-    """Whether another teacher taught it, and who is not known to have been held out of its training."""
+    """Whether one person says it all, another teacher taught it, and who is not known to have been held out
+    of its training."""
     found = []
+    if len({example.subject for example in examples}) == 1:
+        found.append("one subject: the intervals say nothing about other people")
     version = training.get("teacher_version", TEACHER_VERSION)
     if version != TEACHER_VERSION:
         found.append(f"taught by teacher {version}; its events are judged by teacher {TEACHER_VERSION}")

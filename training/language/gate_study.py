@@ -22,8 +22,8 @@ from training.language.listen import listen
 from training.language.metrics import heads, perplexity, scalar_errors, spread
 from training.language.module import new_model
 from training.language.options import LanguageOptions
-from training.language.train import train
-from training.runs.files import CONFIG, REPORT
+from training.language.train import check_same, train
+from training.runs.files import CONFIG, REPORT, write_text
 
 RESULT: Final = "gate.json"
 
@@ -101,6 +101,7 @@ def study(
     seeds: int = 5,
     steps: int | None = None,
     on_run: Callable[[str], None] = lambda name: None,
+    quiet: bool = True,
 ) -> dict[str, Any]:
     """Train and judge what is missing in ``out``, and gather everything that is there.
 
@@ -110,6 +111,7 @@ def study(
         seeds: how many of each, from 0.
         steps: updates of a run, for a quick look; the study's own by default.
         on_run: is told the name of each run before it begins.
+        quiet: without a bar of each run's progress.
 
     Raises:
         OptionError: no such arm; runs in ``out`` that were begun with other options.
@@ -125,13 +127,15 @@ def study(
             run = folder / f"{arm}-{seed}"
             on_run(run.name)
             options = options_of(arm, seed, steps)
-            if not (run / REPORT).is_file():
-                trained = train(options, run, resume=(run / CONFIG).is_file())
+            if (run / REPORT).is_file():
+                check_same(options, run)
+            else:
+                trained = train(options, run, resume=(run / CONFIG).is_file(), quiet=quiet)
                 if not trained["finished"]:
                     raise KeyboardInterrupt
             if not (run / RESULT).is_file():
                 text = json.dumps(judge(run) | {"arm": arm}, indent=1)
-                (run / RESULT).write_text(text + "\n", encoding="utf-8")
+                write_text(run / RESULT, text + "\n")
             results.append(json.loads((run / RESULT).read_text(encoding="utf-8")))
     report = {
         "base": BASE.to_dict(),
@@ -140,7 +144,7 @@ def study(
         "summary": summarise(results),
         "foretelling": foretelling(),
     }
-    (folder / "study.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_text(folder / "study.json", json.dumps(report, indent=1) + "\n")
     return report
 
 

@@ -67,9 +67,19 @@ def _resumed(options: LanguageOptions | None, folder: Path) -> LanguageOptions:
     begun = read_options(folder)
     if options is None:
         return begun
+    check_same(options, folder)
+    return options
+
+
+def check_same(options: LanguageOptions, folder: Path) -> None:
+    """Refuse options that a run was not begun with.
+
+    Raises:
+        OptionError: one that differs.
+    """
+    begun = read_options(folder)
     for name, (given, had) in options.differences(begun).items():
         raise OptionError(f"option {name}: the run in {folder} was begun with {had!r}, given {given!r}")
-    return options
 
 
 def _fit(run: Run, device: str, here: Processes, *, resume: bool, quiet: bool) -> dict[str, Any]:
