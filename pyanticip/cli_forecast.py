@@ -29,6 +29,7 @@ BENCHMARK = click.option(
 )
 @click.option("--refit/--no-refit", default=True, help="Then train on all files up to that step.")
 @click.option("--steps", type=click.IntRange(1), help="Updates of the schedule.")
+@click.option("--every", type=click.IntRange(1), help="Updates between looks at the clip that stops it.")
 @click.option("--batch", type=click.IntRange(1), help="Windows per update.")
 @click.option("--lr", type=click.FloatRange(0, min_open=True), help="Peak learning rate.")
 @click.option("--width", type=click.IntRange(1), help="Width of the network.")

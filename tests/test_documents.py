@@ -1,5 +1,6 @@
 """README and docs are executed: Python blocks run, command lines parse, links point at files."""
 
+import contextlib
 import doctest
 import importlib
 import pkgutil
@@ -45,8 +46,30 @@ def command_lines() -> list[tuple[str, str]]:
     return found
 
 
+def mentions() -> list[tuple[str, str]]:
+    """Commands in indented blocks and in running text, where arguments may be left unsaid."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        lines = re.findall(r"^    (?:\$ )?(pyanticip [^\n]*)$", text, re.MULTILINE)
+        found += [
+            (page.name, " ".join(line.split())) for line in lines + re.findall(r"`(pyanticip [^`]*)`", text)
+        ]
+    return sorted({(page, line) for page, line in found if "$" not in line})
+
+
+@pytest.mark.parametrize(("page", "line"), mentions())
+def test_mentioned_commands_have_these_options(page: str, line: str) -> None:
+    with contextlib.suppress(click.MissingParameter):
+        parse(page, line)
+
+
 @pytest.mark.parametrize(("page", "line"), command_lines())
 def test_command_lines_parse(page: str, line: str) -> None:
+    parse(page, line)
+
+
+def parse(page: str, line: str) -> None:
     from pyanticip.cli import cli
 
     words = shlex.split(line, comments=True)[1:]
@@ -58,6 +81,8 @@ def test_command_lines_parse(page: str, line: str) -> None:
         assert found is not None, f"{page}: no command {words[0]!r} in {line!r}"
         command, words = found, words[1:]
         context = click.Context(command, info_name=command.name, parent=context)
+    if isinstance(command, click.Group) and not words:  # the group as such, in running text
+        return
     if "--help" in words or "--version" in words:
         return
     command.parse_args(context, list(words))
