@@ -1,0 +1,233 @@
+"""What there is to hear of a stroke: the curve of speed itself, how it stands, and a rule that waits.
+
+:mod:`training.beat_probe` asks what a model's hidden layer knows about arrivals. The layer is too blurred to
+tell when a fall of 0.3 octaves is reached, so here hazards also read the causal curve of the ends' speed and
+whether a stroke is under way, through one hidden layer, so that a threshold can be learned; and
+:class:`LastMoment` announces at the last moment that the lead leaves, unless it is nearly certain before.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from scipy.signal import lfilter
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.controls import BIN_MS, EVENTS, Event, EventTrigger
+from pyanticip.models import MotionTransformer
+from pyanticip.models.config import EVENT_BINS
+from pyanticip.models.kinematics import MEASURES
+from pyanticip.models.smoothed import ENDS
+from training.beats import FALL, STROKE_SPEED
+from training.data import Example
+from training.kinematics import Array
+from training.losses import event_nll
+from training.scores import Said
+from training.teacher import ONSET_FLOOR
+
+LAGS: Final = (*range(1, 13), *range(14, 50, 2))
+"""Frames before now at which the curve is told, relative to now."""
+LONGEST: Final = 50
+"""Frames up to which the age of a rise or fall is counted."""
+STROKES: Final = 1 + len(LAGS) + 6
+"""Numbers a frame: the curve now, before now, and how the stroke stands."""
+TOLD_DELAY, FOLLOWED_DELAY = 1.0, 2.0
+"""Frames by which the curve that is told and the one that is followed are late."""
+
+NARROW: Final = 16
+UNITS: Final = 64
+DROPPED: Final = 0.2
+STEPS: Final = 1200
+FRAMES: Final = 1024
+RATE_OF_LEARNING: Final = 2e-3
+WEIGHT_DECAY: Final = 1e-2
+WARM: Final = 100
+START: Final = 0.03
+"""Hazard per bin before training."""
+
+WIDE: Final = 5
+"""Bins that an announcement holds for: its 100 ms."""
+WINDOWS: Final = 8
+"""Places of those that are looked at, from the lead on."""
+
+
+def _calm(power: Array, delay: float) -> Array:
+    """Two one-pole low-passes that delay by so many frames together; the first frame sets them."""
+    gain = 1.0 / (1.0 + delay / 2.0)
+    for _ in range(2):
+        power = lfilter([gain], [1.0, gain - 1.0], power, zi=[(1.0 - gain) * power[0]])[0]
+    return np.asarray(np.log2(np.sqrt(np.maximum(power, 0.0)) + ONSET_FLOOR), dtype=np.float64)
+
+
+def stands(curve: Array) -> Array:
+    """How the stroke stands in every frame of a curve of speed, (T, 6).
+
+    1 while it rises; how far it is below its highest, if it rises, and above its lowest, if not; its highest,
+    and 1 if that makes a stroke, while it rises; the age of the rise or fall, in :data:`LONGEST`.
+    """
+    enough = math.log2(STROKE_SPEED + ONSET_FLOOR)
+    out = np.zeros((len(curve), 6))
+    rising, turn, since = True, float(curve[0]), 0
+    for t, value in enumerate(curve.tolist()):
+        turn = max(turn, value) if rising else min(turn, value)
+        if abs(turn - value) > FALL:
+            rising, turn, since = not rising, value, t
+        apart = abs(turn - value)
+        age = min(t - since, LONGEST) / LONGEST
+        out[t] = (1.0, apart, 0.0, turn, turn >= enough, age) if rising else (0.0, 0.0, apart, 0.0, 0.0, age)
+    return out
+
+
+def strokes(velocity: Array) -> Array:
+    """What there is to hear of strokes in every frame, (T, :data:`STROKES`), from the frames up to it.
+
+    Args:
+        velocity: (T, 15) of hands, toes and head, all x, then y, then z, m/s.
+    """
+    power = (velocity.astype(np.float64) ** 2).sum(axis=1) / len(ENDS)
+    curve, now = _calm(power, TOLD_DELAY), np.arange(len(power))
+    back = [curve[np.maximum(now - lag, 0)] - curve for lag in LAGS]
+    return np.column_stack([curve, *back, stands(_calm(power, FOLLOWED_DELAY))])
+
+
+def strokes_of(model: MotionTransformer, examples: Sequence[Example]) -> Tensor:
+    """:func:`strokes` of all frames of some clips, (N, :data:`STROKES`), half precision."""
+    rows = []
+    for example in examples:
+        with torch.no_grad():
+            carried = model.observe(torch.from_numpy(np.array(example.features)))[:, -model.direct :]
+        rows.append(torch.from_numpy(strokes(carried[:, :-MEASURES].numpy())).half())
+    return torch.cat(rows)
+
+
+class BeatHead(nn.Module):
+    """Hazard logits (N, 25) of what is close at hand (N, C) and of hidden units (N, H), standardised.
+
+    A hidden layer, which reads the units through a narrow one, and a linear part beside it.
+    """
+
+    def __init__(self, close: int, units: int) -> None:
+        super().__init__()
+        self.close = close
+        self.narrow = nn.Linear(units, NARROW, bias=False)
+        self.first = nn.Linear(close + NARROW, UNITS)
+        self.last = nn.Linear(UNITS, EVENT_BINS)
+        self.skip = nn.Linear(close + units, EVENT_BINS, bias=False)
+        nn.init.zeros_(self.skip.weight)
+        nn.init.constant_(self.last.bias, math.log(START / (1.0 - START)))
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """Of both side by side, (N, C + H)."""
+        close, units = seen[:, : self.close], F.dropout(seen[:, self.close :], DROPPED, self.training)
+        inner = F.gelu(self.first(torch.cat((close, self.narrow(units)), 1)))
+        logits: Tensor = self.last(F.dropout(inner, DROPPED, self.training))
+        linear: Tensor = self.skip(torch.cat((close, units), 1))
+        return logits + linear
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a beat head learns from in the N frames of some clips."""
+
+    seen: Tensor
+    """(N, C + H) half precision: what is close at hand, then hidden units."""
+    close: int
+    gate: Tensor
+    """(N,) the commitment gate, which :class:`LastMoment` and the instrument's rule look at."""
+    weight: Tensor
+    """(N,) how much a frame counts."""
+
+
+@dataclass(frozen=True)
+class Beats:
+    """A beat head that has learned."""
+
+    head: BeatHead
+    mean: Tensor
+    std: Tensor
+
+    def said(self, heard: Heard, examples: Sequence[Example]) -> dict[str, Said]:
+        """What a model with these hazards would say about clips, by name; of parameters nothing."""
+        found, start = {}, 0
+        for example in examples:
+            span = slice(start, start + len(example))
+            start = span.stop
+            with torch.no_grad():
+                chances = torch.sigmoid(self.head((heard.seen[span].float() - self.mean) / self.std))
+            both = torch.stack((chances, torch.zeros_like(chances)), 1)
+            nothing = np.zeros((len(example), 0), dtype=np.float32)
+            found[example.name] = Said(nothing, both.numpy(), nothing, heard.gate[span].numpy())
+        return found
+
+
+def teach_beats(heard: Heard, bins: Tensor, seen: Tensor, *, steps: int = STEPS, seed: int = 0) -> Beats:
+    """Learn hazards of onsets by their negative log-likelihood.
+
+    Args:
+        heard: of training subjects.
+        bins: (N,) of the next event.
+        seen: (N,) how many bins ahead lie inside the clip.
+        steps: of AdamW, each on 1,024 frames.
+        seed: weights, and which frames.
+    """
+    sample = heard.seen[:: max(len(heard.seen) // 100_000, 1)].float()
+    mean, std = sample.mean(0), sample.std(0) + 1e-3
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = BeatHead(heard.close, heard.seen.shape[1] - heard.close)
+        optimizer = torch.optim.AdamW(head.parameters(), lr=RATE_OF_LEARNING, weight_decay=WEIGHT_DECAY)
+        chances = torch.cumsum(heard.weight.double(), 0)
+        for step in range(steps):
+            pace = min((step + 1) / WARM, 1.0) * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+            for group in optimizer.param_groups:
+                group["lr"] = RATE_OF_LEARNING * pace + 1e-6
+            where = torch.rand(FRAMES, dtype=torch.float64) * chances[-1]
+            rows = torch.searchsorted(chances, where).clamp(max=len(chances) - 1)
+            logits = head((heard.seen[rows].float() - mean) / std)
+            loss = event_nll(logits[:, None], bins[rows, None], seen[rows, None]).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return Beats(head.eval(), mean, std)
+
+
+class LastMoment(EventTrigger):
+    """Announces an event when the lead leaves no more time, or before where it is nearly certain.
+
+    Looked at are the 100 ms from the lead on and those that begin up to seven bins later. Where the first of
+    them is the likeliest and its chance reaches the level, the event is announced. Where any of them holds
+    ``sure``, it is announced as soon as the gate opens, at the latest after ``max_buffer`` frames of waiting.
+
+    Args:
+        level: of onsets.
+        sure: chance that is waited no longer with.
+    """
+
+    def __init__(self, level: float = 0.4, sure: float = 0.95, **options: Any) -> None:
+        super().__init__(threshold={EVENTS[0]: level}, **options)
+        self.sure = sure
+
+    def step(self, hazards: Any, gate: float, lead_ms: float, dt: float) -> list[Event]:
+        """As that of the class it comes from."""
+        nearest, out = round(lead_ms / BIN_MS), list[Event]()
+        for e, (name, row) in enumerate(zip(EVENTS, np.asarray(hazards, dtype=np.float64), strict=True)):
+            self._quiet[e] = max(self._quiet[e] - dt, 0.0)
+            spared = np.cumprod(np.concatenate([[1.0], 1.0 - row]))
+            stops = np.minimum(np.arange(nearest, nearest + WINDOWS) + WIDE, len(row))
+            held = spared[stops - WIDE] - spared[stops]
+            best = int(np.argmax(held > held.max() - 1e-9))
+            certain = held[best] >= self.sure
+            self._waited[e] = self._waited[e] + 1 if certain and not self._quiet[e] else -1
+            n = self._waited[e]
+            opens = gate > self.theta * (1.0 - 0.5 * n / self.max_buffer)
+            early = certain and (opens or n >= self.max_buffer)
+            due = best == 0 and held[0] >= self._levels[e]
+            if not self._quiet[e] and (early or due):
+                ahead = (float(stops[best]) - WIDE / 2.0) * BIN_MS / 1000.0
+                out.append((name, float(min(held[best], 1.0)), ahead))
+                self._waited[e], self._quiet[e] = -1, ahead + self._pauses[e]
+        return out
