@@ -650,6 +650,24 @@ def field_backward(
     `grads`: those of the first five of `felt`, None where there is none; else as :func:`field_forward`.
     """
 
+def field_gates(
+    heads: int,
+    width: int,
+    scale: float,
+    tensors: Sequence[tuple[npt.NDArray[Any], tuple[int, int, int]]],
+    gates: npt.NDArray[Any],
+    parallel: bool,
+    out: npt.NDArray[Any],
+) -> None:
+    """The gradient of causal attention by what is added to the scores of its keys, `gates` (B, L), into `out`
+    (B, L); on this thread unless `parallel`; the GIL is released.
+
+    `tensors`: queries, keys, values, what came out, its gradient and that of the values, each (B, L, H, d),
+    and the logarithms (B, L, H) of the sums of exponentials of scores; each as its numbers from the first to
+    the last as they lie, and how many it is from one row, step and head to the next. `scale` of the products
+    of queries and keys. All float32 or all float64, C-contiguous, else ShapeError.
+    """
+
 # --- trajectory positions ---
 
 def trajectory_displacements(

@@ -2,18 +2,26 @@
 
 A gate that is added to the scores of its key as one more channel of queries and keys makes them wider, and
 kernels are slower with a width of 33 than with 32. The kernel can add it by itself, but then knows no
-gradient by it; so here the channel exists in the backward pass only. The same up to rounding.
+gradient by it. In the backward pass either the channel is there, which costs nothing more where a head does
+not fill its vectors anyway; or the gradient by the gates is taken beside the kernel, by the Rust core. The
+same up to rounding.
 """
 
 from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pyanticip import _core
+
 _NAME = "_scaled_dot_product_flash_attention_for_cpu"
 KERNELS = hasattr(torch.ops.aten, _NAME) and hasattr(torch.ops.aten, f"{_NAME}_backward")
 """Whether this torch has the kernels, which it does not promise to keep."""
+
+_VECTOR = 16
+"""Numbers that the kernels handle together."""
 
 
 def can_gate(q: Tensor, log_gate: Tensor) -> bool:
@@ -54,18 +62,60 @@ class _Gated(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, log_gate, mixed, mass = ctx.saved_tensors
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        if not ctx.needs_input_grad[3]:
-            mask = log_gate[:, None, None]
-            found = kernel(grad, q, k, v, mixed, mass, 0.0, True, attn_mask=mask, scale=ctx.scale)
-            return (*found, None, None)
-        # One channel wider, in the order of memory: (B, L, H, d + 1).
-        rows, heads, length, width = q.shape
-        wide = q.new_empty(5, rows, length, heads, width + 1)
-        for room, tensor in zip(wide, (q, k, v, mixed, grad), strict=True):
-            room[..., :width] = tensor.transpose(1, 2)
-        channel = wide[..., width].zero_()
-        channel[0] = 1.0 / ctx.scale
-        channel[1] = log_gate[..., None]
-        q, k, v, mixed, grad = wide.transpose(2, 3).unbind()
-        of_q, of_k, of_v = kernel(grad, q, k, v, mixed, mass, 0.0, True, scale=ctx.scale)
-        return of_q[..., :width], of_k[..., :width], of_v[..., :width], of_k[..., width].sum(1), None
+        learned, width = ctx.needs_input_grad[3], q.shape[3]
+        if learned and width % _VECTOR:
+            return (*_one_wider(q, k, v, log_gate, mixed, mass, grad, ctx.scale), None)
+        mask = log_gate[:, None, None]
+        found = kernel(grad, q, k, v, mixed, mass, 0.0, True, attn_mask=mask, scale=ctx.scale)
+        tensors = (q, k, v, mixed, grad, found[2])
+        return (*found, _of_gates(tensors, mass, log_gate, ctx.scale) if learned else None, None)
+
+
+def _one_wider(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_gate: Tensor,
+    mixed: Tensor,
+    mass: Tensor,
+    grad: Tensor,
+    scale: float,
+) -> tuple[Tensor, ...]:
+    """Gradients by queries, keys, values and gates, the gates being one channel more."""
+    # In the order of memory: (B, L, H, d + 1).
+    rows, heads, length, width = q.shape
+    wide = q.new_empty(5, rows, length, heads, width + 1)
+    for room, tensor in zip(wide, (q, k, v, mixed, grad), strict=True):
+        room[..., :width] = tensor.transpose(1, 2)
+    channel = wide[..., width].zero_()
+    channel[0] = 1.0 / scale
+    channel[1] = log_gate[..., None]
+    q, k, v, mixed, grad = wide.transpose(2, 3).unbind()
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    of_q, of_k, of_v = kernel(grad, q, k, v, mixed, mass, 0.0, True, scale=scale)
+    return of_q[..., :width], of_k[..., :width], of_v[..., :width], of_k[..., width].sum(1)
+
+
+def _of_gates(tensors: tuple[Tensor, ...], mass: Tensor, log_gate: Tensor, scale: float) -> Tensor:
+    """The gradient (B, L) by the gates; ``tensors`` are queries, keys, values, what came out, its
+    gradient, and the gradient of the values."""
+    _, heads, _, width = tensors[0].shape
+    gates = log_gate.detach().contiguous()
+    found = torch.empty_like(gates)
+    laid, threads = [_laid(t) for t in (*tensors, mass)], torch.get_num_threads()
+    _core.field_gates(heads, width, scale, laid, gates.numpy(), threads > 1, found.numpy())
+    return found
+
+
+def _laid(x: Tensor) -> tuple[npt.NDArray[Any], tuple[int, int, int]]:
+    """A tensor (B, H, L, d), or (B, H, L), as it lies: its numbers in a row, and how far rows, steps and
+    heads are apart. Without gradients: this is asked for on the way back only."""
+    rows, heads, length = x.shape[:3]
+    width = 1
+    if x.ndim == 4:
+        width = x.shape[3]
+        if x.stride(3) != 1:
+            x = x.contiguous()
+    by_row, by_head, by_step = x.stride()[:3]
+    reach = (rows - 1) * by_row + (heads - 1) * by_head + (length - 1) * by_step + width
+    return x.as_strided((reach,), (1,)).numpy(), (by_row, by_step, by_head)

@@ -150,10 +150,23 @@ class _Exact(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (encoded,) = ctx.saved_tensors
-        sines, cosines = _pairs(encoded).unbind(-1)
-        by_sine, by_cosine = _pairs(gradient).unbind(-1)
-        slope = (by_sine * cosines - by_cosine * sines).double() @ speeds(ctx.width, encoded.device)
-        return slope, None, None, None
+        known = speeds(ctx.width, encoded.device)
+        if torch.is_grad_enabled():
+            return _slopes(encoded, gradient, known), None, None, None
+        # Some rows at a time: what lies between would take as much memory again.
+        even = encoded.shape[-1]
+        rows, given = encoded.reshape(-1, even), gradient.reshape(-1, even)
+        size = chunk(rows, 8 * even)
+        pieces = (slice(at, at + size) for at in range(0, len(rows), size))
+        found = torch.cat([_slopes(rows[piece], given[piece], known) for piece in pieces])
+        return found.view(encoded.shape[:-1]), None, None, None
+
+
+def _slopes(encoded: Tensor, gradient: Tensor, known: Tensor) -> Tensor:
+    """Gradients (...,) by positions, of encodings and their gradients (..., even)."""
+    sines, cosines = _pairs(encoded).unbind(-1)
+    by_sine, by_cosine = _pairs(gradient).unbind(-1)
+    return (by_sine * cosines - by_cosine * sines).double() @ known
 
 
 def chunk(x: Tensor, width: int) -> int:

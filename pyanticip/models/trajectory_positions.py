@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.real_positions import RealPositions, chunk
+from pyanticip.models.real_positions import RealPositions
+from pyanticip.models.step_lengths import step_lengths
 from pyanticip.models.streaming import State
 from pyanticip.models.trajectory_cache import CACHE_ENTRIES, DisplacementCache
 from pyanticip.models.trajectory_strength import auto_strength
@@ -337,9 +338,4 @@ def _distances(embedded: Tensor, last: Tensor | None, going: Tensor | None) -> T
     else:
         first = torch.linalg.vector_norm(embedded[:, :1] - last[:, None].to(embedded.dtype), dim=-1)
         first = first * going[:, None]
-    size = chunk(embedded, embedded.shape[0] * embedded.shape[2])
-    parts = [first]
-    for begin in range(0, embedded.shape[1] - 1, size):
-        piece = embedded[:, begin : begin + size + 1]
-        parts.append(torch.linalg.vector_norm(piece[:, 1:] - piece[:, :-1], dim=-1))
-    return torch.cat(parts, 1).double()
+    return torch.cat((first, step_lengths(embedded)), 1).double()

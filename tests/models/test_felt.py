@@ -14,7 +14,7 @@ from pyanticip.models.control_field import ControlField
 from pyanticip.models.decayed import averages, stepwise_sums
 from pyanticip.models.felt import Felt, feel, feel_plainly
 from pyanticip.models.fused import make_fused
-from pyanticip.models.gated import can_gate
+from pyanticip.models.gated import attend_gated, can_gate
 from pyanticip.models.steering import Extras, Steering
 from pyanticip.models.trunk import Block
 
@@ -97,9 +97,11 @@ def steer(kind, heads, length):
 
 @pytest.mark.parametrize("kind", ["none", "alibi", "shared", "trajectory"])
 @pytest.mark.parametrize("learned", [True, False])
-def test_keys_gated_by_the_kernel_are_the_same_attention(kind, learned, monkeypatch):
+# Heads that leave room for one channel more, and heads that do not.
+@pytest.mark.parametrize(("length", "width", "heads"), [(17, 12, 3), (17, 45, 3), (150, 32, 2)])
+def test_keys_gated_by_the_kernel_are_the_same_attention(kind, learned, length, width, heads, monkeypatch):
     torch.manual_seed(0)
-    rows, length, width, heads = 2, 17, 12, 3
+    rows = 2
     attention = TrajectoryAttention(width, heads, length).double()
     steering = steer(kind, heads, length)
     x = torch.randn(rows, length, width, dtype=torch.float64, requires_grad=True)
@@ -118,6 +120,31 @@ def test_keys_gated_by_the_kernel_are_the_same_attention(kind, learned, monkeypa
         found.append([mixed, alone, *torch.autograd.grad(mixed, inputs, torch.randn_like(mixed))])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+
+
+def test_gradients_by_gates_hang_neither_on_strides_nor_on_threads():
+    torch.manual_seed(0)
+    q, k, v, weights = torch.randn(4, 2, 3, 20, 16).double()
+    threads = torch.get_num_threads()
+    for way in ("whole", "turned", "threads", "expanded"):
+        gate = torch.linspace(-2, 0, 40).double().view(2, 20).requires_grad_()
+        tensors = (q, k, v)
+        if way == "turned":
+            tensors = tuple(t.transpose(1, 2).contiguous().transpose(1, 2) for t in tensors)
+        torch.set_num_threads(2 if way == "threads" else threads)
+        mixed = attend_gated(*tensors, gate, 0.3)
+        plain = weights
+        if way == "expanded":
+            mixed.sum().backward()
+            plain = torch.ones_like(weights)
+        else:
+            mixed.backward(weights)
+        torch.set_num_threads(threads)
+        other = gate.detach().clone().requires_grad_()
+        mask = torch.ones(20, 20, dtype=torch.bool).tril()
+        scores = (0.3 * q @ k.transpose(2, 3) + other[:, None, None]).masked_fill(~mask, -torch.inf)
+        (scores.softmax(-1) @ v).backward(plain)
+        torch.testing.assert_close(gate.grad, other.grad, atol=1e-12, rtol=1e-12)
 
 
 def test_what_the_kernel_cannot_gate_is_left_alone():
@@ -158,3 +185,16 @@ def test_arrays_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ShapeError, match=words):
             call(**changes)
+
+
+def test_tensors_that_do_not_reach_their_end_are_refused():
+    def call(short=7, gates=(2, 3)):
+        tensors = [(np.zeros(24 - (i == short)), (12, 4, 2)) for i in range(6)]
+        tensors.append((np.zeros(12), (6, 2, 1)))
+        _core.field_gates(2, 2, 0.5, tensors, np.zeros(gates), False, np.zeros((2, 3)))
+
+    call()
+    with pytest.raises(ShapeError, match="values: expected 24 values, given 23"):
+        call(short=2)
+    with pytest.raises(ShapeError, match=r"gates: expected \(rows, steps\), given \[6\]"):
+        call(gates=6)

@@ -27,6 +27,7 @@
 mod error;
 mod field;
 mod fold;
+mod gate;
 mod gru;
 mod joint;
 mod lanes;
@@ -39,6 +40,7 @@ mod step;
 
 pub use error::PrismError;
 pub use field::{FELT, Field, FieldGradients, Given};
+pub use gate::{Gated, Heads};
 pub use gru::{GATES, Gru, GruGradients};
 pub use joint::{disjoin, joint};
 pub use lanes::Lanes;

@@ -1,6 +1,6 @@
 //! Bindings of the control field in `anticip-prism`: arrays in and out as they lie, nothing copied.
 
-use anticip_prism::{Field, FieldGradients, Number, PrismError, disjoin, joint};
+use anticip_prism::{Field, FieldGradients, Gated, Heads, Lanes, Number, PrismError, disjoin, joint};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -12,7 +12,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(field_joint, m)?)?;
     m.add_function(wrap_pyfunction!(field_disjoin, m)?)?;
     m.add_function(wrap_pyfunction!(field_forward, m)?)?;
-    m.add_function(wrap_pyfunction!(field_backward, m)?)
+    m.add_function(wrap_pyfunction!(field_backward, m)?)?;
+    m.add_function(wrap_pyfunction!(field_gates, m)?)
 }
 
 fn done(result: Result<(), PrismError>) -> PyResult<()> {
@@ -224,5 +225,69 @@ fn field_backward(
         run::<f32>((seen, felt), fibres, four, (decay, bend), &grads, &into)
     } else {
         run::<f64>((seen, felt), fibres, four, (decay, bend), &grads, &into)
+    }
+}
+
+/// An array (B, L, H, d) of an attention: its numbers from the first one on, and how far apart they lie.
+type Laid<'py> = (Bound<'py, PyAny>, [usize; 3]);
+
+/// The gradient of attention by what is added to the scores of its keys, written into `out`.
+#[pyfunction]
+fn field_gates(
+    heads: usize,
+    width: usize,
+    scale: f64,
+    tensors: [Laid<'_>; 7],
+    gates: &Bound<'_, PyAny>,
+    parallel: bool,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    fn run<T: Element + Number + Lanes>(
+        (heads, width, scale): (usize, usize, f64),
+        tensors: &[Laid<'_>; 7],
+        gates: &Bound<'_, PyAny>,
+        parallel: bool,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let gates = reading::<T>("gates", gates)?;
+        let &[rows, steps] = gates.shape() else {
+            let words = format!("gates: expected (rows, steps), given {:?}", gates.shape());
+            return Err(raise(Kind::Shape, &words));
+        };
+        let mut held = Vec::with_capacity(tensors.len());
+        for (data, _) in tensors {
+            held.push(reading::<T>("tensor", data)?);
+        }
+        let mut laid = tensors
+            .each_ref()
+            .map(|&(_, strides)| Heads { data: &[], strides });
+        for (laid, data) in laid.iter_mut().zip(&held) {
+            laid.data = data.as_slice()?;
+        }
+        let [queries, keys, values, mixed, grad, of_values, mass] = laid;
+        let gated = Gated {
+            rows,
+            steps,
+            heads,
+            width,
+            scale: T::of(scale),
+            queries,
+            keys,
+            values,
+            mixed,
+            grad,
+            of_values,
+            mass,
+            gates: gates.as_slice()?,
+        };
+        let mut out = writing::<T>("out", out)?;
+        let out = out.as_slice_mut()?;
+        done(Python::attach(|py| py.detach(|| gated.of_gates(parallel, out))))
+    }
+    let sizes = (heads, width, scale);
+    if single(gates) {
+        run::<f32>(sizes, &tensors, gates, parallel, out)
+    } else {
+        run::<f64>(sizes, &tensors, gates, parallel, out)
     }
 }

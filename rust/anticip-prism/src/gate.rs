@@ -1,0 +1,484 @@
+//! The gradient by a gate that is added to the scores of its key, of causal attention (Napolitano 2026).
+//!
+//! With `S_ij = scale q_i k_j + b_j`, `P = softmax(S)`, `O = P V` and the gradient `dO` of what comes out,
+//! `dS_ij = P_ij (dO_i v_j - D_i)` where `D_i = dO_i O_i`; so the gradient by `b_j` is, for each head,
+//!
+//! ```text
+//! sum_i dS_ij = v_j dV_j - sum_i P_ij D_i,   dV_j = sum_i P_ij dO_i
+//! ```
+//!
+//! and `dV` is there anyway. The last sum is taken here, with P from the scores and the logarithms of their
+//! sums that attention keeps: half the products of an attention, without copies of what lies in memory.
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use crate::error::{PrismError, check};
+use crate::lanes::Lanes;
+
+/// Queries that are handled together: as many of a usual width stay in the nearest cache.
+const BLOCK: usize = 128;
+/// Keys that share what is loaded of the queries.
+const KEYS: usize = 6;
+/// Vectors of queries that share what is loaded of the keys.
+const TOGETHER: usize = 2;
+
+/// Rows of one head each, that lie somewhere in a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads<'a, T> {
+    /// From the first number of the first row, step and head on.
+    pub data: &'a [T],
+    /// From one row, step and head to the next.
+    pub strides: [usize; 3],
+}
+
+impl<'a, T> Heads<'a, T> {
+    /// All numbers of a step's head.
+    #[inline(always)]
+    fn at(&self, row: usize, step: usize, head: usize, width: usize) -> &'a [T] {
+        let [by_row, by_step, by_head] = self.strides;
+        let begin = row * by_row + step * by_step + head * by_head;
+        &self.data[begin..begin + width]
+    }
+}
+
+/// An attention whose keys are gated, what came out of it, and gradients.
+#[derive(Clone, Copy, Debug)]
+pub struct Gated<'a, T> {
+    /// Rows B.
+    pub rows: usize,
+    /// Steps L.
+    pub steps: usize,
+    /// Heads H.
+    pub heads: usize,
+    /// Width d of a head.
+    pub width: usize,
+    /// What products of queries and keys are multiplied by.
+    pub scale: T,
+    /// (B, L, H, d) each.
+    pub queries: Heads<'a, T>,
+    /// Keys.
+    pub keys: Heads<'a, T>,
+    /// Values.
+    pub values: Heads<'a, T>,
+    /// What came out.
+    pub mixed: Heads<'a, T>,
+    /// The gradient of what came out.
+    pub grad: Heads<'a, T>,
+    /// The gradient of the values.
+    pub of_values: Heads<'a, T>,
+    /// (B, L, H, 1) logarithms of the sums of exponentials of a query's scores.
+    pub mass: Heads<'a, T>,
+    /// (B, L) what is added to the scores of a key.
+    pub gates: &'a [T],
+}
+
+impl<T: Lanes> Gated<'_, T> {
+    fn check(&self) -> Result<(), PrismError> {
+        let shape = [self.rows, self.steps, self.heads];
+        let span = |heads: &Heads<'_, T>, width: usize| {
+            let reach = shape.iter().zip(heads.strides).map(|(n, by)| (n - 1) * by);
+            reach.sum::<usize>() + width
+        };
+        for (name, heads, width) in [
+            ("queries", &self.queries, self.width),
+            ("keys", &self.keys, self.width),
+            ("values", &self.values, self.width),
+            ("mixed", &self.mixed, self.width),
+            ("gradient", &self.grad, self.width),
+            ("gradient of values", &self.of_values, self.width),
+            ("mass", &self.mass, 1),
+        ] {
+            check(name, heads.data, span(heads, width))?;
+        }
+        check("gates", self.gates, self.rows * self.steps)
+    }
+
+    /// The gradient by the gates, into `into` (B, L); in parallel or on this thread, the same to the last bit.
+    pub fn of_gates(&self, parallel: bool, into: &mut [T]) -> Result<(), PrismError> {
+        check("gradient of gates", into, self.rows * self.steps)?;
+        if into.is_empty() || self.heads == 0 {
+            into.fill(T::ZERO);
+            return Ok(());
+        }
+        self.check()?;
+        let arch = Arch::new();
+        let mut parts = vec![T::ZERO; self.heads * into.len()];
+        let run = |(i, into): (usize, &mut [T])| {
+            arch.dispatch(OneHead {
+                gated: self,
+                row: i / self.heads,
+                head: i % self.heads,
+                into,
+            });
+        };
+        if parallel {
+            parts.par_chunks_mut(self.steps).enumerate().for_each(run);
+        } else {
+            parts.chunks_mut(self.steps).enumerate().for_each(run);
+        }
+        for (into, heads) in into
+            .chunks_mut(self.steps)
+            .zip(parts.chunks(self.heads * self.steps))
+        {
+            let (first, rest) = heads.split_at(self.steps);
+            into.copy_from_slice(first);
+            for head in rest.chunks(self.steps) {
+                for (into, &x) in into.iter_mut().zip(head) {
+                    *into = *into + x;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sums of one head of one row.
+struct OneHead<'a, 'b, T> {
+    gated: &'a Gated<'b, T>,
+    row: usize,
+    head: usize,
+    into: &'a mut [T],
+}
+
+impl<'b, T: Lanes> WithSimd for OneHead<'_, 'b, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let Self {
+            gated,
+            row,
+            head,
+            into,
+        } = self;
+        let (steps, width) = (gated.steps, gated.width);
+        let part = |heads: &Heads<'b, T>, step| heads.at(row, step, head, width);
+        for (j, into) in into.iter_mut().enumerate() {
+            *into = dot(s, part(&gated.values, j), part(&gated.of_values, j));
+        }
+        let gates = &gated.gates[row * steps..(row + 1) * steps];
+        let mut numbers = [T::ZERO; BLOCK + KEYS];
+        for i in 1..numbers.len() {
+            numbers[i] = numbers[i - 1] + T::ONE;
+        }
+        let mut turned = vec![T::ZERO; width * BLOCK];
+        for first in (0..steps).step_by(BLOCK) {
+            let count = BLOCK.min(steps - first);
+            let query = |i| part(&gated.queries, first + i);
+            turn_all::<T, S>(&mut turned, gated.scale, count, query);
+            // What is beyond the end has no chance, and no share of it.
+            let mut shares = [T::ZERO; BLOCK];
+            let mut rests = [T::ZERO - T::ONE / T::EPS; BLOCK];
+            for (i, (share, rest)) in shares.iter_mut().zip(&mut rests).take(count).enumerate() {
+                let i = first + i;
+                *share = dot(s, part(&gated.grad, i), part(&gated.mixed, i));
+                *rest = T::ZERO - gated.mass.at(row, i, head, 1)[0];
+            }
+            let block = Block {
+                first,
+                width,
+                turned: &turned,
+                shares: &shares,
+                rests: &rests,
+                numbers: &numbers,
+            };
+            let seen = into[..first + count].chunks_mut(KEYS);
+            for (j, (into, gates)) in seen.zip(gates.chunks(KEYS)).enumerate() {
+                let at = j * KEYS;
+                let mut keys = [part(&gated.keys, at); KEYS];
+                for (n, key) in keys.iter_mut().enumerate().take(gates.len()) {
+                    *key = part(&gated.keys, at + n);
+                }
+                for (into, sum) in into.iter_mut().zip(block.sums(s, at, keys, gates)) {
+                    *into = *into - sum;
+                }
+            }
+        }
+    }
+}
+
+/// Some queries of one head.
+struct Block<'a, T> {
+    first: usize,
+    width: usize,
+    /// Side by side, as many as are handled together.
+    turned: &'a [T],
+    shares: &'a [T; BLOCK],
+    rests: &'a [T; BLOCK],
+    /// 0, 1, 2, ...
+    numbers: &'a [T; BLOCK + KEYS],
+}
+
+impl<T: Lanes> Block<'_, T> {
+    /// `sum_i P_ij D_i` of the keys from `j` on, over those of the block's queries that see them.
+    #[inline(always)]
+    fn sums<S: Simd>(&self, s: S, j: usize, keys: [&[T]; KEYS], gates: &[T]) -> [T; KEYS] {
+        let zero = T::splat(s, T::ZERO);
+        let lanes = T::lanes::<S>();
+        let together = TOGETHER * lanes;
+        let shares = T::vectors::<S>(self.shares).as_chunks::<TOGETHER>().0;
+        let rests = T::vectors::<S>(self.rests).as_chunks::<TOGETHER>().0;
+        let numbers = T::vectors::<S>(self.numbers).as_chunks::<TOGETHER>().0;
+        let stripes = T::vectors::<S>(self.turned).chunks_exact(TOGETHER * self.width);
+        let [a, b, c, d, e, f] = keys;
+        let mut offsets = [zero; KEYS];
+        for (offset, &gate) in offsets.iter_mut().zip(gates) {
+            *offset = T::splat(s, gate);
+        }
+        let mut totals = [zero; KEYS];
+        // Whole vectors before the first of these keys see none of them.
+        let begin = j.saturating_sub(self.first) / together;
+        let parts = stripes
+            .zip(shares)
+            .zip(rests)
+            .zip(numbers)
+            .enumerate()
+            .skip(begin);
+        for (i, (((stripe, share), rest), number)) in parts {
+            let mut scores = [[zero; TOGETHER]; KEYS];
+            let queries = stripe.as_chunks::<TOGETHER>().0.iter();
+            let keys = a.iter().zip(b).zip(c).zip(d).zip(e).zip(f);
+            for (queries, (((((&a, &b), &c), &d), &e), &f)) in queries.zip(keys) {
+                for (score, key) in scores.iter_mut().zip([a, b, c, d, e, f]) {
+                    let key = T::splat(s, key);
+                    for (score, &query) in score.iter_mut().zip(queries) {
+                        *score = T::fma(s, query, key, *score);
+                    }
+                }
+            }
+            let hides = self.first + i * together < j + KEYS;
+            for (n, (total, scores)) in totals.iter_mut().zip(scores).enumerate() {
+                for (t, score) in scores.into_iter().enumerate() {
+                    let exponent = T::plus(s, score, T::plus(s, rest[t], offsets[n]));
+                    let mut chance = T::raise(s, exponent);
+                    if hides {
+                        let key = T::splat(s, self.numbers[(j + n).saturating_sub(self.first)]);
+                        chance = T::if_less(s, number[t], key, zero, chance);
+                    }
+                    *total = T::fma(s, chance, share[t], *total);
+                }
+            }
+        }
+        // In a loop: a closure would not be compiled for the vectors at hand.
+        let mut sums = [T::ZERO; KEYS];
+        for (sum, total) in sums.iter_mut().zip(totals) {
+            *sum = T::sum(s, total);
+        }
+        sums
+    }
+}
+
+/// A block's queries in stripes of as many as are handled together.
+#[inline(always)]
+fn turn_all<'a, T: Lanes + 'a, S: Simd>(
+    into: &mut [T],
+    scale: T,
+    count: usize,
+    row: impl Fn(usize) -> &'a [T],
+) {
+    match TOGETHER * T::lanes::<S>() {
+        16 => stripes::<T, 16>(into, scale, count, row),
+        8 => stripes::<T, 8>(into, scale, count, row),
+        4 => stripes::<T, 4>(into, scale, count, row),
+        2 => stripes::<T, 2>(into, scale, count, row),
+        _ => stripes::<T, 32>(into, scale, count, row),
+    }
+}
+
+#[inline(always)]
+fn stripes<'a, T: Lanes + 'a, const N: usize>(
+    into: &mut [T],
+    scale: T,
+    count: usize,
+    row: impl Fn(usize) -> &'a [T],
+) {
+    let width = into.len() / BLOCK;
+    for (i, into) in into.chunks_exact_mut(width * N).enumerate() {
+        turn::<T, N>(into, scale, count.saturating_sub(i * N), |n| row(i * N + n));
+    }
+}
+
+/// Rows side by side: of all of them the first numbers, times `scale`, then the second ones, ... Zeros for those
+/// beyond `count`.
+#[inline(always)]
+fn turn<'a, T: Lanes + 'a, const N: usize>(
+    into: &mut [T],
+    scale: T,
+    count: usize,
+    row: impl Fn(usize) -> &'a [T],
+) {
+    let rows: [&[T]; N] = std::array::from_fn(|n| if n < count { row(n) } else { &[] });
+    let into = into.as_chunks_mut::<N>().0;
+    if count >= N {
+        for (c, into) in into.iter_mut().enumerate() {
+            for (into, row) in into.iter_mut().zip(&rows) {
+                *into = scale * row[c];
+            }
+        }
+    } else {
+        for (c, into) in into.iter_mut().enumerate() {
+            for (into, row) in into.iter_mut().zip(&rows) {
+                *into = row.get(c).map_or(T::ZERO, |&x| scale * x);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn dot<T: Lanes, S: Simd>(s: S, a: &[T], b: &[T]) -> T {
+    let (x, y) = (T::vectors::<S>(a), T::vectors::<S>(b));
+    let mut total = T::splat(s, T::ZERO);
+    for (&x, &y) in x.iter().zip(y) {
+        total = T::fma(s, x, y, total);
+    }
+    let done = x.len() * T::lanes::<S>();
+    let rest = a[done..].iter().zip(&b[done..]);
+    rest.fold(T::sum(s, total), |total, (&a, &b)| total + a * b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gated, Heads};
+
+    const ROWS: usize = 2;
+    const HEADS: usize = 3;
+
+    fn numbers(count: usize, seed: u32) -> Vec<f64> {
+        let mut state = seed;
+        let step = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f64::from(state >> 8) / f64::from(1 << 23) - 1.0
+        };
+        std::iter::repeat_with(step).take(count).collect()
+    }
+
+    /// An attention of so many steps and numbers a head, by its definition.
+    struct Plain {
+        steps: usize,
+        width: usize,
+        /// Queries, keys and values, what came out, its gradient and that of the values.
+        parts: [Vec<f64>; 6],
+        mass: Vec<f64>,
+        gates: Vec<f64>,
+        of_gates: Vec<f64>,
+    }
+
+    impl Plain {
+        fn new(steps: usize, width: usize) -> Self {
+            let size = ROWS * steps * HEADS * width;
+            let mut parts = [1, 2, 3, 4, 5, 6].map(|seed| numbers(size, seed));
+            for part in [3, 5] {
+                parts[part].fill(0.0);
+            }
+            let gates = numbers(ROWS * steps, 7);
+            let (mut mass, mut of_gates) = (vec![0.0; ROWS * steps * HEADS], vec![0.0; ROWS * steps]);
+            let at = |row: usize, step: usize, head: usize| {
+                let begin = ((row * steps + step) * HEADS + head) * width;
+                begin..begin + width
+            };
+            let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+            for (row, i, head) in
+                (0..ROWS * steps * HEADS).map(|n| (n / HEADS / steps, n / HEADS % steps, n % HEADS))
+            {
+                let [q, k, v, _, grad, _] = &parts;
+                let score =
+                    |j| 0.5 * dot(&q[at(row, i, head)], &k[at(row, j, head)]) + gates[row * steps + j];
+                let log = (0..=i).map(|j| score(j).exp()).sum::<f64>().ln();
+                let chances: Vec<f64> = (0..=i).map(|j| (score(j) - log).exp()).collect();
+                let grad = grad[at(row, i, head)].to_vec();
+                let gains: Vec<f64> = (0..=i).map(|j| dot(&grad, &v[at(row, j, head)])).collect();
+                let mean = dot(&chances, &gains);
+                let values: Vec<Vec<f64>> = (0..=i).map(|j| v[at(row, j, head)].to_vec()).collect();
+                for (j, (&chance, value)) in chances.iter().zip(&values).enumerate() {
+                    of_gates[row * steps + j] += chance * (gains[j] - mean);
+                    for (c, (value, grad)) in value.iter().zip(&grad).enumerate() {
+                        parts[3][at(row, i, head)][c] += chance * value;
+                        parts[5][at(row, j, head)][c] += chance * grad;
+                    }
+                }
+                mass[(row * steps + i) * HEADS + head] = log;
+            }
+            Self {
+                steps,
+                width,
+                parts,
+                mass,
+                gates,
+                of_gates,
+            }
+        }
+    }
+
+    fn gated<'a, T>(
+        plain: &Plain,
+        scale: T,
+        parts: &'a [Vec<T>; 6],
+        mass: &'a [T],
+        gates: &'a [T],
+    ) -> Gated<'a, T> {
+        let strides = [
+            plain.steps * HEADS * plain.width,
+            HEADS * plain.width,
+            plain.width,
+        ];
+        let [queries, keys, values, mixed, grad, of_values] =
+            parts.each_ref().map(|data| Heads { data, strides });
+        Gated {
+            rows: ROWS,
+            steps: plain.steps,
+            heads: HEADS,
+            width: plain.width,
+            scale,
+            queries,
+            keys,
+            values,
+            mixed,
+            grad,
+            of_values,
+            mass: Heads {
+                data: mass,
+                strides: [plain.steps * HEADS, HEADS, 1],
+            },
+            gates,
+        }
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_definition_in_both_precisions() {
+        for (steps, width) in [(1, 3), (5, 4), (127, 9), (131, 16), (300, 20)] {
+            let plain = Plain::new(steps, width);
+            let mut found = vec![9.0; ROWS * steps];
+            let made = gated(&plain, 0.5, &plain.parts, &plain.mass, &plain.gates);
+            made.of_gates(false, &mut found).unwrap();
+            for (&x, &wanted) in found.iter().zip(&plain.of_gates) {
+                assert!((x - wanted).abs() < 1e-12, "{x} for {wanted}");
+            }
+            let mut apart = vec![9.0; ROWS * steps];
+            made.of_gates(true, &mut apart).unwrap();
+            assert_eq!(apart, found);
+
+            let single = |x: &Vec<f64>| x.iter().map(|&x| x as f32).collect::<Vec<_>>();
+            let (parts, mass) = (plain.parts.each_ref().map(single), single(&plain.mass));
+            let gates = single(&plain.gates);
+            let mut short = vec![9.0; ROWS * steps];
+            gated(&plain, 0.5, &parts, &mass, &gates)
+                .of_gates(false, &mut short)
+                .unwrap();
+            for (&x, &wanted) in short.iter().zip(&plain.of_gates) {
+                assert!((f64::from(x) - wanted).abs() < 2e-5, "{x} for {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let plain = Plain::new(5, 4);
+        let made = gated(&plain, 0.5, &plain.parts, &plain.mass, &plain.gates[1..]);
+        let error = made.of_gates(false, &mut [0.0; 10]).unwrap_err();
+        assert_eq!(error.to_string(), "gates: expected 10 values, given 9");
+        let made = gated(&plain, 0.5, &plain.parts, &plain.mass[1..], &plain.gates);
+        assert!(made.of_gates(false, &mut [0.0; 10]).is_err());
+        assert!(made.of_gates(false, &mut [0.0; 9]).is_err());
+    }
+}
