@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyanticip.errors import MotionError
-from training.evaluation import plots
+from training.evaluation import left_out, plots
 from training.evaluation.command import Drawn, evaluate
 from training.evaluation.report import sections
 from training.evaluation.rules import LEADS_MS
@@ -104,13 +104,19 @@ def summary(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(reports: Mapping[str, Mapping[str, Any]], command: str, pictures: Sequence[Part]) -> str:
+def page(
+    reports: Mapping[str, Mapping[str, Any]],
+    command: str,
+    pictures: Sequence[Part],
+    folds: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """The page as Markdown.
 
     Args:
         reports: by split.
         command: that makes it.
         pictures: of the first report; links are into ``img/``.
+        folds: of :func:`training.evaluation.left_out.judge`.
     """
     first = next(iter(reports.values()))
     described = first["checkpoint"]
@@ -119,9 +125,12 @@ def page(reports: Mapping[str, Mapping[str, Any]], command: str, pictures: Seque
     text += [f"Warning: {line}.\n" for line in first["warnings"]]
     for split, report in reports.items():
         text += [f"{SPLITS[split]} ({', '.join(report['subjects'])}):", "", summary(report), ""]
+    text += [left_out.summary(fold, ON_THE_BEAT, BAR) + "\n" for fold in folds]
     text += [METHOD.strip().replace("{command}", command), ""]
     for _, (name, caption, _) in pictures:
         text += [f"![{caption}](img/{name}.png)", ""]
+    for fold in folds:
+        text += [left_out.section(fold, BAR), ""]
     for split, report in reports.items():
         size = f"{report['clips']} clips, {report['frames']} judged frames"
         text += [f"## {SPLITS[split]}", "", f"Subjects {', '.join(report['subjects'])}; {size}.", ""]
@@ -152,8 +161,11 @@ def write(
     checkpoint: Path | None = None,
     cache: Path | None = None,
     clip: str = SHOWN,
+    folds: Sequence[tuple[Path, Sequence[str]]] = (),
 ) -> Path:
-    """Judge on every split and write the page, its pictures into ``img`` beside it."""
+    """Judge on every split, and other checkpoints on subjects they were made without, and write the page, its
+    pictures into ``img`` beside it."""
+    others = [left_out.judge(folder, subjects, data, cache=cache) for folder, subjects in folds]
     reports = {
         split: evaluate(checkpoint, data, split, cache=cache, joints=SUITS if split == "held-out" else ())[0]
         for split in SPLITS
@@ -163,11 +175,13 @@ def write(
     command = "python -m training.evaluation.results --data ../shared/data"
     if checkpoint is not None:
         command += f" --checkpoint {checkpoint.name}"
+    for folder, subjects in folds:
+        command += f" \\\n        --fold {folder.as_posix()}={','.join(subjects)}"
     images = out.parent / "img"
     images.mkdir(parents=True, exist_ok=True)
     for _, (name, _, content) in pictures:
         (images / f"{name}.png").write_bytes(content)
-    out.write_text(page(reports, command, pictures), encoding="utf-8")
+    out.write_text(page(reports, command, pictures, others), encoding="utf-8")
     return out
 
 
@@ -178,10 +192,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoint", type=Path, help="its folder; the packaged one by default")
     parser.add_argument("--cache", type=Path, help="folder of sets that are built on the way")
     parser.add_argument("--clip", default=SHOWN, help="clip of the validation subjects to draw")
+    parser.add_argument(
+        "--fold",
+        action="append",
+        default=[],
+        metavar="CHECKPOINT=SUBJECTS",
+        help="another checkpoint, made without these training subjects (comma-separated); may be given again",
+    )
     parser.add_argument("--out", type=Path, default=Path("docs/results.md"), help="the page")
     given = parser.parse_args(arguments)
     try:
-        done = write(given.data, given.out, checkpoint=given.checkpoint, cache=given.cache, clip=given.clip)
+        folds = [left_out.parse(text) for text in given.fold]
+        done = write(
+            given.data,
+            given.out,
+            checkpoint=given.checkpoint,
+            cache=given.cache,
+            clip=given.clip,
+            folds=folds,
+        )
     except MotionError as error:
         print(f"results: {error}", file=sys.stderr)
         return 1
