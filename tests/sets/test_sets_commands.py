@@ -63,7 +63,11 @@ def test_build_as_json_is_one_object(takes, tmp_path, capsys):
         (["build", "TAKES", "--out", "set", "--subject-from", "("], "is no regular expression"),
         (["build", "TAKES", "--out", "set", "--split-file", "none.toml"], "none.toml: no such file"),
         (["build", "TAKES", "--out", "set", "--units", "furlong"], "furlong"),
-        (["inspect", "TAKES"], "no set in it (no set.json); make one: pyanticip train data build"),
+        (["inspect", "TAKES"], "takes --out SET"),
+        (
+            ["inspect", "nowhere"],
+            "no set in it (no set.json); make one: pyanticip train data build DIR --out nowhere",
+        ),
         (["augment", "TAKES", "--out", "set"], "no set in it"),
         (["augment", "TAKES", "--out", "set", "--recipe", "none.toml"], "none.toml: cannot be read"),
     ],

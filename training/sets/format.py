@@ -273,8 +273,9 @@ def read_index(folder: Path) -> dict[str, Any]:
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        takes, out = ("DIR", folder) if not folder.is_dir() or not any(folder.iterdir()) else (folder, "SET")
         raise FormatError(
-            f"{folder}: no set in it (no {INDEX}); make one: pyanticip train data build DIR --out {folder}"
+            f"{folder}: no set in it (no {INDEX}); make one: pyanticip train data build {takes} --out {out}"
         ) from None
     except (ValueError, OSError, RecursionError) as error:
         raise FormatError(f"{path}: cannot be read ({error}); build the set again") from None
