@@ -16,7 +16,7 @@ from pyanticip.cli import cli
 from pyanticip.cli_runs import named
 from pyanticip.errors import FormatError
 from training.study.questions import QUESTIONS
-from training.study.runs import folder_of, seeds
+from training.study.runs import folder_of, perform, seeds
 
 
 def said(*words):
@@ -120,3 +120,17 @@ def test_ctrl_c_stops_a_study_of_several_processes(tmp_path):
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=60) == 130
     assert not out.exists()
+
+
+def test_an_interrupted_study_says_how_to_go_on(tmp_path):
+    class Run:
+        file = "run.json"
+
+    def stop(run):
+        raise KeyboardInterrupt
+
+    lines = []
+    with pytest.raises(KeyboardInterrupt):
+        perform(tmp_path / "out", [Run()], stop, kept=lambda run: False, line=str, say=lines.append)
+    assert lines == ["interrupted; runs that were finished are kept, and the same command goes on"]
+    assert not (tmp_path / "out").exists()

@@ -82,8 +82,12 @@ def perform(
     Raises:
         OptionError: ``out`` is a file.
     """
-    with folder_of(out):
-        return _perform(runs, do, kept, line, processes, say)
+    try:
+        with folder_of(out):
+            return _perform(runs, do, kept, line, processes, say)
+    except KeyboardInterrupt:
+        say("interrupted; runs that were finished are kept, and the same command goes on")
+        raise
 
 
 def _perform(
