@@ -162,6 +162,8 @@ def test_scan_examples_are_the_length_split(
                 task.check(task.text(example))
             count += 1
     assert count == {"train": 16990, "test": 3920}[part]
+    # No command has twice the 22 actions of the longest in training.
+    assert task.longer(22) == 48
     scan.corpus.cache_clear()
 
 
@@ -177,6 +179,7 @@ def test_the_vocabulary_is_64_for_all_tasks() -> None:
     assert len(set(TOKENS)) == len(TOKENS) <= SIZE == 64
     assert len(find("copy").lengths(10)) == 9
     assert max(find("copy").lengths(10)) == 150
+    assert find("copy").longer(10) == 20
 
 
 def test_bad_names_and_lengths_are_refused() -> None:

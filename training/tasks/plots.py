@@ -30,7 +30,7 @@ COLOURS: Final = {
     "none": "tab:gray",
 }
 
-STYLES: Final = ("o-", "s--", "^:")
+STYLES: Final = ("o-", "s--", "^:", "d-.")
 """Of groups with the same positions."""
 
 
@@ -89,8 +89,9 @@ def counters(run: Run) -> bytes | None:
     Of every cursor the place is drawn over the tokens. Shown are those that the trained model's scores weigh
     most, queries above and keys below.
     """
-    length = 2 * run.options.top
-    example = samples(TASKS[run.options.task], length, 1, 0)[0]
+    task = TASKS[run.options.task]
+    length = task.longer(run.options.top)
+    example = samples(task, length, 1, 0)[0]
     ids = stack([example]).ids
     models = {
         "before training": new_model(run.options, length, start=chosen(run.folder)).eval(),
@@ -111,7 +112,8 @@ def counters(run: Run) -> bytes | None:
                 drawn.append(
                     (title, f"{kind} {cursor + 1}", places.histograms[0, :, offset + cursor].numpy())
                 )
-    return cursors(drawn, decode(ids[0].tolist()), len(example.prompt), f"{run.folder.name}, {length} digits")
+    title = f"{run.folder.name}, {length} {task.unit}"
+    return cursors(drawn, decode(ids[0].tolist()), len(example.prompt), title)
 
 
 def cursors(

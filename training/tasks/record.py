@@ -58,8 +58,7 @@ class Record(Books):
         super().__init__(folder, pace(options), start, stop, on_update, tensorboard=False)
         self.options = options
         task = TASKS[options.task]
-        longer = next((n for n in task.lengths(options.top) if n >= 2 * options.top), 2 * options.top)
-        self.lengths = {"valid_exact": options.top, "valid_exact_twice": longer}
+        self.lengths = {"valid_exact": options.top, "valid_exact_twice": task.longer(options.top)}
         count = options.valid_samples
         self.examples = {n: samples(task, n, count, options.seed, VALID) for n in self.lengths.values()}
         self.reader = new_model(options, max(self.lengths.values())).eval()

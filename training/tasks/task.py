@@ -69,6 +69,10 @@ class Task(ABC):
         """Where the curve over length is measured after training up to ``longest``."""
         return tuple(sorted({max(self.least, round(factor * longest)) for factor in FACTORS}))
 
+    def longer(self, longest: int) -> int:
+        """The first length of that curve that is at least twice the longest training length."""
+        return next((n for n in self.lengths(longest) if n >= 2 * longest), 2 * longest)
+
     def trained(self, longest: int) -> range:
         """The lengths of training up to ``longest``."""
         return range(self.least, longest + 1)
