@@ -63,9 +63,9 @@ def run(
     Returns:
         ``rows``, one for every length and way, with microseconds a call, and ratios ``to_lookup``,
         ``to_fresh`` and ``of_forward``; ``memory``, bytes by length, and the ratio of table and peak to those
-        of a look-up of as many rows, to the peak of fresh sinusoids, and to one look-up that all rows
-        share; ``step_us`` of one step of a stream;
-        ``growth``, by way the exponent of the length with which time grows.
+        of a look-up of as many rows (``learning_ratio``: of a call with gradients), to the peak of fresh
+        sinusoids, and to one look-up that all rows share; ``step_us`` of one step of a stream; ``growth``, by
+        way the exponent of the length with which time grows.
 
     Raises:
         OptionError: an option outside its range.
@@ -161,18 +161,23 @@ def _length(
     before = peak_bytes(lambda: standard[each], where)
     shared = peak_bytes(ways["look-up"], where)
     fresh = peak_bytes(lambda: sinusoids(each, width).float(), where)
+    leaf = embedded.clone().requires_grad_()
+    with torch.enable_grad():
+        learning = peak_bytes(lambda: exact(leaf), where)
 
-    def ratio(table: int, peak: int | None) -> float | None:
-        return None if after is None or not peak else (held + after) / (table + peak)
+    def ratio(table: int, peak: int | None, mine: int | None = after) -> float | None:
+        return None if mine is None or not peak else (held + mine) / (table + peak)
 
     memory = {
         "length": length,
         "table": held,
         "standard_table": standard.nbytes,
         "peak": after,
+        "learning_peak": learning,
         "standard_peak": before,
         "fresh_peak": fresh,
         "ratio": ratio(standard.nbytes, before),
+        "learning_ratio": ratio(standard.nbytes, before, learning),
         "to_fresh": ratio(0, fresh),
         "to_shared": ratio(standard.nbytes, shared),
         "forward_peak": peak_bytes(ways["forward"], where) if "forward" in ways else None,
@@ -280,10 +285,10 @@ def table(result: dict[str, Any]) -> Group:
         values = (f"{row['us']:.1f}", f"{row['ns_per_step']:.1f}")
         shown.add_row(str(row["length"]), row["way"], *values, *ratios, share)
     held = Table(title="memory, KiB: tables, and peaks of a call that encodes every row of the batch")
-    kept = ("table", "standard_table", "peak", "standard_peak", "fresh_peak", "forward_peak")
-    memory_ratios = ("ratio", "to_fresh", "to_shared")
-    names = ("table", "look-up's", "peak", "look-up's", "fresh", "forward's")
-    for column in ("L", *names, "to look-up", "to fresh", "to one look-up"):
+    kept = ("table", "standard_table", "peak", "learning_peak", "standard_peak", "fresh_peak", "forward_peak")
+    memory_ratios = ("ratio", "learning_ratio", "to_fresh", "to_shared")
+    names = ("table", "look-up's", "peak", "learning", "look-up's", "fresh", "forward's")
+    for column in ("L", *names, "to look-up", "learning", "to fresh", "to one look-up"):
         held.add_column(column, justify="right")
     for row in result["memory"]:
         cells = ["-" if row[k] is None else f"{row[k] / 1024:.0f}" for k in kept]

@@ -25,6 +25,7 @@ def test_every_way_is_measured_and_shown():
     for row in found["memory"]:
         assert row["table"] > row["standard_table"] == 512 * row["length"]
         assert row["peak"] >= row["standard_peak"] > 0
+        assert row["ratio"] < row["learning_ratio"] < 2.0
     assert found["step_us"] > 0.0
     console = Console(record=True, width=120)
     console.print(table(found))

@@ -115,7 +115,8 @@ impl<T: Lanes> Gated<'_, T> {
         if parallel {
             parts.par_chunks_mut(self.steps).enumerate().for_each(run);
         } else {
-            parts.chunks_mut(self.steps).enumerate().for_each(run);
+            // Last ones first: attention has just left those in the caches.
+            parts.chunks_mut(self.steps).enumerate().rev().for_each(run);
         }
         for (into, heads) in into
             .chunks_mut(self.steps)
