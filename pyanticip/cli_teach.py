@@ -350,7 +350,8 @@ def fit(
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
         f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
-    click.echo(f"wrote {report['mapping']}; play it: pyanticip live --mapping {report['mapping']}")
+    on = f" --checkpoint {checkpoint}" if checkpoint is not None and report["model"] is not None else ""
+    click.echo(f"wrote {report['mapping']}; play it: pyanticip live --mapping {report['mapping']}{on}")
 
 
 def _told(part: dict[str, Any], lead_ms: int) -> list[str]:

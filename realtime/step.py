@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from pyanticip.models.config import FEATURES, visible_columns
 from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest, read_manifest
 from pyanticip.models.runtime import onnxruntime, open_session
 
+if TYPE_CHECKING:
+    from realtime.step_whole import WholeBackend
+
 __all__ = [
     "BACKENDS",
     "Commitment",
@@ -32,6 +35,7 @@ __all__ = [
     "StepResult",
     "checked_rows",
     "open_backend",
+    "open_onnx",
     "paced_p50",
     "runner",
 ]
@@ -282,7 +286,7 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
         from realtime.step_torch import CudaGraphBackend, TorchBackend
 
         return TorchBackend(checkpoint) if kind == "torch" else CudaGraphBackend(checkpoint)
-    onnx = _open_onnx(read_manifest(checkpoint))
+    onnx = open_onnx(read_manifest(checkpoint))
     if kind == "onnx" or not cuda_present():
         return onnx
     try:
@@ -298,8 +302,11 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
     return cuda if faster else onnx
 
 
-def _open_onnx(manifest: Manifest) -> StepBackend:
-    """The backend for the graphs that a checkpoint has."""
+def open_onnx(manifest: Manifest) -> "OnnxBackend | WholeBackend":
+    """The portable backend for the graphs that a checkpoint has.
+
+    :raises CheckpointError: graphs that are not as its manifest says.
+    """
     if manifest.config.graphs == "parts":
         return OnnxBackend(manifest)
     from realtime.step_whole import WholeBackend

@@ -17,17 +17,17 @@ from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from pyanticip.teach.state import State, TakeEntry
-from realtime.step import OnnxBackend
-from realtime.teaching.observe import Observer
+from realtime.step import open_onnx
+from realtime.teaching.observe import ModelBackend, Observer
 
 __all__ = ["fit_project", "open_model", "take_data", "use_mapping"]
 
 Say = Callable[[str], None]
 
 
-def open_model(checkpoint: str | Path | None) -> OnnxBackend:
+def open_model(checkpoint: str | Path | None) -> ModelBackend:
     """The model that takes are observed on: the portable backend, whatever plays later."""
-    return OnnxBackend(read_manifest(checkpoint))
+    return open_onnx(read_manifest(checkpoint))
 
 
 def fit_project(
@@ -135,7 +135,7 @@ def use_mapping(project: Project, name: str) -> Path:
 
 
 def _write(
-    project: Project, state: State, parts: list[Part], options: FitOptions, backend: OnnxBackend | None
+    project: Project, state: State, parts: list[Part], options: FitOptions, backend: ModelBackend | None
 ) -> Path:
     mask = np.ones(22, np.bool_)
     for take in state.takes:

@@ -18,13 +18,15 @@ from pyanticip.teach.project import CACHE, Project
 from pyanticip.teach.state import TakeEntry
 from realtime.mapping.taught import hidden_size
 from realtime.step import OnnxBackend
+from realtime.step_whole import WholeBackend
 
-__all__ = ["Observer", "observe"]
+__all__ = ["ModelBackend", "Observer", "observe"]
 
 F32 = npt.NDArray[np.float32]
+ModelBackend = OnnxBackend | WholeBackend
 
 
-def observe(rows: F32, backend: OnnxBackend | None) -> dict[str, F32]:
+def observe(rows: F32, backend: ModelBackend | None) -> dict[str, F32]:
     """The input blocks (T, width) of feature rows (T, 231), stepped from the start of a stream."""
     blocks = {"body": body(rows)}
     if backend is not None and hidden_size(backend):
@@ -41,7 +43,7 @@ def observe(rows: F32, backend: OnnxBackend | None) -> dict[str, F32]:
 class Observer:
     """Observes a project's takes on one model, each once: what it finds is kept in the project's cache."""
 
-    def __init__(self, project: Project, backend: OnnxBackend | None) -> None:
+    def __init__(self, project: Project, backend: ModelBackend | None) -> None:
         self._project = project
         self._backend = backend
         self.stepped = 0
@@ -67,7 +69,7 @@ class Observer:
             write_atomic(path, buffer.getvalue())
         return blocks
 
-    def _cached(self, take: TakeEntry, rows: F32, backend: OnnxBackend) -> Path:
+    def _cached(self, take: TakeEntry, rows: F32, backend: ModelBackend) -> Path:
         """A name that says all that the content depends on."""
         of = hashlib.sha256(rows.tobytes())
         of.update(f"{backend.manifest.sha256[WEIGHTS]} {hidden_size(backend)}".encode())
