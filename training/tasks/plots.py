@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -54,13 +55,15 @@ def curves(groups: Sequence["Group"]) -> bytes:
             style = STYLES[seen[group.positions] % len(STYLES)]
             seen[group.positions] += 1
             mean = np.array([v.mean() for v in values])
-            axis.plot(lengths, 100 * mean, style, color=colour, ms=4, lw=1.5, label=group.label)
+            axis.plot(lengths, 100 * mean, style, color=colour, ms=4, lw=1.5, label=fill(group.label, 34))
             low, high = (np.array([f(v) for v in values]) for f in (np.min, np.max))
             axis.fill_between(lengths, 100 * low, 100 * high, color=colour, alpha=0.15, lw=0)
         axis.axvline(groups[0].longest, color="black", ls=":", lw=1)
         axis.set_xscale("log")
         ticks = sorted({n for group in groups for n in group.shares(top)})
-        axis.set_xticks(ticks, [str(n) for n in ticks], fontsize=8)
+        room = (ticks[-1] / ticks[0]) ** 0.03
+        told = [n for at, n in enumerate(ticks) if not at or n > room * ticks[at - 1]]
+        axis.set_xticks(ticks, [str(n) if n in told else "" for n in ticks], fontsize=8)
         axis.minorticks_off()
         axis.set_xlabel(f"length in {TASKS[groups[0].task].unit}; trained left of the dotted line")
         axis.set_title(titles[top], fontsize=10)
@@ -137,7 +140,8 @@ def cursors(
         for axis, (name, histogram) in zip(axes[number], mine, strict=True):
             axis.imshow(
                 histogram[:, :top].T, aspect="auto", origin="lower", cmap="magma", vmin=0, vmax=1,
-                interpolation="nearest",
+                # More places than pixels: every one of them has to show.
+                interpolation="nearest" if top <= 150 else "antialiased",
             )  # fmt: skip
             axis.axvline(asked - 0.5, color="cyan", lw=0.8)
             axis.set_title(name, fontsize=8)

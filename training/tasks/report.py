@@ -25,6 +25,9 @@ END: Final = "<!-- end of tables -->"
 FIRM: Final = 0.95
 """Exact matches from which on a length counts as mastered."""
 
+UNUSED: Final[Mapping[str, Any]] = {"habits": "drawn", "sparse": 0.0, "starts": 1}
+"""Values of options that go without saying in a label."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -93,10 +96,12 @@ def gather(places: list[Path]) -> list[Group]:
 
 
 def _special(run: Run, family: Sequence[Run]) -> str:
-    """The options in which a run differs from any of its family, as ``name value``."""
+    """The options in which a run differs from any of its family, as ``name value``, but for those of
+    :data:`UNUSED`."""
     mine = run.options.to_dict()
     names = {n for other in family for n in run.options.differences(other.options)} - {"seed"}
-    return ", ".join(f"{name} {plain(mine[name])}" for name in sorted(names))
+    said = sorted(name for name in names if mine[name] != UNUSED.get(name))
+    return ", ".join(f"{name} {plain(mine[name])}" for name in said)
 
 
 def report(
