@@ -82,7 +82,7 @@ def test_names_and_lengths(project: Project) -> None:
         project.add_take("left 0", swing(1), values={"brightness": 0.5})
     with pytest.raises(OptionError, match="no take 'none'; there are right 0"):
         project.remove_take("none")
-    with pytest.raises(OptionError, match="twice"):
+    with pytest.raises(OptionError, match="'left 1' is there already"):
         project.rename_take("left 0", "left 1")
     with pytest.raises(OptionError, match="a sound parameter"):
         project.rename_output("cutoff", "brightness")
