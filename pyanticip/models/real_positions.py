@@ -15,6 +15,9 @@ INTERPOLATIONS = ("exact", "linear", "cubic")
 CHUNK: Final = 1 << 18
 """Channels computed at a time, so that what lies between input and output stays in the processor's cache."""
 
+_BETWEEN: Final = 16
+"""Numbers that an interpolation needs at a time for every one that it gives, at the most."""
+
 
 class RealPositions(nn.Module):
     """Encodings (..., width) of real positions (...,), as :func:`~pyanticip.models.positions.sinusoids`.
@@ -62,12 +65,12 @@ class RealPositions(nn.Module):
         """
         learning = torch.is_grad_enabled() and positions.requires_grad
         if self.interpolation != "exact":
-            if learning or torch.compiler.is_compiling():
-                return self._interpolated(positions, dtype, inside)[..., : self.width]
-            made = self._piecewise(
-                positions, dtype, lambda x, out: out.copy_(self._interpolated(x, dtype, inside))
-            )
-            return made[..., : self.width]
+            if torch.compiler.is_compiling():
+                return self.interpolate(positions, dtype, inside)[..., : self.width]
+            if not learning:
+                return self.interpolate_pieces(positions, dtype, inside)[..., : self.width]
+            found: Tensor = _Interpolated.apply(positions, self, dtype, inside)  # type: ignore[no-untyped-call]
+            return found[..., : self.width]
         if torch.compiler.is_compiling():
             return sinusoids(positions, self.width).to(dtype)
         looked_up = inside and self.looks_up(dtype)
@@ -89,12 +92,16 @@ class RealPositions(nn.Module):
         return self._piecewise(positions, dtype, lambda x, out: out.copy_(sine_pairs(x, self.width)))
 
     def _piecewise(
-        self, positions: Tensor, dtype: torch.dtype, fill: Callable[[Tensor, Tensor], object]
+        self,
+        positions: Tensor,
+        dtype: torch.dtype,
+        fill: Callable[[Tensor, Tensor], object],
+        between: int = 1,
     ) -> Tensor:
-        """(..., even) of ``dtype``, filled some rows at a time."""
+        """(..., even) of ``dtype``, filled some rows at a time; ``between`` times fewer than usual."""
         flat, even = positions.reshape(-1), self.width + self.width % 2
         out = torch.empty(len(flat), even, dtype=dtype, device=flat.device)
-        size = chunk(flat, even)
+        size = chunk(flat, between * even)
         for begin in range(0, len(flat), size):
             fill(flat[begin : begin + size], out[begin : begin + size])
         return out.view(*positions.shape, even)
@@ -121,7 +128,16 @@ class RealPositions(nn.Module):
             return self.table[whole - self.first].to(dtype)
         return sine_pairs(whole, self.width).to(dtype)
 
-    def _interpolated(self, positions: Tensor, dtype: torch.dtype, inside: bool) -> Tensor:
+    def interpolate_pieces(self, positions: Tensor, dtype: torch.dtype, inside: bool) -> Tensor:
+        """As :meth:`interpolate`, some rows at a time: what lies between takes several times the room."""
+
+        def fill(x: Tensor, out: Tensor) -> None:
+            out.copy_(self.interpolate(x, dtype, inside))
+
+        return self._piecewise(positions, dtype, fill, _BETWEEN)
+
+    def interpolate(self, positions: Tensor, dtype: torch.dtype, inside: bool) -> Tensor:
+        """Encodings between those of whole positions, (..., even) of ``dtype``, a cosine to every sine."""
         whole = positions.detach().floor()
         t = (positions - whole).to(dtype)[..., None]
         k = whole.long()
@@ -160,6 +176,38 @@ class _Exact(torch.autograd.Function):
         pieces = (slice(at, at + size) for at in range(0, len(rows), size))
         found = torch.cat([_slopes(rows[piece], given[piece], known) for piece in pieces])
         return found.view(encoded.shape[:-1]), None, None, None
+
+
+class _Interpolated(torch.autograd.Function):
+    """Interpolated encodings. The way back interpolates once more, some rows at a time: only the positions
+    are kept."""
+
+    @staticmethod
+    def forward(positions: Tensor, places: RealPositions, dtype: torch.dtype, inside: bool) -> Tensor:
+        return places.interpolate_pieces(positions, dtype, inside)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.options = inputs[1:]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        (positions,) = ctx.saved_tensors
+        places, dtype, inside = ctx.options
+        again = torch.is_grad_enabled()
+        with torch.enable_grad():
+            if again:
+                made = places.interpolate(positions, dtype, inside)
+                (found,) = torch.autograd.grad(made, positions, gradient, create_graph=True)
+                return found, None, None, None
+            flat, given = positions.detach().reshape(-1), gradient.reshape(-1, gradient.shape[-1])
+            size, parts = chunk(flat, _BETWEEN * given.shape[1]), []
+            for at in range(0, len(flat), size):
+                x = flat[at : at + size].requires_grad_()
+                made = places.interpolate(x, dtype, inside)
+                parts += torch.autograd.grad(made, x, given[at : at + size])
+        return torch.cat(parts).view(positions.shape), None, None, None
 
 
 def _slopes(encoded: Tensor, gradient: Tensor, known: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """Distances of neighbouring embeddings: gradients in pieces, and the memory that they keep."""
 
+import pytest
 import torch
 
+from pyanticip.models.real_positions import RealPositions
 from pyanticip.models.step_lengths import step_lengths
 from pyanticip.models.trajectory_positions import TrajectoryPositions
 from realtime.bench.memory import peak_bytes
@@ -46,3 +48,34 @@ def test_gradients_keep_little_beside_the_encodings():
     assert encodings <= peak_bytes(lambda: positions(x), cpu) < 1.25 * encodings
     # The encodings, the gradient by the embeddings, and pieces of what lies between.
     assert peak_bytes(both, cpu) < 2.6 * encodings
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "cubic"])
+def test_interpolations_keep_positions_only(interpolation):
+    torch.manual_seed(0)
+    places, cpu = RealPositions(128, 2050, interpolation), torch.device("cpu")
+    x = (2047 * torch.rand(2048, dtype=torch.float64)).requires_grad_()
+    encodings = 4 * 128 * len(x)
+    for learning in (False, True):
+        with torch.set_grad_enabled(learning):
+            held = peak_bytes(lambda: places(x, torch.float32, inside=True), cpu)
+        assert encodings <= held < 2.0 * encodings
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "cubic"])
+@pytest.mark.parametrize("twice", [False, True])
+def test_gradients_of_interpolations_in_pieces(interpolation, twice):
+    torch.manual_seed(0)
+    # Several pieces of 1,024 rows.
+    places = RealPositions(16, 60, interpolation)
+    x = (57 * torch.rand(2, 1500, dtype=torch.float64)).requires_grad_()
+    weights = torch.randn(2, 1500, 16, dtype=torch.float64)
+    plain = places.interpolate(x, torch.float64, True)
+    assert torch.equal(places(x, torch.float64, True), plain)
+    found = []
+    for made in (plain, places(x, torch.float64, True)):
+        (grad,) = torch.autograd.grad(made, x, weights, create_graph=twice)
+        if twice and interpolation == "cubic":
+            (grad,) = torch.autograd.grad(grad.sum(), x)
+        found.append(grad)
+    torch.testing.assert_close(found[1], found[0])
