@@ -29,7 +29,7 @@ from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.config import EVENT_BINS
 from training.batches import event_targets
 from training.beats import Beats, arrivals, ends_of, middles, speed_of
-from training.data import Example, load_split, training_examples
+from training.data import Example, Piece, load_split, training_examples
 from training.evaluation.categories import CATEGORIES, group_of, read_categories
 from training.evaluation.event_tuning import DELAYS_S, MOTION_DELAYS_S, fit
 from training.evaluation.events import Announcements, score_clips, total
@@ -126,15 +126,26 @@ class Hazards:
 
     def said(self, heard: Heard, examples: Sequence[Example]) -> dict[str, Said]:
         """What a model with these hazards would say about clips, by name; of parameters nothing."""
-        found, start = {}, 0
-        for example in examples:
-            span = slice(start, start + len(example))
-            start = span.stop
-            chances = torch.sigmoid(self.logits(heard.read[span], heard.gate[span]))
-            both = torch.stack((chances, torch.zeros_like(chances)), 1)
-            nothing = np.zeros((len(example), 0), dtype=np.float32)
-            found[example.name] = Said(nothing, both.numpy(), nothing, heard.gate[span].numpy())
-        return found
+        return said_of(examples, heard.gate, lambda span: self.logits(heard.read[span], heard.gate[span]))
+
+
+def said_of(examples: Sequence[Example], gate: Tensor, logits: Callable[[slice], Tensor]) -> dict[str, Said]:
+    """What a model would say of clips that lie one behind the other, by name; of parameters nothing.
+
+    Args:
+        examples: clips, N frames in all.
+        gate: (N,) commitment.
+        logits: of the hazards of onsets (n, 25), for some of the frames.
+    """
+    found, start = {}, 0
+    for example in examples:
+        span = slice(start, start + len(example))
+        start = span.stop
+        chances = torch.sigmoid(logits(span))
+        both = torch.stack((chances, torch.zeros_like(chances)), 1)
+        nothing = np.zeros((len(example), 0), dtype=np.float32)
+        found[example.name] = Said(nothing, both.numpy(), nothing, gate[span].numpy())
+    return found
 
 
 def teach_hazards(heard: Heard, bins: Tensor, seen: Tensor, *, steps: int = STEPS, seed: int = 0) -> Hazards:
@@ -304,6 +315,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def sides(data: Path, cache: Path | None, without: Sequence[str]) -> tuple[list[Piece], list[Piece]]:
+    """Motion to learn from and to judge: training subjects but ``without``, and those; or the validation
+    subjects where there is nobody to leave out.
+
+    Raises:
+        OptionError: nobody to learn from or to judge.
+    """
+    pieces = load_split(data, "train", cache)
+    left = [p for p in pieces if p.subject in without] if without else load_split(data, "validation", cache)
+    kept = [p for p in pieces if p.subject not in without]
+    if not left or not kept:
+        raise OptionError(f"{data}: no training motion of, or none but of, subjects {', '.join(without)}")
+    return kept, left
+
+
 def probe(
     data: Path,
     cache: Path | None,
@@ -314,11 +340,7 @@ def probe(
 ) -> None:
     """See :func:`main`; without ``without`` the validation subjects are judged."""
     model = load_motion_model(checkpoint).eval()
-    pieces = load_split(data, "train", cache)
-    left = [p for p in pieces if p.subject in without] if without else load_split(data, "validation", cache)
-    kept = [p for p in pieces if p.subject not in without]
-    if not left or not kept:
-        raise OptionError(f"{data}: no training motion of, or none but of, subjects {', '.join(without)}")
+    kept, left = sides(data, cache, without)
     taught, judged = training_examples(kept, copies, 0), training_examples(left, 0, 0)
     categories = read_categories(data)
     groups = [group_of(example.name, categories) for example in judged]

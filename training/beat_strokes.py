@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 from pyanticip.controls import EventTrigger
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import MotionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from training import beat_probe
 from training.beats import arrivals, ends_of, speed_of
-from training.data import SHORTEST, Example, Piece, load_split, plain, training_examples
+from training.data import SHORTEST, Example, Piece, plain, training_examples
 from training.evaluation.categories import group_of, read_categories
 from training.evaluation.events import Announcements
 from training.evaluation.rules import live
@@ -67,11 +67,7 @@ def study(
 ) -> None:
     """See :func:`main`; without ``without`` the validation subjects are judged."""
     model = load_motion_model(checkpoint).eval()
-    pieces = load_split(data, "train", cache)
-    left = [p for p in pieces if p.subject in without] if without else load_split(data, "validation", cache)
-    kept = [p for p in pieces if p.subject not in without]
-    if not left or not kept:
-        raise OptionError(f"{data}: no training motion of, or none but of, subjects {', '.join(without)}")
+    kept, left = beat_probe.sides(data, cache, without)
     taught = with_arrivals([*training_examples(kept, copies, 0), *hurried(kept, faster)])
     judged = with_arrivals(training_examples(left, 0, 0))
     categories = read_categories(data)

@@ -22,6 +22,7 @@ from pyanticip.models import MotionTransformer
 from pyanticip.models.config import EVENT_BINS
 from pyanticip.models.kinematics import MEASURES
 from pyanticip.models.smoothed import ENDS
+from training.beat_probe import said_of
 from training.beats import FALL, STROKE_SPEED
 from training.data import Example
 from training.kinematics import Array
@@ -152,16 +153,12 @@ class Beats:
 
     def said(self, heard: Heard, examples: Sequence[Example]) -> dict[str, Said]:
         """What a model with these hazards would say about clips, by name; of parameters nothing."""
-        found, start = {}, 0
-        for example in examples:
-            span = slice(start, start + len(example))
-            start = span.stop
-            with torch.no_grad():
-                chances = torch.sigmoid(self.head((heard.seen[span].float() - self.mean) / self.std))
-            both = torch.stack((chances, torch.zeros_like(chances)), 1)
-            nothing = np.zeros((len(example), 0), dtype=np.float32)
-            found[example.name] = Said(nothing, both.numpy(), nothing, heard.gate[span].numpy())
-        return found
+        with torch.no_grad():
+            return said_of(
+                examples,
+                heard.gate,
+                lambda span: self.head((heard.seen[span].float() - self.mean) / self.std),
+            )
 
 
 def teach_beats(heard: Heard, bins: Tensor, seen: Tensor, *, steps: int = STEPS, seed: int = 0) -> Beats:

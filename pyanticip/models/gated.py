@@ -26,7 +26,7 @@ _VECTOR = 16
 
 def can_gate(q: Tensor, log_gate: Tensor) -> bool:
     """Whether :func:`attend_gated` is there for such queries: what is traced takes plain operations."""
-    if not KERNELS or torch.compiler.is_compiling():
+    if not KERNELS or torch.compiler.is_compiling() or not q.numel():  # the kernel divides by the length
         return False
     return q.device.type == "cpu" and q.dtype == log_gate.dtype and q.dtype in (torch.float32, torch.float64)
 

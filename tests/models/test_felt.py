@@ -14,7 +14,7 @@ from pyanticip.models.control_field import ControlField
 from pyanticip.models.decayed import averages, stepwise_sums
 from pyanticip.models.felt import Felt, feel, feel_plainly
 from pyanticip.models.fused import make_fused
-from pyanticip.models.gated import attend_gated, can_gate
+from pyanticip.models.gated import KERNELS, attend_gated, can_gate
 from pyanticip.models.steering import Extras, Steering
 from pyanticip.models.trunk import Block
 
@@ -198,3 +198,10 @@ def test_tensors_that_do_not_reach_their_end_are_refused():
         call(short=2)
     with pytest.raises(ShapeError, match=r"gates: expected \(rows, steps\), given \[6\]"):
         call(gates=6)
+
+
+def test_nothing_at_all_does_not_go_to_the_kernel():
+    """Which ends the process by a division by zero."""
+    for rows, steps in ((0, 4), (2, 0)):
+        assert not can_gate(torch.zeros(rows, 2, steps, 16), torch.zeros(rows, steps))
+    assert can_gate(torch.zeros(2, 2, 1, 16), torch.zeros(2, 1)) == KERNELS
