@@ -251,6 +251,26 @@ def test_a_run_goes_on_from_the_best_of_several_starts(
     assert mean == pytest.approx(min(whole["trials"]["losses"]), rel=1e-5)
 
 
+def test_trials_that_were_interrupted_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    o = options("prism", starts=3, trial=3, trial_loss=0.0)
+    whole, tried, said = choose(o, tmp_path, "cpu"), list[int](), list[str]()
+
+    def interrupted(given: TaskOptions, start: int, device: str, *, quiet: bool) -> float:
+        tried.append(start)
+        if tried == [0, 1]:
+            raise KeyboardInterrupt
+        return attempt(given, start, device)
+
+    monkeypatch.setattr("training.tasks.starts.attempt", interrupted)
+    assert not study(tmp_path / "runs", o, ("prism",), (0,), say=said.append)["finished"]
+    assert "interrupted" in said[0]
+    assert "the same command goes on" in said[0]
+    done = study(tmp_path / "runs", o, ("prism",), (0,))
+    assert done["finished"]
+    assert tried == [0, 1, 1, 2]
+    assert done["runs"]["copy-prism-0"]["trials"]["losses"] == whole["losses"]
+
+
 def test_the_cursors_weights_have_rates_of_their_own() -> None:
     o = options("prism", cursor_lr=0.25, cursor_betas=(0.5, 0.6), recurrent_decay=0.7)
     model = new_model(o)

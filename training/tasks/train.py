@@ -47,7 +47,7 @@ def train(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str
     resume = (folder / LAST).is_file()
     start = int(read_state(folder)["global_step"]) if resume else 0
     begun, cpu = time.monotonic(), time.process_time()
-    tried = choose(options, folder, device)
+    tried = choose(options, folder, device, quiet=quiet)
     module = TaskModule(new_model(options, start=tried["start"]), options)
     record = drive(
         module,
@@ -122,7 +122,11 @@ def study(
     for number, one in enumerate(plan, 1):
         name = name_of(one)
         before = (out / name / REPORT).is_file()
-        report = train(one, out / name, quiet=quiet)
+        try:
+            report = train(one, out / name, quiet=quiet)
+        except KeyboardInterrupt:  # before its updates, which end in order by themselves
+            say(f"interrupted before the updates of {name}; the same command goes on")
+            return {"finished": False, "runs": reports}
         reports[name] = report
         if not report["finished"]:
             say(f"interrupted at update {report['step']} of {name}; the same command goes on")
