@@ -155,13 +155,15 @@ class Clip:
         from pyanticip.motion.canonical import canonical_skeleton, retargeter
 
         skeleton = canonical_skeleton()
-        if self.skeleton.names == skeleton.names:
+        named = self.skeleton.names == skeleton.names
+        if named and self.skeleton.rests_as(skeleton):
             return self
         mapped = retargeter(self.skeleton)
         quats, root = mapped.apply(self.quats, self.root)
-        return replace(
-            self, quats=quats, root=root, skeleton=skeleton, mask=np.asarray(mapped.mask, np.bool_)
-        )
+        mask = np.asarray(mapped.mask, np.bool_)
+        if named:  # a body of these joints that rests otherwise: it knows which of them it lacks
+            mask = mask & self.mask
+        return replace(self, quats=quats, root=root, skeleton=skeleton, mask=mask)
 
     def features(self, *, window: int = 256) -> NDArray[np.float32]:
         """The model's input, (T, 231) float32, at 50 Hz (version 1 of the features).

@@ -110,6 +110,17 @@ class Skeleton:
         """
         return longest_chain(self.parents, self.offsets, self.tips)
 
+    def rests_as(self, other: "Skeleton") -> bool:
+        """Whether both have the same tree, bones (to a millimetre) and rest rotations, whatever their names.
+
+        The root's offset does not count.
+        """
+        return (
+            np.array_equal(self.parents, other.parents)
+            and np.allclose(self.offsets[1:], other.offsets[1:], atol=1e-3)
+            and np.allclose(self.rest, other.rest, atol=1e-6)
+        )
+
     def with_rest(self, rest: ArrayLike) -> "Skeleton":
         """The same skeleton with other rest rotations, (J, 4)."""
         return Skeleton(self.names, self.parents, self.offsets, np.asarray(rest, np.float32), self.tips)

@@ -7,8 +7,10 @@ from motion_files import write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import SkeletonError
+from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton, mirror_order
-from pyanticip.motion.rotations import angle_between
+from pyanticip.motion.rotations import angle_between, conjugate, multiply, rotate
+from pyanticip.motion.skeleton import Skeleton
 
 
 def test_the_canonical_body_has_22_joints():
@@ -74,3 +76,29 @@ def test_mirroring_a_real_clip_swaps_the_sides(data_dir):
     np.testing.assert_allclose(
         mirrored.positions()[:, left], body.positions()[:, right] * [-1, 1, 1], atol=1e-5
     )
+
+
+def test_canonical_names_on_a_body_that_rests_otherwise_are_retargeted(tmp_path):
+    clip = walking_clip(0.5)
+    body = clip.skeleton
+    down = np.zeros(22)  # arms that hang 45 degrees down in the zero pose, as an editor may write them
+    for side, sign in (("left", -1.0), ("right", 1.0)):
+        first = body.index(f"{side}_upper_arm")
+        down[first : first + 3] = sign * np.pi / 4.0
+    turn = np.zeros((22, 4))
+    turn[:, 0], turn[:, 3] = np.cos(down / 2.0), np.sin(down / 2.0)
+    above = np.maximum(body.parents, 0)
+    hanging = Skeleton(body.names, body.parents, rotate(turn[above], body.offsets.astype(np.float64)))
+    # The same movement in the room: local rotations between bones that rest elsewhere.
+    quats = multiply(turn[above], multiply(clip.quats.astype(np.float64), conjugate(turn)))
+    mask = np.arange(22) != 3
+    quats[:, ~mask] = (1.0, 0.0, 0.0, 0.0)
+    given = pa.Clip(quats, clip.root, clip.rate, hanging, mask=mask)
+    made = given.retarget("humanoid")
+    np.testing.assert_allclose(made.skeleton.offsets, body.offsets)
+    np.testing.assert_array_equal(made.mask, mask)
+    assert np.degrees(angle_between(made.quats[:, mask], clip.quats[:, mask])).max() < 0.1
+    assert clip.retarget("humanoid") is clip
+    save_bvh(clip, tmp_path / "own.bvh")  # offsets rounded to what a text holds
+    own = pa.load_motion(tmp_path / "own.bvh")
+    assert own.retarget("humanoid") is own
