@@ -210,6 +210,10 @@ def test_what_is_no_sound_is_said_in_one_line(tmp_path):
     soundfile.write(path, broken, RATE, subtype="FLOAT")
     with pytest.raises(FormatError, match="not finite"):
         hear(path, 0.0, 10)
+    broken[100] = 1e30
+    soundfile.write(path, broken, RATE, subtype="FLOAT")
+    with pytest.raises(FormatError, match=r"a\.wav: has samples of 1e\+30, where full scale is 1"):
+        hear(path, 0.0, 10)
 
 
 def test_what_workers_need_is_compiled_before(tmp_path):

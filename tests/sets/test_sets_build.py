@@ -188,6 +188,25 @@ def test_the_same_file_twice_is_there_once(takes, tmp_path):
     report = build(takes, tmp_path / "set")
     assert report.clips == 5
     assert "ben/copy.bvh: the same motion as anna/walk.bvh; it is in the set once" in report.warnings
+    assert (report.made, report.found, report.kept) == (report.takes, 0, 0)
+
+
+def test_names_whose_bytes_are_no_text_are_written_so_that_they_can_be(take, tmp_path):
+    for number in range(2):
+        take(tmp_path / "takes" / f"caf{number}" / "walk.bvh", 120, number)
+        old = tmp_path / "takes" / f"caf{number}"
+        try:
+            old.rename(os.fsdecode(os.fsencode(old) + b"\xe9"))
+        except OSError:
+            pytest.skip("file names are text here")
+    (tmp_path / "takes" / os.fsdecode(b"bad\xe9.bvh")).touch()
+    report = build(tmp_path / "takes", tmp_path / "set")
+    assert [line["path"] for line in report.refused] == ["bad\\udce9.bvh"]
+    found = MotionSet.open(tmp_path / "set")
+    assert {clip.subject for clip in found.clips} == {"caf0\\udce9", "caf1\\udce9"}
+    assert build(tmp_path / "takes", tmp_path / "set").kept == 2
+    json.dumps(report.plain()).encode()
+    "".join([*report.warnings, *(clip.name for clip in found.clips)]).encode()
 
 
 def test_the_bvh_is_read_where_the_amc_cannot_be(take, tmp_path):

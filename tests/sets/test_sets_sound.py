@@ -183,11 +183,31 @@ def test_manifests_say_what_is_wrong_with_them(folder, tmp_path):
         ("x", "m.toml", "is not TOML"),
         ("file,offset\na/one.bvh,later\n", "m.csv", "line 2: offset: expected seconds, given 'later'"),
         ("take,offset\na/one.bvh,1\n", "m.csv", "no column or key 'take'"),
+        ("file,offset\na/one.bvh,1,5\n", "m.csv", "line 2: more cells than columns"),
+        ("file,offset\na/one.bvh,1\n./a/one.bvh,2\n", "m.csv", "of which line 2 speaks as well"),
     ):
         with pytest.raises(FormatError, match=match):
             reading(text, name)
     with pytest.raises(FormatError, match="cannot be read"):
         pair(folder, found, tmp_path / "none.toml")
+
+
+def test_sounds_that_lie_there_for_nothing_are_told(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES, 4.0)
+    clicks(folder / "a" / "one.flac", TIMES, 4.0)
+    (folder / "b" / "two.mp3").touch()
+    (folder / "b" / "notes.mp3").touch()
+    found = discover(folder, tmp_path / "set")
+    assert pair(folder, found) == {"a/one.bvh": Sound("a/one.flac")}
+    assert found.warnings == [
+        "b/two.mp3: lies beside a take but is neither WAV nor FLAC: the teacher teaches that take",
+        "a/one.wav: another sound beside the same take is used",
+    ]
+    # Who says what is meant is not warned.
+    (tmp_path / "m.csv").write_text("file,sound\na/one.bvh,a/one.wav\nb/two.bvh,none\n")
+    found = discover(folder, tmp_path / "set")
+    assert pair(folder, found, tmp_path / "m.csv") == {"a/one.bvh": Sound("a/one.wav")}
+    assert found.warnings == []
 
 
 def test_a_missing_library_is_said_at_once(folder, tmp_path, monkeypatch):

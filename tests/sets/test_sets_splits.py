@@ -1,5 +1,6 @@
 """Who is on which side: whole subjects, by rule, by file or by hash, and the same every time."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,10 @@ def test_what_a_split_lacks_is_said():
         "no test subject: no last test",
     ]
     assert "one subject only (a, train)" in split_warnings({"a": "train"})[0]
+    sides = {"Anna": "train", "anna": "test", "ben": "validation", "Ben": "validation"}
+    assert split_warnings(sides) == [
+        "subjects that differ in case alone are on different sides: Anna (train), anna (test); one person?"
+    ]
 
 
 def names(folder: Path, out: Path | None = None) -> list[tuple[str, tuple[str, ...]]]:
@@ -168,6 +173,40 @@ def test_takes_are_found_once_in_any_folder(tmp_path):
     assert [source.subject for source in found.sources] == ["05", "anna", "ben", "ben", "05"]
     assert found.sounds == {"ben/show": "ben/show.wav"}
     assert found.ignored == {".txt": 1, ".npz": 2}
+
+
+def test_links_to_folders_are_followed_once(tmp_path):
+    takes, elsewhere = tmp_path / "takes", tmp_path / "elsewhere"
+    for path in (takes / "own" / "a.bvh", elsewhere / "b.bvh", elsewhere / "deep" / "c.bvh"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (takes / "again").symlink_to(takes / "own")
+    (takes / "linked").symlink_to(elsewhere)
+    (takes / "twice").symlink_to(elsewhere / "deep")
+    (elsewhere / "deep" / "round").symlink_to(takes)
+    (takes / "nowhere").symlink_to(tmp_path / "none")
+    (takes / "set").symlink_to(tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "d.bvh").touch()
+    found = discover(takes, tmp_path / "out")
+    assert [source.name for source in found.sources] == ["linked/b", "own/a", "twice/c"]
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "walk.bvh").touch()
+    (tmp_path / "locked").mkdir()
+    true = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return true(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    found = discover(tmp_path, tmp_path / "set")
+    assert [source.name for source in found.sources] == ["a/walk"]
+    assert found.warnings == ["locked: cannot be read: Permission denied; what is in it is left out"]
 
 
 def test_two_recordings_of_one_cmu_name_are_two_takes(tmp_path):

@@ -41,6 +41,8 @@ ROUGH_HZ: Final = (20.0, 150.0)
 """Modulation that is heard as roughness (Zwicker and Fastl 2007, chapter 11)."""
 FULLY_ROUGH: Final = 0.7
 """RMS of the modulation over the mean envelope of a fully modulated tone, 1 / sqrt 2."""
+LOUDEST: Final = 1e4
+"""Samples beyond this, 80 dB above full scale, are damage."""
 VOICED: Final = 0.8
 """Correlation of a frame with itself one period later above which it has a pitch."""
 DENSITY_RATE: Final = (0.5, 16.0)
@@ -134,6 +136,8 @@ def hear(path: Path, start: float, frames: int) -> Heard:
         raise FormatError(f"{path}: ends before {start:.2f} s")
     if not np.isfinite(samples).all():
         raise FormatError(f"{path}: has samples that are not finite")
+    if (peak := float(np.abs(samples).max())) > LOUDEST:
+        raise FormatError(f"{path}: has samples of {peak:.3g}, where full scale is 1")
     found = analyse(np.asarray(samples.T, dtype=np.float32), rate)
     # The analysis may end up to a frame early: the last value is held.
     index = np.minimum(lead + np.arange(frames), len(found.params) - 1)

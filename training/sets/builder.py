@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
 from pyanticip.errors import FormatError, OptionError
@@ -16,7 +16,7 @@ from pyanticip.motion.units import check_rate, metres_per_unit
 from training.data import SHORTEST, Split
 from training.filters import RATE
 from training.sets.audio import available, warm
-from training.sets.discover import Found, Source, discover
+from training.sets.discover import Found, Source, discover, printable
 from training.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.sets.pool import spread
 from training.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
@@ -224,7 +224,7 @@ def _prepare_all(
     for result in spread(prepare, tasks, workers):
         results[result.paths[0]] = result
         if on_progress is not None:
-            on_progress(Step(len(results), len(found.sources), result.paths[0], result.error))
+            on_progress(Step(len(results), len(found.sources), printable(result.paths[0]), result.error))
     return results
 
 
@@ -244,13 +244,15 @@ class _Plan:
     ) -> "_Plan":
         plan = cls(warnings=[*warnings, *found.warnings])
         first_of: dict[str, str] = {}
+        stems: dict[str, str] = {}
+        # Of the same bytes under two names the second is found finished: that was no earlier build.
+        new = {result.key for result in results.values() if result.state == "made"}
         for source in found.sources:
             result = results[source.paths[0]]
             if result.state == "refused":
-                plan.refused.append({"path": source.paths[0], "reason": result.error})
+                plan.refused.append({"path": printable(source.paths[0]), "reason": result.error})
                 continue
-            plan.states[result.state] += 1
-            path = str(result.record["path"])
+            path = printable(str(result.record["path"]))
             if result.error:
                 plan.warnings.append(f"{path}: read instead of another file of the take: {result.error}")
             if result.key in first_of:
@@ -258,8 +260,14 @@ class _Plan:
                 plan.warnings.append(f"{path}: the same motion as {same}; it is in the set once")
                 continue
             first_of[result.key] = path
+            plan.states["made" if result.state == "found" and result.key in new else result.state] += 1
+            stem = str(PurePosixPath(path).with_suffix(""))
+            if stems.setdefault(stem, path) != path:
+                plan.warnings.append(f"{path}: there is another take of that name; both are in the set")
             plan.takes.append((source, result))
-            plan.records.append(kept.records[path] if result.state == "kept" else result.record)
+            plan.records.append(
+                kept.records[str(result.record["path"])] if result.state == "kept" else result.record
+            )
         if not plan.takes:
             why = f"; the first: {plan.refused[0]['reason']}" if plan.refused else ""
             raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
@@ -328,7 +336,9 @@ def _told(records: list[dict[str, Any]]) -> list[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         for note in record.get("notes", []):
-            groups.setdefault(re.sub(r"\d[\d.]*", "#", note), []).append((str(record["path"]), str(note)))
+            groups.setdefault(re.sub(r"\d[\d.]*", "#", note), []).append(
+                (printable(str(record["path"])), str(note))
+            )
     lines = []
     for said in groups.values():
         (path, note), more = said[0], len(said) - 1

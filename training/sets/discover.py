@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, reason
 from training.sets.splits import CMU_NAME, subject_of
 
 MOTION: Final = (".amc", ".bvh", ".npz", ".anticip")
-SOUND: Final = (".wav", ".flac")
+SOUND: Final = (".flac", ".wav")
+OTHER_SOUND: Final = (".aac", ".aif", ".aiff", ".m4a", ".mp3", ".ogg", ".opus", ".wma")
+"""Sounds that do not teach by lying beside a take."""
 _BODIES: Final = ("shape.npz", "_stagei.npz")
 # What lies beside the takes of AMASS: the body's shape, no motion.
 
@@ -35,19 +37,48 @@ class Found:
     sources: list[Source]
     sounds: dict[str, str] = field(default_factory=dict)
     """Relative path of a sound by the relative path, without suffix, of what it lies beside."""
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    """Sounds that are not taken, by the same: of another kind, or beside a FLAC of that name."""
     ignored: Counter[str] = field(default_factory=Counter)
     """Files that are no motion, by suffix."""
     warnings: list[str] = field(default_factory=list)
 
 
-def _files(folder: Path, leave_out: Path) -> list[str]:
-    """Relative paths of all files, hidden ones and a set inside the folder left out; sorted."""
+def printable(path: str) -> str:
+    """A path whose bytes need not be UTF-8 (old archives), as text that can be written anywhere."""
+    return path.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
+    """Relative paths of all files, hidden ones and a set inside the folder left out; sorted.
+
+    Links to folders are followed, each folder once and by its own name if it has one in here.
+    """
     found: list[str] = []
-    skip = leave_out.resolve()
-    for where, folders, names in os.walk(folder):
-        here = Path(where)
-        folders[:] = [n for n in folders if not n.startswith(".") and (here / n).resolve() != skip]
-        found += [(here / n).relative_to(folder).as_posix() for n in names if not n.startswith(".")]
+    skip, seen = leave_out.resolve(), {folder.resolve()}
+    tops = [folder]
+
+    def unreadable(error: OSError) -> None:
+        where = printable(Path(error.filename or folder).relative_to(folder).as_posix())
+        warnings.append(f"{where}: cannot be read: {reason(error)}; what is in it is left out")
+
+    while tops:
+        links: list[Path] = []
+        for top in tops:
+            for where, folders, names in os.walk(top, onerror=unreadable):
+                here = Path(where)
+                inside = sorted(here / n for n in folders if not n.startswith("."))
+                links += [path for path in inside if path.is_symlink()]
+                own = {path: path.resolve() for path in inside if not path.is_symlink()}
+                folders[:] = [path.name for path, real in own.items() if real not in (skip, *seen)]
+                seen.update(own.values())
+                found += [(here / n).relative_to(folder).as_posix() for n in names if not n.startswith(".")]
+        tops = []
+        for link in links:
+            real = link.resolve()
+            if real != skip and real not in seen:
+                seen.add(real)
+                tops.append(link)
     return sorted(found)
 
 
@@ -71,12 +102,14 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         raise FormatError(f"{folder}: {what}; expected one of motion files (BVH, AMC, npz, .anticip)")
     found = Found([])
     takes: dict[tuple[str, str], list[str]] = {}
-    for path in _files(folder, out):
+    for path in _files(folder, out, found.warnings):
         file = PurePosixPath(path)
         suffix = file.suffix.lower()
         stem = file.with_suffix("").as_posix()
-        if suffix in SOUND:
-            found.sounds.setdefault(stem, path)
+        if suffix in SOUND and stem not in found.sounds:
+            found.sounds[stem] = path
+        elif suffix in (*SOUND, *OTHER_SOUND):
+            found.left_out.setdefault(stem, []).append(path)
         elif suffix not in MOTION or file.name.endswith(_BODIES):
             if suffix != ".asf":
                 found.ignored[suffix or file.name] += 1
@@ -100,10 +133,9 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         first = PurePosixPath(group[0])
         name = first.with_suffix("").as_posix()
         if names[name] > 1:
-            if any(source.name.startswith(f"{name}.") for source in found.sources[-1:]):
-                found.warnings.append(f"{first}: there is another take of that name; both are in the set")
             name = first.as_posix()
-        subject = subject_of(group[0], folder.resolve().name, subject_from)
+        subject = printable(subject_of(group[0], folder.resolve().name, subject_from))
         cmu = CMU_NAME.fullmatch(first.stem)
-        found.sources.append(Source(name, subject, bool(cmu) and subject == cmu[1], tuple(group)))  # type: ignore[index]
+        known = cmu is not None and subject == cmu[1]
+        found.sources.append(Source(printable(name), subject, known, tuple(group)))
     return found

@@ -19,6 +19,7 @@ from pyanticip.motion.load import load_motion
 from training.data import SHORTEST, Piece, at_rate, plain, steady_runs
 from training.filters import RATE
 from training.sets.audio import AUDIO_VERSION
+from training.sets.discover import printable
 from training.sets.format import sha256_of
 from training.sets.sounds import Sound
 from training.sets.take_sound import TakeSound
@@ -192,7 +193,7 @@ def prepare(task: Task) -> Result:
 
 def _relative(line: str, folder: Path) -> str:
     """The line without the folder in front of its paths: sets do not say where they were built."""
-    return " ".join(line.replace(f"{folder}/", "").split())
+    return " ".join(printable(line.replace(f"{folder}/", "")).split())
 
 
 def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
@@ -226,7 +227,7 @@ def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
             # The same motion may lie there under another name.
             return Result(task.paths, key, "found", {**saved, **record}), []
     parts, notes, warnings = _make(task, file, skeleton)
-    record["warnings"] = [f"{path}: {_relative(line, task.folder)}" for line in warnings]
+    record["warnings"] = [f"{printable(path)}: {_relative(line, task.folder)}" for line in warnings]
     record["notes"] = [_relative(note, task.folder) for note in notes]
     return Result(task.paths, key, "made", record), parts
 

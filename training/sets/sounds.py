@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pyanticip.errors import FormatError, reason
-from training.sets.discover import Found
+from training.sets.discover import Found, printable
 
 NO_SOUND: Final = "none"
 _KEYS: Final = ("file", "sound", "offset")
@@ -44,10 +44,14 @@ def pair(folder: Path, found: Found, manifest: Path | None = None) -> dict[str, 
             beside = found.sounds.get(PurePosixPath(path).with_suffix("").as_posix())
             if beside is not None:
                 sounds.setdefault(source.paths[0], Sound(beside))
+    told: dict[str, str] = {}
     for where, row in [] if manifest is None else _read(manifest):
         take = owner.get(_posix(row["file"]))
         if take is None:
             raise FormatError(f"{where}: file {row['file']!r} is no take in {folder}")
+        if take in told:
+            raise FormatError(f"{where}: {row['file']!r} is a take of which {told[take]} speaks as well")
+        told[take] = where.removeprefix(f"{manifest}: ")
         given = row.get("sound", "")
         if given == NO_SOUND:
             sounds.pop(take, None)
@@ -58,7 +62,29 @@ def pair(folder: Path, found: Found, manifest: Path | None = None) -> dict[str, 
         if not (folder / path).is_file():
             raise FormatError(f"{where}: there is no sound {path!r} in {folder}")
         sounds[take] = Sound(path, row.get("offset", 0.0))
+    found.warnings += _left_out(found, sounds, told)
     return sounds
+
+
+def _left_out(found: Found, sounds: Mapping[str, Sound], told: Mapping[str, str]) -> list[str]:
+    """Sounds that lie beside takes and teach nothing: a line for each kind of reason."""
+    unread: list[str] = []
+    second: list[str] = []
+    for source in found.sources:
+        take = source.paths[0]
+        stems = dict.fromkeys(PurePosixPath(path).with_suffix("").as_posix() for path in source.paths)
+        beside = [path for stem in stems for path in found.left_out.get(stem, ())]
+        if take in told or not beside:
+            continue
+        (second if take in sounds else unread).append(beside[0])
+    lines = []
+    for paths, why in (
+        (unread, "lies beside a take but is neither WAV nor FLAC: the teacher teaches that take"),
+        (second, "another sound beside the same take is used"),
+    ):
+        more = f"; the like of {len(paths) - 1} more" if len(paths) > 1 else ""
+        lines += [f"{printable(paths[0])}: {why}{more}"] if paths else []
+    return lines
 
 
 def _posix(path: str) -> str:
@@ -76,6 +102,8 @@ def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
         table = csv.DictReader(text.splitlines())
         for raw in table:
             where = f"{path}: line {table.line_num}"
+            if None in raw:
+                raise FormatError(f"{where}: more cells than columns (a decimal comma?)")
             row: dict[str, Any] = {str(key): str(value or "").strip() for key, value in raw.items()}
             if "offset" in row:
                 row["offset"] = _offset(where, row["offset"] or "0")

@@ -210,4 +210,12 @@ def split_warnings(sides: Mapping[str, Split]) -> list[str]:
         "validation": "training cannot choose",
         "test": "no last test",
     }
-    return [f"no {side} subject: {what}" for side, what in needs.items() if side not in sides.values()]
+    lines = [f"no {side} subject: {what}" for side, what in needs.items() if side not in sides.values()]
+    alike: dict[str, list[str]] = {}
+    for name in sorted(sides):
+        alike.setdefault(name.casefold(), []).append(name)
+    for names in alike.values():
+        if len({sides[name] for name in names}) > 1:
+            who = ", ".join(f"{name} ({sides[name]})" for name in names)
+            lines.append(f"subjects that differ in case alone are on different sides: {who}; one person?")
+    return lines
