@@ -443,7 +443,7 @@ def rig_init(file: Path, force: bool) -> None:
     if file.exists() and not force:
         raise click.UsageError(f"{file} exists; --force overwrites it")
     file.write_text(template(), encoding="utf-8")
-    click.echo(f"wrote {file}; play it with: pyanticip live --rig {file}")
+    click.echo(f"wrote {file}; play it with: pyanticip live --rig {cli_tools.typed(file)}")
 
 
 @rig.command("check")

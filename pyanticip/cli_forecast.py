@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pyanticip.cli_tools import JSON, ExampleCommand, print_json
+from pyanticip.cli_tools import JSON, ExampleCommand, print_json, typed
 
 PATH = click.Path(path_type=Path)
 BENCHMARK = click.option(
@@ -70,10 +70,10 @@ def train_forecast(
 
     if folds:
         report = leave_out.study(data, out, options, folds, say=say)
-        hint = f"pyanticip evaluate forecast --folds {out}"
+        hint = f"pyanticip evaluate forecast --folds {typed(out)}"
     else:
         report = trainer.train(data, out, options, validation=validation, refit=refit, say=say)
-        hint = f"pyanticip evaluate forecast --data {data} --checkpoint {out}"
+        hint = f"pyanticip evaluate forecast --data {typed(data)} --checkpoint {typed(out)}"
     if as_json:
         print_json(report)
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pyanticip.cli_runs import OUT, PATH, RUNS, named, on_motion, say, seeds, tables, told
-from pyanticip.cli_tools import JSON, ExampleCommand
+from pyanticip.cli_tools import JSON, ExampleCommand, typed
 
 QUESTION = click.argument("question", type=click.Choice(["risk", "positions", "plan"]))
 
@@ -59,7 +59,7 @@ def train_study_parts(
         cache=cache,
         say=say(as_json),
     )
-    told(report, as_json, f"study-parts {question} {out}")
+    told(report, as_json, f"study-parts {question} {typed(out)}")
 
 
 @click.command("study-parts", cls=ExampleCommand)

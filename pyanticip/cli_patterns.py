@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pyanticip.cli_runs import OUT, PATH, PROCESSES, RUNS, named, say, seeds, tables, told
-from pyanticip.cli_tools import JSON, ExampleCommand
+from pyanticip.cli_tools import JSON, ExampleCommand, typed
 
 
 @click.command("patterns", cls=ExampleCommand)
@@ -36,7 +36,7 @@ def train_patterns(
         numbers(seeds),
     )
     report = study.study(out, runs, study.Recipe(steps=steps), processes=processes, say=say(as_json))
-    told(report, as_json, f"patterns {out}")
+    told(report, as_json, f"patterns {typed(out)}")
 
 
 @click.command("patterns", cls=ExampleCommand)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pyanticip.cli_runs import OUT, PATH, RUNS, named, say, seeds, tables, told
-from pyanticip.cli_tools import JSON, ExampleCommand, print_json
+from pyanticip.cli_tools import JSON, ExampleCommand, print_json, typed
 
 
 @click.command("planning", cls=ExampleCommand)
@@ -85,7 +85,7 @@ def train_planning(
         windows=windows,
     )
     runs = study.plan(named(arms, {"all": tuple(ARMS)}), numbers(seeds))
-    told(study.study(out, runs, recipe, say=say(as_json)), as_json, f"planning {out}")
+    told(study.study(out, runs, recipe, say=say(as_json)), as_json, f"planning {typed(out)}")
 
 
 @click.command("planning", cls=ExampleCommand)

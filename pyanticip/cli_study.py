@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pyanticip.cli_runs import DEVICE, OUT, PATH, PROCESSES, RUNS, named, on_motion, say, seeds, tables, told
-from pyanticip.cli_tools import JSON, ExampleCommand
+from pyanticip.cli_tools import JSON, ExampleCommand, typed
 
 
 @click.command("study", cls=ExampleCommand)
@@ -64,7 +64,7 @@ def train_study(
     )
     runs = study.plan(named(data, {}), names, numbers(seeds))
     report = study.study(out, runs, recipe, processes=processes, say=say(as_json))
-    told(report, as_json, f"study {out}")
+    told(report, as_json, f"study {typed(out)}")
 
 
 @click.command("study", cls=ExampleCommand)
@@ -127,7 +127,7 @@ def train_study_motion(
         processes=processes,
         say=say(as_json),
     )
-    told(report, as_json, f"study-motion {out}")
+    told(report, as_json, f"study-motion {typed(out)}")
 
 
 @click.command("study-motion", cls=ExampleCommand)

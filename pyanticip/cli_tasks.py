@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pyanticip.cli_tools import JSON, Group, print_json
+from pyanticip.cli_tools import JSON, Group, print_json, typed
 
 PATH = click.Path(path_type=Path)
 
@@ -149,7 +149,7 @@ def tasks_train(
     if as_json:
         print_json(report)
     elif report["finished"]:
-        click.echo(f"judge them with:\n  pyanticip tasks evaluate {out}")
+        click.echo(f"judge them with:\n  pyanticip tasks evaluate {typed(out)}")
     if not report["finished"]:
         raise click.exceptions.Exit(130)
 

@@ -350,8 +350,13 @@ def fit(
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
         f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
-    on = f" --checkpoint {checkpoint}" if checkpoint is not None and report["model"] is not None else ""
-    click.echo(f"wrote {report['mapping']}; play it: pyanticip live --mapping {report['mapping']}{on}")
+    on = (
+        f" --checkpoint {cli_tools.typed(checkpoint)}"
+        if checkpoint is not None and report["model"] is not None
+        else ""
+    )
+    made = report["mapping"]
+    click.echo(f"wrote {made}; play it: pyanticip live --mapping {cli_tools.typed(made)}{on}")
 
 
 def _told(part: dict[str, Any], lead_ms: int) -> list[str]:

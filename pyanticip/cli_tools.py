@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -49,6 +50,11 @@ class Group(click.Group):
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def typed(path: object) -> str:
+    """A path as it is typed in a command: in quotes where it has blanks."""
+    return shlex.quote(str(path))
 
 
 def suggestion(given: str, known: Iterable[str]) -> str:

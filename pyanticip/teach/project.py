@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,11 @@ class Project:
             return cls(path, read_state(path / MANIFEST))
         except FormatError as error:
             past = sorted((path / _HISTORY).glob("*.json"))
-            hint = f"; go back: pyanticip teach undo {path} --to {int(past[-1].stem)}" if past else ""
+            hint = (
+                f"; go back: pyanticip teach undo {quote(str(path))} --to {int(past[-1].stem)}"
+                if past
+                else ""
+            )
             raise FormatError(f"{error}{hint}") from None
 
     # -- outputs -----------------------------------------------------------------------------------

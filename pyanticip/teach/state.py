@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from pyanticip._core import CANONICAL_JOINTS
 from pyanticip.errors import FormatError, MotionError, OptionError
@@ -35,18 +36,23 @@ LONGEST = 90_000
 """Frames of one take: 30 minutes at 50 Hz."""
 
 _LARGEST = 16 << 20
-_TAKE_NAME = re.compile(r"[A-Za-z0-9][\w .+-]{0,63}", re.ASCII)
 _SHA = re.compile(r"[0-9a-f]{64}")
 _MASK = re.compile(rf"[01]{{{len(CANONICAL_JOINTS)}}}")
 
 
 def check_take_name(name: object) -> str:
     """A name that also is safe as a file's. Raises OptionError."""
-    if not isinstance(name, str) or not _TAKE_NAME.fullmatch(name) or name != name.strip():
+    if not isinstance(name, str) or not _is_take_name(name):
         raise OptionError(
             f"take name: expected letters, digits, blanks, _ . + - (64 at most), got {str(name)[:80]!r}"
         )
     return name
+
+
+def _is_take_name(name: str) -> bool:
+    """Letters and digits of any script, marks that belong to them, and little else."""
+    known = all(char.isalnum() or char in " _.+-" or category(char)[0] == "M" for char in name)
+    return known and 1 <= len(name) <= 64 and name[0].isalnum() and name == name.strip()
 
 
 @dataclass(frozen=True, slots=True)

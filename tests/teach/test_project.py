@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,10 @@ def test_names_and_lengths(project: Project) -> None:
     for name in ("", "../up", "a/b", " a", ".hidden", "x" * 65):
         with pytest.raises(OptionError, match="take name"):
             project.add_take(name, swing(1), values={"brightness": 0.5})
+    for name in ("première prise", "ダンス 2", unicodedata.normalize("NFD", "über")):
+        project.add_take(name, swing(1), values={"brightness": 0.5})
+        assert Project.open(project.folder).state.take(name).name == name
+        project.remove_take(name)
     with pytest.raises(OptionError, match="there already"):
         project.add_take("left 0", swing(1), values={"brightness": 0.5})
     with pytest.raises(OptionError, match="no take 'none'; there are right 0"):

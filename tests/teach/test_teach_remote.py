@@ -106,7 +106,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
             assert (await remote.ask("teach/values", "miks", 0.5))[1].startswith(
                 "no output 'miks'; did you mean mix"
             )
-            for name, joint, mix, cutoff in (("east", 11, 0.9, 6000.0), ("west", LEFT_ARM, 0.1, 400.0)):
+            for name, joint, mix, cutoff in (("east", 11, 0.9, 6000.0), ("西", LEFT_ARM, 0.1, 400.0)):
                 suit.move(swing(3.0, joint=joint, level=0.5 if joint == 11 else 1.2))
                 await asyncio.sleep(0.4)
                 assert await remote.ask("teach/values", "mix", mix, "cutoff", cutoff) == [
@@ -149,9 +149,9 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
 
     asyncio.run(play())
     project = Project.open(folder)
-    assert [take.name for take in project.state.takes] == ["east", "west"]
+    assert [take.name for take in project.state.takes] == ["east", "西"]
     assert project.problems() == []
-    assert project.state.take("west").begin > 0, "what came before the take leads in"
+    assert project.state.take("西").begin > 0, "what came before the take leads in"
     bent = project.history()[-2].take("bent")
     assert (bent.frames, set(bent.columns), set(bent.values)) == (50, {"mix"}, {"cutoff"})
     wanted = project.wanted(bent)["mix"]

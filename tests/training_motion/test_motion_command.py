@@ -124,16 +124,16 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, tmp_path, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Feed, "update", interrupted)
-        code, printed, _ = cli("--config", config, "--out", tmp_path / "run")
+        code, printed, _ = cli("--config", config, "--out", tmp_path / "my run")
     assert code == 130
     assert "interrupted after step" in printed
-    assert f"pyanticip train motion --out {tmp_path / 'run'} --resume" in printed
-    code, printed, _ = cli("--out", tmp_path / "run", "--resume")
+    assert f"pyanticip train motion --out '{tmp_path / 'my run'}' --resume" in printed
+    code, printed, _ = cli("--out", tmp_path / "my run", "--resume")
     assert code == 0
     assert cli("--config", config, "--out", tmp_path / "whole")[0] == 0
-    one, two = (load_run(tmp_path / name, "last").state_dict() for name in ("run", "whole"))
+    one, two = (load_run(tmp_path / name, "last").state_dict() for name in ("my run", "whole"))
     assert all(torch.equal(value, two[name]) for name, value in one.items())
-    code, _, complaint = cli("--out", tmp_path / "run", "--resume", "--lr", 0.5)
+    code, _, complaint = cli("--out", tmp_path / "my run", "--resume", "--lr", 0.5)
     assert code == 2
     assert "option schedule.peak_lr: the run in" in complaint
 
@@ -159,7 +159,7 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
 
     fit(gather(config), tmp_path / "whole")
     for which in ("best", "last"):
-        one, two = (load_run(tmp_path / name, which).state_dict() for name in ("run", "whole"))
+        one, two = (load_run(tmp_path / name, which).state_dict() for name in ("my run", "whole"))
         assert all(torch.equal(value, two[name]) for name, value in one.items()), which
 
 

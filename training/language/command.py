@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pyanticip.errors import OptionError
@@ -53,7 +54,7 @@ def _lines(out: Path, report: Mapping[str, Any]) -> list[str]:
     if not report["finished"]:
         return [
             f"interrupted after step {report['step']}; everything is kept. Go on with:",
-            f"  pyanticip train language --out {out} --resume",
+            f"  pyanticip train language --out {quote(str(out))} --resume",
         ]
     return [
         f"wrote {out}: {report['step']} steps, {report['parameters']} parameters, {report['seconds']:.0f} s; "

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from pyanticip.errors import OptionError
@@ -75,7 +76,7 @@ def _lines(out: Path, report: Mapping[str, Any], data: str) -> list[str]:
     if not report["finished"]:
         return [
             f"interrupted after step {report['step']}; everything is kept. Go on with:",
-            f"  pyanticip train motion --out {out} --resume",
+            f"  pyanticip train motion --out {quote(str(out))} --resume",
         ]
     early = ", early: no better score came" if report["stopped_early"] else ""
     lines = [
@@ -90,6 +91,6 @@ def _lines(out: Path, report: Mapping[str, Any], data: str) -> list[str]:
     if report["export"] == CHECKPOINT:
         lines += [
             f"wrote {out / CHECKPOINT}; judge it with:",
-            f"  pyanticip evaluate motion --data {data} --checkpoint {out / CHECKPOINT}",
+            f"  pyanticip evaluate motion --data {quote(data)} --checkpoint {quote(str(out / CHECKPOINT))}",
         ]
     return lines

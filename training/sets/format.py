@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -274,9 +275,8 @@ def read_index(folder: Path) -> dict[str, Any]:
         index = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         takes, out = ("DIR", folder) if not folder.is_dir() or not any(folder.iterdir()) else (folder, "SET")
-        raise FormatError(
-            f"{folder}: no set in it (no {INDEX}); make one: pyanticip train data build {takes} --out {out}"
-        ) from None
+        how = f"pyanticip train data build {quote(str(takes))} --out {quote(str(out))}"
+        raise FormatError(f"{folder}: no set in it (no {INDEX}); make one: {how}") from None
     except (ValueError, OSError, RecursionError) as error:
         raise FormatError(f"{path}: cannot be read ({error}); build the set again") from None
     if not isinstance(index, dict) or index.get("format") != FORMAT:
