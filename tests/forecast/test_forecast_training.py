@@ -17,6 +17,8 @@ from pyanticip.models.forecast_manifest import ForecastConfig
 from training.forecast import bank, cmu, folds, metrics, train
 from training.forecast.judge_folds import judge_folds
 from training.forecast.predict import load_predictor, predictor
+from training.forecast.report import fold_parts
+from training.pages import as_markdown
 
 TINY = train.options_from({"steps": 4, "batch": 8, "width": 8, "blocks": 1, "every": 2})
 
@@ -235,6 +237,32 @@ def test_left_out_clips_are_averaged_by_action_without_the_uncounted_one(tmp_pat
         judge_folds(tmp_path, without=[1, 2])
     with pytest.raises(FormatError, match=r"study\.json: cannot be read"):
         judge_folds(tmp_path / "fold-1")
+    scores = tmp_path / "fold-1" / "scores.json"
+    text = scores.read_text()
+    for damage in (
+        "{}",
+        text.replace("walking_1", "walking_9"),
+        text.replace("4.0]", "NaN]"),
+        text.replace("4.0, ", ""),
+    ):
+        scores.write_text(damage)
+        with pytest.raises(FormatError, match=r"fold-1.scores\.json: lacks the error of a take"):
+            judge_folds(tmp_path)
+    scores.unlink()
+    alone = judge_folds(tmp_path)
+    assert (alone["complete"], alone["judged"]) == ([2], [2])
+    assert "(folds 2 of 2; not complete: 1)" in as_markdown(fold_parts(alone, pictures=False))
+
+
+def test_the_uncounted_action_alone_is_still_judged(tmp_path):
+    hand_study(tmp_path)
+    plan = json.loads((tmp_path / "study.json").read_text())
+    plan["folds"] = [["basketball_signal_2"]]
+    (tmp_path / "study.json").write_text(json.dumps(plan))
+    (tmp_path / "fold-1" / "scores.json").write_bytes((tmp_path / "fold-2" / "scores.json").read_bytes())
+    report = judge_folds(tmp_path)
+    assert report["ratio"]["average"] == [100.0] * 6
+    assert report["interval_actions"] == [[100.0] * 25] * 2
 
 
 def test_a_checkpoint_of_another_skeleton(tmp_path):

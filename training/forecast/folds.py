@@ -7,7 +7,7 @@ once instead, judged by a model of the others, and set against zero velocity on 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import torch
 
 from pyanticip.errors import FormatError, OptionError, reason
 from pyanticip.models.forecast_checkpoint import save_forecaster
-from training.forecast.cmu import ACTIONS, Array, Take, load_split
+from training.forecast.cmu import ACTIONS, TARGET, Array, Take, load_split
 from training.forecast.evaluate import LEFT_OUT
 from training.forecast.metrics import error_curve, extrapolate, hold
 from training.forecast.predict import predictor
@@ -30,6 +30,7 @@ DRAWS: Final = 2000
 MODEL: Final = "model"
 ZERO: Final = "zero velocity"
 CONSTANT: Final = "constant velocity"
+RIVALS: Final = (MODEL, ZERO, CONSTANT)
 
 
 def split_folds(takes: Sequence[Take], count: int) -> list[list[str]]:
@@ -123,7 +124,7 @@ def read_study(folder: Path) -> tuple[dict[str, Any], dict[int, Scores]]:
     for number in range(1, len(plan.get("folds", ())) + 1):
         file = folder / f"fold-{number}" / "scores.json"
         if file.is_file():
-            found[number] = read_json(file)["scores"]
+            found[number] = _scores(file, plan["folds"][number - 1])
     if not found:
         raise FormatError(f"{folder}: expected fold-1/scores.json, ...: no fold is complete")
     return plan, found
@@ -144,6 +145,22 @@ def read_json(file: Path) -> dict[str, Any]:
     return data
 
 
+def _scores(file: Path, left: Sequence[str]) -> Scores:
+    """The scores of a fold that left these takes out."""
+    scores = read_json(file).get("scores", {})
+    try:
+        found = {name: {rival: [float(v) for v in scores[name][rival]] for rival in RIVALS} for name in left}
+    except (KeyError, TypeError, ValueError):
+        found = {}
+    wrong = [rows for take in found.values() for rows in take.values() if len(rows) != TARGET]
+    if wrong or not found or not np.isfinite([list(take.values()) for take in found.values()]).all():
+        raise FormatError(
+            f"{file}: lacks the error of a take at a target frame; remove it and go on with train forecast"
+            " --folds"
+        )
+    return found
+
+
 def action_of(name: str) -> str:
     """The action that a take's name begins with."""
     return name.rpartition("_")[0]
@@ -156,14 +173,16 @@ def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Ar
         names = [name for name in scores if action_of(name) == action]
         if names:
             actions[action] = {
-                rival: np.mean([scores[name][rival] for name in names], axis=0)
-                for rival in (MODEL, ZERO, CONSTANT)
+                rival: np.mean([scores[name][rival] for name in names], axis=0) for rival in RIVALS
             }
-    counted = [a for a in actions if a != LEFT_OUT] or list(actions)
-    average = {
-        rival: np.mean([actions[a][rival] for a in counted], axis=0) for rival in (MODEL, ZERO, CONSTANT)
-    }
+    average = {rival: np.mean([actions[a][rival] for a in counted(actions)], axis=0) for rival in RIVALS}
     return actions, average
+
+
+def counted(actions: Iterable[str]) -> list[str]:
+    """The actions that averages count: not the one that the published averages lack, unless it is alone."""
+    names = list(actions)
+    return [action for action in names if action != LEFT_OUT] or names
 
 
 def intervals(scores: Scores, *, over_actions: bool, draws: int = DRAWS, seed: int = 0) -> Array:
@@ -174,10 +193,10 @@ def intervals(scores: Scores, *, over_actions: bool, draws: int = DRAWS, seed: i
     groups: dict[str, Array] = {}
     for action in ACTIONS:
         names = [name for name in scores if action_of(name) == action]
-        if names and action != LEFT_OUT:
+        if names:
             groups[action] = np.array([[scores[n][MODEL], scores[n][ZERO]] for n in names])
     draw = np.random.default_rng(seed)
-    names = list(groups)
+    names = counted(groups)
     found = []
     for _ in range(draws):
         chosen = draw.choice(names, len(names)) if over_actions else names

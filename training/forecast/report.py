@@ -31,10 +31,17 @@ def write(parts: Sequence[Part], report: Mapping[str, Any], folder: Path) -> Pat
     return page
 
 
+def _folds(what: str, numbers: Sequence[int]) -> str:
+    return f"{what} {', '.join(map(str, numbers))}" if numbers else ""
+
+
 def fold_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part]:
     """A study of left-out clips as titles, texts, tables and pictures."""
     head = labels(report)
-    folds = ", ".join(str(k) for k in report["judged"])
+    everyone = range(1, len(report["left_out"]) + 1)
+    folds = _folds("folds", report["judged"]) + f" of {len(everyone)}"
+    folds += _folds("; left aside:", sorted({*report["complete"]} - {*report["judged"]}))
+    folds += _folds("; not complete:", sorted({*everyone} - {*report["complete"]}))
     ratio, published = report["ratio"], report["published_ratio"]
     table = [
         ["ratio to zero velocity", *head],
@@ -61,8 +68,8 @@ def fold_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part
         ("title", "CMU benchmark, training files, clips left out"),
         (
             "text",
-            f"{report['clips']} clips, each judged by a model that never saw it (folds {folds} of"
-            f" {len(report['left_out'])}); all windows; average of the actions without {LEFT_OUT}. Horizons:"
+            f"{report['clips']} clips, each judged by a model that never saw it ({folds});"
+            f" all windows; average of the actions without {LEFT_OUT}. Horizons:"
             " nominal ms (true ms). The published ratios are those of the test files: other clips.",
         ),
         ("table", table),
