@@ -159,7 +159,7 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
 
     fit(gather(config), tmp_path / "whole")
     for which in ("best", "last"):
-        one, two = (load_run(tmp_path / name, which).state_dict() for name in ("my run", "whole"))
+        one, two = (load_run(tmp_path / name, which).state_dict() for name in ("run", "whole"))
         assert all(torch.equal(value, two[name]) for name, value in one.items()), which
 
 

@@ -38,7 +38,8 @@ def test_the_rate_warms_up_and_ends_low():
 
 def test_a_file_below_the_command_line(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text("[model]\nff = 64\n[schedule]\nsteps = 30\nseed = 2\n[data]\npath = 'takes'\n")
+    text = "[model]\r\nff = 64\r\n[schedule]\r\nsteps = 30\r\nseed = 2\r\n[data]\r\npath = 'takes'\r\n"
+    file.write_text(text, encoding="utf-8-sig", newline="")  # as an editor of Windows may write it
     options = gather(file, assignments(["steps=40", "model.bias=none", "loss.huber=[0.1, 0.01]"]))
     assert (options.schedule.steps, options.schedule.seed, options.data.path) == (40, 2, "takes")
     assert options.model == {"ff": 64, "bias": "none"}

@@ -1,7 +1,11 @@
 """Runs of the motion model: what they write, going on after an interruption, several processes."""
 
 import csv
+import errno
 import json
+import os
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +20,7 @@ from training.motion.options import MotionTrainOptions
 from training.motion.train import fit
 from training.motion.windows import Feed
 from training.runs.books import Books, read_metrics
-from training.runs.files import LAST, read_state
+from training.runs.files import BEST, LAST, read_state
 
 CLOCK = ("seconds", "frames_per_second", "loader_wait")
 
@@ -121,6 +125,28 @@ def test_a_killed_run_goes_on_to_the_bit(whole, tiny, data, tmp_path, monkeypatc
     assert report["resumed_at"] == 4
     ends_alike(folder, tmp_path / "run")
     assert (tmp_path / "run" / LAST).is_file()
+
+
+def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def step(self):
+        # A state has nothing to seek in a folder of temporary files.
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        monkeypatch.setattr(os, "fsync", full if self.step == 4 else lambda handle: None)
+
+    save = Books._save
+    monkeypatch.setattr(Books, "_save", lambda self, trainer: (step(self), save(self, trainer))[1])
+    with pytest.raises(OSError, match="No space left") as caught:
+        fit(tiny(), tmp_path / "run", data=data)
+    assert Path(caught.value.filename).parent == tmp_path / "run" / "checkpoints"
+    monkeypatch.undo()
+    names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert names == {BEST.name, LAST.name}
+    assert int(read_state(tmp_path / "run")["global_step"]) == 2
+    fit(None, tmp_path / "run", data=data, resume=True)
+    ends_alike(whole[1], tmp_path / "run")
 
 
 def test_parts_make_the_curve_of_the_whole(whole, tiny, data, tmp_path):

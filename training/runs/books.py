@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -250,13 +249,7 @@ class Books(pl.Callback):
 
     def _save(self, trainer: pl.Trainer) -> None:
         self._share()
-        path = self.folder / LAST
-        part = path.with_suffix(".part")
-        trainer.save_checkpoint(part)
-        if self.first:
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.replace(path)
+        trainer.save_checkpoint(self.folder / LAST)
 
     def _write(self, row: dict[str, float]) -> None:
         if not self.first:

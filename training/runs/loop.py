@@ -1,5 +1,7 @@
 """Lightning's loop around a module and its books, alone or among the processes of ``torchrun``."""
 
+import io
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,15 +9,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import lightning.pytorch as pl
+import torch
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from training.runs.books import Books, OnUpdate, Pace
-from training.runs.files import LAST
+from training.runs.files import LAST, write_bytes
 from training.runs.launch import Interrupt, Processes, quiet_lightning
 
 PRECISIONS: Final = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
@@ -67,7 +71,7 @@ def drive(
             devices=here.local,
             num_nodes=here.world // here.local,
             strategy=_strategy(here, idle_weights),
-            plugins=[TorchElasticEnvironment() if here.world > 1 else LightningEnvironment()],
+            plugins=[TorchElasticEnvironment() if here.world > 1 else LightningEnvironment(), _StateFile()],
             precision=PRECISIONS[precision],  # type: ignore[arg-type]
             max_epochs=1,
             max_steps=pace.steps,
@@ -83,6 +87,19 @@ def drive(
         )
         trainer.fit(module, batches, ckpt_path=folder / LAST if resume else None, weights_only=True)
     return kept
+
+
+class _StateFile(TorchCheckpointIO):
+    """Writes states where they belong. Lightning's own way goes through the folder of temporary files, which
+    may be small, and leaves a copy there when it is killed."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        """Replace a state, at once."""
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
+        write_bytes(Path(path), buffer.getbuffer())
 
 
 class _Rearm(pl.Callback):

@@ -44,7 +44,7 @@ def read_fields(path: Path | str) -> dict[str, Any]:
         OptionError: no such file, or not TOML; the message names the file.
     """
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:

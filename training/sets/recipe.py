@@ -65,7 +65,7 @@ def read_recipe(path: Path) -> Recipe:
         FormatError: no such file, not TOML, a key that does not exist, or a value that makes no sense.
     """
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     except tomllib.TOMLDecodeError as error:
