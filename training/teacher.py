@@ -5,8 +5,9 @@ central, the periodicity compares equal stretches of past and future. A clip pla
 parameters played backwards. The formulas stand in docs/teacher.md.
 
 The teacher was frozen before the first model was trained. A change of any formula or constant is a new
-``TEACHER_VERSION``, and a checkpoint names the version that taught it. Version 2 moved the beats from the
-lowest frame of a trough to its middle; the parameters are those of version 1.
+``TEACHER_VERSION``, and a checkpoint names the version that taught it. The parameters are those of version 1.
+The beats were the lowest frames of troughs of speed in version 1, the middles of these troughs in version 2,
+and are the arrivals of strokes since version 3 (:mod:`training.beats` says what each can be trusted for).
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import find_peaks, peak_widths
+from scipy.signal import find_peaks
 
 from training.descriptors import (
     EVENTS,
@@ -31,7 +32,7 @@ from training.descriptors import (
 from training.filters import RATE, derivative, smooth
 from training.kinematics import MASSES, Array, check_quats, positions
 
-TEACHER_VERSION: Final = 2
+TEACHER_VERSION: Final = 3
 """Counts the changes of what is taught."""
 
 PARAMETERS_SINCE: Final = 1
@@ -41,10 +42,11 @@ EDGE: Final = 27
 """Frames at each end of a clip for which the widest kernel (1 Hz, radius 4 sigma) is cut."""
 
 ONSET_FLOOR: Final = 0.1
-ONSET_PROMINENCE: Final = 0.4
+ONSET_FALL: Final = 0.3
+"""Octaves that a stroke must have lost of its highest speed to have arrived, and that the next must gain."""
+ONSET_SPEED: Final = 0.6
+"""m/s that a stroke must have reached: three times what half a degree of noise in every joint amounts to."""
 ONSET_GAP: Final = 8
-ONSET_DEPTH: Final = 0.5
-"""Share of its prominence up to which a trough is followed to both sides for its middle."""
 PHRASE_HZ: Final = 0.4
 PHRASE_FLOOR: Final = 0.05
 PHRASE_PROMINENCE: Final = 0.6
@@ -107,27 +109,54 @@ def periodicity(velocity: Array) -> Array:
     return best
 
 
-def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
-    """Kinematic beats (troughs of the ends' speed) and phrase starts (minima of the slow envelope).
+def octaves(power: Array, cutoff_hz: float, floor: float) -> Array:
+    """Speed (T,) on a scale of octaves, above a floor in m/s, of a squared speed that is smoothed first."""
+    return np.log2(np.sqrt(np.maximum(smooth(power, cutoff_hz), 0.0)) + floor)
 
-    A beat is the middle of its trough at half its depth. A walker's trough often has two bottoms, 150 ms
-    apart and within 2 % of each other; which one is lower, noise decides.
+
+def arrivals(curve: Array, fall: float, speed: float, gap: int) -> list[tuple[int, float]]:
+    """Frames at which strokes have arrived, and how many octaves each had gained.
+
+    A stroke begins when the curve has risen ``fall`` octaves above the lowest since the last one; it has
+    arrived in the first frame that lies ``fall`` octaves under its highest. So nothing that comes after an
+    arrival decides about it.
+
+    Args:
+        curve: (T,) speed on the scale of :func:`octaves` above ``ONSET_FLOOR``, T >= 1.
+        fall: octaves.
+        speed: m/s that the highest must have reached, or it was no stroke.
+        gap: frames between two, at least.
     """
-    found: list[Event] = []
-    speed = np.log2(np.sqrt(np.maximum(smooth(speed2, FAST_HZ), 0.0)) + ONSET_FLOOR)
-    slow = np.log2(np.sqrt(np.maximum(smooth(kinetic, PHRASE_HZ), 0.0)) + PHRASE_FLOOR)
-    for kind, curve, prominence, gap in (
-        (EVENTS[0], speed, ONSET_PROMINENCE, ONSET_GAP),
-        (EVENTS[1], slow, PHRASE_PROMINENCE, PHRASE_GAP),
-    ):
-        where, properties = find_peaks(-curve, prominence=prominence, distance=gap)
-        depths = properties["prominences"]
-        if kind == EVENTS[0] and len(where):
-            _, _, left, right = peak_widths(-curve, where, rel_height=ONSET_DEPTH)
-            # Half up, so that a clip played backwards has its beats within a frame of where they were.
-            where = np.floor(0.5 * (left + right) + 0.5).astype(np.int64)
-        for frame, depth in zip(where, depths, strict=True):
-            found.append(Event(kind, int(frame), float(depth / (1.0 + depth))))
+    least = np.log2(speed + ONSET_FLOOR)
+    found: list[tuple[int, float]] = []
+    # A clip may begin in the middle of a stroke: its first frame counts as one.
+    rising, low, high = True, float(curve[0]), float(curve[0])
+    for frame, value in enumerate(curve.tolist()):
+        if rising:
+            high = max(high, value)
+            if value < high - fall:
+                if high >= least and (not found or frame - found[-1][0] >= gap):
+                    found.append((frame, max(high - low, fall)))
+                rising, low = False, value
+        else:
+            low = min(low, value)
+            if value > low + fall:
+                rising, high = True, value
+    return found
+
+
+def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
+    """Kinematic beats (arrivals of the ends' strokes) and phrase starts (minima of the slow envelope)."""
+    speed = octaves(speed2, FAST_HZ, ONSET_FLOOR)
+    beats = arrivals(speed, ONSET_FALL, ONSET_SPEED, ONSET_GAP)
+    slow = octaves(kinetic, PHRASE_HZ, PHRASE_FLOOR)
+    where, properties = find_peaks(-slow, prominence=PHRASE_PROMINENCE, distance=PHRASE_GAP)
+    phrases = zip(where.tolist(), properties["prominences"].tolist(), strict=True)
+    found = [
+        Event(kind, frame, depth / (1.0 + depth))
+        for kind, pairs in zip(EVENTS, (beats, phrases), strict=True)
+        for frame, depth in pairs
+    ]
     return tuple(sorted(found, key=lambda event: (event.frame, event.kind)))
 
 

@@ -23,12 +23,14 @@ from training.descriptors import (
 from training.filters import RATE, CausalLowPass
 from training.kinematics import MASSES, Array, check_quats, positions
 from training.teacher import (
+    ONSET_FALL,
     ONSET_FLOOR,
     ONSET_GAP,
-    ONSET_PROMINENCE,
+    ONSET_SPEED,
     PHRASE_FLOOR,
     PHRASE_GAP,
     PHRASE_PROMINENCE,
+    arrivals,
 )
 
 MOTION_DELAY_S: Final = 0.04
@@ -150,7 +152,8 @@ class _Valley:
 def causal_events(quats: NDArray[np.floating], delay_s: float = 0.08) -> dict[str, NDArray[np.int64]]:
     """Frames at which a causal detector reports each kind of event in a clip (T, 22, 4).
 
-    It reports a minimum once the speed has risen again by the teacher's prominence, hence late.
+    It reports a beat when its own, delayed curve of speed has fallen as the teacher asks, and a phrase once
+    the slow curve has risen by the teacher's prominence: both late.
     """
     turns = check_quats(quats)
     place = positions(turns, upright=True)
@@ -161,15 +164,12 @@ def causal_events(quats: NDArray[np.floating], delay_s: float = 0.08) -> dict[st
     )
     velocity = np.diff(calm, axis=0, prepend=calm[:1]) * RATE
     raw = raw_measures(place, place, velocity, velocity, MASSES)
-    curves = (
-        (raw[:, 4], delay_s, ONSET_FLOOR, ONSET_PROMINENCE, ONSET_GAP),
-        (raw[:, 1], PHRASE_DELAY_S, PHRASE_FLOOR, PHRASE_PROMINENCE, PHRASE_GAP),
-    )
-    found: dict[str, NDArray[np.int64]] = {}
-    for kind, (power, delay, floor, depth, gap) in zip(EVENTS, curves, strict=True):
-        calm_power = CausalLowPass(delay * RATE).push(power[:, None])[:, 0]
-        curve = np.log2(np.sqrt(np.maximum(calm_power, 0.0)) + floor)
-        valley = _Valley(depth, gap)
-        hits = [frame for frame, value in enumerate(curve) if valley.push(frame, float(value)) > 0.0]
-        found[kind] = np.array(hits, dtype=np.int64)
-    return found
+    curves = []
+    for column, delay, floor in ((4, delay_s, ONSET_FLOOR), (1, PHRASE_DELAY_S, PHRASE_FLOOR)):
+        power = CausalLowPass(delay * RATE).push(raw[:, [column]])[:, 0]
+        curves.append(np.log2(np.sqrt(np.maximum(power, 0.0)) + floor))
+    beats = [frame for frame, _ in arrivals(curves[0], ONSET_FALL, ONSET_SPEED, ONSET_GAP)]
+    valley = _Valley(PHRASE_PROMINENCE, PHRASE_GAP)
+    phrases = [frame for frame, value in enumerate(curves[1].tolist()) if valley.push(frame, value) > 0.0]
+    found = (np.array(beats, dtype=np.int64), np.array(phrases, dtype=np.int64))
+    return dict(zip(EVENTS, found, strict=True))

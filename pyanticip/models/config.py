@@ -54,6 +54,7 @@ _AVAILABLE: dict[str, tuple[object, ...]] = {
     "ffn_dropout": (True, False),
     "mixing": ("gated", "mean"),
     "gated_events": (True, False),
+    "strokes": (False, True),
     "scalar_input": (False, True),
     "trajectory_interpolation": ("exact", "linear", "cubic"),
     "trajectory_scale": ("none", "rms"),
@@ -156,6 +157,9 @@ class ModelConfig:
     gated_events: bool = True
     """Whether the commitment gate scales the motion model's evidence for events. False leaves the gate as a
     prediction that nothing else uses."""
+    strokes: bool = False
+    """Whether the motion model follows the strokes of the body's ends and hears beats in them; see
+    :mod:`pyanticip.models.strokes`."""
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
@@ -365,6 +369,11 @@ class ModelConfig:
                         f"model option {field.name}={given!r} does nothing with {switch}="
                         f"{getattr(self, switch)!r}: choose {switch}={on!r}, or leave it out"
                     )
+        if self.strokes and (self.vocab or not self.kinematics or self.graphs != "parts"):
+            raise OptionError(
+                "strokes=True needs a motion model with kinematics whose live graphs hold its blocks alone: no "
+                "vocabulary, control field, planning or other positions"
+            )
         if self.field_input and self.vocab:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.field_half_life and self.field_momentum != ModelConfig.field_momentum:

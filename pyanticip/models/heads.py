@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES
+from pyanticip.models.strokes import BeatHead
 
 
 class AnticipationHead(nn.Module):
@@ -48,10 +49,17 @@ class ControlHead(nn.Module):
     :param recent: how many numbers of the last frames come along; 0 for none.
     :param base_hazard: hazard per bin that the base rate starts at.
     :param gated: False leaves the evidence as it is, whatever the gate.
+    :param strokes: whether a head of its own adds to the evidence of onsets, whatever the gate.
     """
 
     def __init__(
-        self, d_model: int, hidden: int, recent: int = 0, base_hazard: float = 0.01, gated: bool = True
+        self,
+        d_model: int,
+        hidden: int,
+        recent: int = 0,
+        base_hazard: float = 0.01,
+        gated: bool = True,
+        strokes: bool = False,
     ) -> None:
         super().__init__()
         self.gated = gated
@@ -62,18 +70,27 @@ class ControlHead(nn.Module):
         self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if recent else None
         start = math.log(base_hazard / (1.0 - base_hazard))
         self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
+        self.beats = BeatHead(recent, hidden, EVENT_BINS) if strokes else None
 
-    def forward(self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D), gate (..., 1) and the
-        numbers of the last frames (..., recent)."""
-        params, logits = self.flat(hidden, gate, recent)
+    def forward(
+        self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None, strokes: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D), gate (..., 1), the
+        numbers of the last frames (..., recent) and the strokes (..., 37)."""
+        params, logits = self.flat(hidden, gate, recent, strokes)
         rows = hidden.shape[:-1]
         return params.view(*rows, *self.params), logits.view(*rows, *self.events)
 
-    def flat(self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def flat(
+        self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None, strokes: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The same as (..., 40) and (..., 50)."""
-        out = self.last(F.gelu(self.first(hidden)))
-        params, evidence = out.split((math.prod(self.params), math.prod(self.events)), -1)
+        units = F.gelu(self.first(hidden))
+        params, evidence = self.last(units).split((math.prod(self.params), math.prod(self.events)), -1)
         if self.recent is not None and recent is not None:
             params = params + self.recent(recent)
-        return torch.sigmoid(params), self.base + (gate * evidence if self.gated else evidence)
+        logits = self.base + (gate * evidence if self.gated else evidence)
+        if self.beats is not None and recent is not None and strokes is not None:
+            onsets = logits[..., :EVENT_BINS] + self.beats(strokes, recent, units)
+            logits = torch.cat((onsets, logits[..., EVENT_BINS:]), -1)
+        return torch.sigmoid(params), logits

@@ -25,7 +25,9 @@ from pyanticip.models.config import (
 )
 
 FORMAT = "anticip-motion"
-VERSION = 3
+VERSION = 4
+PLAIN_VERSION = 3
+"""What a model without strokes is written as, so that programs of that version still read it."""
 GRAPHS_VERSION = 3
 """The first version whose graphs hold a pathway's blocks alone; the weights of older ones are the same."""
 LANGUAGE_FORMAT = "anticip-language"
@@ -134,8 +136,10 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
     """The content of ``model.json`` but for hashes and versions."""
     return {
         "format": FORMAT,
-        "version": VERSION,
-        "config": config.to_dict(),
+        "version": VERSION if config.strokes else PLAIN_VERSION,
+        "config": {
+            name: value for name, value in config.to_dict().items() if name != "strokes" or config.strokes
+        },
         "rate": 50,
         "features_version": FEATURES_VERSION,
         "features": list(FEATURE_NAMES),

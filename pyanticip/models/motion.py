@@ -37,6 +37,7 @@ from pyanticip.models.smoothed import (
     SmoothedMeasures,
 )
 from pyanticip.models.streaming import State
+from pyanticip.models.strokes import Strokes, StrokeState
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState, moved_positions
 from pyanticip.models.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
 from pyanticip.models.trusted import TrustedFrames
@@ -90,6 +91,7 @@ class MotionState(State):
     moved: TrajectoryState | tuple[()] = ()
     planning: PlanState | tuple[()] = ()
     trusted: Tensor | tuple[()] = ()
+    strokes: StrokeState | tuple[()] = ()
 
 
 class MotionTransformer(nn.Module):
@@ -146,7 +148,10 @@ class MotionTransformer(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
         told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
-        self.control = ControlHead(cfg.d_model, cfg.control_hidden, told, gated=cfg.gated_events)
+        self.control = ControlHead(
+            cfg.d_model, cfg.control_hidden, told, gated=cfg.gated_events, strokes=cfg.strokes
+        )
+        self.strokes = Strokes() if cfg.strokes else None
         for linear in (self.front, self.control.first, self.control.last):
             nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
@@ -196,6 +201,8 @@ class MotionTransformer(nn.Module):
         state = MotionState(self.trunk.initial_state(batch), taps, moved)
         if self.trusted is not None:
             state.trusted = torch.zeros_like(taps)
+        if self.strokes is not None:
+            state.strokes = self.strokes.initial_state(batch)
         if self.planning is not None:
             passes = self._passes(self.planning, "external", None, None)
             state.planning = passes.initial_state(batch, given=True)
@@ -227,8 +234,10 @@ class MotionTransformer(nn.Module):
     def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Embedded frames (B, L, D) of raw features (B, L, 231), the frames the filter needs next, and
         what :meth:`recent` says about the last ones."""
-        joined = self._after(taps, self.observe(x))
-        return self._filter(joined), joined[:, x.shape[1] :], self.recent(joined) if self.direct else None
+        return self._embedded(self._after(taps, self.observe(x)), x.shape[1])
+
+    def _embedded(self, joined: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self._filter(joined), joined[:, length:], self.recent(joined) if self.direct else None
 
     def _after(self, before: Tensor | None, frames: Tensor) -> Tensor:
         """Frames (B, L, D) with the ``taps - 1`` before them in front, zeros at a start."""
@@ -241,6 +250,16 @@ class MotionTransformer(nn.Module):
         if joined.shape[1] == self.cfg.taps:
             return (joined * self.filters).sum(1, keepdim=True)
         return torch.einsum("bldt,td->bld", joined.unfold(1, self.cfg.taps, 1), self.filters)
+
+    def _follow(
+        self, frames: Tensor, state: MotionState | None
+    ) -> tuple[Tensor | None, StrokeState | tuple[()]]:
+        """How the strokes stand (B, L, 37) in embedded frames (B, L, D), where they are followed."""
+        if self.strokes is None:
+            return None, ()
+        before = state.strokes if state is not None and isinstance(state.strokes, StrokeState) else None
+        found: tuple[Tensor, StrokeState] = self.strokes(frames[..., -self.direct : -MEASURES], before)
+        return found
 
     def _embed_trusted(
         self, trusted: TrustedFrames, x: Tensor, state: MotionState | None
@@ -323,9 +342,12 @@ class MotionTransformer(nn.Module):
             first, last = SCALAR_COLUMNS
             x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
         with _exact(x):
-            kept, distrust = None, None
+            kept, distrust, beaten = None, None, None
+            strokes: StrokeState | tuple[()] = ()
             if self.trusted is None:
-                embedded, taps, recent = self.embed(x, None if state is None else state.taps)
+                joined = self._after(None if state is None else state.taps, self.observe(x))
+                embedded, taps, recent = self._embedded(joined, x.shape[1])
+                beaten, strokes = self._follow(joined[:, -x.shape[1] :], state)
             else:
                 embedded, taps, recent, kept, distrust = self._embed_trusted(self.trusted, x, state)
         check_plan(self.planning, (x.shape[0], x.shape[1]), plan, boost)
@@ -363,7 +385,7 @@ class MotionTransformer(nn.Module):
                 ran.planning,
             )
         with _exact(x):
-            params, events = self.control(trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype), recent)
+            params, events = self.control(trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype), recent, beaten)
         out = MotionOutput(
             params,
             events,
@@ -381,7 +403,7 @@ class MotionTransformer(nn.Module):
             return out
         assert after is not None
         return out, MotionState(
-            after, taps, moved, () if memory is None else memory, () if kept is None else kept
+            after, taps, moved, () if memory is None else memory, () if kept is None else kept, strokes
         )
 
     def _passes(

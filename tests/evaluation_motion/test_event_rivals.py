@@ -1,5 +1,7 @@
 """The rivals in foreseeing events: what they find, and that they do not see ahead."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from training.evaluation.extrapolator import (
     detect,
     extrapolate,
     fire,
+    past_events,
     places,
     speed_curve,
     valleys,
@@ -29,7 +32,7 @@ def line(swinging):
     """Linear prediction fitted to other swings of the same kind."""
     curve = speed_curve(places(swinging), 0, 0.02, 0.02)
     weights = event_tuning.fit([curve[:250], curve[30:280], np.zeros(10)], 0)
-    return Extrapolator(0.02, 0.02, 2.0, fall=0.3, rise=0.1, weights=weights)
+    return Extrapolator(0.02, 0.02, 2.0, fall=0.3, weights=weights)
 
 
 DETECTOR = Detector(0.02, 0.02, 0.3, 2.0)
@@ -59,6 +62,16 @@ def test_valleys_are_found_once_they_have_risen():
         assert valleys(twice, 2.0, 1)[0].tolist() == [4.0]
 
 
+def test_past_beats_are_falls_and_past_phrases_are_valleys(swinging):
+    curve = speed_curve(places(swinging), 0, 0.02, 0.02)
+    beats, known = past_events(curve, 0, 0.3)
+    assert len(beats) >= 14
+    assert np.array_equal(beats, known)
+    valley, confirmed = past_events(curve, 1, 0.3)
+    assert np.array_equal(valley, valleys(curve, 0.3, 50)[0])
+    assert (confirmed > valley).all()
+
+
 def test_the_best_lag_is_the_period():
     t = np.arange(300)
     lags, agreement = best_lag(np.sin(2.0 * np.pi * t / 40.0) + 0.001 * t, 50)
@@ -79,7 +92,7 @@ def test_a_steady_swing_is_extrapolated(swinging, lead):
 
 
 @pytest.mark.parametrize("lead", [0, 5, 10])
-def test_a_trough_that_is_predicted_is_announced(swinging, line, lead):
+def test_an_arrival_that_is_predicted_is_announced(swinging, line, lead):
     truth = teach(swinging).times("onset")
     told = extrapolate(places(swinging), 0, lead, line)
     score, leads = score_clip(told, truth[truth > 100], 400, lead)
@@ -103,7 +116,7 @@ def test_the_detector_is_late_and_right_in_hindsight(swinging):
 
 @pytest.mark.parametrize("means", ["period", "line"])
 def test_rivals_do_not_see_ahead(move, line, means):
-    settings = PERIOD if means == "period" else line
+    settings = PERIOD if means == "period" else replace(line, fall=0.05)
     quats = move(300, 4)
     other = quats.copy()
     other[200:] = move(300, 5)[200:]
@@ -124,8 +137,6 @@ def test_an_announcement_is_made_once():
 
 
 def test_tuning_finds_settings_that_work_and_survives_saving(swinging, example_of, monkeypatch, tmp_path):
-    from dataclasses import replace
-
     lesson = teach(swinging)
     example = replace(
         example_of(400),
@@ -134,7 +145,7 @@ def test_tuning_finds_settings_that_work_and_survives_saving(swinging, example_o
         onsets=lesson.times("onset"),
         phrases=lesson.times("phrase"),
     )
-    for name, values in (("WINDOWS", (50,)), ("AGREEMENTS", (0.5,)), ("FALLS", (0.4,))):
+    for name, values in (("WINDOWS", (50,)), ("AGREEMENTS", (0.5,)), ("FALLS", ((0.2,), (0.4,)))):
         monkeypatch.setattr(event_tuning, name, values)
     rivals = event_tuning.tune([example])
     told = extrapolate(places(example.quats), 0, 5.0, rivals.extrapolators[0][1])

@@ -24,10 +24,10 @@ from training.evaluation.extrapolator import (
     inputs,
     next_by_line,
     next_by_period,
+    past_events,
     places,
     predicted,
     speed_curve,
-    valleys,
 )
 from training.evaluation.rules import LEADS_MS
 from training.filters import RATE
@@ -38,13 +38,15 @@ DELAYS_S: Final = ((0.02, 0.04), (0.15, 0.3))
 """For each kind of event."""
 WINDOWS: Final = (30, 60)
 AGREEMENTS: Final = (0.4, 0.6, 0.8)
-DEPTHS: Final = (0.3, 0.5)
-FALLS: Final = (0.2, 0.4, 0.7)
-FITTED_RISES: Final = (0.02, 0.06, 0.12, 0.2)
+DEPTHS: Final = ((0.3, 0.2), (0.3, 0.5))
+"""For each kind of event, as those below."""
+FALLS: Final = ((0.05, 0.1, 0.15, 0.2, 0.3), (0.2, 0.4, 0.7))
+FITTED_RISES: Final = ((0.0,), (0.02, 0.06, 0.12, 0.2))
 RIDGE: Final = 1e-3
 """Share of the inputs' power added to it, so that the weights stay small."""
 AIMS: Final = (1.0, 2.0, 4.0)
-RISES: Final = (0.05, 0.1, 0.2, 0.3, 0.4)
+DETECTED: Final = ((0.1, 0.15, 0.2, 0.25, 0.3, 0.4), (0.05, 0.1, 0.2, 0.3, 0.4))
+"""For each kind of event: the octaves at which the detector reports it."""
 KEPT: Final = 4
 """How many of the best of either means are tried together."""
 
@@ -131,8 +133,8 @@ def _detector(examples: Sequence[Example], kind: int, curves: Curves) -> Detecto
     """The one that knows best, in hindsight, when events were."""
     best, chosen = -1.0, Detector(0.0, 0.0, 0.4, 0.0)
     for (delay, motion), clips in curves.items():
-        for depth in RISES:
-            found = [valleys(curve, depth, GAPS[kind]) for curve in clips]
+        for depth in DETECTED[kind]:
+            found = [past_events(curve, kind, depth) for curve in clips]
             lag = _lateness(examples, kind, [at for at, _ in found])
             told = [Announcements(seen.astype(np.float64), at - lag) for at, seen in found]
             f1 = _f1(examples, told, kind, -np.inf)
@@ -146,8 +148,8 @@ def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: C
     gap = GAPS[kind]
     tried: list[tuple[float, Extrapolator]] = []
     for (delay, motion), clips in curves.items():
-        minima = [valleys(curve, DEPTHS[0], gap)[0] for curve in clips]
-        base = Extrapolator(delay, motion, _lateness(examples, kind, minima))
+        found = [past_events(curve, kind, DEPTHS[kind][0])[0] for curve in clips]
+        base = Extrapolator(delay, motion, _lateness(examples, kind, found))
         periods = {window: [best_lag(curve, window) for curve in clips] for window in WINDOWS}
 
         weights = fit(clips, kind)
@@ -158,14 +160,14 @@ def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: C
         ) -> list[Array]:
             known = periods[one.window]
             return [
-                next_by_period(curve, *found, one, lead, gap)
-                for curve, found in zip(clips, known, strict=True)
+                next_by_period(curve, *lags, one, lead, kind)
+                for curve, lags in zip(clips, known, strict=True)
             ]
 
         def by_line(one: Extrapolator, paths: list[Array] = paths) -> list[Array]:
             # The widest aim: what lies beyond a narrower one is not announced.
             wide = replace(one, aim_frames=AIMS[-1])
-            return [next_by_line(path, wide, lead) for path in paths]
+            return [next_by_line(path, wide, lead, kind) for path in paths]
 
         def judge(one: Extrapolator, expected: list[Array]) -> list[tuple[float, Extrapolator]]:
             out = []
@@ -175,10 +177,10 @@ def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: C
             return out
 
         periodic, linear = [], []
-        for window, agreement, depth in product(WINDOWS, AGREEMENTS, DEPTHS):
+        for window, agreement, depth in product(WINDOWS, AGREEMENTS, DEPTHS[kind]):
             one = replace(base, window=window, agreement=agreement, depth=depth)
             periodic += judge(one, by_period(one))
-        for fall, rise in product(FALLS, FITTED_RISES) if weights else ():
+        for fall, rise in product(FALLS[kind], FITTED_RISES[kind]) if weights else ():
             one = replace(base, fall=fall, rise=rise, weights=weights)
             linear += judge(one, by_line(one))
         tried += periodic + linear

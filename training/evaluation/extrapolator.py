@@ -1,17 +1,18 @@
 """Rivals in foreseeing events: extrapolating the causal twin's speed curve, and detecting after the fact.
 
-The extrapolator follows the curve whose troughs are events and says when the next trough comes, by either or
-both of two means:
+The extrapolator follows the curve of speed whose falls are beats and whose troughs are phrases, and says when
+the next one comes, by either or both of two means:
 
-* *period*: the lag at which the last stretch of the curve best correlates with what came before it; the
-  troughs of the last period are expected again one period later;
+* *period*: the lag at which the last stretch of the curve best correlates with what came before it; what the
+  last period had is expected again one period later;
 * *line*: linear prediction of the curve from its own past (least squares over the training subjects, for
-  every frame ahead by itself); a trough of what is predicted is expected.
+  every frame ahead by itself); a fall or a trough of what is predicted is expected.
 
-The detector reports a trough once the curve has risen from it. Settings of both are chosen on the training
-subjects for each kind of event, the extrapolator's for each lead as well.
+The detector reports a beat once the curve has fallen, a phrase once it has risen from its trough. Settings of
+both are chosen on the training subjects for each kind of event, the extrapolator's for each lead as well.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +23,7 @@ from training.descriptors import raw_measures
 from training.evaluation.events import Announcements, Array
 from training.filters import RATE, CausalLowPass
 from training.kinematics import MASSES, check_quats, positions
-from training.teacher import ONSET_FLOOR, ONSET_GAP, PHRASE_FLOOR, PHRASE_GAP
+from training.teacher import ONSET_FLOOR, ONSET_GAP, ONSET_SPEED, PHRASE_FLOOR, PHRASE_GAP, arrivals
 from training.twin import MOTION_POLES
 
 FLOORS: Final = (ONSET_FLOOR, PHRASE_FLOOR)
@@ -39,9 +40,11 @@ STRIDES: Final = (2, 6)
 AHEAD: Final = (28, 72)
 """Frames that are predicted."""
 BEHIND: Final = 40
-"""Frames of the past that a trough is looked for in, along with the prediction."""
+"""Frames of the past that an event is looked for in, along with the prediction."""
 SPAN: Final = 12
 """Frames to either side of a trough within which the curve must rise."""
+STROKE: Final = 20
+"""Frames before an arrival within which its stroke's highest speed is looked for, in what is predicted."""
 SLACK: Final = 6
 """Frames that the lowest frame of a trough may lie from its middle."""
 
@@ -58,17 +61,17 @@ class Extrapolator:
     motion_delay_s: float
     """Smoothing before the differences."""
     lag_frames: float
-    """How late the curve's troughs are, the median over the training clips."""
+    """How late the curve's events are, the median over the training clips."""
     agreement: float = 2.0
     """Least correlation for the period to be believed; above 1: never."""
     window: int = 50
     """Frames that are correlated."""
     depth: float = 0.3
-    """Octaves that a trough of the past must lie below what follows it."""
+    """Octaves of a beat's fall, or that a trough must lie below what follows it, in the past."""
     fall: float = 0.3
-    """Octaves that the predicted curve must have fallen to its trough."""
+    """Octaves that the predicted curve must have fallen."""
     rise: float = 0.1
-    """Octaves that it must rise from it again, within what is predicted."""
+    """Octaves that it must rise from a trough again, within what is predicted; beats ask for none."""
     weights: tuple[tuple[float, ...], ...] = ()
     """Of the linear prediction, a row per input and a column per frame ahead; none: the period alone."""
     aim_frames: float = 2.0
@@ -82,13 +85,13 @@ class Detector:
     delay_s: float
     motion_delay_s: float
     depth: float
-    """Octaves the curve must have risen."""
+    """Octaves the curve must have fallen (beats) or risen (phrases)."""
     lag_frames: float
-    """How late the curve's troughs are, the median over the training clips."""
+    """How late the curve's events are, the median over the training clips."""
 
 
 def speed_curve(place: Array, kind: int, delay_s: float, motion_delay_s: float) -> Array:
-    """The causal counterpart (T,) of the curve whose minima the teacher calls events, in octaves.
+    """The causal counterpart (T,) of the curve in which the teacher looks for events, in octaves.
 
     Args:
         place: (T, 22, 3) joint positions, upright.
@@ -141,6 +144,14 @@ def valleys(curve: Array, depth: float, gap: int) -> tuple[Array, NDArray[np.int
     return np.array(at, dtype=np.float64), np.array(confirmed, dtype=np.int64)
 
 
+def past_events(curve: Array, kind: int, depth: float) -> tuple[Array, NDArray[np.int64]]:
+    """Events of a kind in a curve, ``depth`` octaves deep, and the frames that confirm them."""
+    if kind:
+        return valleys(curve, depth, GAPS[kind])
+    frames = [frame for frame, _ in arrivals(curve, depth, ONSET_SPEED, GAPS[kind])]
+    return np.array(frames, dtype=np.float64), np.array(frames, dtype=np.int64)
+
+
 def best_lag(curve: Array, window: int) -> tuple[NDArray[np.int64], Array]:
     """The lag at which the last ``window`` frames correlate best with earlier ones, and how well, (T,) each.
 
@@ -172,10 +183,10 @@ def best_lag(curve: Array, window: int) -> tuple[NDArray[np.int64], Array]:
 
 
 def next_by_period(
-    curve: Array, lags: NDArray[np.int64], agreement: Array, settings: Extrapolator, lead: float, gap: int
+    curve: Array, lags: NDArray[np.int64], agreement: Array, settings: Extrapolator, lead: float, kind: int
 ) -> Array:
     """When the next event at least ``lead`` frames ahead comes (T,), by the period; inf: not known."""
-    at, confirmed = valleys(curve, settings.depth, gap)
+    at, confirmed = past_events(curve, kind, settings.depth)
     now = np.arange(len(curve))
     if not len(at):
         return np.full(len(curve), np.inf)
@@ -200,7 +211,28 @@ def predicted(curve: Array, kind: int, weights: Array) -> Array:
     return np.concatenate([past, inputs(curve, kind) @ weights + curve[:, None]], axis=1)
 
 
-def next_by_line(path: Array, settings: Extrapolator, lead: float) -> Array:
+def next_by_line(path: Array, settings: Extrapolator, lead: float, kind: int) -> Array:
+    """When the next event at least ``lead`` frames ahead comes (T,), in what is predicted; inf: not known."""
+    return (_next_trough if kind else _next_arrival)(path, settings, lead)
+
+
+def _next_arrival(path: Array, settings: Extrapolator, lead: float) -> Array:
+    """See :func:`next_by_line`: where the path falls from the highest of the frames before."""
+    frames, width = path.shape
+    out = np.full(frames, np.inf)
+    first = math.ceil(BEHIND - 1 + lead + settings.lag_frames - 0.5)
+    last = min(int(first + settings.aim_frames) + SLACK, width - 1)
+    fallen = np.zeros(frames, dtype=np.bool_)
+    for j in range(max(first - 1, STROKE), last + 1):
+        high = path[:, j - STROKE : j].max(axis=1)
+        before, fallen = fallen, path[:, j] < high - settings.fall
+        if j >= first:
+            new = fallen & ~before & (high >= np.log2(ONSET_SPEED + ONSET_FLOOR)) & np.isinf(out)
+            out[new] = np.flatnonzero(new) + j - (BEHIND - 1) - settings.lag_frames
+    return out
+
+
+def _next_trough(path: Array, settings: Extrapolator, lead: float) -> Array:
     """When the next trough at least ``lead`` frames ahead comes (T,), in what is predicted; inf: not known.
 
     Args:
@@ -251,16 +283,16 @@ def extrapolate(place: Array, kind: int, lead: float, settings: Extrapolator) ->
     """What an extrapolator announces in a clip of joint positions (T, 22, 3)."""
     curve = speed_curve(place, kind, settings.delay_s, settings.motion_delay_s)
     lags, agreement = best_lag(curve, settings.window)
-    expected = next_by_period(curve, lags, agreement, settings, lead, GAPS[kind])
+    expected = next_by_period(curve, lags, agreement, settings, lead, kind)
     if settings.weights:
         path = predicted(curve, kind, np.array(settings.weights))
-        expected = np.where(np.isfinite(expected), expected, next_by_line(path, settings, lead))
+        expected = np.where(np.isfinite(expected), expected, next_by_line(path, settings, lead, kind))
     return fire(expected, lead, settings.aim_frames, GAPS[kind])
 
 
 def detect(place: Array, kind: int, settings: Detector) -> tuple[Announcements, Announcements]:
     """What the detector reports: an event now, or the event that it now knows to have been."""
     curve = speed_curve(place, kind, settings.delay_s, settings.motion_delay_s)
-    at, confirmed = valleys(curve, settings.depth, GAPS[kind])
+    at, confirmed = past_events(curve, kind, settings.depth)
     now = confirmed.astype(np.float64)
     return Announcements(now, now), Announcements(now, at - settings.lag_frames)

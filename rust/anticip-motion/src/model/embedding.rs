@@ -1,6 +1,7 @@
 //! The motion model's front-end for a stream: a feature row in, the filtered embedding out.
 
 use super::smoothed::{CARRIED_COUNT, SMOOTHED_COUNT, SmoothedMeasures};
+use super::strokes::Strokes;
 use super::{Linear, Tensors, tensor};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
@@ -18,6 +19,7 @@ const ENDS: [usize; 5] = [9, 13, 17, 21, 5];
 struct Body {
     offsets: [[f64; 3]; JOINT_COUNT],
     smoothed: SmoothedMeasures,
+    strokes: Strokes,
 }
 
 /// Normalise, add the kinematics, project, filter: the model's embedding of every frame of a stream.
@@ -54,6 +56,7 @@ impl Embedding {
             Some(Body {
                 offsets: std::array::from_fn(|j| std::array::from_fn(|i| f64::from(offsets[3 * j + i]))),
                 smoothed: SmoothedMeasures::new(taps),
+                strokes: Strokes::default(),
             })
         } else {
             None
@@ -100,12 +103,20 @@ impl Embedding {
         self.frames.fill(0.0);
         if let Some(body) = &mut self.body {
             body.smoothed.reset();
+            body.strokes.reset();
         }
     }
 
     /// What holds with this row as the newest: the filtered embedding, and what the control head is told, the measures
-    /// (oldest first within each) and the smoothed ones. Until [`Self::advance`] the row can be replaced by another.
-    pub fn look(&mut self, row: &[f32; FEATURE_COUNT], x: &mut [f32], recent: &mut [f32]) {
+    /// (oldest first within each) and the smoothed ones, and how the strokes stand, where there is room for it. Until
+    /// [`Self::advance`] the row can be replaced by another.
+    pub fn look(
+        &mut self,
+        row: &[f32; FEATURE_COUNT],
+        x: &mut [f32],
+        recent: &mut [f32],
+        strokes: &mut [f32],
+    ) {
         let (features, extra) = self.seen.split_at_mut(FEATURE_COUNT);
         for (i, seen) in features.iter_mut().enumerate() {
             *seen = ((row[i] - self.mean[i]) * self.gain[i]).clamp(-CLIP, CLIP);
@@ -132,6 +143,9 @@ impl Embedding {
         if let Some(body) = &mut self.body {
             let (measures, smoothed) = recent.split_at_mut(recent.len() - SMOOTHED_COUNT);
             smoothed.copy_from_slice(&body.smoothed.look(&carried));
+            if !strokes.is_empty() {
+                strokes.copy_from_slice(&body.strokes.look(&carried));
+            }
             let taps = self.filters.len() / self.width;
             for (t, frame) in self.oldest_first().enumerate() {
                 for (i, v) in frame[self.width - MEASURE_COUNT..].iter().enumerate() {
@@ -155,7 +169,15 @@ impl Embedding {
         self.newest = (self.newest + 1) % (self.frames.len() / self.width);
         if let Some(body) = &mut self.body {
             body.smoothed.advance();
+            body.strokes.advance();
         }
+    }
+
+    /// Everything that the strokes' next numbers depend on.
+    pub(super) fn strokes(&self) -> Vec<f32> {
+        self.body
+            .as_ref()
+            .map_or_else(Vec::new, |body| body.strokes.snapshot())
     }
 
     /// The embedded frames that the filter spans, before it, with the newest one at the end.

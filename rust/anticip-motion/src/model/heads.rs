@@ -1,6 +1,7 @@
 //! What follows the blocks of both pathways: their mixture, the final norm, gates and heads.
 
 use super::activations::{gelu, sigmoid};
+use super::strokes::BeatHead;
 use super::{Linear, Tensors, tensor};
 use crate::MotionError;
 
@@ -51,6 +52,8 @@ pub(super) struct Seen<'a> {
     pub(super) held: &'a [f32],
     /// Numbers of the last frames; none without kinematics.
     pub(super) recent: &'a [f32],
+    /// How the strokes stand; nothing where they are not followed.
+    pub(super) strokes: &'a [f32],
 }
 
 /// What a step says, each part in a slice of its own.
@@ -74,6 +77,7 @@ pub(super) struct Heads {
     control: (Linear, Linear),
     recent: Option<Linear>,
     base: Vec<f32>,
+    beats: Option<BeatHead>,
     gated: bool,
     mixed: Vec<f32>,
     normed: Vec<f32>,
@@ -143,6 +147,7 @@ impl Heads {
                 .then(|| Linear::unbiased(tensors, "control.recent.weight", PARAM_COUNT, recent))
                 .transpose()?,
             base: tensor(tensors, "control.base", &[HAZARD_COUNT])?,
+            beats: BeatHead::of(tensors, recent, units)?,
             gated,
             mixed: vec![0.0; width],
             normed: vec![0.0; width],
@@ -185,6 +190,9 @@ impl Heads {
         let committed = if self.gated { gate[0] } else { 1.0 };
         for (hazard, (base, evidence)) in said.hazards.iter_mut().zip(self.base.iter().zip(evidence)) {
             *hazard = base + committed * *evidence;
+        }
+        if let Some(beats) = &mut self.beats {
+            beats.add(seen.strokes, seen.recent, units, said.hazards);
         }
         sigmoid(said.hazards);
     }

@@ -12,6 +12,7 @@ mod heads;
 mod rings;
 mod smoothed;
 mod step;
+mod strokes;
 
 use std::collections::HashMap;
 
@@ -20,6 +21,7 @@ pub use embedding::Embedding;
 pub use heads::{HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT};
 pub use smoothed::{CARRIED_COUNT, SMOOTHED_COUNT, STRETCHES, SmoothedMeasures};
 pub use step::{ArraySpec, StepSizes, StepState};
+pub use strokes::{STROKE_COUNT, Strokes};
 
 use crate::MotionError;
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::bias::{Kernel, TrajectoryBias, mask_empty};
 use super::heads::{HAZARD_COUNT, Heads, PARAM_COUNT, SCALAR_COUNT, Said, Seen};
 use super::rings::Rings;
+use super::strokes::STROKE_COUNT;
 use super::{Embedding, Tensors};
 use crate::MotionError;
 use crate::features::{FEATURE_COUNT, SCALAR};
@@ -124,6 +125,8 @@ pub struct StepState {
     /// The given scalars and, right behind them, the embedding.
     told: Range<usize>,
     recent: Range<usize>,
+    /// How the strokes stand, right behind that; empty where they are not followed.
+    strokes: Range<usize>,
     /// Sum of the open pool, and with the newest frame its mean.
     pool: Range<usize>,
     mean: Range<usize>,
@@ -171,6 +174,8 @@ impl StepState {
         let kinematics = tensors.contains_key("kinematics.offsets");
         let embedding = Embedding::new(tensors, visible, width, taps, kinematics)?;
         let biased = tensors.contains_key("trunk.bias.beta");
+        let follows = kinematics && tensors.contains_key("control.beats.first.weight");
+        let strokes = if follows { STROKE_COUNT } else { 0 };
         let mut plan = Plan::default();
         let mut pathway = |layers: usize, past: usize, steps: usize| -> Result<Pathway, MotionError> {
             Ok(Pathway {
@@ -200,6 +205,7 @@ impl StepState {
             frames: 0,
             told: plan.take(SCALAR_COUNT + width),
             recent: plan.take(embedding.recent_count()),
+            strokes: plan.take(strokes),
             pool: plan.take(width),
             mean: plan.take(width),
             held: plan.take(width),
@@ -235,13 +241,14 @@ impl StepState {
     }
 
     /// What the heads read beside the graphs: the given scalars and the embedding; what the slow pathway said last; the
-    /// numbers of the last frames.
+    /// numbers of the last frames; how the strokes stand.
     #[must_use]
     pub fn edge_arrays(&self) -> Vec<ArraySpec> {
         vec![
             row_of("told", &self.told),
             row_of("held", &self.held),
             row_of("recent", &self.recent),
+            row_of("strokes", &self.strokes),
         ]
     }
 
@@ -278,9 +285,12 @@ impl StepState {
         let mut given = [0.0; SCALAR_COUNT];
         given.copy_from_slice(&self.row[SCALAR..SCALAR + SCALAR_COUNT]);
         let (before, after) = memory.split_at_mut(self.recent.start);
+        let (recent, after) = after.split_at_mut(self.strokes.start - self.recent.start);
         let (scalars, x) = before[self.told.clone()].split_at_mut(SCALAR_COUNT);
         scalars.copy_from_slice(&given);
-        self.embedding.look(&self.row, x, &mut after[..self.recent.len()]);
+        let recent = &mut recent[..self.recent.len()];
+        self.embedding
+            .look(&self.row, x, recent, &mut after[..self.strokes.len()]);
         let amplitudes = self.bias.as_mut().map(|bias| bias.amplitudes(&given));
         self.fast.aim(amplitudes, memory);
         if due {
@@ -324,6 +334,7 @@ impl StepState {
             fast: &read[self.through.clone()],
             held: &read[self.held.clone()],
             recent: &read[self.recent.clone()],
+            strokes: &read[self.strokes.clone()],
         };
         let said = Said {
             params,
@@ -343,7 +354,7 @@ impl StepState {
     }
 
     /// Everything that the next step depends on: how many frames and pools there were, the past frames of the filter,
-    /// the open pool, the slow pathway's last result, and all rings.
+    /// the open pool, the slow pathway's last result, all rings, and the strokes.
     #[must_use]
     pub fn snapshot(&self, memory: &[f32]) -> Vec<f32> {
         let counts = [self.frames as f32, self.slow.rings.count as f32];
@@ -357,7 +368,11 @@ impl StepState {
         let rest = places.into_iter().flat_map(|place| &memory[place.clone()]);
         let past: Vec<f32> = taps.flatten().copied().collect();
         let open = past.len() - self.mean.len();
-        counts.iter().chain(&past[..open]).chain(rest).copied().collect()
+        let mut all: Vec<f32> = counts.iter().chain(&past[..open]).chain(rest).copied().collect();
+        if !self.strokes.is_empty() {
+            all.extend(self.embedding.strokes());
+        }
+        all
     }
 }
 

@@ -1,0 +1,142 @@
+"""Strokes: how the speed of the body's ends has come and gone, and beats made of it.
+
+A beat is the arrival of a stroke (``docs/teacher.md``): a fall of the speed from its highest. What the trunk
+says of a movement is too blurred to tell when a fall of 0.3 octaves is reached, so this part keeps the curve of
+speed itself, and whether a stroke is under way, and a small network of its own says when the next one arrives.
+The curve follows from the feature rows alone: nothing is learned in it, and no gradient passes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.models.smoothed import ENDS
+from pyanticip.models.streaming import State
+
+FLOOR = 0.1
+"""m/s added to the speed before octaves are counted, as the teacher does."""
+FALL = 0.3
+"""Octaves that a stroke has lost when it has arrived, and that the next one must gain."""
+ENOUGH = math.log2(0.6 + FLOOR)
+"""Speed, in octaves, that makes a stroke of a movement: 0.6 m/s."""
+LONGEST = 50
+"""Frames up to which the age of a rise or fall is counted."""
+
+LAGS = (*range(1, 13), *range(14, 50, 2))
+"""Frames before now at which the curve is told, relative to now."""
+_PAST = LAGS[-1]
+# Two one-pole low-passes each: a frame of delay for the curve that is told, two for the one that is followed.
+_GAINS = (2.0 / 3.0, 0.5)
+
+STROKES = 1 + len(LAGS) + 6
+"""Numbers that :class:`Strokes` gives: the curve now, before now, and how the stroke stands."""
+
+_NARROW, _UNITS = 16, 64
+
+
+@dataclass
+class StrokeState(State):
+    """``begun`` (B,) 1 after the first frame; ``smooth`` (B, 2, 2) squared speed in the filters' poles;
+    ``past`` (B, 48) the curve, oldest first; ``falling`` (B,) 1 where the speed has fallen, and ``turn`` (B,)
+    its highest since it rose or lowest since it fell, ``age`` (B,) frames since then."""
+
+    begun: Tensor
+    smooth: Tensor
+    past: Tensor
+    falling: Tensor
+    turn: Tensor
+    age: Tensor
+
+
+class Strokes(nn.Module):
+    """Velocities of the body's ends (B, L, 15), all x, then y, then z, m/s, to (B, L, :data:`STROKES`).
+
+    In order: the curve of speed in octaves; its past at :data:`LAGS` relative to that; 1 while it rises; how
+    far it is below its highest, if it rises, and above its lowest, if not; its highest, and 1 if that makes a
+    stroke, while it rises; the age of the rise or fall, in seconds.
+    """
+
+    gains: Tensor
+    lags: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("gains", torch.tensor(_GAINS), persistent=False)
+        self.register_buffer("lags", _PAST - torch.tensor(LAGS), persistent=False)
+
+    def initial_state(self, batch: int) -> StrokeState:
+        """The state before the first frame."""
+        zero = self.gains.new_zeros(batch)
+        smooth = self.gains.new_zeros(batch, 2, 2)
+        return StrokeState(zero, smooth, self.gains.new_zeros(batch, _PAST), zero, zero, zero)
+
+    @torch.no_grad()
+    def forward(self, velocity: Tensor, state: StrokeState | None = None) -> tuple[Tensor, StrokeState]:
+        """See the class; a state follows where one was given or not."""
+        now = self.initial_state(velocity.shape[0]) if state is None else state
+        power = (velocity**2).sum(-1) / len(ENDS)
+        told = []
+        for t in range(velocity.shape[1]):
+            now, row = self._step(power[:, t], now)
+            told.append(row)
+        return torch.stack(told, 1), now
+
+    def _step(self, power: Tensor, state: StrokeState) -> tuple[StrokeState, Tensor]:
+        begun = state.begun > 0
+        poles, came = [], power[:, None].expand(-1, 2)
+        for pole in range(2):
+            before = torch.where(begun[:, None], state.smooth[:, pole], came)
+            came = before + self.gains * (came - before)
+            poles.append(came)
+        curve, followed = torch.log2(came.clamp(min=0.0).sqrt() + FLOOR).unbind(1)
+        past = torch.where(begun[:, None], state.past, curve[:, None])
+        back = past[:, self.lags] - curve[:, None]
+
+        rising = state.falling < 0.5
+        turn = torch.where(begun, state.turn, followed)
+        turn = torch.where(rising, torch.maximum(turn, followed), torch.minimum(turn, followed))
+        turns = torch.where(rising, followed < turn - FALL, followed > turn + FALL)
+        rising = rising ^ turns
+        turn = torch.where(turns, followed, turn)
+        age = torch.where(turns | ~begun, 0.0, (state.age + 1.0).clamp(max=LONGEST))
+        up = rising.to(curve.dtype)
+        stands = (
+            up,
+            up * (turn - followed),
+            (1.0 - up) * (followed - turn),
+            up * turn,
+            up * (turn >= ENOUGH),
+            age / LONGEST,
+        )
+        row = torch.cat((curve[:, None], back, torch.stack(stands, 1)), 1)
+        past = torch.cat((past[:, 1:], curve[:, None]), 1)
+        return StrokeState(
+            torch.ones_like(state.begun), torch.stack(poles, 1), past, 1.0 - up, turn, age
+        ), row
+
+
+class BeatHead(nn.Module):
+    """What the strokes say of the next beat: evidence (..., bins) to add to its hazard logits.
+
+    Read are the strokes, the numbers of the last frames and, through a narrow layer, the control head's hidden
+    units: one hidden layer, so that a threshold can be learned, and a linear part beside it. It starts as nothing.
+    """
+
+    def __init__(self, recent: int, units: int, bins: int) -> None:
+        super().__init__()
+        self.narrow = nn.Linear(units, _NARROW, bias=False)
+        self.first = nn.Linear(STROKES + recent + _NARROW, _UNITS)
+        self.last = nn.Linear(_UNITS, bins)
+        self.skip = nn.Linear(STROKES + recent + units, bins, bias=False)
+        for weight in (self.last.weight, self.last.bias, self.skip.weight):
+            nn.init.zeros_(weight)
+
+    def forward(self, strokes: Tensor, recent: Tensor, units: Tensor) -> Tensor:
+        """Evidence of strokes (..., 37), numbers of the last frames and hidden units."""
+        seen = torch.cat((strokes, recent, self.narrow(units)), -1)
+        evidence: Tensor = self.last(F.gelu(self.first(seen)))
+        linear: Tensor = self.skip(torch.cat((strokes, recent, units), -1))
+        return evidence + linear
