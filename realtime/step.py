@@ -250,8 +250,11 @@ def _step_state(manifest: Manifest) -> StepState:
     """A fresh stream of the checkpoint's model."""
     cfg = manifest.config
     try:
+        tensors = safetensors.numpy.load(manifest.read(WEIGHTS))
+        if cfg.strokes != any(name.startswith("control.beats.") for name in tensors):
+            raise ValueError("a head that hears strokes must be there where strokes is true, and only there")
         return StepState(
-            safetensors.numpy.load(manifest.read(WEIGHTS)),
+            tensors,
             width=cfg.d_model,
             heads=cfg.heads,
             layers=(cfg.fast_layers, cfg.slow_layers),

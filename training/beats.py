@@ -33,10 +33,10 @@ from training.scores import EventScore
 Beats = Callable[[Array], NDArray[np.int64]]
 """Finds the frames of beats in the smoothed speed (T,) of the ends of the body, m/s."""
 
-FALL: Final = 0.3
-"""Octaves that a stroke must have lost of its highest speed to have arrived, and that the next must gain."""
-STROKE_SPEED: Final = 0.6
-"""m/s that a stroke must have reached: three times what half a degree of noise in every joint amounts to."""
+PROMINENCE: Final = 0.4
+"""Octaves that the speed must rise on both sides of a trough."""
+DEPTH: Final = 0.5
+"""Share of its prominence up to which a trough is followed to both sides for its middle."""
 
 SIDES: Final[tuple[Split, ...]] = ("train", "validation")
 KNOWN_MS: Final = (100, 200, 300, 400, 500)
@@ -59,7 +59,7 @@ def speed_of(ends: Array) -> Array:
 
 
 def lowest_frames(
-    speed: Array, prominence: float = teacher.ONSET_PROMINENCE, floor: float = teacher.ONSET_FLOOR
+    speed: Array, prominence: float = PROMINENCE, floor: float = teacher.ONSET_FLOOR
 ) -> NDArray[np.int64]:
     """Beats as version 1 of the teacher had them: the lowest frame of each trough.
 
@@ -73,50 +73,34 @@ def lowest_frames(
 
 
 def middles(
-    speed: Array, prominence: float = teacher.ONSET_PROMINENCE, floor: float = teacher.ONSET_FLOOR
+    speed: Array, prominence: float = PROMINENCE, floor: float = teacher.ONSET_FLOOR
 ) -> NDArray[np.int64]:
-    """Beats as the teacher has them: the middle of each trough at half its depth."""
+    """Beats as version 2 of the teacher had them: the middle of each trough at half its depth."""
     lowest = lowest_frames(speed, prominence, floor)
     if not len(lowest):
         return lowest
-    _, _, left, right = peak_widths(-np.log2(speed + floor), lowest, rel_height=teacher.ONSET_DEPTH)
+    _, _, left, right = peak_widths(-np.log2(speed + floor), lowest, rel_height=DEPTH)
     return np.asarray(np.floor(0.5 * (left + right) + 0.5), dtype=np.int64)
 
 
-def peaks(speed: Array, prominence: float = FALL) -> NDArray[np.int64]:
+def peaks(speed: Array, prominence: float = teacher.ONSET_FALL) -> NDArray[np.int64]:
     """The middles of the peaks of the speed."""
     found = middles(1.0 / (speed + teacher.ONSET_FLOOR), prominence, 0.0)
     return found
 
 
-def arrivals(speed: Array, fall: float = FALL, least: float = STROKE_SPEED) -> NDArray[np.int64]:
-    """Frames at which strokes have arrived: what comes after an arrival does not decide about it.
-
-    A stroke begins when the speed has risen ``fall`` octaves above the lowest since the last one; it has
-    arrived in the first frame that lies ``fall`` octaves under its highest. A clip may begin in the middle of
-    a stroke. Two are at least as far apart as the teacher's beats.
+def arrivals(
+    speed: Array, fall: float = teacher.ONSET_FALL, least: float = teacher.ONSET_SPEED
+) -> NDArray[np.int64]:
+    """Beats as the teacher has them: the arrivals of strokes (:func:`training.teacher.arrivals`).
 
     Args:
         speed: (T,) m/s.
         fall: octaves, counted above the teacher's floor.
         least: m/s that its highest must have reached, or it was no stroke.
     """
-    curve = np.log2(speed + teacher.ONSET_FLOOR)
-    enough = np.log2(least + teacher.ONSET_FLOOR)
-    found: list[int] = []
-    rising, low, high = True, np.inf, float(curve[0])
-    for frame, value in enumerate(curve.tolist()):
-        if rising:
-            high = max(high, value)
-            if value < high - fall:
-                if high >= enough and (not found or frame - found[-1] >= teacher.ONSET_GAP):
-                    found.append(frame)
-                rising, low = False, value
-        else:
-            low = min(low, value)
-            if value > low + fall:
-                rising, high = True, value
-    return np.array(found, dtype=np.int64)
+    found = teacher.arrivals(np.log2(speed + teacher.ONSET_FLOOR), fall, least, teacher.ONSET_GAP)
+    return np.array([frame for frame, _ in found], dtype=np.int64)
 
 
 DEFINITIONS: Final[Mapping[str, Beats]] = {
@@ -126,7 +110,7 @@ DEFINITIONS: Final[Mapping[str, Beats]] = {
     "... above a floor of 0.25 m/s": partial(middles, floor=0.25),
     "peak": peaks,
     "arrival of any stroke": partial(arrivals, least=0.0),
-    "arrival": arrivals,
+    "arrival (teacher 3)": arrivals,
 }
 OTHER_FALLS: Final = (0.15, 0.2, 0.25, 0.35, 0.4, 0.5)
 
@@ -232,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     definitions: dict[str, Beats] = dict(DEFINITIONS)
     if given.falls:
-        falls = sorted((FALL, *OTHER_FALLS))
+        falls = sorted((teacher.ONSET_FALL, *OTHER_FALLS))
         definitions = {f"fall of {f:g}": partial(arrivals, fall=f) for f in falls}
     categories = read_categories(given.data)
     for side in given.split:

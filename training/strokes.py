@@ -23,12 +23,11 @@ from pyanticip.models.config import EVENT_BINS
 from pyanticip.models.kinematics import MEASURES
 from pyanticip.models.smoothed import ENDS
 from training.beat_probe import said_of
-from training.beats import FALL, STROKE_SPEED
 from training.data import Example
 from training.kinematics import Array
 from training.losses import event_nll
 from training.scores import Said
-from training.teacher import ONSET_FLOOR
+from training.teacher import ONSET_FALL, ONSET_FLOOR, ONSET_SPEED
 
 LAGS: Final = (*range(1, 13), *range(14, 50, 2))
 """Frames before now at which the curve is told, relative to now."""
@@ -70,12 +69,12 @@ def stands(curve: Array) -> Array:
     1 while it rises; how far it is below its highest, if it rises, and above its lowest, if not; its highest,
     and 1 if that makes a stroke, while it rises; the age of the rise or fall, in :data:`LONGEST`.
     """
-    enough = math.log2(STROKE_SPEED + ONSET_FLOOR)
+    enough = math.log2(ONSET_SPEED + ONSET_FLOOR)
     out = np.zeros((len(curve), 6))
     rising, turn, since = True, float(curve[0]), 0
     for t, value in enumerate(curve.tolist()):
         turn = max(turn, value) if rising else min(turn, value)
-        if abs(turn - value) > FALL:
+        if abs(turn - value) > ONSET_FALL:
             rising, turn, since = not rising, value, t
         apart = abs(turn - value)
         age = min(t - since, LONGEST) / LONGEST

@@ -371,8 +371,8 @@ class ModelConfig:
                     )
         if self.strokes and (self.vocab or not self.kinematics or self.graphs != "parts"):
             raise OptionError(
-                "strokes=True needs a motion model with kinematics whose live graphs hold its blocks alone: no "
-                "vocabulary, control field, planning or other positions"
+                "strokes=True needs a motion model with kinematics whose live graphs hold its blocks alone: "
+                "no vocabulary, control field, planning or other positions"
             )
         if self.field_input and self.vocab:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")

@@ -1,9 +1,9 @@
 """Strokes: how the speed of the body's ends has come and gone, and beats made of it.
 
 A beat is the arrival of a stroke (``docs/teacher.md``): a fall of the speed from its highest. What the trunk
-says of a movement is too blurred to tell when a fall of 0.3 octaves is reached, so this part keeps the curve of
-speed itself, and whether a stroke is under way, and a small network of its own says when the next one arrives.
-The curve follows from the feature rows alone: nothing is learned in it, and no gradient passes.
+says of a movement is too blurred to tell when a fall of 0.3 octaves is reached, so this part keeps the curve
+of speed itself, and whether a stroke is under way, and a small network of its own says when the next one
+arrives. The curve follows from the feature rows alone: nothing is learned in it, and no gradient passes.
 """
 
 import math
@@ -69,9 +69,9 @@ class Strokes(nn.Module):
 
     def initial_state(self, batch: int) -> StrokeState:
         """The state before the first frame."""
-        zero = self.gains.new_zeros(batch)
-        smooth = self.gains.new_zeros(batch, 2, 2)
-        return StrokeState(zero, smooth, self.gains.new_zeros(batch, _PAST), zero, zero, zero)
+        # Each a tensor of its own: a recorded graph writes them in place.
+        sizes = ((), (2, 2), (_PAST,), (), (), ())
+        return StrokeState(*(self.gains.new_zeros(batch, *size) for size in sizes))
 
     @torch.no_grad()
     def forward(self, velocity: Tensor, state: StrokeState | None = None) -> tuple[Tensor, StrokeState]:
@@ -121,8 +121,9 @@ class Strokes(nn.Module):
 class BeatHead(nn.Module):
     """What the strokes say of the next beat: evidence (..., bins) to add to its hazard logits.
 
-    Read are the strokes, the numbers of the last frames and, through a narrow layer, the control head's hidden
-    units: one hidden layer, so that a threshold can be learned, and a linear part beside it. It starts as nothing.
+    Read are the strokes, the numbers of the last frames and, through a narrow layer, the control head's
+    hidden units: one hidden layer, so that a threshold can be learned, and a linear part beside it. It starts
+    as nothing.
     """
 
     def __init__(self, recent: int, units: int, bins: int) -> None:

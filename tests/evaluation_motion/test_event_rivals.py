@@ -115,9 +115,8 @@ def test_the_detector_is_late_and_right_in_hindsight(swinging):
 
 
 @pytest.mark.parametrize("means", ["period", "line"])
-def test_rivals_do_not_see_ahead(move, line, means):
-    settings = PERIOD if means == "period" else replace(line, fall=0.05)
-    quats = move(300, 4)
+def test_rivals_do_not_see_ahead(move, swinging, line, means):
+    settings, quats = (PERIOD, move(300, 4)) if means == "period" else (line, swinging[:300])
     other = quats.copy()
     other[200:] = move(300, 5)[200:]
     told = [extrapolate(places(q), 0, 5.0, settings) for q in (quats, other)]

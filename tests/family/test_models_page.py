@@ -52,7 +52,7 @@ def options():
 @pytest.mark.parametrize(("name", "value"), options())
 def test_options_take_the_values_that_the_page_names(name, value):
     value = {"True": True, "False": False}.get(value, value)
-    motion = name in ("gated_events", "scalar_input")
+    motion = name in ("gated_events", "scalar_input", "strokes")
     cfg = ModelConfig(**(MOTION | {name: value})) if motion else ModelConfig.small(**(SMALL | {name: value}))
     assert getattr(cfg, name) == value
     model = MotionTransformer(cfg) if motion else AnticipatoryTransformer(cfg)

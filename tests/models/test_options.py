@@ -21,6 +21,7 @@ CHANGES = {
     "mean": {"mixing": "mean"},
     "events-ungated": {"gated_events": False},
     "scalar-input": {"scalar_input": True, "bias": "none"},
+    "strokes": {"strokes": True},
 }
 OPTIONS = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 
@@ -67,7 +68,7 @@ def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
     older = {
         name: value
         for name, value in cfg.to_dict().items()
-        if name not in ("mixing", "gated_events", "scalar_input", "bias_start")
+        if name not in ("mixing", "gated_events", "scalar_input", "bias_start", "strokes")
     }
     assert ModelConfig.from_dict(older) == cfg
     names = set(build().state_dict())
@@ -112,7 +113,8 @@ def test_scalars_enter_the_embedding_only_where_they_are_told_to(build):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"mixing": "mean"}, {"gated_events": False}, {"scalar_input": True, "bias": "none"}]
+    "changes",
+    [{"mixing": "mean"}, {"gated_events": False}, {"scalar_input": True, "bias": "none"}, {"strokes": True}],
 )
 def test_options_that_need_nothing_new_go_live(build, tmp_path, changes):
     """The graphs are checked against torch as they are written."""

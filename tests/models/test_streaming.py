@@ -48,10 +48,14 @@ def test_steps_equal_the_sequence_across_wrap_around(build, changes, mode, dtype
     assert_same(stepped, whole, tolerance)
 
 
-@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8), stride=st.integers(1, 12))
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    stride=st.integers(1, 12),
+    strokes=st.booleans(),
+)
 @settings(max_examples=25, deadline=None)
-def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride):
-    model = build(slow_stride=stride)
+def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride, strokes):
+    model = build(slow_stride=stride, strokes=strokes)
     x = frames(2, sum(sizes))
     with torch.no_grad():
         chunked, _ = run_chunks(model, x, sizes)
@@ -61,11 +65,12 @@ def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride):
 @given(
     resets=st.lists(st.tuples(st.integers(0, 59), st.sets(st.integers(0, 2))), max_size=5),
     chunk=st.integers(1, 7),
+    strokes=st.booleans(),
 )
 @settings(max_examples=15, deadline=None)
-def test_resetting_rows_starts_them_afresh_and_leaves_the_others(build, resets, chunk):
+def test_resetting_rows_starts_them_afresh_and_leaves_the_others(build, resets, chunk, strokes):
     """Each row equals the concatenation of fresh runs between its resets, whatever the chunks."""
-    model = build()
+    model = build(strokes=strokes)
     x = frames(3, 60)
     cuts = {row: {0, 60} | {at for at, rows in resets if row in rows} for row in range(3)}
     state = model.initial_state(3)
@@ -157,10 +162,11 @@ def test_state_keeps_its_memory_when_stepping(build):
     assert dataclasses.is_dataclass(state)
 
 
+@pytest.mark.parametrize("strokes", [False, True])
 @torch.no_grad()
-def test_state_updated_in_place_with_known_pools_is_the_same(build):
+def test_state_updated_in_place_with_known_pools_is_the_same(build, strokes):
     """What a recorded graph does: the caller says when a pool closes, and the state's own memory is kept."""
-    model = build(slow_stride=3)
+    model = build(slow_stride=3, strokes=strokes)
     x = frames(1, 30)
     plain, fixed = model.initial_state(1), model.initial_state(1)
     places = [t.data_ptr() for t in fixed.tensors()]
@@ -171,3 +177,4 @@ def test_state_updated_in_place_with_known_pools_is_the_same(build):
         assert torch.equal(a.params, b.params)
         assert torch.equal(a.events, b.events)
     assert [t.data_ptr() for t in fixed.tensors()] == places
+    assert len(set(places)) == len(places)

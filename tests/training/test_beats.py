@@ -27,11 +27,24 @@ def clips(move):
     return [move(400, seed=s) for s in range(3)]
 
 
-def test_middles_are_the_teachers_beats(clips):
+def test_arrivals_are_the_teachers_beats(clips):
     for quats in clips:
-        beats = middles(speed_of(ends_of(quats)))
+        beats = arrivals(speed_of(ends_of(quats)))
         assert len(beats) > 3
         assert np.array_equal(beats, teach(quats).times("onset"))
+
+
+@pytest.mark.parametrize("tilt", [-0.03, 0.0, 0.03])
+def test_a_trough_with_two_bottoms_has_its_middle_whichever_is_lower(tilt):
+    t = np.arange(200)
+    # Two bottoms 8 frames apart at 96 and 104, with a low ridge between them; 3 % tell them apart.
+    near = (t - 100) / 4.0
+    speed = 1.0 - 0.75 * np.exp(-(((t - 100) / 8.0) ** 4))
+    speed *= 1.0 + 0.1 * np.exp(-(near**2) * 2.0) + tilt * np.tanh(near)
+    (beat,) = middles(speed)
+    assert abs(beat - 100) <= 1
+    (low,) = lowest_frames(speed)
+    assert tilt == 0.0 or abs(low - 100) >= 2
 
 
 def test_an_arrival_is_a_fall_from_the_highest_speed_and_needs_a_new_stroke_for_the_next():

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::bias::{Kernel, TrajectoryBias, mask_empty};
 use super::heads::{HAZARD_COUNT, Heads, PARAM_COUNT, SCALAR_COUNT, Said, Seen};
 use super::rings::Rings;
-use super::strokes::STROKE_COUNT;
+use super::strokes::{STROKE_COUNT, follows};
 use super::{Embedding, Tensors};
 use crate::MotionError;
 use crate::features::{FEATURE_COUNT, SCALAR};
@@ -174,8 +174,7 @@ impl StepState {
         let kinematics = tensors.contains_key("kinematics.offsets");
         let embedding = Embedding::new(tensors, visible, width, taps, kinematics)?;
         let biased = tensors.contains_key("trunk.bias.beta");
-        let follows = kinematics && tensors.contains_key("control.beats.first.weight");
-        let strokes = if follows { STROKE_COUNT } else { 0 };
+        let strokes = if follows(tensors) { STROKE_COUNT } else { 0 };
         let mut plan = Plan::default();
         let mut pathway = |layers: usize, past: usize, steps: usize| -> Result<Pathway, MotionError> {
             Ok(Pathway {

@@ -143,8 +143,11 @@ impl Strokes {
         out
     }
 
-    /// The frame that was last looked at is part of the past.
+    /// The frame that was last looked at is part of the past; nothing happens where none was.
     pub fn advance(&mut self) {
+        if self.now.is_none() {
+            return;
+        }
         if self.before.is_none() {
             self.past.fill(self.curve);
         }
@@ -166,6 +169,11 @@ impl Strokes {
     }
 }
 
+/// Whether a model follows the strokes: it has a head that hears them.
+pub(super) fn follows(tensors: &Tensors) -> bool {
+    tensors.contains_key("kinematics.offsets") && tensors.contains_key("control.beats.first.weight")
+}
+
 /// Evidence of the next beat.
 #[derive(Debug, Clone)]
 pub(super) struct BeatHead {
@@ -185,7 +193,7 @@ impl BeatHead {
     /// # Errors
     /// A tensor that is missing or has another shape.
     pub(super) fn of(tensors: &Tensors, recent: usize, units: usize) -> Result<Option<Self>, MotionError> {
-        if !tensors.contains_key("control.beats.first.weight") {
+        if !follows(tensors) {
             return Ok(None);
         }
         let inputs = STROKE_COUNT + recent;

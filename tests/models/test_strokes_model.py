@@ -1,0 +1,211 @@
+"""Strokes in the motion model: by definition, as a stream, in the live step, and in checkpoints."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyanticip._core import StepState
+from pyanticip.errors import CheckpointError, OptionError, ShapeError
+from pyanticip.models import ModelConfig, load_motion_model, save_checkpoint
+from pyanticip.models.config import EVENT_BINS, visible_columns
+from pyanticip.models.kinematics import MEASURES
+from pyanticip.models.manifest import MANIFEST, read_manifest
+from pyanticip.models.strokes import STROKES, Strokes
+from realtime.step import open_backend
+from training import strokes as reference
+
+PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FIELDS = ("params", "hazards", "scalars", "gate", "hidden")
+
+
+def movement(seed, frames, pace=0.1):
+    """Feature rows of a body that turns, now faster than a stroke and now hardly, in swells of a second."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((frames, 231)).astype(np.float32)
+    swell = pace * (1.1 + np.sin(np.arange(frames) / rng.uniform(5.0, 12.0)))[:, None, None, None]
+    walk = np.cumsum(swell * rng.standard_normal((frames, 22, 3, 3)), 0) + rng.standard_normal((22, 3, 3))
+    rows[:, :132] = np.linalg.qr(walk)[0][..., :2].swapaxes(-1, -2).reshape(frames, 132)
+    rows[:, 132:198] *= 5.0 * swell[:, 0, 0]
+    return rows
+
+
+def velocities(model, rows):
+    return model.observe(torch.from_numpy(rows)[None])[..., -model.direct : -MEASURES]
+
+
+def state_of(model, **changes):
+    cfg = model.cfg
+    tensors = {name: t.float().contiguous().numpy() for name, t in model.state_dict().items()}
+    return StepState(
+        tensors | changes,
+        width=cfg.d_model,
+        heads=cfg.heads,
+        layers=(cfg.fast_layers, cfg.slow_layers),
+        past=(cfg.fast_past, cfg.slow_past),
+        stride=cfg.slow_stride,
+        taps=cfg.taps,
+        units=cfg.control_hidden,
+        visible=visible_columns(cfg),
+        distance=cfg.dist_scale,
+        positive=cfg.alpha == "softplus",
+        gated=cfg.gated_events,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(build, tmp_path_factory):
+    pytest.importorskip("onnxscript")
+    model = build(torch.float32, strokes=True)
+    return save_checkpoint(tmp_path_factory.mktemp("strokes") / "tiny", model)
+
+
+@pytest.mark.parametrize("pace", [0.0, 0.01, 0.1, 0.5])
+@torch.no_grad()
+def test_strokes_are_those_that_the_head_was_studied_with(build, pace):
+    velocity = velocities(build(torch.float32, strokes=True), movement(1, 400, pace)).double()
+    told, _ = Strokes().double()(velocity)
+    wanted = reference.strokes(velocity[0].numpy())
+    assert told.shape == (1, 400, STROKES)
+    np.testing.assert_allclose(told[0].numpy(), wanted, rtol=0, atol=1e-6)
+    if pace >= 0.1:
+        assert 5 < (np.diff(wanted[:, -6]) < 0).sum() < 50
+
+
+@torch.no_grad()
+def test_a_stream_in_single_precision_says_what_the_sequence_says(build):
+    """1e-5 of the probabilities, and of the logits as large as they are: 30 with these weights."""
+    model = build(torch.float32, strokes=True)
+    x = torch.from_numpy(movement(2, 200))[None]
+    whole, state, outs = model(x), model.initial_state(1), []
+    for t in range(200):
+        out, state = model.step(x[:, t], state)
+        outs.append(out.events)
+    got = torch.cat(outs, 1)
+    assert (torch.sigmoid(got) - torch.sigmoid(whole.events)).abs().max() < 1e-5
+    assert (got - whole.events).abs().max() < 1e-5 * whole.events.abs().max().clamp(min=1.0)
+
+
+@PROPERTY
+@given(seed=st.integers(0, 2**32 - 1), reset=st.integers(1, 119), pace=st.sampled_from([0.0, 0.02, 0.1, 0.5]))
+def test_the_live_step_follows_the_strokes_that_the_model_follows(build, seed, reset, pace):
+    """On the very velocities of the stream, from its first frame, over a reset; what is only looked at leaves
+    no trace."""
+    model = build(torch.float32, strokes=True)
+    state, rows = state_of(model), movement(seed, 120, pace)
+    for piece in (rows[:reset], rows[reset:]):
+        state.reset()
+        with torch.no_grad():
+            told, _ = Strokes().double()(velocities(model, piece).double())
+        for t, row in enumerate(piece):
+            if t % 3 == 0:
+                state.begin(np.ones((1, 231), np.float32), 0)
+                state.rehearse()
+            state.begin(row[None], 0)
+            got = state.edge["strokes"][0].copy()
+            state.finish()
+            np.testing.assert_allclose(got, told[0, t].numpy(), atol=2e-5)
+
+
+@PROPERTY
+@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.01, 1.0, 10.0]), gated=st.booleans())
+def test_the_head_of_the_live_step_is_the_models(build, seed, scale, gated):
+    """What follows from any results of the two pathways, any strokes and any numbers of the last frames."""
+    model = build(torch.float64, seed=seed % 1000, strokes=True, gated_events=gated)
+    state, trunk = state_of(model), model.trunk
+    rng = np.random.default_rng(seed)
+    for row in movement(seed, 5):
+        state.begin(row[None], 0)
+        for arrays, name in ((state.fast, "fast"), (state.edge, "held"), (state.edge, "strokes")):
+            arrays[name][:] = scale * rng.standard_normal(arrays[name].shape)
+        told, held, recent, strokes, fast = (
+            torch.from_numpy(array.astype(np.float64))
+            for array in (*(state.edge[n] for n in ("told", "held", "recent", "strokes")), state.fast["fast"])
+        )
+        with torch.no_grad():
+            mixed, _ = trunk.pathway.mix(told, fast, held)
+            hidden, refined = trunk.norm(mixed), trunk.refined_head(mixed)
+            gate = trunk.commitment(hidden, refined[:, :1])
+            params, logits = model.control(hidden, gate, recent, strokes)
+        state.finish()
+        got = state.said()
+        np.testing.assert_allclose(got[0], params[0].numpy(), atol=5e-6)
+        np.testing.assert_allclose(got[1], torch.sigmoid(logits[0]).numpy(), rtol=1e-5, atol=5e-6)
+
+
+def test_backends_agree_over_wrap_around_resets_and_gaps(folder):
+    rng = np.random.default_rng(0)
+    one, two = open_backend("onnx", folder), open_backend("torch", folder)
+    rows, at = movement(3, 700), 0
+    while at < 700:
+        if at > 300 and rng.random() < 0.02:
+            one.reset()
+            two.reset()
+        count = int(rng.integers(1, 6))  # several rows at once: a gap that was filled
+        one.prewarm()
+        a, b = one.step(rows[at : at + count]), two.step(rows[at : at + count])
+        at += count
+        for name in FIELDS:
+            np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-5, rtol=0)
+        assert a.emit == b.emit
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch"])
+def test_prewarming_leaves_the_strokes_as_they_are(folder, kind):
+    warm, cold = open_backend(kind, folder), open_backend(kind, folder)
+    for row in movement(4, 70):
+        before = warm.state()
+        warm.prewarm()
+        assert all(np.array_equal(a, b) for a, b in zip(before, warm.state(), strict=True))
+        a, b = warm.step(row[None]), cold.step(row[None])
+        assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in FIELDS)
+
+
+@torch.no_grad()
+def test_a_new_head_says_nothing_yet_and_then_speaks_of_onsets_alone(build, tiny_config):
+    from pyanticip.models import MotionTransformer
+
+    torch.manual_seed(0)
+    new = MotionTransformer(tiny_config(strokes=True)).eval()
+    plain = MotionTransformer(tiny_config()).eval()
+    left = plain.load_state_dict(new.state_dict(), strict=False)
+    assert not left.missing_keys
+    assert all(name.startswith("control.beats.") for name in left.unexpected_keys)
+    x = torch.from_numpy(movement(5, 40))[None]
+    a, b = new(x), plain(x)
+    assert torch.equal(a.events, b.events)
+    new.control.beats.last.bias.fill_(1.0)
+    c = new(x)
+    torch.testing.assert_close(c.events[..., 0, :], b.events[..., 0, :] + 1.0)
+    assert torch.equal(c.events[..., 1, :], b.events[..., 1, :])
+    assert torch.equal(c.params, b.params)
+    assert c.events.shape[-1] == EVENT_BINS
+
+
+def test_checkpoints_without_strokes_are_written_and_read_as_they_were(folder, saved, tiny_config):
+    plain = json.loads((saved / MANIFEST).read_text())
+    assert plain["version"] == 3
+    assert "strokes" not in plain["config"]
+    assert read_manifest(saved).config == tiny_config()
+    now = json.loads((folder / MANIFEST).read_text())
+    assert (now["version"], now["config"]["strokes"]) == (4, True)
+    assert read_manifest(folder).config == tiny_config(strokes=True)
+    assert load_motion_model(folder).strokes is not None
+
+
+def test_what_cannot_be_is_one_line(build, folder, tmp_path, monkeypatch):
+    for wrong in ({"kinematics": False}, {"planning": True}, {"positions": "rope"}, {"control_field": True}):
+        with pytest.raises(OptionError, match="strokes=True needs a motion model with kinematics"):
+            ModelConfig(strokes=True, **wrong)
+    for name in ("narrow.weight", "first.bias", "last.weight", "skip.weight"):
+        with pytest.raises(ShapeError, match=rf"control.beats.{name}: expected \[.*\], got \[3\]"):
+            state_of(build(strokes=True), **{f"control.beats.{name}": np.zeros(3, np.float32)})
+    from realtime import step
+
+    lacking = {n: t.numpy() for n, t in build(torch.float32).state_dict().items()}
+    monkeypatch.setattr(step.safetensors.numpy, "load", lambda data: lacking)
+    with pytest.raises(CheckpointError, match="does not fit its configuration: a head that hears strokes"):
+        open_backend("onnx", folder)
