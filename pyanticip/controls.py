@@ -31,6 +31,7 @@ __all__ = [
     "Smoother",
     "Smoothing",
     "at_lead",
+    "bin_chances",
     "scalar_mapping",
 ]
 
@@ -419,31 +420,47 @@ class EventTrigger:
         rows = _lists(hazards)
         if len(rows) != len(EVENTS) or not all(isinstance(row, list | tuple) and row for row in rows):
             raise ShapeError(f"hazards: expected shape ({len(EVENTS)}, bins), got {_shape(rows)}")
-        reach_ms = max(lead_ms + _WAIT_MS, self.reach_ms) if lead_ms > 0.0 else self.reach_ms
-        last = max(math.ceil(reach_ms / BIN_MS), 1)
-        first, nearest = max(last - _SPAN, 0), min(round(lead_ms / BIN_MS), last - 1)
         out: list[Event] = []
         for e, (name, row) in enumerate(zip(EVENTS, rows, strict=True)):
             self._quiet[e] = max(self._quiet[e] - dt, 0.0)
-            survival = 1.0
-            masses = []
-            for hazard in row[: last + _BESIDE]:
-                masses.append(survival * _unit(hazard))
-                survival -= masses[-1]
-            level, begin, chance = self._levels[e], first, sum(masses[first:last])
-            if chance < level:
-                level, begin, chance = max(level, _SURE), nearest, sum(masses[nearest:last])
-            if self._quiet[e] > 0.0 or chance < level:
-                self._waited[e] = -1
-                continue
-            self._waited[e] += 1
-            n = self._waited[e]
-            if gate > self.theta * (1.0 - 0.5 * n / self.max_buffer) or n >= self.max_buffer:
-                ahead = _likeliest(masses, max(begin - _BESIDE, 0)) * (BIN_MS / 1000.0)
+            found = self._due(e, row, gate, lead_ms)
+            if found is not None:
+                chance, ahead = found
                 out.append((name, min(chance, 1.0), ahead))
                 self._waited[e] = -1
                 self._quiet[e] = ahead + self._pauses[e]
         return out
+
+    def _due(self, e: int, row: Sequence[float], gate: float, lead_ms: float) -> tuple[float, float] | None:
+        """The chance and the seconds ahead of event ``e``, if it is announced in this frame."""
+        reach_ms = max(lead_ms + _WAIT_MS, self.reach_ms) if lead_ms > 0.0 else self.reach_ms
+        last = max(math.ceil(reach_ms / BIN_MS), 1)
+        first, nearest = max(last - _SPAN, 0), min(round(lead_ms / BIN_MS), last - 1)
+        masses = bin_chances(row[: last + _BESIDE])
+        level, begin, chance = self._levels[e], first, sum(masses[first:last])
+        if chance < level:
+            level, begin, chance = max(level, _SURE), nearest, sum(masses[nearest:last])
+        if self._quiet[e] > 0.0 or chance < level:
+            self._waited[e] = -1
+            return None
+        self._waited[e] += 1
+        if not self._opens(e, gate):
+            return None
+        return chance, _likeliest(masses, max(begin - _BESIDE, 0)) * (BIN_MS / 1000.0)
+
+    def _opens(self, e: int, gate: float) -> bool:
+        """Whether the gate lets an event out that has waited so long."""
+        n = self._waited[e]
+        return gate > self.theta * (1.0 - 0.5 * n / self.max_buffer) or n >= self.max_buffer
+
+
+def bin_chances(row: Sequence[float]) -> list[float]:
+    """The probability of each bin, of its hazards; whatever is no probability counts as 0 or 1."""
+    survival, masses = 1.0, []
+    for hazard in row:
+        masses.append(survival * _unit(hazard))
+        survival -= masses[-1]
+    return masses
 
 
 def _likeliest(masses: Sequence[float], first: int) -> float:

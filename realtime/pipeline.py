@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import EventTrigger, Presence
+from pyanticip.controls import Presence
 from realtime.clock import Clock
 from realtime.frame import ControlFrame, Sink
 from realtime.inner import inner_of
@@ -398,18 +398,12 @@ def assemble(
 def desk_of(rig: Rig) -> Desk:
     """The desk with a rig's settings."""
     neutral = rig.silence.neutral_vector()
-    events, silence = rig.events, rig.silence
+    silence = rig.silence
     return Desk(
         smoothing=rig.smoothings(),
         lead_ms=rig.lead_ms,
         gain=rig.gain,
-        trigger=EventTrigger(
-            threshold=events.threshold,
-            refractory=events.refractory,
-            theta=events.theta,
-            max_buffer=events.max_buffer,
-            reach_ms=events.reach_ms,
-        ),
+        trigger=rig.events.build(),
         presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),
         neutral=neutral,
         extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),

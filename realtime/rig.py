@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, Range, Smoothing
+from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, EventTrigger, Range, Smoothing
 from pyanticip.errors import OptionError, RigError
+from pyanticip.last_moment import LastMoment
 
 __all__ = ["PORTS", "Rig", "load_rig", "template"]
 
@@ -127,13 +128,16 @@ class OscRig(Table):
 
 
 class EventsRig(Table):
-    """When events are announced; see :class:`pyanticip.controls.EventTrigger`."""
+    """When events are announced; see :class:`pyanticip.controls.EventTrigger`, and for the rule that waits
+    :class:`pyanticip.last_moment.LastMoment`."""
 
+    rule: Literal["reach", "last-moment"] = "reach"
     threshold: dict[str, Unit] = {}
     refractory: dict[str, Seconds] = {}
     theta: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
     max_buffer: Annotated[int, Field(ge=1, le=100)] = 5
     reach_ms: Annotated[float, Field(ge=20.0, le=500.0)] = 200.0
+    sure: Unit = 0.95
 
     @model_validator(mode="after")
     def _known_names(self) -> EventsRig:
@@ -141,6 +145,17 @@ class EventsRig(Table):
             for name in names:
                 _known(table, name, EVENTS)
         return self
+
+    def build(self) -> EventTrigger:
+        """The rule itself."""
+        options: dict[str, Any] = {
+            "threshold": self.threshold,
+            "refractory": self.refractory,
+            "theta": self.theta,
+            "max_buffer": self.max_buffer,
+            "reach_ms": self.reach_ms,
+        }
+        return EventTrigger(**options) if self.rule == "reach" else LastMoment(sure=self.sure, **options)
 
 
 class SilenceRig(Table):
@@ -331,10 +346,12 @@ send = ["frame", "scalars", "param", "params", "event", "field", "plan", "status
 # ranges.pitch = { low = 55, high = 880, curve = "exponential" }
 
 [events]
+rule = "reach"            # last-moment: beats wait until lead_ms leaves no more time
 theta = 0.8               # gate threshold, falling to half while waiting
 max_buffer = 5            # frames an event may wait
 reach_ms = 200            # announced when due within this time, or lead_ms + 100 where that is longer
-# threshold.onset = 0.5
+sure = 0.95               # last-moment: a beat as likely as this is not waited with
+# threshold.onset = 0.5    # last-moment: 0.4
 # refractory.onset = 0.12
 
 [silence]

@@ -19,6 +19,7 @@ import torch
 
 from pyanticip.controls import EventTrigger
 from pyanticip.errors import MotionError
+from pyanticip.last_moment import LastMoment
 from pyanticip.models import MotionTransformer, load_motion_model
 from training import beat_probe
 from training.beats import arrivals, ends_of, speed_of
@@ -27,7 +28,7 @@ from training.evaluation.categories import group_of, read_categories
 from training.evaluation.events import Announcements
 from training.evaluation.rules import live
 from training.scores import Said
-from training.strokes import Heard, LastMoment, strokes_of, teach_beats
+from training.strokes import Heard, strokes_of, teach_beats
 
 FASTER: Final = (1.15, 1.6)
 """How much faster the hurried copies are."""

@@ -1,15 +1,15 @@
-"""What there is to hear of a stroke: the curve of speed itself, how it stands, and a rule that waits.
+"""What there is to hear of a stroke: the curve of speed itself, and how it stands.
 
 :mod:`training.beat_probe` asks what a model's hidden layer knows about arrivals. The layer is too blurred to
 tell when a fall of 0.3 octaves is reached, so here hazards also read the causal curve of the ends' speed and
-whether a stroke is under way, through one hidden layer, so that a threshold can be learned; and
-:class:`LastMoment` announces at the last moment that the lead leaves, unless it is nearly certain before.
+whether a stroke is under way, through one hidden layer, so that a threshold can be learned. The rule that
+waits for it is :class:`pyanticip.last_moment.LastMoment`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from scipy.signal import lfilter
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.controls import BIN_MS, EVENTS, Event, EventTrigger
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import EVENT_BINS
 from pyanticip.models.kinematics import MEASURES
@@ -48,11 +47,6 @@ WEIGHT_DECAY: Final = 1e-2
 WARM: Final = 100
 START: Final = 0.03
 """Hazard per bin before training."""
-
-WIDE: Final = 5
-"""Bins that an announcement holds for: its 100 ms."""
-WINDOWS: Final = 8
-"""Places of those that are looked at, from the lead on."""
 
 
 def _calm(power: Array, delay: float) -> Array:
@@ -137,7 +131,7 @@ class Heard:
     """(N, C + H) half precision: what is close at hand, then hidden units."""
     close: int
     gate: Tensor
-    """(N,) the commitment gate, which :class:`LastMoment` and the instrument's rule look at."""
+    """(N,) the commitment gate, which the rules look at."""
     weight: Tensor
     """(N,) how much a frame counts."""
 
@@ -189,41 +183,3 @@ def teach_beats(heard: Heard, bins: Tensor, seen: Tensor, *, steps: int = STEPS,
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     return Beats(head.eval(), mean, std)
-
-
-class LastMoment(EventTrigger):
-    """Announces an event when the lead leaves no more time, or before where it is nearly certain.
-
-    Looked at are the 100 ms from the lead on and those that begin up to seven bins later. Where the first of
-    them is the likeliest and its chance reaches the level, the event is announced. Where any of them holds
-    ``sure``, it is announced as soon as the gate opens, at the latest after ``max_buffer`` frames of waiting.
-
-    Args:
-        level: of onsets.
-        sure: chance that is waited no longer with.
-    """
-
-    def __init__(self, level: float = 0.4, sure: float = 0.95, **options: Any) -> None:
-        super().__init__(threshold={EVENTS[0]: level}, **options)
-        self.sure = sure
-
-    def step(self, hazards: Any, gate: float, lead_ms: float, dt: float) -> list[Event]:
-        """As that of the class it comes from."""
-        nearest, out = round(lead_ms / BIN_MS), list[Event]()
-        for e, (name, row) in enumerate(zip(EVENTS, np.asarray(hazards, dtype=np.float64), strict=True)):
-            self._quiet[e] = max(self._quiet[e] - dt, 0.0)
-            spared = np.cumprod(np.concatenate([[1.0], 1.0 - row]))
-            stops = np.minimum(np.arange(nearest, nearest + WINDOWS) + WIDE, len(row))
-            held = spared[stops - WIDE] - spared[stops]
-            best = int(np.argmax(held > held.max() - 1e-9))
-            certain = held[best] >= self.sure
-            self._waited[e] = self._waited[e] + 1 if certain and not self._quiet[e] else -1
-            n = self._waited[e]
-            opens = gate > self.theta * (1.0 - 0.5 * n / self.max_buffer)
-            early = certain and (opens or n >= self.max_buffer)
-            due = best == 0 and held[0] >= self._levels[e]
-            if not self._quiet[e] and (early or due):
-                ahead = (float(stops[best]) - WIDE / 2.0) * BIN_MS / 1000.0
-                out.append((name, float(min(held[best], 1.0)), ahead))
-                self._waited[e], self._quiet[e] = -1, ahead + self._pauses[e]
-        return out

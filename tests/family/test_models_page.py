@@ -13,7 +13,11 @@ from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransfo
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 SMALL = {"d_model": 16, "heads": 4, "fast_layers": 1, "slow_layers": 1, "ff": 24, "window": 8, "pools": 4}
 MOTION = {**SMALL, "taps": 6, "control_hidden": 8, "kinematics": False}
-NEEDS = {"field_": {"control_field": True}, "plan_": {"planning": True}}
+NEEDS = {
+    "field_": {"control_field": True},
+    "plan_": {"planning": True},
+    "strokes": {"kinematics": True, "d_model": 32},
+}
 
 
 def configurations():
@@ -53,7 +57,11 @@ def options():
 def test_options_take_the_values_that_the_page_names(name, value):
     value = {"True": True, "False": False}.get(value, value)
     motion = name in ("gated_events", "scalar_input", "strokes")
-    cfg = ModelConfig(**(MOTION | {name: value})) if motion else ModelConfig.small(**(SMALL | {name: value}))
+    cfg = (
+        ModelConfig(**(MOTION | NEEDS.get(name, {}) | {name: value}))
+        if motion
+        else ModelConfig.small(**(SMALL | {name: value}))
+    )
     assert getattr(cfg, name) == value
     model = MotionTransformer(cfg) if motion else AnticipatoryTransformer(cfg)
     x = torch.randn(1, 3, 231) if motion else torch.zeros(1, 3, dtype=torch.int64)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from pyanticip.last_moment import LastMoment
 from pyanticip.models import ModelConfig, MotionTransformer
 from training import beat_strokes, strokes
 from training.beats import arrivals
 from training.evaluation.events import score_clip
 from training.evaluation.rules import live
 from training.scores import Said
-from training.strokes import STROKES, Heard, LastMoment, stands, teach_beats
+from training.strokes import STROKES, Heard, stands, teach_beats
 
 
 @pytest.fixture

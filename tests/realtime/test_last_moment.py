@@ -1,0 +1,125 @@
+"""The rule that waits: at the last moment or when it is certain, never nearer than the lead; phrases as ever."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pyanticip.controls import EventTrigger
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.last_moment import LastMoment
+from realtime.pipeline import desk_of
+from realtime.rig import load_rig
+
+HAZARDS = hnp.arrays(np.float64, (2, 25), elements=st.floats(0, 1))
+
+
+def beat(bin_, chance):
+    rows = np.zeros((2, 25))
+    rows[0, bin_] = chance
+    return rows
+
+
+def approach(rule, chance, gate, lead_ms):
+    """What is said of a beat that comes nearer by a bin a frame: frames before it, and seconds ahead."""
+    return [
+        (bin_, ahead)
+        for bin_ in range(24, -1, -1)
+        for name, _, ahead in rule.step(beat(bin_, chance), gate, lead_ms, 0.02)
+        if name == "onset"
+    ]
+
+
+@pytest.mark.parametrize("lead_ms", [0, 100, 200, 400])
+@pytest.mark.parametrize("gate", [0.0, 1.0])
+def test_what_is_likely_waits_until_the_lead_leaves_no_more_time(lead_ms, gate):
+    ((bin_, ahead),) = approach(LastMoment(), 0.6, gate, lead_ms)
+    # It lies in the last of the five bins from the lead on, which are the first to hold it.
+    assert lead_ms / 20 <= bin_ <= lead_ms / 20 + 4
+    assert ahead == pytest.approx(lead_ms / 1000 + 0.05)
+    assert not approach(LastMoment(), 0.3, gate, lead_ms)
+
+
+@pytest.mark.parametrize("lead_ms", [0, 100, 200])
+def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
+    said = {gate: approach(LastMoment(), 0.97, gate, lead_ms) for gate in (0.0, 0.5, 1.0)}
+    assert all(len(one) == 1 for one in said.values())
+    at = {gate: bin_ for gate, ((bin_, _),) in said.items()}
+    assert at[1.0] == min(lead_ms // 20 + 11, 24)
+    assert at[1.0] - at[0.0] == 5
+    assert at[0.0] < at[0.5] < at[1.0]
+    for ((bin_, ahead),) in said.values():
+        assert abs(ahead - (bin_ + 0.5) * 0.02) <= 0.05
+
+
+@given(
+    rows=st.lists(HAZARDS, min_size=1, max_size=40),
+    gates=st.lists(st.floats(0, 1), min_size=40, max_size=40),
+    lead_ms=st.floats(0, 400),
+)
+@settings(max_examples=50, deadline=None)
+def test_nothing_is_nearer_than_the_lead_and_phrases_are_as_ever(rows, gates, lead_ms):
+    rule, usual, last = LastMoment(), EventTrigger(), -1.0
+    for t, (hazards, gate) in enumerate(zip(rows, gates, strict=False)):
+        said = rule.step(hazards, gate, lead_ms, 0.02)
+        phrases = [event for event in usual.step(hazards, gate, lead_ms, 0.02) if event[0] == "phrase"]
+        assert [event for event in said if event[0] == "phrase"] == phrases
+        for name, strength, ahead in said:
+            if name == "onset":
+                assert 0.4 <= strength <= 1.0
+                assert lead_ms / 1000 < ahead <= 0.5
+                assert t * 0.02 + ahead - last >= 0.12 - 1e-9 or last < 0
+                last = t * 0.02 + ahead
+
+
+def test_a_beat_is_said_once_and_another_after_its_pause():
+    rule = LastMoment()
+    assert len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) == 1
+    # Until the moment that was said, 50 ms ahead, and the pause are over.
+    said = [len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) for _ in range(9)]
+    assert said == [0] * 8 + [1]
+    rule.reset()
+    assert len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) == 1
+
+
+def test_of_places_that_hold_alike_the_nearest_counts():
+    rows = np.zeros((2, 25))
+    rows[0, 4], rows[0, 9] = 0.5, 1.0
+    ((_, chance, ahead),) = LastMoment().step(rows, 0.0, 0, 0.02)
+    assert (chance, ahead) == (pytest.approx(0.5), pytest.approx(0.05))
+
+
+def test_hazards_that_are_no_probabilities_count_as_bounds():
+    rows = np.full((2, 25), np.nan)
+    rows[0, 3] = 7.0
+    ((name, chance, _),) = [e for e in LastMoment().step(rows, 1.0, 0, 0.02) if e[0] == "onset"]
+    assert (name, chance) == ("onset", 1.0)
+    short = LastMoment().step([[0.5, 0.5], [0.0, 0.0]], 1.0, 200, 0.02)
+    assert [name for name, _, _ in short] == ["onset"]
+    with pytest.raises(ShapeError, match="hazards: expected shape"):
+        LastMoment().step(np.zeros((3, 25)), 1.0, 0, 0.02)
+
+
+def test_a_rig_chooses_the_rule_and_its_numbers(tmp_path):
+    assert type(load_rig().events.build()) is EventTrigger
+    file = tmp_path / "rig.toml"
+    file.write_text('[events]\nrule = "last-moment"\nsure = 0.9\nmax_buffer = 3\nthreshold.onset = 0.3\n')
+    rig = load_rig(file)
+    rule = rig.events.build()
+    assert isinstance(rule, LastMoment)
+    assert (rule.sure, rule.max_buffer) == (0.9, 3)
+    assert len(rule.step(beat(2, 0.35), 0.0, 0, 0.02)) == 1
+    assert isinstance(desk_of(rig)._trigger, LastMoment)
+
+
+def test_what_cannot_be_is_refused(tmp_path):
+    for wrong in ({"sure": 1.5}, {"sure": float("nan")}, {"theta": 0.0}, {"threshold": {"beat": 0.5}}):
+        with pytest.raises(OptionError, match="events: expected"):
+            LastMoment(**wrong)
+    for line, words in (('rule = "first"', "events.rule"), ("sure = 2", "events.sure")):
+        file = tmp_path / "rig.toml"
+        file.write_text(f"[events]\n{line}\n")
+        with pytest.raises(Exception, match=words) as caught:
+            load_rig(file)
+        assert "\n" not in str(caught.value)
