@@ -1,4 +1,4 @@
-"""The rule that waits: at the last moment or when it is certain, never nearer than the lead; phrases as ever."""
+"""The rule that waits: at the last moment or when it is certain, never nearer than the lead."""
 
 import numpy as np
 import pytest
