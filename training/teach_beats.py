@@ -33,7 +33,7 @@ from training.data import Example, load_split, training_examples
 from training.evaluation.categories import group_of, read_categories
 from training.evaluation.events import Announcements
 from training.evaluation.rules import live
-from training.scores import Said, run_model
+from training.scores import run_model
 from training.strokes import STEPS, Beats, teach_beats
 from training.teacher import TEACHER_VERSION
 
@@ -75,15 +75,14 @@ def with_strokes(model: MotionTransformer, beats: Beats) -> MotionTransformer:
 def judged(model: MotionTransformer, examples: Sequence[Example], groups: Sequence[str]) -> dict[str, Any]:
     """F1 of beats at 0, 100 and 200 ms by either rule, of what the model itself says."""
     said = {example.name: run_model(model, example) for example in examples}
+    found = {}
+    for name, rule in RULES.items():
 
-    def announced(example: Example, ms: int, rule: EventTrigger) -> Announcements:
-        heard: Said = said[example.name]
-        return live(heard, 0, rule, lead_ms=float(ms))
+        def announced(example: Example, ms: int, rule: EventTrigger = rule) -> Announcements:
+            return live(said[example.name], 0, rule, lead_ms=float(ms))
 
-    return {
-        name: beat_probe.judge(examples, groups, lambda example, ms, rule=rule: announced(example, ms, rule))
-        for name, rule in RULES.items()
-    }
+        found[name] = beat_probe.judge(examples, groups, announced)
+    return found
 
 
 def teach_checkpoint(
