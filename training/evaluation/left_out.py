@@ -67,7 +67,7 @@ def judge(folder: Path, subjects: Sequence[str], data: Path, *, cache: Path | No
     said = [run_model(model, example) for example in examples]
     placed = [places(example.quats) for example in examples]
     ends = [beats.ends_of(example.quats) for example in examples]
-    known = [beats.known_at(beats.speed_of(e), beats.cut_short(e), beats.middles) for e in ends]
+    known = [beats.known_at(beats.speed_of(e), beats.cut_short(e), beats.arrivals) for e in ends]
     extrapolators = AllRivals.load(SETTINGS).events.extrapolators[0]
     rows: list[dict[str, Any]] = []
     for lead_ms, settings in zip(LEADS_MS, extrapolators, strict=True):
