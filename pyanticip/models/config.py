@@ -152,14 +152,12 @@ class ModelConfig:
     ffn_dropout: bool = True
     """Whether dropout also follows the feed-forward layers."""
     mixing: str = "gated"
-    """How the pathways come together: ``"gated"`` by a share that scalars and step decide, ``"mean"`` by
-    halves."""
+    """How the pathways mix: ``"gated"`` by a share that scalars and step decide, ``"mean"`` by halves."""
     gated_events: bool = True
     """Whether the commitment gate scales the motion model's evidence for events. False leaves the gate as a
     prediction that nothing else uses."""
     strokes: bool = False
-    """Whether the motion model follows the strokes of the body's ends and hears beats in them; see
-    :mod:`pyanticip.models.strokes`."""
+    """Whether the motion model hears beats in its strokes: see :mod:`pyanticip.models.strokes`."""
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
@@ -370,10 +368,7 @@ class ModelConfig:
                         f"{getattr(self, switch)!r}: choose {switch}={on!r}, or leave it out"
                     )
         if self.strokes and (self.vocab or not self.kinematics or self.graphs != "parts"):
-            raise OptionError(
-                "strokes=True needs a motion model with kinematics whose live graphs hold its blocks alone: "
-                "no vocabulary, control field, planning or other positions"
-            )
+            raise OptionError("strokes=True needs a motion model with kinematics, graphs of its blocks alone")
         if self.field_input and self.vocab:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.field_half_life and self.field_momentum != ModelConfig.field_momentum:
