@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pyanticip.controls import BIN_MS, EVENTS, EventTrigger, bin_chances
 from pyanticip.errors import OptionError
 
-__all__ = ["LastMoment"]
+__all__ = ["BEAT_LEAD_MS", "LastMoment"]
+
+BEAT_LEAD_MS = 100.0
+"""How far ahead an instrument announces beats at least, unless its rig says otherwise."""
 
 _BEAT = EVENTS.index("onset")
 #: Bins that an announcement holds for, its 100 ms; and how many places of those are looked at.
@@ -27,6 +30,7 @@ class LastMoment(EventTrigger):
     A model whose event head hears strokes knows more of a beat at the last moment than before
     (``docs/experiments/beats.md``, where 0.4 and 0.95 were chosen). Another gains nothing by waiting.
 
+    :param lead_ms: how far ahead beats are announced at least, whatever shorter lead a frame is given with.
     :param sure: chance that is waited no longer with, 0 to 1.
     :raises OptionError: an option that is out of range.
     """
@@ -34,6 +38,7 @@ class LastMoment(EventTrigger):
     def __init__(
         self,
         *,
+        lead_ms: float = 0.0,
         sure: float = 0.95,
         threshold: Mapping[str, float] | None = None,
         refractory: Mapping[str, float] | None = None,
@@ -43,6 +48,8 @@ class LastMoment(EventTrigger):
     ) -> None:
         if not 0.0 <= sure <= 1.0:
             raise OptionError(f"events: expected sure in 0..1, got {sure}")
+        if not 0.0 <= lead_ms < math.inf:
+            raise OptionError(f"events: expected lead_ms of at least 0, got {lead_ms}")
         super().__init__(
             threshold={EVENTS[_BEAT]: 0.4} | dict(threshold or {}),
             refractory=refractory,
@@ -50,14 +57,14 @@ class LastMoment(EventTrigger):
             max_buffer=max_buffer,
             reach_ms=reach_ms,
         )
-        self.sure = sure
+        self.sure, self.lead_ms = sure, lead_ms
 
     def _due(self, e: int, row: Sequence[float], gate: float, lead_ms: float) -> tuple[float, float] | None:
         if e != _BEAT:
             return super()._due(e, row, gate, lead_ms)
         masses = bin_chances(row)
         last = max(len(masses) - _WIDE, 0)
-        nearest = min(math.ceil(lead_ms / BIN_MS - 1e-9), last)
+        nearest = min(math.ceil(max(lead_ms, self.lead_ms) / BIN_MS - 1e-9), last)
         places = range(nearest, min(nearest + _PLACES - 1, last) + 1)
         held = [sum(masses[b : b + _WIDE]) for b in places]
         most = max(held)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, EventTrigger, Range, Smoothing
 from pyanticip.errors import OptionError, RigError
-from pyanticip.last_moment import LastMoment
+from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 
 __all__ = ["PORTS", "Rig", "load_rig", "template"]
 
@@ -128,10 +128,11 @@ class OscRig(Table):
 
 
 class EventsRig(Table):
-    """When events are announced; see :class:`pyanticip.controls.EventTrigger`, and for the rule that waits
-    :class:`pyanticip.last_moment.LastMoment`."""
+    """When events are announced; see :class:`pyanticip.last_moment.LastMoment`, and for the other rule
+    :class:`pyanticip.controls.EventTrigger`."""
 
-    rule: Literal["reach", "last-moment"] = "reach"
+    rule: Literal["last-moment", "reach"] = "last-moment"
+    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = BEAT_LEAD_MS
     threshold: dict[str, Unit] = {}
     refractory: dict[str, Seconds] = {}
     theta: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
@@ -155,7 +156,9 @@ class EventsRig(Table):
             "max_buffer": self.max_buffer,
             "reach_ms": self.reach_ms,
         }
-        return EventTrigger(**options) if self.rule == "reach" else LastMoment(sure=self.sure, **options)
+        if self.rule == "reach":
+            return EventTrigger(**options)
+        return LastMoment(lead_ms=self.lead_ms, sure=self.sure, **options)
 
 
 class SilenceRig(Table):
@@ -346,12 +349,13 @@ send = ["frame", "scalars", "param", "params", "event", "field", "plan", "status
 # ranges.pitch = { low = 55, high = 880, curve = "exponential" }
 
 [events]
-rule = "reach"            # last-moment: beats wait until lead_ms leaves no more time
+rule = "last-moment"      # beats wait until lead_ms leaves no more time; reach: until due within reach_ms
+lead_ms = 100             # last-moment: how far ahead beats are announced at least, 0 to 400
+sure = 0.95               # last-moment: a beat as likely as this is announced before
 theta = 0.8               # gate threshold, falling to half while waiting
-max_buffer = 5            # frames an event may wait
-reach_ms = 200            # announced when due within this time, or lead_ms + 100 where that is longer
-sure = 0.95               # last-moment: a beat as likely as this is not waited with
-# threshold.onset = 0.5    # last-moment: 0.4
+max_buffer = 5            # frames an event may wait for the gate
+reach_ms = 200            # phrases, and beats by reach: announced when due within this time or the lead + 100
+# threshold.onset = 0.4   # reach: 0.5
 # refractory.onset = 0.12
 
 [silence]

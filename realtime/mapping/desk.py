@@ -26,6 +26,7 @@ from pyanticip.controls import (
     scalar_mapping,
 )
 from pyanticip.errors import OptionError
+from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from realtime.mapping.lane import MODES, Lane
 
 __all__ = ["Desk", "Stepped", "Teaching"]
@@ -88,7 +89,7 @@ class Desk:
         extra_smoothing: Smoothing | None = None,
     ) -> None:
         self._main = Lane(smoothing or [Smoothing()] * len(PARAMETERS), presence, neutral)
-        self._trigger = trigger or EventTrigger()
+        self._trigger = trigger or LastMoment(lead_ms=BEAT_LEAD_MS)
         self._neutral = list(neutral)
         self._switch = Crossfade(_SWITCH)
         self._target = list(neutral)

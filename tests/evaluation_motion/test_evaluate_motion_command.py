@@ -44,7 +44,7 @@ def test_a_report_holds_everything_and_stands_alone(takes, tmp_path):
     assert not any("held out" in line for line in found["warnings"])
     assert {row["who"] for row in found["events"]} == {
         "model, as it plays",
-        "model, at the last moment",
+        "model, reach rule",
         "model, live rule",
         "model, window rule",
         "extrapolator",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pyanticip.controls import EventTrigger
+from pyanticip.last_moment import LastMoment
 from training.evaluation.beat import by_category, f1_interval
 from training.evaluation.categories import category_of, group_of, read_categories
 from training.evaluation.events import Announcements, pair, score_clip
@@ -88,7 +89,7 @@ def test_a_model_that_knows_scores_one_by_both_rules(lead_ms):
 def test_the_live_rule_is_the_one_that_plays():
     rng = np.random.default_rng(3)
     said = said_of(np.where(rng.random((400, 2, 25)) < 0.04, 0.8, 0.0), gate=0.9)
-    trigger, expected = EventTrigger(), []
+    trigger, expected = LastMoment(), []
     for t in range(400):
         for name, _, ahead in trigger.step(said.hazards[t], float(said.gate[t]), 100.0, 0.02):
             if name == "onset":

@@ -123,7 +123,9 @@ def test_the_gate_as_veto_and_as_deferral(example_of):
     said = said_of(examples[0], rng, gate=0.99)
     from pyanticip.controls import EventTrigger
 
-    assert np.array_equal(live(said, 0, EventTrigger(theta=AT_ONCE)).times, live(said, 0).times)
+    assert np.array_equal(
+        live(said, 0, EventTrigger(theta=AT_ONCE)).times, live(said, 0, EventTrigger()).times
+    )
 
 
 def test_suits_mask_what_they_lack_and_keep_the_rest(piece_of):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyanticip.controls import NEUTRAL, Smoothing, scalar_mapping
+from pyanticip.controls import NEUTRAL, EventTrigger, Smoothing, scalar_mapping
 from pyanticip.errors import OptionError
 from realtime.mapping.desk import Desk
 
@@ -104,7 +104,7 @@ def test_senseless_settings_are_refused() -> None:
 
 
 def test_events_come_once() -> None:
-    desk = Desk()
+    desk = Desk(trigger=EventTrigger())
     counts = [len(desk.play(step(hazard=0.9), DANCE, DT)[1]) for _ in range(3)]
     assert counts == [2, 0, 0]
 

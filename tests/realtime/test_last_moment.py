@@ -41,6 +41,14 @@ def test_what_is_likely_waits_until_the_lead_leaves_no_more_time(lead_ms, gate):
     assert not approach(LastMoment(), 0.3, gate, lead_ms)
 
 
+def test_an_instrument_asks_for_its_own_lead_where_the_frames_is_shorter():
+    for frames, own, holds in ((0, 100, 100), (40, 100, 100), (200, 100, 200), (200, 0, 200)):
+        ((_, ahead),) = approach(LastMoment(lead_ms=own), 0.6, 1.0, frames)
+        assert ahead == pytest.approx(holds / 1000 + 0.05)
+    ((_, desk_ahead),) = approach(load_rig().events.build(), 0.6, 1.0, 0)
+    assert desk_ahead == pytest.approx(0.15)
+
+
 @pytest.mark.parametrize("lead_ms", [0, 100, 200])
 def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
     said = {gate: approach(LastMoment(), 0.97, gate, lead_ms) for gate in (0.0, 0.5, 1.0)}
@@ -102,9 +110,13 @@ def test_hazards_that_are_no_probabilities_count_as_bounds():
 
 
 def test_a_rig_chooses_the_rule_and_its_numbers(tmp_path):
-    assert type(load_rig().events.build()) is EventTrigger
+    usual = load_rig().events.build()
+    assert isinstance(usual, LastMoment)
+    assert usual.lead_ms == 100.0
     file = tmp_path / "rig.toml"
-    file.write_text('[events]\nrule = "last-moment"\nsure = 0.9\nmax_buffer = 3\nthreshold.onset = 0.3\n')
+    file.write_text('[events]\nrule = "reach"\n')
+    assert type(load_rig(file).events.build()) is EventTrigger
+    file.write_text("[events]\nlead_ms = 0\nsure = 0.9\nmax_buffer = 3\nthreshold.onset = 0.3\n")
     rig = load_rig(file)
     rule = rig.events.build()
     assert isinstance(rule, LastMoment)
@@ -114,10 +126,21 @@ def test_a_rig_chooses_the_rule_and_its_numbers(tmp_path):
 
 
 def test_what_cannot_be_is_refused(tmp_path):
-    for wrong in ({"sure": 1.5}, {"sure": float("nan")}, {"theta": 0.0}, {"threshold": {"beat": 0.5}}):
+    for wrong in (
+        {"sure": 1.5},
+        {"sure": float("nan")},
+        {"lead_ms": -1.0},
+        {"lead_ms": float("nan")},
+        {"theta": 0.0},
+        {"threshold": {"beat": 0.5}},
+    ):
         with pytest.raises(OptionError, match="events: expected"):
             LastMoment(**wrong)
-    for line, words in (('rule = "first"', "events.rule"), ("sure = 2", "events.sure")):
+    for line, words in (
+        ('rule = "first"', "events.rule"),
+        ("sure = 2", "events.sure"),
+        ("lead_ms = 500", "events.lead_ms"),
+    ):
         file = tmp_path / "rig.toml"
         file.write_text(f"[events]\n{line}\n")
         with pytest.raises(Exception, match=words) as caught:

@@ -8,7 +8,7 @@ import numpy as np
 from training.data import Example
 from training.descriptors import EVENTS
 from training.evaluation.events import TOLERANCE_FRAMES, Announcements, Array, score_clips, total
-from training.evaluation.rules import LEADS_MS, LIVE_RULES, PLAYS, WAITS, WINDOW_RULES, Choice, Rule, announce
+from training.evaluation.rules import LEADS_MS, LIVE_RULES, PLAYS, REACH, WINDOW_RULES, Choice, Rule, announce
 from training.filters import RATE
 from training.scores import EventScore, Said
 
@@ -16,7 +16,7 @@ DRAWS: Final = 1000
 
 RULES: Final = {
     "model, as it plays": PLAYS,
-    "model, at the last moment": WAITS,
+    "model, reach rule": REACH,
     "model, live rule": LIVE_RULES,
     "model, window rule": WINDOW_RULES,
 }

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.last_moment import BEAT_LEAD_MS
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.config import HORIZONS_MS, SCALAR_COLUMNS, SCALAR_NAMES
 from pyanticip.models.manifest import read_manifest
@@ -143,7 +144,7 @@ def evaluate(
     hold = rivals.predictors()["hold"]
     for _, example in worst:
         one = answers[id(example)]
-        drawn.clips.append((example, one.params, hold(example), live(one, 0)))
+        drawn.clips.append((example, one.params, hold(example), live(one, 0, lead_ms=BEAT_LEAD_MS)))
     return report, drawn
 
 

@@ -107,7 +107,8 @@ def shares(report: Mapping[str, Any]) -> bytes:
 
 WHO: Final = (
     ("model, as it plays", "#08467a"),
-    ("model, live rule", "#2f8fd0"),
+    ("model, reach rule", "#1b6fb0"),
+    ("model, live rule", "#4f9fd8"),
     ("model, window rule", "#a3cdea"),
     ("extrapolator", "#7f9a3c"),
     ("detector, in hindsight", "0.75"),
@@ -130,9 +131,9 @@ def beat(rows: Sequence[Mapping[str, Any]], event: str = "onset") -> bytes:
             for row in (row for row in mine if row["who"] == who):
                 # What decides after the event has no lead: it stands to the left of all that do.
                 place = -1.0 if row["lead_ms"] is None else leads.index(row["lead_ms"])
-                at = place + (n - (1.5 if row["lead_ms"] is not None else 4.5)) * 0.2
+                at = place + (n - (2.0 if row["lead_ms"] is not None else 5.5)) * 0.17
                 low, high = row.get("f1_low", row["f1"]), row.get("f1_high", row["f1"])
-                axis.bar(at, row["f1"], width=0.18, color=colour, label=who)
+                axis.bar(at, row["f1"], width=0.155, color=colour, label=who)
                 axis.plot([at, at], [low, high], color="k", lw=0.9)
         axis.axhline(0.8, color="k", lw=0.8, ls=":")
         late = any(row["lead_ms"] is None for row in mine)

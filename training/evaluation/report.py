@@ -178,10 +178,11 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
         "text",
         (
             "A hit is announced within 50 ms of the teacher's event and decided at least the lead before it. "
-            "As it plays: the instrument's own rule and settings. Live rule: that with threshold and reach "
-            "chosen for the lead. Window rule: peaks of the chance around one lead. What is chosen for a "
-            "subject is chosen on other subjects, for the extrapolator and the detector on the training "
-            "subjects. The detector's lead is negative: it reports after the event."
+            "As it plays: the instrument's own rule and settings, told the lead. Reach rule: the other one "
+            "that a rig may name. Live rule: that with threshold and reach chosen for the lead. Window rule: "
+            "peaks of the chance around one lead. What is chosen for a subject is chosen on other subjects, "
+            "for the extrapolator and the detector on the training subjects. The detector's lead is "
+            "negative: it reports after the event."
         ),
     )
     rows: list[Row] = [["event", "lead", "movement", "who", "precision", "recall", "F1", "median lead"]]

@@ -43,14 +43,14 @@ speed, whichever is better there. "Best rival" is another one for every paramete
 
 **Events.** Beats are those of the [teacher](teacher.md) in its third version: the arrivals of strokes. An
 announcement is a hit within 50 ms of the teacher's event, if its decision fell at least the lead before the
-event itself; each event counts once. *As it plays* is `pyanticip.controls.EventTrigger` frame by frame,
-with the commitment gate and the settings it comes with (chosen on the validation subjects), told the lead
-as the live path is. *At the last moment* is `pyanticip.last_moment.LastMoment`, likewise. The *live rule*
-is the first with threshold and reach chosen for each lead, the *window rule* follows the chance of the
-event in the 100 ms around one lead; both are chosen for each judged subject on other subjects of the
-validation side. The *extrapolator* carries the twin's speed curve on, by its period and by linear
-prediction. The *detector* reports after the event: as it reports it is too late to be a hit; in hindsight
-it also says when the event was, and shows what can be known after it.
+event itself; each event counts once. *As it plays* is `pyanticip.last_moment.LastMoment` frame by frame,
+with the commitment gate and the settings it comes with (chosen on the validation subjects, 05 and 16), told
+the lead as a rig tells it; without a rig it is 100 ms. The *reach rule* is `pyanticip.controls.EventTrigger`,
+likewise. The *live rule* is the same with threshold and reach chosen for each lead, the *window rule*
+follows the chance of the event in the 100 ms around one lead; both are chosen for each judged subject on
+other subjects of the validation side. The *extrapolator* carries the twin's speed curve on, by its period
+and by linear prediction. The *detector* reports after the event: as it reports it is too late to be a hit;
+in hindsight it also says when the event was, and shows what can be known after it.
 
 **Smaller suits.** A joint that is missing is masked, holds the identity, and its children take its rotation
 over. The full body's teacher asks for what cannot be seen; beside it stands the teacher of what is left.

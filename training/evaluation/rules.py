@@ -1,8 +1,8 @@
 """How a model's hazards become announcements: rules and their settings, chosen on other subjects.
 
-Four rules are judged. ``plays`` is the instrument: :class:`pyanticip.controls.EventTrigger` itself, frame by
-frame, with the commitment gate and the settings it comes with, told the judged lead. ``waits`` is the
-instrument whose rig says so: :class:`pyanticip.last_moment.LastMoment`, likewise. ``live`` is the first with
+Four rules are judged. ``plays`` is the instrument: :class:`pyanticip.last_moment.LastMoment` itself, frame by
+frame, with the commitment gate and the settings it comes with, told the judged lead. ``reach`` is the
+instrument whose rig says so: :class:`pyanticip.controls.EventTrigger`, likewise. ``live`` is the second with
 a threshold and a reach that are chosen for each lead. ``window`` follows the chance that the event lies
 in the 100 ms around a fixed lead and announces its peaks (:func:`training.scores.announced`, a frame after
 the peak).
@@ -47,7 +47,7 @@ class Rule:
 
     def said(self) -> dict[str, Any]:
         """The settings for a table."""
-        if self.name in ("plays", "waits"):
+        if self.name in ("plays", "reach"):
             return {"rule": self.name}
         where = {"aim_ms": self.aim_frames * 20} if self.name == "window" else {"reach_ms": self.reach_ms}
         return {"rule": self.name, "threshold": self.threshold, **where}
@@ -72,7 +72,7 @@ def live(
         trigger: what decides; it starts anew.
         lead_ms: the lead that the trigger is told.
     """
-    trigger = trigger or EventTrigger()
+    trigger = trigger or LastMoment()
     trigger.reset()
     hazards, gates = said.hazards.tolist(), said.gate.tolist()
     decided, times = [], []
@@ -88,15 +88,15 @@ def announce(said: Said, kind: int, lead_frames: int, rule: Rule) -> Announcemen
     """What a rule announces in a clip."""
     if rule.name == "window":
         return window(said, kind, lead_frames, rule)
-    if rule.name in ("plays", "waits"):
-        trigger = EventTrigger() if rule.name == "plays" else LastMoment()
+    if rule.name in ("plays", "reach"):
+        trigger = LastMoment() if rule.name == "plays" else EventTrigger()
         return live(said, kind, trigger, lead_ms=lead_frames * 1000.0 / RATE)
     levels = dict.fromkeys(EVENTS, rule.threshold)
     return live(said, kind, EventTrigger(threshold=levels, reach_ms=rule.reach_ms))
 
 
 PLAYS: Final = (Rule("plays", 0.0),)
-WAITS: Final = (Rule("waits", 0.0),)
+REACH: Final = (Rule("reach", 0.0),)
 WINDOW_RULES: Final = tuple(Rule("window", p, aim) for p in THRESHOLDS for aim in AIMS)
 LIVE_RULES: Final = tuple(Rule("live", p, 0, ms) for p in LIVE_THRESHOLDS for ms in REACHES_MS)
 
