@@ -2,7 +2,11 @@
 
 import dataclasses
 import io
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,3 +107,23 @@ def test_paths_that_are_wrong(tiny, tmp_path):
         training_data(tiny())
     with pytest.raises(FormatError, match="nowhere: no such folder; expected a set, or a folder of takes"):
         training_data(tiny(data={"path": str(tmp_path / "nowhere")}))
+
+
+def test_a_script_without_a_guard_ends_with_a_sentence(takes, tmp_path):
+    script = tmp_path / "run.py"
+    data = {"path": str(takes), "copies": 0, "cache": str(tmp_path / "cache"), "build_workers": 2}
+    script.write_text(
+        "from training.motion import MotionTrainOptions, training_data\n"
+        f"training_data(MotionTrainOptions().but(data={data!r}))\n"
+    )
+    root = str(Path(__file__).resolve().parents[2])
+    found = subprocess.run(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=120.0,
+    )
+    assert found.returncode == 1
+    assert "under if __name__ == '__main__'" in found.stderr
+    assert "a script without if __name__ == '__main__'?" in found.stderr.splitlines()[-1]

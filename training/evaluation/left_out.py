@@ -104,8 +104,9 @@ def section(report: Mapping[str, Any], bar: float) -> str:
         "## Running and dance, by people left out of training",
         "",
         "Nobody held out above runs for long enough to be judged, and 49 dances so slowly that no stroke is "
-        f"a beat. So here subjects {' and '.join(report['subjects'])} of the training side are judged, by another model "
-        f"that was made without them ({report['checkpoint']}; how: [steadying](experiments/steadying.md)). "
+        f"a beat. So here subjects {' and '.join(report['subjects'])} of the training side are judged, by "
+        "another model that was made without them "
+        f"({report['checkpoint']}; how: [steadying](experiments/steadying.md)). "
         "They are not as blind as the test subjects: they chose the step whose weights were kept, the rule's "
         "settings were chosen with them in view, and the extrapolator was tuned on them too. F1 of onsets at "
         f"leads of {', '.join(map(str, LEADS_MS))} ms; at 100 ms at least {bar:.2f} is asked of walking, "

@@ -22,6 +22,7 @@ from training.glitches import Glitches
 from training.motion.options import MotionTrainOptions
 from training.runs.settings import hint
 from training.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
+from training.sets.pool import needs_guard
 from training.sets.progress import shown
 
 PREDICTED_FROM: Final = 2
@@ -267,6 +268,7 @@ def _turn(cache: Path, console: Console) -> Iterator[None]:
     except ImportError:  # no such locks here: two builds of one set at once then end with a clear error
         yield
         return
+    needs_guard()
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("a", encoding="utf-8") as file:
         try:

@@ -34,6 +34,16 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
+def needs_guard() -> None:
+    """Refuse to go on in a worker that runs its parent's script once more, before it waits for the parent.
+
+    Raises:
+        OptionError: a script whose work is not under ``if __name__ == "__main__"``.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise OptionError("a script that starts workers does so under if __name__ == '__main__'")
+
+
 def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator[R]:
     """Results of ``work`` as they come, in no particular order.
 

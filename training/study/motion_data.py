@@ -20,6 +20,7 @@ from training.motion.data import TrainingData, base_set, cache_folder, training_
 from training.motion.options import DataOptions, MotionTrainOptions
 from training.motion.validation import in_memory
 from training.scores import Said, measure
+from training.sets.pool import needs_guard
 
 SPLITS: Final[tuple[Split, ...]] = ("validation", "test")
 """The sides that are judged; nothing is chosen on the second."""
@@ -85,6 +86,7 @@ def load(data: Path, copies: int, cache: Path | None = None, recipe: str = "clea
 @contextmanager
 def _in_turn(folder: Path) -> Iterator[None]:
     """Processes that look into a cache one after the other: the first makes what the others then find."""
+    needs_guard()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "in-use").open("a", encoding="utf-8") as file:
         try:
