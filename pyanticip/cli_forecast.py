@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pyanticip.cli_tools import JSON, ExampleCommand, print_json, typed
+from pyanticip.cli_tools import JSON, ExampleCommand, can_hold, print_json, typed
 
 PATH = click.Path(path_type=Path)
 BENCHMARK = click.option(
@@ -110,6 +110,9 @@ def evaluate_forecast(
     """
     from training.forecast import evaluate as judge
     from training.forecast import report as writer
+
+    if page is not None:
+        can_hold(page)
 
     if folds is not None:
         if data is not None or checkpoint is not None:

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -50,6 +51,23 @@ class Group(click.Group):
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def can_hold(folder: Path) -> None:
+    """Check before a long computation that what it ends with can be written; leaves nothing.
+
+    Raises
+    ------
+    OSError
+        Nothing can be written in the folder, or where it would have to be made.
+    """
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        error.filename = str(folder)
+        raise
 
 
 def typed(path: object) -> str:

@@ -15,8 +15,8 @@ from pyanticip.cli_parts import evaluate_study_parts, train_study_parts
 from pyanticip.cli_patterns import evaluate_patterns, train_patterns
 from pyanticip.cli_planning import evaluate_planning, evaluate_writing, train_planning
 from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
-from pyanticip.cli_tools import JSON, Group, print_json
-from pyanticip.errors import FormatError, reason
+from pyanticip.cli_tools import JSON, Group, can_hold, print_json
+from pyanticip.errors import FormatError, OptionError, reason
 
 
 @click.group(cls=Group)
@@ -143,7 +143,7 @@ def evaluate_motion(
 
     suits = worn.parse(joints) if joints else ()
     if report is not None:
-        page.check(report)
+        can_hold(report.parent if page.check(report) else report)
     measured = _latency(checkpoint, bench, latency)
     if retune is not None:
         command.retune(data, retune, cache=cache, on_part=say)
@@ -172,12 +172,17 @@ def evaluate_motion(
 def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None) -> dict[str, Any] | None:
     """The paced step, from an earlier bench or measured now."""
     if bench is not None:
+        from pyanticip.models.manifest import read_manifest
+
         try:
             found = json.loads(bench.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise FormatError(f"{bench}: cannot be read: {reason(error)}") from None
         if not isinstance(found, dict) or "steps_us" not in found:
             raise FormatError(f"{bench}: is not the output of: pyanticip bench step --json")
+        given, name = str(found.get("checkpoint")), read_manifest(checkpoint).name
+        if given.rpartition("-")[2] != name.rpartition("-")[2]:  # the folder's name may be another
+            raise OptionError(f"{bench}: measured checkpoint {given}; this is {name}: measure it as well")
         return found
     if seconds is None:
         return None

@@ -197,11 +197,19 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, capsys):
     from pyanticip.cli import cli
 
     (tmp_path / "bench.json").write_text("{}")
+    (tmp_path / "other.json").write_text('{"steps_us": {}, "checkpoint": "motion-00000000"}')
     data = ["--data", str(tmp_path)]
+    inside = str(tmp_path / "bench.json" / "in" / "page.html")
     for arguments, code, words in (
         ([*data], 1, "no motion in it"),
         ([*data, "--joints", "7"], 2, "22,10,6,1"),
         ([*data, "--bench", str(tmp_path / "bench.json")], 1, "bench step --json"),
+        (
+            [*data, "--bench", str(tmp_path / "other.json")],
+            2,
+            "measured checkpoint motion-00000000; this is ",
+        ),
+        ([*data, "--report", inside], 1, "bench.json/in: not a directory"),
         ([*data, "--checkpoint", str(tmp_path)], 1, "checkpoint"),
     ):
         with pytest.MonkeyPatch.context() as patch:
