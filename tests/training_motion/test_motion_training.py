@@ -20,7 +20,7 @@ from training.motion.options import MotionTrainOptions
 from training.motion.train import fit
 from training.motion.windows import Feed
 from training.runs.books import Books, read_metrics
-from training.runs.files import BEST, LAST, read_state
+from training.runs.files import BEST, LAST, alone, read_state
 
 CLOCK = ("seconds", "frames_per_second", "loader_wait")
 
@@ -147,6 +147,18 @@ def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_
     assert int(read_state(tmp_path / "run")["global_step"]) == 2
     fit(None, tmp_path / "run", data=data, resume=True)
     ends_alike(whole[1], tmp_path / "run")
+
+
+def test_a_run_is_gone_on_with_by_one_command_at_a_time(whole, tmp_path):
+    folder = whole[1]
+    with alone(folder):
+        taken = pytest.raises(OptionError, match="another process is training this run")
+        with taken, alone(folder, patience=0.0):
+            pass
+        with alone(folder, first=False, patience=0.0):  # another process of the same command
+            pass
+    with alone(folder, patience=0.0):
+        pass
 
 
 def test_parts_make_the_curve_of_the_whole(whole, tiny, data, tmp_path):

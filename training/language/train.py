@@ -16,7 +16,7 @@ from training.language.module import LanguageModule, new_model
 from training.language.options import LanguageOptions
 from training.language.record import LOSS, Record, pace
 from training.runs.books import Books, read_metrics
-from training.runs.files import LAST, REPORT, read_state, write_text
+from training.runs.files import LAST, REPORT, alone, read_state, write_text
 from training.runs.launch import Processes, processes, resolve_device
 from training.runs.loop import drive
 
@@ -60,7 +60,8 @@ def train(
             create(folder, options)
         here.wait()
         run = open_run(folder, options)
-        return _fit(run, device, here, resume=resume and (folder / LAST).is_file(), quiet=quiet)
+        with alone(folder, first=here.first):
+            return _fit(run, device, here, resume=resume and (folder / LAST).is_file(), quiet=quiet)
 
 
 def _resumed(options: LanguageOptions | None, folder: Path) -> LanguageOptions:

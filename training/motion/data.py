@@ -225,6 +225,8 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
 
 def _recipe(name: str) -> Recipe:
     """How copies are made, by a name or from a file."""
+    if name.endswith(".toml") and not Path(name).exists():
+        raise OptionError(f"option data.recipe: {name}: no such file; paths are relative to where it runs")
     if name not in RECIPES and not Path(name).exists():
         raise OptionError(
             f"option data.recipe: expected {', '.join(RECIPES)} or a TOML file, given {name!r}"

@@ -29,7 +29,7 @@ from training.motion.planning import fit_codebook
 from training.motion.record import Record, exhausted, pace
 from training.motion.validation import in_memory, validate
 from training.motion.windows import Feed, check_pieces
-from training.runs.files import LAST, REPORT, check_new, read_state, write_text
+from training.runs.files import LAST, REPORT, alone, check_new, read_state, write_text
 from training.runs.launch import Processes, processes, resolve_device
 from training.runs.loop import drive
 from training.shrink import shrink
@@ -106,7 +106,8 @@ def fit(
         elif here.first:
             create(folder, options, model.cfg, data.digest)
         here.wait()
-        return _Run(options, folder, data, model, here, device, console).train(going_on, quiet)
+        with alone(folder, first=here.first):
+            return _Run(options, folder, data, model, here, device, console).train(going_on, quiet)
 
 
 def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:

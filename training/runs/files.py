@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -113,6 +114,48 @@ def new_folder(folder: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             folder.rmdir()
         draft.rename(folder)
+
+
+@contextmanager
+def alone(folder: Path, *, first: bool = True, patience: float = 10.0) -> Iterator[None]:
+    """Only one command at a time goes on with a run; the lock goes with the process that holds it.
+
+    Args:
+        folder: of the run.
+        first: whether this process is the first of its command: the others take no lock.
+        patience: seconds; what a killed command leaves behind may take a moment to end.
+
+    Raises:
+        OptionError: another command is at work.
+    """
+    handle = _locked(folder, patience) if first else None
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked(folder: Path, patience: float) -> int | None:
+    """A handle that holds the lock, None where there are no locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    until = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < until:
+                time.sleep(0.1)
+                continue
+            os.close(handle)
+            raise OptionError(f"{folder}: another process is training this run") from None
+        except OSError:  # a file system without locks
+            pass
+        return handle
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from pyanticip.errors import OptionError
-from training.runs.files import CONFIG, LAST, REPORT, read_state, write_text
+from training.runs.files import CONFIG, LAST, REPORT, alone, read_state, write_text
 from training.runs.launch import Processes, resolve_device
 from training.runs.loop import drive
 from training.tasks.batches import Batches
@@ -40,8 +40,12 @@ def train(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str
     """
     device = resolve_device(options.device, "32")
     run = _begun(options, folder) if (folder / CONFIG).is_file() else create(folder, options)
-    if run.finished:
-        return run.report()
+    with alone(folder):
+        return run.report() if run.finished else _go_on(options, folder, device, quiet=quiet)
+
+
+def _go_on(options: TaskOptions, folder: Path, device: str, *, quiet: bool) -> dict[str, Any]:
+    """Train from the last state, or from the start, to the end."""
     if options.threads:
         torch.set_num_threads(options.threads)
     resume = (folder / LAST).is_file()
