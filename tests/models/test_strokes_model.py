@@ -209,3 +209,27 @@ def test_what_cannot_be_is_one_line(build, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(step.safetensors.numpy, "load", lambda data: lacking)
     with pytest.raises(CheckpointError, match="does not fit its configuration: a head that hears strokes"):
         open_backend("onnx", folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_frames_at_once_are_bit_for_bit_one_by_one(dtype):
+    strokes = Strokes().to(dtype)
+    torch.manual_seed(0)
+    velocity = 2.0 * torch.rand(4, 90, 1, dtype=dtype) * torch.randn(4, 90, 15, dtype=dtype).cumsum(1).sin()
+    start = strokes.initial_state(4)
+    # One of them is in the middle of a fall.
+    for value, name in ((1.0, "begun"), (0.3, "smooth"), (0.1, "past"), (1.0, "falling"), (9.0, "age")):
+        getattr(start, name)[2] = value
+    state, rows = start, []
+    for t in range(90):
+        row, state = strokes(velocity[:, t : t + 1], state)
+        rows.append(row)
+    whole, after = strokes(velocity, start)
+    assert torch.equal(whole, torch.cat(rows, 1))
+    assert whole[..., -6].min() == 0.0
+    first, between = strokes(velocity[:, :31], start)
+    second, end = strokes(velocity[:, 31:], between)
+    assert torch.equal(whole, torch.cat((first, second), 1))
+    for name, value in vars(state).items():
+        assert torch.equal(getattr(after, name), value), name
+        assert torch.equal(getattr(end, name), value), name
