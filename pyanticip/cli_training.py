@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from pyanticip.cli_beats import train_beats
 from pyanticip.cli_data import data
 from pyanticip.cli_forecast import evaluate_forecast, train_forecast
 from pyanticip.cli_motion import train_motion
@@ -323,6 +324,7 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
 
 train.add_command(data)
 train.add_command(train_motion)
+train.add_command(train_beats)
 train.add_command(train_study)
 train.add_command(train_study_motion)
 train.add_command(train_study_parts)

@@ -279,9 +279,9 @@ class Line:
 
 def judge(
     examples: Sequence[Example], groups: Sequence[str], announced: Callable[[Example, int], Announcements]
-) -> dict[str, list[str]]:
-    """F1 at each lead, by category, with the number of events."""
-    found: dict[str, list[str]] = {}
+) -> dict[str, list[float]]:
+    """F1 at each lead to two digits, by category, with the number of events."""
+    found: dict[str, list[float]] = {}
     for ms in LEADS_MS:
         lead = round(ms * RATE / 1000.0)
         told = [announced(example, ms) for example in examples]
@@ -291,7 +291,7 @@ def judge(
                 score_clips([examples[i] for i in mine], [told[i] for i in mine], 0, float(lead))[0]
             )
             if score.true:
-                found.setdefault(f"{category} ({score.true})", []).append(f"{score.f1:.2f}")
+                found.setdefault(f"{category} ({score.true})", []).append(round(score.f1, 2))
     return found
 
 

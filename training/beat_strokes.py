@@ -9,7 +9,7 @@ in them), and a rule that waits for the last moment. The linear prediction to co
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,12 +34,14 @@ FASTER: Final = (1.15, 1.6)
 """How much faster the hurried copies are."""
 
 
-def hurried(pieces: Sequence[Piece], copies: int, seed: int = 1) -> list[Example]:
-    """Copies of pieces, each as it would be if it had been done faster throughout."""
+def hurried(pieces: Iterable[Piece], copies: int, seed: int = 1) -> Iterator[Example]:
+    """Copies of pieces, each as it would be if it had been done faster throughout; one at a time."""
     rng = np.random.default_rng(seed)
-    rates = [(piece, piece.rate * rng.uniform(*FASTER)) for piece in pieces for _ in range(copies)]
-    found = [plain(replace(piece, rate=rate)) for piece, rate in rates]
-    return [example for example in found if len(example) >= SHORTEST]
+    for piece in pieces:
+        for _ in range(copies):
+            example = plain(replace(piece, rate=piece.rate * rng.uniform(*FASTER)))
+            if len(example) >= SHORTEST:
+                yield example
 
 
 def listen(model: MotionTransformer, examples: Sequence[Example]) -> Heard:

@@ -7,7 +7,7 @@ waits for it is :class:`pyanticip.last_moment.LastMoment`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -154,7 +154,15 @@ class Beats:
             )
 
 
-def teach_beats(heard: Heard, bins: Tensor, seen: Tensor, *, steps: int = STEPS, seed: int = 0) -> Beats:
+def teach_beats(
+    heard: Heard,
+    bins: Tensor,
+    seen: Tensor,
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    on_step: Callable[[int], None] | None = None,
+) -> Beats:
     """Learn hazards of onsets by their negative log-likelihood.
 
     Args:
@@ -163,6 +171,7 @@ def teach_beats(heard: Heard, bins: Tensor, seen: Tensor, *, steps: int = STEPS,
         seen: (N,) how many bins ahead lie inside the clip.
         steps: of AdamW, each on 1,024 frames.
         seed: weights, and which frames.
+        on_step: called with the number of steps done.
     """
     sample = heard.seen[:: max(len(heard.seen) // 100_000, 1)].float()
     mean, std = sample.mean(0), sample.std(0) + 1e-3
@@ -182,4 +191,6 @@ def teach_beats(heard: Heard, bins: Tensor, seen: Tensor, *, steps: int = STEPS,
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+            if on_step is not None:
+                on_step(step + 1)
     return Beats(head.eval(), mean, std)

@@ -5,6 +5,9 @@ varied copies and copies that are played faster (:mod:`training.beat_strokes`). 
 inputs goes into its weights, and the hazards of onsets that the checkpoint had make room: its last layer says
 nothing of them any more. Parameters, phrases, scalars and the gate stay what they were, bit for bit.
 
+``pyanticip train beats`` (:mod:`training.beats_command`) does this with a set. The packaged head was taught
+by this module, which reads the CMU takes as they were recorded:
+
     python -m training.teach_beats --data ../shared/data --out runs/beats
     python -m training.teach_beats --data ../shared/data --checkpoint runs/without/checkpoint \\
         --without 05,16 --out runs/beats-without
@@ -13,31 +16,54 @@ nothing of them any more. Parameters, phrases, scalars and the gate stay what th
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+from torch import Tensor
 
 from pyanticip.controls import EventTrigger
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import CheckpointError, MotionError, OptionError
 from pyanticip.last_moment import LastMoment
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.config import EVENT_BINS, HORIZONS_MS, PARAMETER_NAMES
-from pyanticip.models.manifest import read_manifest
+from pyanticip.models.manifest import Manifest, read_manifest
 from pyanticip.models.strokes import STROKES
 from training import beat_probe
 from training.beat_strokes import hurried, listen
-from training.data import Example, load_split, training_examples
+from training.data import Example, training_examples
 from training.evaluation.categories import group_of, read_categories
 from training.evaluation.events import Announcements
 from training.evaluation.rules import live
 from training.scores import run_model
-from training.strokes import STEPS, Beats, teach_beats
-from training.teacher import TEACHER_VERSION
+from training.strokes import STEPS, Beats, Heard, teach_beats
+from training.teacher import PARAMETERS_SINCE, TEACHER_VERSION
 
-RULES: Final[Mapping[str, EventTrigger]] = {"as it plays": EventTrigger(), "last moment": LastMoment()}
+RULES: Final[Mapping[str, EventTrigger]] = {"reach": EventTrigger(), "last-moment": LastMoment()}
+"""By the names that a rig has for them."""
+
+MOST: Final = 600_000
+"""Frames about which a head learns from; of more, every second or third is kept, so that memory suffices."""
+
+Progress = Callable[[str, int, int], None]
+"""Told what is done, how much of it, and how much there is."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a head learns from and is judged on."""
+
+    clips: Iterable[Example]
+    """Clips and copies, gone through once."""
+    count: int
+    """How many they are."""
+    frames: int
+    """How many frames they have, about."""
+    judged: Sequence[Example]
+    groups: Sequence[str]
+    """Categories of those that are judged."""
 
 
 def with_strokes(model: MotionTransformer, beats: Beats) -> MotionTransformer:
@@ -72,6 +98,55 @@ def with_strokes(model: MotionTransformer, beats: Beats) -> MotionTransformer:
     return heard.eval()
 
 
+def able(checkpoint: Path | None) -> tuple[Manifest, MotionTransformer]:
+    """A checkpoint whose head can be taught.
+
+    Raises:
+        CheckpointError: no motion model, or one that another teacher has taught its parameters.
+        OptionError: a model that cannot follow strokes.
+    """
+    manifest, model = read_manifest(checkpoint), load_motion_model(checkpoint).eval()
+    version = manifest.training.get("teacher_version", TEACHER_VERSION)
+    if version not in range(PARAMETERS_SINCE, TEACHER_VERSION + 1):
+        raise CheckpointError(
+            f"checkpoint {manifest.folder}: was taught by teacher {version}, "
+            f"expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
+        )
+    try:
+        replace(model.cfg, strokes=True)
+    except OptionError as error:
+        raise OptionError(f"checkpoint {manifest.folder}: its head cannot hear strokes: {error}") from None
+    return manifest, model
+
+
+def hear(model: MotionTransformer, lesson: Lesson, progress: Progress) -> tuple[Heard, Tensor, Tensor]:
+    """What a head learns from, and the bins of the next beat and how many are seen, (N,) each.
+
+    Raises:
+        OptionError: no beat in any clip.
+    """
+    every = max(-(-lesson.frames // MOST), 1)
+    parts, subjects, frames, beats = [], [], dict[str, int](), 0
+    for number, example in enumerate(lesson.clips, start=1):
+        heard = listen(model, [example])
+        asked = beat_probe.asked([example.onsets], [len(example)])
+        parts.append([column[::every].clone() for column in (heard.seen, heard.gate, *asked)])
+        subjects.append(example.subject)
+        frames[example.subject] = frames.get(example.subject, 0) + len(example)
+        beats += len(example.onsets)
+        progress("listening", number, lesson.count)
+    if not beats:
+        raise OptionError(
+            f"no beat in the {len(parts)} clips and copies to learn from: no hand, foot or head was fast "
+            "enough and then slower; record livelier takes"
+        )
+    progress("listening", len(parts), len(parts))  # some copies may have been too short
+    # Subjects count by the root of their frames, as in training.
+    weights = [torch.full((len(p[1]),), frames[s] ** -0.5) for p, s in zip(parts, subjects, strict=True)]
+    seen, gate, bins, known = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Heard(seen, heard.close, gate, torch.cat(weights)), bins, known
+
+
 def judged(model: MotionTransformer, examples: Sequence[Example], groups: Sequence[str]) -> dict[str, Any]:
     """F1 of beats at 0, 100 and 200 ms by either rule, of what the model itself says."""
     said = {example.name: run_model(model, example) for example in examples}
@@ -85,63 +160,78 @@ def judged(model: MotionTransformer, examples: Sequence[Example], groups: Sequen
     return found
 
 
-def teach_checkpoint(
-    data: Path,
+def teach(
+    checkpoint: Path | None,
     out: Path,
+    lesson: Lesson,
     *,
-    checkpoint: Path | None = None,
-    cache: Path | None = None,
-    without: Sequence[str] = (),
-    copies: int = 3,
-    faster: int = 1,
     steps: int = STEPS,
     seed: int = 0,
+    noted: Mapping[str, Any],
+    progress: Progress = lambda what, done, total: None,
 ) -> dict[str, Any]:
     """Teach the head of a checkpoint and write it anew.
 
     Args:
-        data: folder of takes, or its parent.
-        out: folder of the new checkpoint.
-        checkpoint: the packaged one by default.
-        cache: folder where retargeted motion is kept.
-        without: training subjects that the checkpoint has not seen; the head does not either, and is judged
-            on them. Without any, it is judged on the validation subjects.
-        copies: varied copies of each training clip.
-        faster: copies of each that are played faster.
+        checkpoint: the packaged one where it is None.
+        out: folder of the new checkpoint; it is there whole or, after an error or Ctrl-C, not at all.
+        lesson: what to learn from and what to judge on.
         steps: of the head's training.
         seed: of the head.
+        noted: what else to note in the checkpoint.
+        progress: told what is done.
 
     Returns:
         What is noted in the checkpoint.
 
     Raises:
-        OptionError: nobody to learn from or to judge on, or a model that cannot follow strokes.
+        CheckpointError: see :func:`able`.
+        OptionError: no beat to learn from, or a model that cannot follow strokes.
     """
-    manifest, model = read_manifest(checkpoint), load_motion_model(checkpoint).eval()
-    replace(model.cfg, strokes=True)  # refuses what cannot follow strokes before anything is listened to
-    pieces = load_split(data, "train", cache)
-    left = [p for p in pieces if p.subject in without] if without else load_split(data, "validation", cache)
-    kept = [p for p in pieces if p.subject not in without]
-    if not left or not kept:
-        raise OptionError(f"{data}: no training motion of, or none but of, subjects {', '.join(without)}")
-    taught = [*training_examples(kept, copies, 0), *hurried(kept, faster)]
-    heard = listen(model, taught)
-    bins, seen = beat_probe.asked([e.onsets for e in taught], [len(e) for e in taught])
-    hearing = with_strokes(model, teach_beats(heard, bins, seen, steps=steps, seed=seed))
-    others, categories = training_examples(left, 0, 0), read_categories(data)
+    manifest, model = able(checkpoint)
+    heard, bins, known = hear(model, lesson, progress)
+    beats = teach_beats(
+        heard, bins, known, steps=steps, seed=seed, on_step=lambda done: progress("learning", done, steps)
+    )
+    hearing, figures = with_strokes(model, beats), {}
+    for number, (name, one) in enumerate({"before": model, "judged": hearing}.items()):
+        progress("judging", number, 2)
+        figures[name] = judged(one, lesson.judged, lesson.groups)
+    progress("judging", 2, 2)
     report = {
         "teacher_version": TEACHER_VERSION,
-        "copies": copies,
-        "faster": faster,
+        **noted,
         "steps": steps,
         "seed": seed,
         "frames": len(heard.seen),
-        "without": list(without),
-        "judged": judged(hearing, others, [group_of(example.name, categories) for example in others]),
+        **figures,
     }
-    noted = {**manifest.training, "teacher_version": TEACHER_VERSION, "beats": report}
-    save_checkpoint(out, hearing, training=noted)
+    training = {**manifest.training, "teacher_version": TEACHER_VERSION, "beats": report}
+    progress("writing", 0, 1)
+    save_checkpoint(out, hearing, training=training)
+    progress("writing", 1, 1)
     return report
+
+
+def takes_lesson(data: Path, cache: Path | None, without: Sequence[str], copies: int, faster: int) -> Lesson:
+    """The CMU takes as they were recorded.
+
+    Args:
+        data: folder of takes, or its parent.
+        cache: folder where retargeted motion is kept.
+        without: training subjects that the checkpoint has not seen; the head does not either, and is judged
+            on them. Without any, it is judged on the validation subjects.
+        copies: varied copies of each training clip.
+        faster: copies of each that are played faster.
+
+    Raises:
+        OptionError: nobody to learn from or to judge on.
+    """
+    kept, left = beat_probe.sides(data, cache, without)
+    clips = [*training_examples(kept, copies, 0), *hurried(kept, faster)]
+    others, categories = training_examples(left, 0, 0), read_categories(data)
+    groups = [group_of(example.name, categories) for example in others]
+    return Lesson(clips, len(clips), sum(map(len, clips)), others, groups)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,18 +248,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    noted: dict[str, Any] = {
+        "copies": given.copies,
+        "faster": given.faster,
+        "without": list(filter(None, given.without.split(","))),
+    }
     try:
-        report = teach_checkpoint(
-            given.data,
-            given.out,
-            checkpoint=given.checkpoint,
-            cache=given.cache,
-            without=tuple(filter(None, given.without.split(","))),
-            copies=given.copies,
-            faster=given.faster,
-            steps=given.steps,
-            seed=given.seed,
-        )
+        able(given.checkpoint)  # before anything is read
+        lesson = takes_lesson(given.data, given.cache, noted["without"], given.copies, given.faster)
+        report = teach(given.checkpoint, given.out, lesson, steps=given.steps, seed=given.seed, noted=noted)
     except MotionError as error:
         print(f"teach_beats: {error}", file=sys.stderr)
         return 1

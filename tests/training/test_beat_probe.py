@@ -107,7 +107,7 @@ def test_a_line_foresees_a_swing_and_does_not_see_ahead(example_of):
     kept = told.decided < 300
     assert np.array_equal(told.times[kept], again.times[again.decided < 300])
     rows = judge([swing], ["dance"], lambda example, ms: Announcements(example.onsets - 8.0, example.onsets))
-    assert rows == {f"dance ({len(swing.onsets) - 1})": ["1.00", "1.00", "0.00"]} or len(rows) == 1
+    assert rows == {f"dance ({len(swing.onsets) - 1})": [1.0, 1.0, 0.0]} or len(rows) == 1
 
 
 def test_nobody_to_judge_is_one_line(data_dir, tmp_path, capsys, model, monkeypatch):

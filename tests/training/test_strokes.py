@@ -119,7 +119,7 @@ def test_hurried_copies_are_shorter_and_keep_who_it_is(piece_of):
         assert copy.subject == piece.subject
         assert usual / 1.62 < len(copy) < usual / 1.13
     assert len(one) != len(two)
-    assert not beat_strokes.hurried([replace(piece, quats=piece.quats[:60], root=piece.root[:60])], 1)
+    assert not list(beat_strokes.hurried([replace(piece, quats=piece.quats[:60], root=piece.root[:60])], 1))
 
 
 def test_nobody_to_judge_is_one_line(data_dir, tmp_path, capsys, model, monkeypatch):

@@ -9,7 +9,7 @@ import torch
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
 from realtime.step import open_backend
-from training import strokes, teach_beats
+from training import beat_probe, strokes, teach_beats
 from training.beat_strokes import listen
 from training.scores import run_model
 from training.strokes import BeatHead, Beats
@@ -67,11 +67,11 @@ def test_the_command_writes_a_checkpoint_that_steps(model, piece_of, data_dir, t
     before = save_checkpoint(tmp_path / "before", model, training={"teacher_version": 2, "options": {"a": 1}})
     people = {"train": [piece_of(260, 0, subject="a"), piece_of(260, 1, subject="b")]}
     people["validation"] = [piece_of(200, 2, subject="c")]
-    monkeypatch.setattr(teach_beats, "load_split", lambda data, split, cache: people[split])
+    monkeypatch.setattr(beat_probe, "load_split", lambda data, split, cache: people[split])
     monkeypatch.setattr(strokes, "FRAMES", 64)
     given = ["--data", str(data_dir), "--checkpoint", str(before), "--out", str(tmp_path / "after")]
     assert teach_beats.main([*given, "--copies", "1", "--steps", "20", "--without", "b"]) == 0
-    assert "last moment" in capsys.readouterr().out
+    assert "last-moment" in capsys.readouterr().out
     noted = json.loads((tmp_path / "after" / "model.json").read_text())["training"]
     assert (noted["teacher_version"], noted["options"]) == (TEACHER_VERSION, {"a": 1})
     assert noted["beats"]["without"] == ["b"]

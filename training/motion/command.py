@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final
 
 from pyanticip.errors import OptionError
+from pyanticip.models.manifest import read_manifest
 from training.motion.folder import CHECKPOINT, read_options
 from training.motion.options import assignments, from_tables, gather
 from training.motion.train import fit
@@ -93,4 +95,19 @@ def _lines(out: Path, report: Mapping[str, Any], data: str) -> list[str]:
             f"wrote {out / CHECKPOINT}; judge it with:",
             f"  pyanticip evaluate motion --data {quote(data)} --checkpoint {quote(str(out / CHECKPOINT))}",
         ]
+        if _might_hear(out / CHECKPOINT):
+            lines += [
+                "its beats get better still once its event head has learned to hear strokes, in a minute:",
+                f"  pyanticip train beats --data {quote(data)} --checkpoint {quote(str(out / CHECKPOINT))} "
+                f"--out {quote(str(out / 'beats'))}",
+            ]
     return lines
+
+
+def _might_hear(checkpoint: Path) -> bool:
+    """Whether a checkpoint's model does not follow strokes, and could."""
+    config = read_manifest(checkpoint).config
+    try:
+        return not config.strokes and replace(config, strokes=True).strokes
+    except OptionError:
+        return False

@@ -66,12 +66,7 @@ class TrainingData:
         sides = {}
         warnings = list(self.warnings)
         for side, examples in (("training", self.bare), ("validation", self.validation)):
-            long = [example for example in examples if len(example) >= SHORTEST]
-            if not long and examples:
-                raise OptionError(
-                    f"{self.source}: none of its {len(examples)} {side} clips is as long as {SHORTEST} "
-                    f"frames ({SHORTEST / RATE:g} s), which the shortest context needs; record longer takes"
-                )
+            long = long_enough(self.source, side, examples)
             if len(long) < len(examples):
                 warnings.append(
                     f"{self.source}: {len(examples) - len(long)} of {len(examples)} {side} clips are shorter "
@@ -92,6 +87,21 @@ class TrainingData:
     def frames(self) -> int:
         """Of the training clips, without copies."""
         return sum(map(len, self.bare))
+
+
+def long_enough(source: str, side: str, examples: Sequence[Example]) -> list[Example]:
+    """Those of some clips that something can be learned from.
+
+    Raises:
+        OptionError: there is none among them.
+    """
+    found = [example for example in examples if len(example) >= SHORTEST]
+    if not found and examples:
+        raise OptionError(
+            f"{source}: none of its {len(examples)} {side} clips is as long as {SHORTEST} "
+            f"frames ({SHORTEST / RATE:g} s), which the shortest context needs; record longer takes"
+        )
+    return found
 
 
 def check_sides(
@@ -169,7 +179,13 @@ def error_weights(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights / weights.mean(), dtype=np.float64)
 
 
-def training_data(options: MotionTrainOptions, console: Console | None = None) -> TrainingData:
+def training_data(
+    options: MotionTrainOptions,
+    console: Console | None = None,
+    *,
+    base: MotionSet | None = None,
+    without: Sequence[str] = (),
+) -> TrainingData:
     """The data of a run: a set and one of its varied copies, both mapped from files.
 
     A folder of takes is built into a set first, and copies are made, in the cache folder; what is there
@@ -178,26 +194,35 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
     Args:
         options: ``data.path`` and what copies to make.
         console: shows what takes a while.
+        base: the set, where it is open already.
+        without: training subjects to judge instead of the validation side; nothing is learned from them.
 
     Raises:
-        OptionError: no path, or data that nothing can be learned from; see :class:`TrainingData`.
+        OptionError: no path, somebody who is no training subject, or data that nothing can be learned from;
+            see :class:`TrainingData`.
         FormatError: no motion there, or a damaged set.
     """
     data = options.data
     recipe = _recipe(data.recipe)
     quiet = console or Console(quiet=True)
     workers = data.build_workers or cores()
-    base = base_set(options, quiet)
-    train, digest = base.indices("train"), base.digest
+    base = base or base_set(options, quiet)
+    train, digest = base.training(without), "-".join((base.digest, *without))
     bare = [base.example(number) for number in train]
+    judged = [n for n in base.indices("train") if base.clips[n].subject in without]
+    judged = judged if without else base.indices("validation")
     # Before copies are made, which takes a while.
     test = base.subjects("test")
-    check_sides(data.path, {*base.subjects("train")}, {*base.subjects("validation")}, test=test)
+    sides = ({base.clips[number].subject for number in side} for side in (train, judged))
+    check_sides(data.path, *sides, test=test)
+    long_enough(data.path, "training", bare)
     copies: list[Example] = []
     if data.copies:
         told: tuple[object, ...] = (base.digest, data.copies, data.copies_seed, recipe)
         if recipe.glitches is not None:  # without any, copies lie where they did before there were any
             told = (*told, recipe.glitches)
+        if without:
+            told = (*told, sorted(without))
         key = hashlib.sha256(repr(told).encode()).hexdigest()
         cache = cache_folder(options)
         out = cache / f"copies-{key[:16]}"
@@ -208,15 +233,16 @@ def training_data(options: MotionTrainOptions, console: Console | None = None) -
                 copies=data.copies,
                 seed=data.copies_seed,
                 recipe=recipe,
+                without=without,
                 workers=workers,
                 on_progress=say,
             )
-        copies, digest = varied.examples(), f"{base.digest}+{varied.digest}"
+        copies, digest = varied.examples(), f"{digest}+{varied.digest}"
     return TrainingData(
         source=data.path,
         train=[*bare, *copies],
         bare=bare,
-        validation=[base.example(number) for number in base.indices("validation")],
+        validation=[base.example(number) for number in judged],
         digest=digest,
         test_subjects=tuple(test),
         warnings=base.warnings,

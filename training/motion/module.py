@@ -77,9 +77,10 @@ def begun_from(options: MotionTrainOptions) -> MotionTransformer:
     known = model.cfg.to_dict()
     for name, value in options.model.items():
         if name not in FREE and known.get(name) != value:
+            taught = "; train beats teaches its head to hear them" if name == "strokes" and value else ""
             raise OptionError(
                 f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "
-                f"given {value!r}"
+                f"given {value!r}{taught}"
             )
     return model
 

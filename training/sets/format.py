@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -187,6 +187,23 @@ class MotionSet:
             raise OptionError(f"split is one of {', '.join(SPLITS)}, given {split!r}")
         return [number for number, clip in enumerate(self.clips) if split in (None, clip.split)]
 
+    def training(self, without: Sequence[str] = ()) -> list[int]:
+        """Numbers of the training clips but those of some subjects.
+
+        Raises:
+            OptionError: one of them is no training subject, or nobody is left.
+        """
+        known = self.subjects("train")
+        if unknown := sorted({*without} - {*known}):
+            raise OptionError(
+                f"{self.folder}: no training motion of subject {', '.join(unknown)}; "
+                f"its training subjects are {', '.join(known) or 'nobody'}"
+            )
+        found = [number for number in self.indices("train") if self.clips[number].subject not in without]
+        if without and not found:
+            raise OptionError(f"{self.folder}: nobody is left to learn from without {', '.join(without)}")
+        return found
+
     def subjects(self, split: Split | None = None) -> list[str]:
         """Who is in it, or on one side of its split."""
         return sorted({self.clips[number].subject for number in self.indices(split)})
@@ -289,7 +306,10 @@ def read_index(folder: Path) -> dict[str, Any]:
         ("joints", list(CANONICAL_JOINTS), index.get("joints")),
     ):
         if given != ours:
-            raise FormatError(f"{path}: has {what} {given}, expected {ours}; build the set again")
+            raise FormatError(
+                f"{path}: has {what} {given}, expected {ours}; build the set again: "
+                f"pyanticip train data build TAKES --out {quote(str(folder))}"
+            )
     try:
         untouched = index.get("digest") == digest_of(index)
     except (ValueError, RecursionError):  # NaN, lone surrogates, endless nesting: never ours

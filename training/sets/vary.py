@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -68,13 +68,14 @@ class _Task:
     recipe: Recipe
     key: str
     digest: str
+    without: tuple[str, ...]
 
 
 @lru_cache(maxsize=1)
-def _opened(folder: Path, digest: str) -> tuple[MotionSet, list[int]]:
+def _opened(folder: Path, digest: str, without: tuple[str, ...]) -> tuple[MotionSet, list[int]]:
     """The set in a worker, once; the digest is there so that a set built anew is opened anew."""
     found = MotionSet.open(folder)
-    return found, found.indices("train")
+    return found, found.training(without)
 
 
 def _make(task: _Task) -> Result:
@@ -93,7 +94,7 @@ def _make(task: _Task) -> Result:
 
 def _copy(task: _Task, copy: int) -> Part | None:
     """One variation, or None where it became too short to teach anything."""
-    base, training = _opened(task.folder, task.digest)
+    base, training = _opened(task.folder, task.digest, task.without)
     clip = base.clips[task.number]
     rng = np.random.default_rng((task.seed, task.number, copy))
     partner = training[int(rng.integers(len(training)))]
@@ -176,6 +177,7 @@ def augment(
     copies: int,
     seed: int = 0,
     recipe: Recipe | None = None,
+    without: Sequence[str] = (),
     workers: int = 1,
     on_progress: Callable[[Step], None] | None = None,
 ) -> MotionSet:
@@ -191,6 +193,7 @@ def augment(
         copies: variations of each clip.
         seed: of every random choice.
         recipe: what is done; everything by default.
+        without: training subjects of whom nothing is used.
         workers: processes.
         on_progress: called after each clip.
 
@@ -204,7 +207,7 @@ def augment(
     target, how = Path(out), recipe or Recipe()
     if target.resolve() == source.folder.resolve():
         raise OptionError(f"{target}: is the set itself; expected another folder for its variations")
-    numbers = source.indices("train")
+    numbers = source.training(without)
     if not numbers:
         raise FormatError(source.nobody("train"))
     made_by = {
@@ -214,6 +217,7 @@ def augment(
         "copies": copies,
         "seed": seed,
         "recipe": how.record(),
+        **({"without": sorted(without)} if without else {}),
     }
     if is_set(target):
         with suppress(FormatError):
@@ -224,7 +228,8 @@ def augment(
     with Lock(work):
         keys = {number: _key(made_by, number) for number in numbers}
         tasks = (
-            _Task(source.folder, work, n, copies, seed, how, key, source.digest) for n, key in keys.items()
+            _Task(source.folder, work, n, copies, seed, how, key, source.digest, tuple(sorted(without)))
+            for n, key in keys.items()
         )
         for done, result in enumerate(spread(_make, tasks, workers), start=1):
             if on_progress is not None:

@@ -1,0 +1,252 @@
+"""``pyanticip train beats``: a set teaches a checkpoint's head, all else stays, and nothing is half done."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import pyanticip as pa
+from pyanticip.cli_tools import run as run_cli
+from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models.config import ModelConfig
+from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.canonical import canonical_skeleton
+from training import strokes, teach_beats
+from training.scores import run_model
+from training.sets import MotionSet, build
+from training.sets.vary import _opened
+from training.teacher import TEACHER_VERSION
+
+SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
+
+
+def write_take(path, frames, seed, size=1.2):
+    """Arms and legs that swing and rest, each at a pace of its own."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(frames) / 50.0
+    angle = size * np.sin(2.0 * np.pi * rng.uniform(0.7, 1.3, (1, 22)) * t[:, None])
+    angle *= 0.5 + 0.5 * np.sin(2.0 * np.pi * 0.2 * t)[:, None]
+    angle[:, :2] = 0.0
+    quats = np.zeros((frames, 22, 4), dtype=np.float32)
+    quats[..., 0], quats[..., 1] = np.cos(angle / 2.0), np.sin(angle / 2.0)
+    root = np.tile(np.array([0.0, 0.95, 0.0], dtype=np.float32), (frames, 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_bvh(pa.Clip(quats, root, 50.0, canonical_skeleton()), path)
+
+
+def made(folder, people, *, frames=240, size=1.2, min_seconds=1.6):
+    """A set of one take each of some people, who say which side they are on."""
+    for number, who in enumerate(people):
+        write_take(folder / "takes" / who / "take.bvh", frames, number, size)
+    sides = "".join(f'{who} = "{side}"\n' for who, side in people.items())
+    (folder / "sides.toml").write_text(sides)
+    build(folder / "takes", folder / "set", split_file=folder / "sides.toml", min_seconds=min_seconds)
+    return folder / "set"
+
+
+@pytest.fixture(scope="module")
+def lively(tmp_path_factory):
+    people = {"anna": "train", "ben": "train", "carl": "validation"}
+    return made(tmp_path_factory.mktemp("lively"), people)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    model = MotionTransformer(ModelConfig(**SIZES)).eval()
+    with torch.no_grad():
+        for parameter in model.control.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben"], "test": []}}
+    return save_checkpoint(tmp_path_factory.mktemp("before") / "checkpoint", model, training=training)
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys, tmp_path, lively, checkpoint):
+    from pyanticip.cli import cli as group
+
+    monkeypatch.setattr("training.motion.data.cores", lambda: 1)
+    monkeypatch.setattr(strokes, "FRAMES", 64)
+    monkeypatch.chdir(tmp_path)
+    defaults = {"--data": lively, "--checkpoint": checkpoint, "--out": "out", "--cache": "cache"}
+    defaults |= {"--copies": 1, "--steps": 20}
+
+    def call(*flags, **given):
+        words = defaults | {f"--{name}": value for name, value in given.items()}
+        line = [str(word) for pair in words.items() for word in pair]
+        monkeypatch.setattr("sys.argv", ["pyanticip", "train", "beats", *line, *flags])
+        code = run_cli(group)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """What would have been written, without the seconds that the graphs take."""
+    found = {}
+
+    def save(out, model, *, training):
+        found[str(out)] = (model, training)
+
+    monkeypatch.setattr(teach_beats, "save_checkpoint", save)
+    return found
+
+
+def test_from_a_set_to_a_checkpoint_that_hears(cli, lively, checkpoint):
+    code, printed, told = cli()
+    assert code == 0, told
+    assert "pyanticip live --checkpoint out" in printed
+    assert "all (" in printed
+    before, after = load_motion_model(checkpoint), load_motion_model("out")
+    assert after.cfg.strokes
+    (clip,) = MotionSet.open(lively).examples("validation")
+    was, now = run_model(before, clip), run_model(after, clip)
+    for name in ("params", "scalars", "gate"):
+        assert np.array_equal(getattr(was, name), getattr(now, name))
+    assert np.array_equal(was.hazards[:, 1], now.hazards[:, 1])
+    assert not np.allclose(was.hazards[:, 0], now.hazards[:, 0], atol=1e-3)
+
+
+def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
+    code, printed, told = cli("--json")
+    report = json.loads(printed)
+    assert (code, told) == (0, "")
+    assert (report["learned_from"], report["judged_on"]) == (["anna", "ben"], ["carl"])
+    for when in ("before", "judged"):
+        for rows in report[when].values():
+            assert all(len(row) == 3 and 0.0 <= min(row) <= max(row) <= 1.0 for row in rows.values())
+    model, noted = saved["out"]
+    assert noted["beats"] == {k: v for k, v in report.items() if k not in ("checkpoint", "warnings")}
+    assert noted["held_out"] == {"validation": ["ben"], "test": []}
+    assert cli(out="again")[0] == 0
+    again = saved["again"][0].state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
+
+
+def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monkeypatch):
+    heard = MotionTransformer(ModelConfig(**SIZES, strokes=True)).eval()
+    monkeypatch.setattr(teach_beats, "load_motion_model", lambda path: heard)
+    # Anna and Ben: the only two, one on each side.
+    for who in ("anna", "ben"):
+        shutil.copytree(lively.parent / "takes" / who, f"takes/{who}")
+    monkeypatch.setattr(teach_beats, "MOST", 300)
+    code, printed, told = cli("--json", data="takes", faster=2)
+    assert code == 0, told
+    # Of 240 frames, a copy and two that are played faster, every third is kept.
+    assert 200 <= json.loads(printed)["frames"] < 350
+    assert saved["out"][0].cfg.strokes
+
+
+def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
+    code, printed, told = cli("--json", without="ben")
+    assert code == 0, told
+    report = json.loads(printed)
+    assert (report["learned_from"], report["judged_on"], report["without"]) == (["anna"], ["ben"], ["ben"])
+    assert not any("left out subject" in line for line in report["warnings"])
+    found = MotionSet.open(lively)
+    (mine,) = _opened(lively, found.digest, ("ben",))[1]
+    assert found.clips[mine].subject == "anna"
+    (copies,) = tmp_path.glob("cache/copies-*")
+    assert MotionSet.open(copies).subjects() == ["anna"]
+    code, _, told = cli(without="anna", out="other")
+    assert code == 0
+    assert "warning: the checkpoint does not say that its training left out subject anna" in told
+
+
+def still(folder):
+    return made(folder, {"anna": "train", "ben": "validation"}, size=0.02)
+
+
+def alone(folder):
+    return made(folder, {"anna": "train"})
+
+
+def short(folder):
+    return made(folder, {"anna": "train", "ben": "validation"}, frames=60, min_seconds=1.0)
+
+
+def old(folder):
+    path = made(folder, {"anna": "train", "ben": "validation"})
+    index = json.loads((path / "set.json").read_text())
+    (path / "set.json").write_text(json.dumps({**index, "teacher_version": TEACHER_VERSION - 1}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (still, "no beat in any training clip"),
+        (alone, "holds one subject only (anna)"),
+        (short, "clips is as long as 80 frames"),
+        (
+            old,
+            f"targets of teacher {TEACHER_VERSION - 1}, expected {TEACHER_VERSION}; build the set again: py",
+        ),
+    ],
+)
+def test_sets_that_cannot_teach_are_refused_in_one_line(cli, tmp_path, make, message):
+    code, printed, told = cli(data=make(tmp_path / "made"))
+    assert (code in (1, 2), printed) == (True, "")
+    assert told.count("\n") == 1, told
+    line = told
+    assert message in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"without": "zoe"}, "no training motion of subject zoe; its training subjects are anna, ben"),
+        ({"without": "anna,ben"}, "nobody is left to learn from without anna, ben"),
+        ({"out": "full"}, "full: is there already; give a new folder"),
+        ({"checkpoint": "full"}, "checkpoint full: cannot read model.json"),
+        ({"data": "nowhere"}, "nowhere: no such folder; expected a set, or a folder of takes"),
+    ],
+)
+def test_bad_words_are_refused_in_one_line(cli, tmp_path, given, message):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("x")
+    code, _, told = cli(**given)
+    assert code in (1, 2)
+    assert told.count("\n") == 1, told
+    line = told
+    assert message in line
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["full"]
+
+
+def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, monkeypatch):
+    shutil.copytree(checkpoint, tmp_path / "later")
+    noted = json.loads((tmp_path / "later" / "model.json").read_text())
+    noted["training"]["teacher_version"] = 99
+    (tmp_path / "later" / "model.json").write_text(json.dumps(noted))
+    code, _, told = cli(checkpoint="later")
+    assert (code, "checkpoint later: was taught by teacher 99" in told) == (1, True)
+    blind = MotionTransformer(ModelConfig(**SIZES, kinematics=False))
+    monkeypatch.setattr(teach_beats, "load_motion_model", lambda path: blind)
+    code, _, told = cli()
+    assert code == 2
+    assert "its head cannot hear strokes: strokes=True needs a motion model with kinematics" in told
+    assert told.count("\n") == 1
+
+
+def test_ctrl_c_leaves_nothing_behind(cli, tmp_path, monkeypatch):
+    learn = teach_beats.teach_beats
+
+    def interrupted(*given, on_step, **options):
+        def step(done):
+            if done == 5:
+                raise KeyboardInterrupt
+            on_step(done)
+
+        return learn(*given, on_step=step, **options)
+
+    monkeypatch.setattr(teach_beats, "teach_beats", interrupted)
+    code, printed, told = cli()
+    assert (code, printed) == (130, "")
+    assert "interrupted; nothing was written to out" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
