@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,16 @@ import torch
 
 import pyanticip as pa
 from pyanticip.cli_tools import run as run_cli
+from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.manifest import read_manifest
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training import strokes, teach_beats
+from training.motion import command
+from training.motion.module import begun_from
+from training.motion.options import MotionTrainOptions
 from training.scores import run_model
 from training.sets import MotionSet, build
 from training.sets.vary import _opened
@@ -250,3 +256,23 @@ def test_ctrl_c_leaves_nothing_behind(cli, tmp_path, monkeypatch):
     assert (code, printed) == (130, "")
     assert "interrupted; nothing was written to out" in told
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatch):
+    report = {"finished": True, "step": 1, "seconds": 1, "stopped_early": False, "best_step": 1}
+    report |= {"validation": {"error": 0.1, "score": 1.0}, "export": "checkpoint"}
+    out = tmp_path / "my run"
+    shutil.copytree(checkpoint, out / "checkpoint")
+    last = command._lines(out, report, "takes")[-1].split("train beats ")[1]
+    assert last == f"--data takes --checkpoint '{out}/checkpoint' --out '{out}/beats'"
+    known = read_manifest(out / "checkpoint")
+    for change in ({"strokes": True}, {"kinematics": False}):
+        other = replace(known, config=replace(known.config, **change))
+        monkeypatch.setattr(command, "read_manifest", lambda path, other=other: other)
+        assert "train beats" not in " ".join(command._lines(out, report, "takes"))
+
+
+def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
+    options = MotionTrainOptions().but(run={"init": str(checkpoint)}, model={**SIZES, "strokes": True})
+    with pytest.raises(OptionError, match=r"has False, given True; train beats teaches its head"):
+        begun_from(options)

@@ -97,7 +97,7 @@ def _lines(out: Path, report: Mapping[str, Any], data: str) -> list[str]:
         ]
         if _might_hear(out / CHECKPOINT):
             lines += [
-                "its beats get better still once its event head has learned to hear strokes, in a minute:",
+                "its beats may get better once its event head hears strokes; a minute tells by how much:",
                 f"  pyanticip train beats --data {quote(data)} --checkpoint {quote(str(out / CHECKPOINT))} "
                 f"--out {quote(str(out / 'beats'))}",
             ]
