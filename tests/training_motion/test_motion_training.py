@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
 from training.losses import losses
 from training.motion.folder import load_run
@@ -159,6 +159,20 @@ def test_a_run_is_gone_on_with_by_one_command_at_a_time(whole, tmp_path):
             pass
     with alone(folder, patience=0.0):
         pass
+
+
+def test_a_graph_that_differs_from_torch_is_told_and_the_weights_stay(tiny, data, tmp_path, monkeypatch):
+    def differs(*arguments, **named):
+        raise CheckpointError("step.onnx: output fast differs from torch by 80")
+
+    options = tiny(schedule={"steps": 2}, run={"export": True})
+    with monkeypatch.context() as patch:
+        patch.setattr("training.motion.train.save_checkpoint", differs)
+        with pytest.raises(CheckpointError, match=r"not exported: step\.onnx: .*best\.safetensors"):
+            fit(options, tmp_path / "run", data=data)
+    load_run(tmp_path / "run")
+    # As after a kill, only what was missing is made.
+    assert fit(None, tmp_path / "run", data=data, resume=True)["export"] == "checkpoint"
 
 
 def test_parts_make_the_curve_of_the_whole(whole, tiny, data, tmp_path):

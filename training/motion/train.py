@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
 from training.batches import Windows
 from training.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
@@ -29,7 +29,7 @@ from training.motion.planning import fit_codebook
 from training.motion.record import Record, exhausted, pace
 from training.motion.validation import in_memory, validate
 from training.motion.windows import Feed, check_pieces
-from training.runs.files import LAST, REPORT, alone, check_new, read_state, write_text
+from training.runs.files import BEST, LAST, REPORT, alone, check_new, read_state, write_text
 from training.runs.launch import Processes, processes, resolve_device
 from training.runs.loop import drive
 from training.shrink import shrink
@@ -243,5 +243,9 @@ class _Run:
         found["export"] = None
         if options.run.export:
             found["export"] = CHECKPOINT
-            save_checkpoint(self.folder / CHECKPOINT, model, training={**report, **found})
+            try:
+                save_checkpoint(self.folder / CHECKPOINT, model, training={**report, **found})
+            except CheckpointError as error:
+                weights = self.folder / BEST
+                raise CheckpointError(f"trained, but not exported: {error}; its weights: {weights}") from None
         return found
