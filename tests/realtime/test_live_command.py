@@ -243,10 +243,11 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_seconds_end_it() -> None:
-    done = command(
-        "live", "--source", f"mocopi://127.0.0.1:{free_port()}", "--no-model", "--seconds", "0.3", cwd="/"
-    )
+def test_seconds_end_it(tmp_path: Path) -> None:
+    rig = tmp_path / "rig.toml"
+    rig.write_text(f"[control]\nport = {free_port()}\n")
+    source = f"mocopi://127.0.0.1:{free_port()}"
+    done = command("live", "--rig", str(rig), "--source", source, "--no-model", "--seconds", "0.3", cwd="/")
     _, err = done.communicate(timeout=30)
     assert done.returncode == 0, err
     assert "listening for mocopi at 127.0.0.1:" in err
