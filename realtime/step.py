@@ -267,6 +267,8 @@ def _step_state(manifest: Manifest) -> StepState:
             positive=cfg.alpha == "softplus",
             gated=cfg.gated_events,
         )
+    except CheckpointError:  # missing or damaged: said already
+        raise
     except (safetensors.SafetensorError, MotionError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"checkpoint {manifest.folder}: {WEIGHTS} does not fit its configuration: {error}"

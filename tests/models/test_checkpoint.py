@@ -16,6 +16,7 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models import load_checkpoint, save_checkpoint
 from pyanticip.models.config import EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES, SCALAR_NAMES
 from pyanticip.models.manifest import external_data, read_manifest
+from realtime.step import open_backend
 
 
 @pytest.fixture
@@ -98,6 +99,8 @@ def test_damaged_file(copied, name, damage):
     with pytest.raises(CheckpointError, match=rf"{name} is damaged") as caught:
         everything(copied)
     assert "\n" not in str(caught.value)
+    with pytest.raises(CheckpointError, match=rf"^checkpoint [^:]*: {name} is damaged"):
+        open_backend("onnx", copied)
 
 
 @pytest.mark.parametrize("size", [0, 7, 40, -4])
