@@ -7,7 +7,7 @@ from shlex import quote
 
 import click
 
-from pyanticip.cli_tools import CHECKPOINT, JSON, ExampleCommand, show
+from pyanticip.cli_tools import CHECKPOINT, JSON, ExampleCommand, can_hold, show
 
 PATH = click.Path(path_type=Path)
 
@@ -49,6 +49,7 @@ def train_beats(
     """
     from training import beats_command
 
+    can_hold(out.parent)
     try:
         report = beats_command.run(
             data,

@@ -64,6 +64,7 @@ def train_forecast(
     from training.forecast import train as trainer
 
     options = trainer.options_from(given)
+    can_hold(out.parent)
 
     def say(line: str) -> None:
         click.echo(line, err=as_json)
