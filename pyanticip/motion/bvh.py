@@ -72,6 +72,8 @@ def read_bvh(
     else:
         rate = units.check_rate(rate)
     warnings: list[str] = []
+    if rate < units.SLOW:
+        warnings.append(f"a frame every {1.0 / rate:.3g} s: give rate= if that is wrong (in milliseconds?)")
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
 

@@ -17,6 +17,9 @@ STANDARD_RATES = _WHOLE_RATES + _NTSC_RATES
 
 RATE_LIMITS = (0.1, 10_000.0)
 
+SLOW = 5.0
+"""Frames a second below which no movement of a body can be told; a frame time in milliseconds looks so."""
+
 # An adult's longest chain of bones, hips to fingertips, is close to 0.95 m; a child's 0.5 m. The
 # limits lie between the clusters that this gives: 0.95 (m), 17 (CMU), 37 (in), 95 (cm), 950 (mm).
 _UNIT_LIMITS = ((4.0, "m"), (28.0, "cmu"), (60.0, "in"), (400.0, "cm"), (math.inf, "mm"))

@@ -114,6 +114,13 @@ def test_frame_times_mean_the_rate_they_stand_for(written, rate):
     assert rate_from_frame_time(written) == pytest.approx(rate, rel=1e-9)
 
 
+def test_a_frame_time_in_milliseconds_is_told(tmp_path):
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time="8.3333")))
+    assert clip.rate == pytest.approx(0.12, rel=1e-4)
+    assert clip.warnings[0] == "a frame every 8.33 s: give rate= if that is wrong (in milliseconds?)"
+    assert not any("frame every" in line for line in pa.load_motion(write_bvh(tmp_path)).warnings)
+
+
 def test_a_given_rate_replaces_the_frame_time(tmp_path):
     path = write_bvh(tmp_path, bvh_text(frame_time="0"))
     with pytest.raises(FormatError, match=r"clip\.bvh:\d+: frame time"):

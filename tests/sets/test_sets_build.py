@@ -149,6 +149,11 @@ def test_takes_that_are_too_short_are_told(take, tmp_path):
         {"path": "b/short.bvh", "reason": "b/short.bvh: 1.58 s of motion, expected at least 1.60 s"}
     ]
     assert any("shorter than 5.12 s, the window of the scalars" in line for line in report.warnings)
+    slow = tmp_path / "takes" / "b" / "short.bvh"
+    slow.write_text(slow.read_text().replace("Frame Time: 0.02", "Frame Time: 2.00"))
+    why = "b/short.bvh: 0.5 frames a second, expected at least 5; give its rate"
+    assert build(tmp_path / "takes", tmp_path / "set").refused[0]["reason"] == why
+    take(slow, 79)
     assert build(tmp_path / "takes", tmp_path / "set", min_seconds=1.0).clips == 2
 
 

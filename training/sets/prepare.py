@@ -16,6 +16,7 @@ from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.asf import find_asf
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.load import load_motion
+from pyanticip.motion.units import SLOW
 from training.data import SHORTEST, Piece, at_rate, plain, steady_runs
 from training.filters import RATE
 from training.sets.audio import AUDIO_VERSION
@@ -250,6 +251,8 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
     options = task.options
     clip = load_motion(file, skeleton=skeleton, rate=options.rate, units=options.units).retarget("humanoid")
     rate = float(clip.rate)
+    if rate < SLOW:
+        raise FormatError(f"{file}: {rate:.3g} frames a second, expected at least {SLOW:g}; give its rate")
     notes = list(clip.warnings)
     mask = np.asarray(clip.mask, dtype=np.bool_)
     missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, mask, strict=True) if not there)
