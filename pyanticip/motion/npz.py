@@ -22,6 +22,10 @@ MAX_MEMBER_BYTES = 512 * 1024 * 1024
 
 # AMASS: z up; a quarter turn about x takes z to y.
 _Z_UP_TO_Y_UP = np.array((np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
+_LARGEST_TURN = 4.0 * np.pi
+"""No solver winds a joint up further than this, in radians."""
+_LYING = 0.3
+"""Height of the pelvis' up direction, on average, below which nobody stands or walks."""
 _RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
 
 
@@ -237,6 +241,7 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         warnings.append("has no 'trans': the root stays at the origin")
     quats = _from_rotation_vectors(vectors.reshape(frames, smpl.JOINTS, 3))
     quats[:, 0] = multiply(_Z_UP_TO_Y_UP, quats[:, 0])
+    warnings += _doubts(vectors, quats[:, 0])
     scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
     return Clip(
         normalized(quats).astype(np.float32),
@@ -246,6 +251,21 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         name=path.stem,
         warnings=tuple(warnings),
     )
+
+
+def _doubts(vectors: NDArray[np.float64], pelvis: NDArray[np.float64]) -> list[str]:
+    """What looks as if the numbers were meant otherwise.
+
+    ``vectors`` (T, 3 J) in radians; ``pelvis`` (T, 4) its rotations in a world with y up.
+    """
+    found = []
+    largest = float(np.linalg.norm(vectors.reshape(-1, 3), axis=1).max())
+    if largest > _LARGEST_TURN:
+        found.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
+    upright = float(rotate(pelvis, np.array((0.0, 1.0, 0.0)))[:, 1].mean())
+    if abs(upright) < _LYING:
+        found.append("the body lies down throughout: files like this are z up, is this one y up?")
+    return found
 
 
 def _from_rotation_vectors(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
