@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from motion_files import AMC
 
+import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.npz import save_npz
 from training.data import load_pieces, load_split, plain
 from training.sets import MotionSet, build
 from training.sets.format import ARRAYS, INDEX
@@ -404,6 +406,17 @@ def test_a_set_goes_to_another_process_by_its_folder(takes, tmp_path):
     again = pickle.loads(sent)
     assert again.digest == found.digest
     np.testing.assert_array_equal(again.params, found.params)
+
+
+def test_a_body_that_lies_down_throughout_is_told(take, tmp_path):
+    clip = pa.load_motion(take(tmp_path / "takes" / "up.npz"))
+    quats = clip.quats.astype(np.float64)
+    quats[:, 0] = np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0
+    save_npz(pa.Clip(quats, clip.root[:, [0, 2, 1]], 50, clip.skeleton), tmp_path / "takes" / "down.npz")
+    report = build(tmp_path / "takes", tmp_path / "set", subject_from="file")
+    assert [line for line in report.warnings if "lies down" in line] == [
+        "down.npz: the body lies down throughout, or hangs: is up in this file another axis?"
+    ]
 
 
 def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):

@@ -16,6 +16,7 @@ from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.asf import find_asf
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.load import load_motion
+from pyanticip.motion.npz import never_upright
 from pyanticip.motion.units import SLOW
 from training.data import SHORTEST, Piece, at_rate, plain, steady_runs
 from training.filters import RATE
@@ -254,6 +255,8 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
     if rate < SLOW:
         raise FormatError(f"{file}: {rate:.3g} frames a second, expected at least {SLOW:g}; give its rate")
     notes = list(clip.warnings)
+    if never_upright(clip.quats[:, 0]) and not any("lies down" in note for note in notes):
+        notes.append("the body lies down throughout, or hangs: is up in this file another axis?")
     mask = np.asarray(clip.mask, dtype=np.bool_)
     missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, mask, strict=True) if not there)
     runs = steady_runs(clip.quats, clip.root, rate)
