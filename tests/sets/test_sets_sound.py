@@ -1,6 +1,7 @@
 """Sound beside the takes of a folder: found, aligned, and said where it does not fit."""
 
 import dataclasses
+import unicodedata
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from pyanticip.errors import FormatError, OptionError
 from training.sets import MotionSet, Recipe, augment, build
 from training.sets.discover import discover
 from training.sets.sounds import Sound, pair
+from training.sets.splits import sides_of
 
 pytest.importorskip("librosa")
 soundfile = pytest.importorskip("soundfile")
@@ -208,6 +210,23 @@ def test_sounds_that_lie_there_for_nothing_are_told(folder, tmp_path):
     found = discover(folder, tmp_path / "set")
     assert pair(folder, found, tmp_path / "m.csv") == {"a/one.bvh": Sound("a/one.wav")}
     assert found.warnings == []
+
+
+def test_names_with_accents_apart_are_those_that_are_typed(folder, tmp_path):
+    apart = unicodedata.normalize("NFD", "Müller")
+    for take in ("one.bvh", "two.bvh"):
+        (folder / apart).mkdir(exist_ok=True)
+        (folder / apart / take).touch()
+    (folder / apart / "drum.wav").touch()
+    found = discover(folder, tmp_path / "set")
+    assert "Müller" in {source.subject for source in found.sources}
+    (tmp_path / "m.csv").write_text("file,sound\nMüller/one.bvh,Müller/drum.wav\n", encoding="utf-8")
+    assert pair(folder, found, tmp_path / "m.csv") == {f"{apart}/one.bvh": Sound(f"{apart}/drum.wav")}
+    (tmp_path / "split.toml").write_text('train = ["*"]\ntest = ["Müller"]\n', encoding="utf-8")
+    (tmp_path / "apart.csv").write_text(f"*,train\n{apart},test\n", encoding="utf-8")
+    for name in ("split.toml", "apart.csv"):
+        subjects = {source.subject: False for source in found.sources}
+        assert sides_of(subjects, tmp_path / name)["Müller"] == "test"
 
 
 def test_a_missing_library_is_said_at_once(folder, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pyanticip.errors import FormatError, reason
-from training.sets.splits import CMU_NAME, subject_of
+from training.sets.splits import CMU_NAME, composed, subject_of
 
 MOTION: Final = (".amc", ".bvh", ".npz", ".anticip")
 SOUND: Final = (".flac", ".wav")
@@ -134,7 +134,7 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         name = first.with_suffix("").as_posix()
         if names[name] > 1:
             name = first.as_posix()
-        subject = printable(subject_of(group[0], folder.resolve().name, subject_from))
+        subject = composed(printable(subject_of(group[0], folder.resolve().name, subject_from)))
         cmu = CMU_NAME.fullmatch(first.stem)
         known = cmu is not None and subject == cmu[1]
         found.sources.append(Source(printable(name), subject, known, tuple(group)))

@@ -4,11 +4,13 @@ import csv
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pyanticip.errors import FormatError, reason
 from training.sets.discover import Found, printable
+from training.sets.splits import composed
 
 NO_SOUND: Final = "none"
 _KEYS: Final = ("file", "sound", "offset")
@@ -40,13 +42,15 @@ def pair(folder: Path, found: Found, manifest: Path | None = None) -> dict[str, 
     owner: dict[str, str] = {}
     for source in found.sources:
         for path in source.paths:
-            owner[path] = source.paths[0]
+            owner[composed(path)] = source.paths[0]
             beside = found.sounds.get(PurePosixPath(path).with_suffix("").as_posix())
             if beside is not None:
                 sounds.setdefault(source.paths[0], Sound(beside))
     told: dict[str, str] = {}
+    lying = [*found.sounds.values(), *chain.from_iterable(found.left_out.values())]
+    heard = {composed(path): path for path in lying}
     for where, row in [] if manifest is None else _read(manifest):
-        take = owner.get(_posix(row["file"]))
+        take = owner.get(composed(_posix(row["file"])))
         if take is None:
             raise FormatError(f"{where}: file {row['file']!r} is no take in {folder}")
         if take in told:
@@ -59,6 +63,7 @@ def pair(folder: Path, found: Found, manifest: Path | None = None) -> dict[str, 
         if not given and take not in sounds:
             raise FormatError(f"{where}: no sound is given, and there is none beside {row['file']!r}")
         path = _posix(given) if given else sounds[take].path
+        path = heard.get(composed(path), path)
         if not (folder / path).is_file():
             raise FormatError(f"{where}: there is no sound {path!r} in {folder}")
         sounds[take] = Sound(path, row.get("offset", 0.0))

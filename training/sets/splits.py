@@ -4,6 +4,7 @@ import csv
 import hashlib
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -55,6 +56,11 @@ def subject_of(path: str, folder_name: str, rule: str = "auto") -> str:
     if not subject:
         raise OptionError(f"--subject-from {rule!r} finds nothing but an empty name in {path!r}")
     return str(subject)
+
+
+def composed(text: str) -> str:
+    """The same text with accents on their letters: names of files from macOS may have them apart."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _where(subject: str) -> bytes:
@@ -127,6 +133,7 @@ def read_split_file(path: Path) -> dict[str, Split]:
 
 
 def _side(path: Path, where: str, subject: str, side: object, sides: dict[str, Split]) -> None:
+    subject = composed(subject)
     known = next((split for split in SPLITS if split == side), None)
     if known is None:
         raise FormatError(f"{path}: {where}: expected {', '.join(SPLITS)}, given {side!r}")
