@@ -1,9 +1,10 @@
-"""What the commitment gate does to announcements: as a veto, and as the deferral that plays.
+"""What the commitment gate does to announcements: as a veto, and as deferral.
 
 As a *veto*, what would be announced at once is dropped where the gate lies under a threshold: if the gate
-knows anything, precision rises with the threshold. As *deferral* (:class:`pyanticip.controls.EventTrigger`),
-an announcement waits until the gate rises above a threshold that falls while it waits, five frames at most:
-that costs lead, and events that come or pass in the meantime.
+knows anything, precision rises with the threshold. As *deferral* (:class:`pyanticip.controls.EventTrigger`,
+the reach rule; the rule that waits defers only what is nearly certain) an announcement waits until the gate
+rises above a threshold that falls while it waits, five frames at most: that costs lead, and events that come
+or pass in the meantime.
 """
 
 from collections.abc import Sequence

@@ -233,8 +233,9 @@ def _gate(report: Mapping[str, Any]) -> Iterator[Part]:
         "text",
         (
             f"Standard deviation {gate['std']:.3f}, correlation with the given commitment "
-            f"{gate['corr_commitment']:+.2f}. Onsets, reaching {curves['reach_ms']:.0f} ms ahead; a hit lies "
-            "within 50 ms and is decided before the event."
+            f"{gate['corr_commitment']:+.2f}. Onsets by the reach rule, {curves['reach_ms']:.0f} ms ahead; "
+            "a hit lies within 50 ms and is decided before the event. At the last moment the gate only "
+            "decides when to announce what is nearly certain."
         ),
     )
     rows: list[Row] = [
