@@ -140,6 +140,17 @@ def test_a_set_can_be_judged_and_must_hold_somebody_out(move, tmp_path):
     assert [one.group for one in held] == ["walking"]
 
 
+def test_clips_that_are_taught_by_a_sound_are_told_of(takes):
+    found = Source(takes)
+    one = found.set.clips[found.set.indices("validation")[0]]
+    assert not any(held.by_sound for held in found.load("validation"))
+    object.__setattr__(one, "targets", "audio")
+    held = found.load("validation")
+    assert [each.by_sound for each in held] == [True, False]
+    assert command._sounds(held)[0].startswith("1 of 2 clips are taught by their sound")
+    assert command._sounds(held[1:]) == []
+
+
 def test_a_folder_of_takes_with_any_names_is_judged_as_it_is_trained_on(move, tmp_path):
     import pyanticip as pa
     from pyanticip.motion.bvh_write import save_bvh

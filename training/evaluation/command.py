@@ -124,7 +124,7 @@ def evaluate(
         "split": "subjects" if subjects else split,
         "teacher_version": TEACHER_VERSION,
         "horizons_ms": list(HORIZONS_MS),
-        "warnings": _warnings(described.training, examples),
+        "warnings": [*_warnings(described.training, examples), *_sounds(held)],
         **compare(errors, seed=seed),
     }
     say("events")
@@ -165,6 +165,17 @@ def _warnings(training: Mapping[str, Any], examples: Sequence[Example]) -> list[
         who = ", ".join(seen)
         found.append(f"not held out of this checkpoint's training as far as it says: subject {who}")
     return found
+
+
+def _sounds(held: Sequence[Held]) -> list[str]:
+    """That rivals do not hear what some clips are taught by."""
+    count = sum(one.by_sound for one in held)
+    if not count:
+        return []
+    return [
+        f"{count} of {len(held)} clips are taught by their sound, not by the teacher of movement, whose "
+        "causal twin the rivals play: there they are no measure"
+    ]
 
 
 def _events(

@@ -37,6 +37,8 @@ class Held:
     """(22,) joints that its source has."""
     group: str
     """Its category."""
+    by_sound: bool = False
+    """Whether its parameters and events are those of a sound beside it."""
 
 
 class Source:
@@ -78,6 +80,7 @@ class Source:
                 self.set.piece(n).root,
                 self.set.mask(n),
                 group_of(Path(self.set.clips[n].source).stem, self.categories),
+                self.set.clips[n].targets == "audio",
             )
             for n in numbers
         ]
