@@ -129,8 +129,8 @@ def evaluate_motion(
 ) -> None:
     """Errors of the model and of three rivals, events on the beat, calibration, suits, latency.
 
-    The rivals hold, extrapolate or track the parameters' causal twin; settings are tuned on the training
-    subjects.
+    The rivals hold, extrapolate or track the parameters' causal twin. They are tuned on the training subjects
+    of the packaged model; with --retune, on those of DATA.
 
     \b
     Example: pyanticip evaluate motion --data data/cmu --split test --joints 22,10,6,1 --report report

@@ -123,6 +123,7 @@ def evaluate(
         "data": source.described(),
         "split": "subjects" if subjects else split,
         "teacher_version": TEACHER_VERSION,
+        "settings": "tuned on the packaged model's training subjects" if settings is None else str(settings),
         "horizons_ms": list(HORIZONS_MS),
         "warnings": [*_warnings(described.training, examples), *_sounds(held)],
         **compare(errors, seed=seed),

@@ -129,6 +129,7 @@ def _spread(value: float, low: float, high: float, digits: int = 4) -> str:
 
 def _errors(report: Mapping[str, Any]) -> Iterator[Part]:
     yield "title", "Parameters"
+    yield "text", f"Settings of the rivals: {report['settings']}."
     horizons = [f"{ms} ms" for ms in report["horizons_ms"]]
     rows: list[Row] = [["mean over the eight", *horizons]]
     for who, name in {"model": "model", **RIVALS}.items():
