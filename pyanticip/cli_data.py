@@ -150,6 +150,8 @@ def data_augment(
         print_json({"out": str(out), "digest": made.digest, "clips": len(made), "frames": made.frames})
         return
     click.echo(f"{out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)")
+    for warning in made.index["warnings"]:
+        click.echo(f"warning: {warning}", err=True)
 
 
 @data.command("inspect")

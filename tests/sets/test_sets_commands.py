@@ -102,6 +102,9 @@ def test_augment_and_inspect_from_the_command_line(base, tmp_path, capsys):
     assert code == 0
     assert "every array is what was written" in out
     assert out.splitlines()[0].split()[:4] == ["subjects", "takes", "clips", "minutes"]
+    code, _, err = call(capsys, "augment", tmp_path / "more", "--out", tmp_path / "again", "--copies", 1)
+    assert code == 0
+    assert "warning: made of more, which holds variations already" in err
 
 
 class Page(HTMLParser):

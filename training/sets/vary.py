@@ -239,7 +239,9 @@ def augment(
                 _append(writer, source.clips[number], read_parts(work_file(work, key))[0])
             if not writer.clips:
                 raise FormatError(f"{source.folder}: every variation is shorter than {SHORTEST / RATE} s")
-            writer.finish(made_by=made_by, sources=source.index["sources"], refused=[], warnings=[])
+            again = source.index["made_by"].get("command") == "augment"
+            warnings = [f"made of {source.folder.name}, which holds variations already"] if again else []
+            writer.finish(made_by=made_by, sources=source.index["sources"], refused=[], warnings=warnings)
     shutil.rmtree(work)
     return MotionSet.open(target)
 
