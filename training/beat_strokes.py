@@ -79,7 +79,7 @@ def study(
     bins, seen = beat_probe.asked([e.onsets for e in taught], [len(e) for e in taught])
     for seed in range(seeds):
         said = teach_beats(heard, bins, seen, seed=seed).said(other, judged)
-        for name, trigger in (("as it plays", EventTrigger()), ("last moment", LastMoment())):
+        for name, trigger in (("reach", EventTrigger()), ("last-moment", LastMoment())):
 
             def announced(
                 example: Example, ms: int, said: dict[str, Said] = said, rule: EventTrigger = trigger
