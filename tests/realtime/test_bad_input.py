@@ -63,7 +63,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert (folder / "taken.anticip").read_text() == "dear"
 
 
-LIVE = "live --seconds 1 --source mocopi://127.0.0.1:47123 --no-model"
+# A port that no system gives away by itself, as it does those from 32768 on.
+LIVE = "live --seconds 1 --source mocopi://127.0.0.1:21471 --no-model"
 CASES = [
     # what is typed, exit code, what the line says
     ("live --source mocopi://127.0.0.1:{port} --no-model", 1, "port {port} at 127.0.0.1 is in use"),
@@ -78,8 +79,8 @@ CASES = [
     (f"{LIVE} --record nowhere/x.anticip", 2, "does not exist"),
     (f"{LIVE} --bakend onnx", 2, "did you mean --backend?"),
     ("live --source mocpi", 2, "did you mean mocopi?"),
-    ("live --source mocopi://127.0.0.1:47123 --checkpoint nowhere", 1, "nowhere"),
-    ("live --source mocopi://127.0.0.1:47123 --checkpoint corrupt", 1, "corrupt"),
+    ("live --source mocopi://127.0.0.1:21471 --checkpoint nowhere", 1, "nowhere"),
+    ("live --source mocopi://127.0.0.1:21471 --checkpoint corrupt", 1, "corrupt"),
     ("lve", 2, "did you mean live?"),
     ("replay missing.bvh --no-model", 1, "missing.bvh"),
     ("replay empty.bvh --no-model", 1, "empty.bvh"),
