@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,10 +34,16 @@ LIVE = frozenset({"recording", "realtime", "synth"})
 """Folders of tests that wait for processes, sockets and devices."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Where tests run in several processes, those of a file share one, and so what the file's fixtures made;
-    those that play live share one as well: they would disturb each other."""
-    here = Path(__file__).resolve().parent
-    for item in items:
-        file = item.path.relative_to(here)
-        item.add_marker(pytest.mark.xdist_group("live" if file.parts[0] in LIVE else str(file)))
+    those that play live share one as well: they would disturb each other. (xdist's own groups need node ids
+    that pytest 9.2 does not let it change.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "live" if LIVE.intersection(file.split("/")) else file
+
+    return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
