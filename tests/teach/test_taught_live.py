@@ -22,11 +22,12 @@ from realtime.clock import OfflineClock
 from realtime.frame import ControlFrame
 from realtime.mapping.desk import Desk
 from realtime.mapping.taught import Taught, open_taught
-from realtime.pipeline import Pipeline, assemble
+from realtime.pipeline import Pipeline
 from realtime.render import render
 from realtime.rig import Rig
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import play_offline
+from realtime.stage import assemble
 from realtime.teaching.fitting import fit_project, open_model
 from realtime.teaching.observe import observe
 

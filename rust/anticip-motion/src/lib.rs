@@ -16,10 +16,8 @@ mod names;
 mod resample;
 mod rest;
 mod retarget;
-mod sequence;
 mod skeleton;
 pub mod standard;
-mod timemap;
 
 pub use error::MotionError;
 pub use expand::Distributor;
@@ -27,7 +25,7 @@ pub use features::{
     CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, FeatureExtractor, feature_names, motion_features,
 };
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
-pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, Source, Stages};
+pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};
 pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
 pub use retarget::{Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;
