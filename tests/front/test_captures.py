@@ -244,3 +244,13 @@ def test_vmc_packets_that_make_no_sense_are_survived(capture):
     counters = front.counters()
     assert counters["packets"] == 10
     assert counters["truncated"] + counters["malformed"] + counters["alien"] >= 5
+
+
+@pytest.mark.parametrize("name", ["neutral-standing-60hz", "arms-lowered-60hz"])
+def test_sixty_frames_a_second_lie_at_their_own_times_on_the_grid(capture, name):
+    pairs = continued(capture("mocopi", name), 60)
+    _, outs = play("mocopi", pairs)
+    heard = [out for out in outs if out is not None]
+    for out in heard:
+        assert out.t_source_ns - heard[0].t_source_ns == pytest.approx(out.seq * FRAME_NS, abs=2_000_000)
+    assert heard[-1].seq == pytest.approx((len(pairs) - 2) / 60 * 50, abs=2)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stranger import FRAMES, LEFT_UPPER_ARM, vmc_pose
+from stranger import FRAMES, LEFT_UPPER_ARM, msgpack_skeleton, vmc_pose
 
 from pyanticip import _core
 
@@ -31,10 +31,10 @@ def stream(kind, rate, seconds=3.0, first_number=0, loss=0.0, jitter_ms=0.0):
         yield arrived, FRAMES[kind](first_number + i, i / rate, SPEED * i / rate)
 
 
-def assert_on_the_grid(outs, seconds=3.0):
+def assert_on_the_grid(outs, seconds=3.0, since=0.0):
     heard = [out for out in outs if out is not None]
     first = heard[0].t_source_ns
-    for out in heard:
+    for out in (out for out in heard if out.t_source_ns - first >= since * 1e9):
         at = (out.t_source_ns - first) / 1e9
         assert at == pytest.approx(out.seq * 0.02, abs=0.002)
         assert lowered(out) == pytest.approx(SPEED * at, abs=0.002)
@@ -67,3 +67,20 @@ def test_forward_and_left_in_unity_are_forward_and_left_here():
     # Right-handed, facing +z: forward takes y to z, a positive turn about x.
     np.testing.assert_allclose([2 * np.arctan2(x, w), y, z], [bow, 0, 0], atol=1e-5)
     np.testing.assert_allclose(out.root, [0.1, 0.95, 0.3], atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(("first_number", "loss", "jitter_ms"), [(0, 0.0, 0.0), (2**32 - 40, 0.01, 3.0)])
+def test_a_mocopi_of_any_rate_is_on_the_grid_by_its_times(rate, first_number, loss, jitter_ms):
+    front = _core.LiveFront("mocopi", window=64)
+    sent = stream("mocopi", rate, first_number=first_number, loss=loss, jitter_ms=jitter_ms)
+    assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in sent])
+    assert (front.counters()["lost"] > 0) == (loss > 0)
+
+
+@pytest.mark.parametrize("declared", [24.0, 50.0, 240.0])
+def test_a_declared_rate_that_is_wrong_moves_nothing_after_a_second(declared):
+    names, parents, offsets = _core.standard_skeleton("humanoid")
+    front = _core.LiveFront("msgpack", window=64)
+    front.feed(msgpack_skeleton(declared, list(names), [int(p) for p in parents], offsets), 0)
+    assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in stream("msgpack", 60.0)], since=1.0)
