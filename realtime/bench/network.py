@@ -38,10 +38,11 @@ from pyanticip.motion.load import load_motion
 from realtime import tuning
 from realtime.bench.machine import machine
 from realtime.clock import OfflineClock
-from realtime.pipeline import Backend, assemble
+from realtime.parts import Backend
 from realtime.render import Roll
 from realtime.rig import Rig, SourceRig, load_rig
-from realtime.sources.replay import play_offline
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
 
 __all__ = ["markdown", "run", "table"]
 
@@ -135,7 +136,8 @@ def play(pairs: Pairs, protocol: str, backend: Backend | None, rig: Rig | None =
     clock = OfflineClock()
     roll = Roll(clock)
     pipeline = assemble(rig or Rig(), clock, kind=protocol, sinks=[roll], backend=backend)
-    play_offline(pairs, clock, pipeline.feed, pipeline.tick)
+    play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
+    pipeline.run_until(clock.now_ns())
     beats = [t + ahead for t, name, _, ahead in roll.events if name == "onset"]
     params = np.array(roll.params, np.float64).reshape(-1, len(PARAMETERS))
     return Played(np.array(roll.times), params, np.sort(np.array(beats, np.float64)))
