@@ -82,9 +82,13 @@ def _rig(
     lead_ms: float | None = None,
     mapping: Path | None = None,
     teach: Path | None = None,
+    played: Path | None = None,
 ) -> Rig:
-    """The rig file with what was given on the command line on top."""
-    from realtime.rig import load_rig
+    """The rig file with what was given on the command line on top.
+
+    Where there is none and a recording is ``played``: as it was recorded.
+    """
+    from realtime.rig import load_rig, recorded_rig
 
     over: dict[str, Any] = {"model": {}}
     if source:
@@ -107,7 +111,8 @@ def _rig(
         over["mapping"] = str(mapping)
     if teach is not None:
         over["teach"] = str(teach)
-    return load_rig(rig_file, over)
+    recorded = recorded_rig(played) if played is not None and rig_file is None else {}
+    return load_rig(rig_file, over, recorded)
 
 
 def _say(line: str) -> None:
@@ -225,9 +230,9 @@ def replay(
     from realtime.live import replay as play
 
     factor = cli_tools.speed_factor(speed)
-    found = _rig(rig_file, **sinks)
-    kind, datagrams = open_show(file)
-    _report(play(datagrams, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
+    found = _rig(rig_file, played=file, **sinks)
+    kind, items = open_show(file)
+    _report(play(items, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
 
 
 @cli.command()
@@ -253,7 +258,7 @@ def render(
     from realtime.render import render as play
 
     quiet = as_json or not sys.stderr.isatty()
-    found = play(file, out, rig=_rig(rig_file, **given), seconds=seconds, progress=not quiet)
+    found = play(file, out, rig=_rig(rig_file, played=file, **given), seconds=seconds, progress=not quiet)
     if as_json:
         cli_tools.print_json(found)
     else:
@@ -337,7 +342,10 @@ def info(file: Path, as_json: bool) -> None:
     for name, source in found["sources"].items():
         rate = f", {source['rate']:.1f} a second" if source["rate"] else ""
         click.echo(f"  {source['datagrams']} datagrams of {name}{rate}")
-    click.echo(f"  {found['frames']} frames, {found['missing_frames']} missing; {found['outputs']} outputs")
+    for kind, heard in found["heard"].items():
+        if heard["rate"]:
+            click.echo(f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms")
+    click.echo(f"  {found['frames']} frames, {found['lost']} lost; {found['outputs']} outputs")
     click.echo(f"  {found['events']} events, {found['notes']} notes")
     for line in found["warnings"]:
         click.echo(f"  warning: {line}")
