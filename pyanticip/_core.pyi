@@ -344,6 +344,10 @@ class FrontOutput:
         """Local time from which on the next grid frame is late."""
 
     @property
+    def patience_ns(self) -> int:
+        """How late a datagram may be, ns: a quarter of the grid's interval, and the jitter so far."""
+
+    @property
     def scalars(self) -> npt.NDArray[np.float64]:
         """The seven scalars of the newest row, (7,)."""
 

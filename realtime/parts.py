@@ -54,6 +54,11 @@ class FrontFrame(Protocol):
         ...
 
     @property
+    def patience_ns(self) -> int:
+        """How late a datagram may be."""
+        ...
+
+    @property
     def scalars(self) -> npt.NDArray[np.float64]:
         """The seven scalars of the newest row."""
         ...

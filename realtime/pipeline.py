@@ -123,6 +123,8 @@ class Pipeline:
         self._due_ns = self._now_ns + FRAME_NS
         #: When the datagram that completes the next frame is expected; None while there is no telling.
         self.expected_ns: int | None = None
+        # Until when the datagram that is expected may still come.
+        self._last_call_ns = 0
         self._carried: list[tuple[int, str, float]] = []
         self._scalars: list[float] = [0.0] * 7
         self._taped: list[float] = []
@@ -151,6 +153,7 @@ class Pipeline:
         taught = self._by_mapping(out, step, since)
         self._heard, self._step, self._row = max(number, self._heard), step, out.features[-1]
         self.expected_ns = out.expected_ns
+        self._last_call_ns = out.expected_ns + out.patience_ns
         release = now
         if self._playout is not None:
             release = self._playout.release_ns(out.t_local_ns, now)
@@ -292,6 +295,10 @@ class Pipeline:
                 self._send(self._queue.popleft()[1])
             else:
                 self._due_ns = due + FRAME_NS
+                spare = self._last_call_ns - self._due_ns
+                if 0 < spare < FRAME_NS - 2 * _SHORTEST_NS and self._playout is None:
+                    # A source slower than the grid: the frame after this one comes with its datagram.
+                    self._due_ns = self._last_call_ns
                 self._tick(due)
 
     def _tick(self, now: int) -> None:

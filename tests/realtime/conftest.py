@@ -28,6 +28,7 @@ class PaperFrame:
         self.t_local_ns = self.t_source_ns
         self.expected_ns = self.t_arrival_ns + 20_000_000
         self.late_ns = self.t_arrival_ns + 25_000_000
+        self.patience_ns = 5_000_000
         self.scalars = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
         self.quats = np.zeros((22, 4), np.float32)
         self.root = np.zeros(3, np.float32)

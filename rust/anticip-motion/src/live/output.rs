@@ -30,9 +30,11 @@ pub struct FrontOutput {
     pub t_local_ns: i64,
     /// Local time at which the datagram that completes the next grid frame is expected.
     pub expected_ns: i64,
-    /// Local time from which on the next grid frame is late: a quarter of an interval past `expected_ns`, or past its
-    /// own time where the source is so slow that its datagram will complete the one after it as well.
+    /// Local time from which on the next grid frame is late: `patience_ns` past `expected_ns`, or past its own time
+    /// where the source is so slow that its datagram will complete the one after it as well.
     pub late_ns: i64,
+    /// How late (nanoseconds) a datagram may be: a quarter of the grid's interval, and the jitter so far.
+    pub patience_ns: i64,
     /// The seven scalars of the newest row.
     pub scalars: [f64; 7],
     /// Canonical local rotations of the newest row, w, x, y, z.

@@ -75,6 +75,7 @@ impl Stage {
                 t_local_ns: 0,
                 expected_ns: 0,
                 late_ns: 0,
+                patience_ns: 0,
                 scalars: [0.0; 7],
                 pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
                 root: [0.0; 3],
@@ -305,6 +306,7 @@ impl Stage {
         let late = if both { local(due) } else { local(next) } + slack;
         self.out.expected_ns = (local(next) * 1e9) as i64;
         self.out.late_ns = (late * 1e9) as i64;
+        self.out.patience_ns = (slack * 1e9) as i64;
     }
 
     /// Ends a datagram that began to be decoded at `began`.

@@ -29,6 +29,8 @@ pub(super) struct PyFrontOutput {
     expected_ns: i64,
     /// Local time from which on the next grid frame is late, ns.
     late_ns: i64,
+    /// How late a datagram may be, ns.
+    patience_ns: i64,
     /// The seven scalars of the newest row, (7,).
     scalars: Py<PyArray1<f64>>,
     /// Canonical rotations of the newest row, (22, 4).
@@ -57,6 +59,7 @@ impl PyFrontOutput {
             t_local_ns: out.t_local_ns,
             expected_ns: out.expected_ns,
             late_ns: out.late_ns,
+            patience_ns: out.patience_ns,
             scalars: PyArray1::from_slice(py, &out.scalars).unbind(),
             quats: quats.unbind(),
             root: PyArray1::from_slice(py, &out.root).unbind(),
