@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
-from pyanticip.motion import text, tpose, units
+from pyanticip.motion import text, units
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler, multiply, rotate
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
@@ -42,7 +42,6 @@ def read_bvh(
     *,
     rate: float | None = None,
     length_unit: str | float | None = None,
-    keep_tpose: bool = False,
 ) -> Clip:
     """The motion of a BVH file's bytes.
 
@@ -78,22 +77,7 @@ def read_bvh(
     _check_count(path, count_line, declared[1], len(rows), warnings)
 
     quats, root, skeleton = _convert(joints, rows, length_unit, warnings)
-    first_frame = 0
-    if tpose.is_t_pose(skeleton, quats[0]):
-        # The offsets are the exact rest pose wherever they make a T-pose themselves; frame 0 is posed by
-        # hand or by a solver, often with drooping arms.
-        if not tpose.is_t_pose(skeleton, skeleton.rest):
-            skeleton = skeleton.with_rest(quats[0])
-        lead = tpose.lead_in(quats)
-        if lead:
-            what = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
-            first_frame = 0 if keep_tpose else lead
-            warnings.append(
-                f"{what}, {'kept' if keep_tpose else 'dropped'}: the motion begins in frame {lead}"
-            )
-    return Clip(
-        quats[first_frame:], root[first_frame:], rate, skeleton, name=path.stem, warnings=tuple(warnings)
-    )
+    return Clip(quats, root, rate, skeleton, name=path.stem, warnings=tuple(warnings))
 
 
 def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], tuple[int, str], int]:

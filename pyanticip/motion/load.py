@@ -7,6 +7,7 @@ from pathlib import Path
 from pyanticip.errors import OptionError
 from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
+from pyanticip.motion.understand import understand
 from pyanticip.motion.units import check_rate
 
 RECORDING_MAGIC = b"ANTICIP\0"
@@ -82,7 +83,8 @@ def parse_motion(
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY":
         from pyanticip.motion.bvh import read_bvh
 
-        return read_bvh(file, data, rate=rate, length_unit=units, keep_tpose=keep_tpose)
+        clip = read_bvh(file, data, rate=rate, length_unit=units)
+        return understand(clip, lead_in=True, keep=keep_tpose)
     if head.startswith(b"PK\x03\x04"):
         from pyanticip.motion.npz import read_npz
 

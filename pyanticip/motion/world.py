@@ -1,0 +1,130 @@
+"""Which way is up, and which side is left: told by the motion, not by what a file leaves unsaid."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import OptionError
+from pyanticip.motion.canonical import canonical_skeleton
+
+Doubles = NDArray[np.float64]
+
+UPS: dict[str, tuple[float, float, float]] = {
+    "y": (0.0, 1.0, 0.0),
+    "z": (0.0, 0.0, 1.0),
+    "x": (1.0, 0.0, 0.0),
+    "-y": (0.0, -1.0, 0.0),
+    "-z": (0.0, 0.0, -1.0),
+    "-x": (-1.0, 0.0, 0.0),
+}
+"""The axes that may be up, by the names that ``up=`` takes."""
+
+_R = math.sqrt(0.5)
+TO_Y_UP: dict[str, tuple[float, float, float, float]] = {
+    "y": (1.0, 0.0, 0.0, 0.0),
+    "z": (_R, -_R, 0.0, 0.0),
+    "x": (_R, 0.0, 0.0, _R),
+    "-y": (0.0, 1.0, 0.0, 0.0),
+    "-z": (_R, _R, 0.0, 0.0),
+    "-x": (_R, 0.0, 0.0, -_R),
+}
+"""The turns (w, x, y, z) that take these axes to +y."""
+
+_FLOOR_HEIGHT = 0.08
+"""A floor is at height 0 in most files: this near to it, in heights of the body, counts ..."""
+_FLOOR_BONUS = 0.4
+"""... as much as a head that is over the feet by this cosine more."""
+_HABIT_BONUS = 0.3
+"""So much speaks for the axis that the rest pose stands along, and for y where the rest pose says nothing."""
+_STILL_FLOOR = 0.03
+"""A body whose lowest point stays this near to the floor, in heights of the body, may well lie on it."""
+SURE = 0.25
+"""A lead of this much over the next best axis is certain; cases of one kind differ by .5 and more."""
+
+
+def check_up(up: str) -> str:
+    """``up`` as one of :data:`UPS`; :class:`OptionError` else."""
+    name = up.lower().removeprefix("+")
+    if name not in UPS:
+        raise OptionError(f"up is one of {', '.join(UPS)}, given {up!r}")
+    return name
+
+
+def joint(places: Doubles, *names: str) -> Doubles:
+    """(T, 3): where the first of these canonical joints is that the source has; NaN if it has none."""
+    order = canonical_skeleton().names
+    found: Doubles = places[:, order.index(names[-1])]
+    for name in names:
+        at = places[:, order.index(name)]
+        if np.isfinite(at).all():
+            return at
+    return found
+
+
+def unit(vectors: Doubles) -> Doubles:
+    """Vectors (..., 3) with length 1; those without a direction stay 0."""
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
+
+
+def up_axis(places: Doubles, habit: str) -> tuple[str, bool]:
+    """The axis that is up in a motion, and whether that is certain.
+
+    Two things tell: the head is over the feet for most of the time, and the lowest point of the body stays on
+    one level, the floor, which is mostly at height 0 (so crawling, handstands and break dance are told too).
+
+    Parameters
+    ----------
+    places
+        (T, 22, 3): where the source of each canonical joint is; NaN where there is none.
+    habit
+        The axis that the rest pose stands along.
+    """
+    feet = 0.5 * (
+        joint(places, "left_foot", "left_lower_leg") + joint(places, "right_foot", "right_lower_leg")
+    )
+    over_feet = unit(joint(places, "head", "neck", "upper_chest", "hips") - feet).mean(axis=0)
+    height = 2.0 * sum(
+        float(np.median(np.linalg.norm(joint(places, b) - joint(places, a), axis=-1)))
+        for a, b in (("left_upper_leg", "left_lower_leg"), ("right_upper_leg", "right_lower_leg"))
+    )
+    known = places[:, np.isfinite(places).all(axis=(0, 2))]
+    # Along an axis the lowest joint of each frame, against it the highest: (T, 3) each, x y z.
+    ends = {1.0: known.min(axis=1), -1.0: -known.max(axis=1)}
+    scores, lies_on_it = {}, {}
+    for name, axis in UPS.items():
+        index = int(np.argmax(np.abs(axis)))
+        sign = axis[index]
+        low, level, high = np.percentile(ends[sign][:, index], (5, 50, 95)) / max(height, 1e-9)
+        scores[name] = sign * float(over_feet[index]) - min(high - low, 1.5)
+        scores[name] += _FLOOR_BONUS * (abs(level) < _FLOOR_HEIGHT) + _HABIT_BONUS * (name == habit)
+        lies_on_it[name] = max(high - low, abs(level)) < _STILL_FLOOR
+    best, second = sorted(scores, key=lambda name: -scores[name])[:2]
+    if best != habit and lies_on_it[habit]:
+        return habit, False
+    return best, scores[best] - scores[second] > SURE
+
+
+def is_mirrored(places: Doubles) -> bool:
+    """Whether left and right are exchanged: the knees bend forward and the feet point backward.
+
+    ``places`` (T, 22, 3) in a world with y up. Motion read with axes of the wrong hand looks so, and so do
+    joints whose names are exchanged.
+    """
+    across = joint(places, "left_upper_leg") - joint(places, "right_upper_leg")
+    left = unit(across)
+    ahead = unit(np.cross(left, (0.0, 1.0, 0.0)))
+    knees, feet = [], []
+    for side in ("left_", "right_"):
+        thigh = unit(joint(places, side + "lower_leg") - joint(places, side + "upper_leg"))
+        shin = unit(joint(places, side + "foot") - joint(places, side + "lower_leg"))
+        hinge = np.cross(thigh, shin)
+        bent = np.linalg.norm(hinge, axis=-1) > 0.34  # 20 degrees
+        if bent.any():
+            knees.append(float((unit(hinge[bent]) * left[bent]).sum(axis=-1).mean()))
+        toes = unit(joint(places, side + "toes") - joint(places, side + "foot"))
+        feet.append(float((toes * ahead).sum(axis=-1).mean()))
+    feet = [value for value in feet if np.isfinite(value)]
+    if not knees:  # never bent
+        return bool(feet) and max(feet) < -0.5
+    return max(knees) < -0.5 and max(feet, default=-1.0) < 0.0
