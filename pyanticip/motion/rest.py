@@ -54,16 +54,17 @@ class Watched:
     turns: Doubles
 
 
-def verdict(mapped: _core.Retargeter, watched: Watched) -> float:
+def verdict(skeleton: Skeleton, mapped: _core.Retargeter, watched: Watched) -> float:
     """How wrong a skeleton's rest pose is by its motion: 1 at the limit of what is taken, less is better."""
     angles, refused = mapped.agreement(watched.quats)
     found = np.array(angles)[np.isfinite(angles)]
     worst = max(float(found.mean()) / MEAN_LIMIT, float(found.max()) / BONE_LIMIT)
-    for upper, _, _, _, axis in _LIMBS:
-        hinge = hinge_axis(watched, upper)
-        if hinge is not None:
-            at_rest = rotate(np.asarray(mapped.t_pose)[_index(upper)], hinge)
-            worst = max(worst, float(np.degrees(np.arccos(np.clip(at_rest @ axis, -1, 1)))) / HINGE_LIMIT)
+    if not is_t_pose(skeleton):  # one is exact as it is, whatever a puppet does with its knees
+        for upper, _, _, _, axis in _LIMBS:
+            hinge = hinge_axis(watched, upper)
+            if hinge is not None:
+                off = rotate(np.asarray(mapped.t_pose)[_index(upper)], hinge) @ axis
+                worst = max(worst, float(np.degrees(np.arccos(np.clip(off, -1, 1)))) / HINGE_LIMIT)
     return worst if refused is None else max(worst, 1.0)
 
 
@@ -84,6 +85,13 @@ def hinge_axis(watched: Watched, upper: str, of: str | None = None) -> Doubles |
     if np.linalg.norm(total) < 0.5 * np.linalg.norm(local, axis=-1).sum():
         return None
     return unit(total)
+
+
+def is_t_pose(skeleton: Skeleton, pose: NDArray[np.float32] | None = None) -> bool:
+    """Whether a pose (J, 4), or the rest pose, has arms and legs where a T-pose has them, give or take 25 degrees."""
+    given = skeleton.rest if pose is None else pose
+    off = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, given)
+    return off < _core.T_POSE_TOLERANCE
 
 
 def t_pose_of(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float32] | None:

@@ -11,7 +11,8 @@ import numpy as np
 from pyanticip import _core
 from pyanticip.errors import OptionError, SkeletonError
 from pyanticip.motion import rest, tpose, world
-from pyanticip.motion.canonical import retargeter
+from pyanticip.motion.agreement import spread
+from pyanticip.motion.canonical import canonical_skeleton, retargeter
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import multiply, normalized, rotate
 from pyanticip.motion.skeleton import Skeleton
@@ -45,10 +46,14 @@ def understand(
         mapped = retargeter(clip.skeleton)
     except SkeletonError:
         # A body that is not recognised: nothing tells its head from its feet.
+        if up is not None:
+            clip = turned(clip, world.check_up(up))
+        return _begun(clip, rest_frame, keep) if lead_in else clip
+    if clip.skeleton.names == canonical_skeleton().names and clip.skeleton.rests_as(canonical_skeleton()):
         return clip if up is None else turned(clip, world.check_up(up))
     warnings: list[str] = []
     watched = _watched(clip, mapped)
-    wrong = rest.verdict(mapped, watched)
+    wrong = rest.verdict(clip.skeleton, mapped, watched)
 
     # Up: by the motion. Where the rest pose stands (if it does) counts only as a habit.
     habit = _rests_along(mapped) if wrong <= 1.0 else "y"
@@ -61,8 +66,9 @@ def understand(
         warnings.append(f"the body stands too little to tell which way is up: {axis} is taken, give up= if wrong")
     if axis != "y":
         warnings.append(f"{axis} is up in the file: turned")
-        clip = _turned_by(clip, np.array(mapped.world)) if axis == habit else turned(clip, axis)
-    if axis != "y" or _rests_along(mapped) != "y":
+        told = axis == habit and _stands(mapped, axis)
+        clip = _turned_by(clip, np.array(mapped.world)) if told else turned(clip, axis)
+    if axis != "y" or not _stands(mapped, "y"):
         clip = replace(clip, skeleton=rest.upright(clip.skeleton, mapped))
         mapped = retargeter(clip.skeleton)
         watched = _watched(clip, mapped)
@@ -73,28 +79,39 @@ def understand(
         clip = _mirrored(clip)
         mapped = retargeter(clip.skeleton)
         watched = _watched(clip, mapped)
-        wrong = rest.verdict(mapped, watched)
+        wrong = rest.verdict(clip.skeleton, mapped, watched)
 
     # The rest pose.
-    skeleton, first = clip.skeleton, clip.quats[0]
-    begins = False
+    clip = replace(clip, warnings=(*clip.warnings, *warnings)) if warnings else clip
+    begun = _begun(clip, rest_frame, keep) if lead_in else clip
+    skeleton = begun.skeleton
     if rest_frame is not None:
-        skeleton = rest.upright(skeleton.with_rest(clip.quats[rest_frame]))
-    elif lead_in:
+        return replace(begun, skeleton=rest.upright(skeleton.with_rest(clip.quats[rest_frame])))
+    if skeleton is not clip.skeleton:
+        wrong = rest.verdict(skeleton, retargeter(skeleton), watched)
+    return begun if wrong <= 1.0 else _with_better_rest(begun, watched, wrong)
+
+
+def _begun(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:
+    """``clip`` without a T-pose at the start from which it jumps away (with ``keep`` only told of)."""
+    first = clip.quats[0]
+    if tpose.is_t_pose(clip.skeleton, first):
         # The offsets are the exact rest pose wherever they make a T-pose themselves; frame 0 is posed
         # by hand or by a solver, often with drooping arms.
-        begins = tpose.is_t_pose(skeleton, first)
-        if begins and not tpose.is_t_pose(skeleton, skeleton.rest):
-            skeleton = skeleton.with_rest(first)
-            wrong = rest.verdict(retargeter(skeleton), watched)
-        begins = begins or rest.t_pose_of(skeleton, first[None]) is not None
-    if rest_frame is None and wrong > 1.0:
-        skeleton = _better_rest(skeleton, watched, wrong, warnings)
-    if begins:
-        clip = _without_lead_in(clip, keep, warnings)
-    if skeleton is clip.skeleton and not warnings:
+        if not tpose.is_t_pose(clip.skeleton, clip.skeleton.rest):
+            clip = replace(clip, skeleton=clip.skeleton.with_rest(first))
+    elif rest_frame != 0:
+        try:
+            if not rest.is_t_pose(clip.skeleton, first):
+                return clip
+        except SkeletonError:
+            return clip
+    lead = tpose.lead_in(clip.quats)
+    if not lead:
         return clip
-    return replace(clip, skeleton=skeleton, warnings=(*clip.warnings, *warnings))
+    what = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
+    told = f"{what}, {'kept' if keep else 'dropped'}: the motion begins in frame {lead}"
+    return replace(clip if keep else clip[lead:], warnings=(*clip.warnings, told))
 
 
 def turned(clip: Clip, up: str) -> Clip:
@@ -121,7 +138,7 @@ def _mirrored(clip: Clip) -> Clip:
 
 
 def _watched(clip: Clip, mapped: _core.Retargeter) -> rest.Watched:
-    frames = np.unique(np.linspace(0, len(clip) - 1, FRAMES).astype(int))
+    frames = spread(len(clip), FRAMES)
     quats = clip.quats[frames]
     return rest.Watched(quats, *mapped.observe(quats, clip.root[frames]))
 
@@ -132,28 +149,23 @@ def _rests_along(mapped: _core.Retargeter) -> str:
     return max(world.UPS, key=lambda name: float(rotate(turn, np.array(world.UPS[name]))[1]))
 
 
-def _better_rest(
-    skeleton: Skeleton, watched: rest.Watched, wrong: float, warnings: list[str]
-) -> Skeleton:
-    """The best of what else may be the rest pose: a T-pose anywhere in the motion, what the motion tells."""
+def _stands(mapped: _core.Retargeter, axis: str) -> bool:
+    """Whether the rest pose stands along an axis exactly."""
+    return bool(rotate(np.array(mapped.world), np.array(world.UPS[axis]))[1] > 0.9999)
+
+
+def _with_better_rest(clip: Clip, watched: rest.Watched, wrong: float) -> Clip:
+    """With the best of what else may be the rest pose: a T-pose anywhere in the motion, what the motion tells."""
+    skeleton = clip.skeleton
     told = [(wrong, 0, skeleton, "")]
     pose = rest.t_pose_of(skeleton, watched.quats)
     if pose is not None:
         found = rest.upright(skeleton.with_rest(pose))
-        told.append((rest.verdict(retargeter(found), watched), 1, found, "a T-pose in it is taken instead"))
+        told.append((rest.verdict(found, retargeter(found), watched), 1, found, "a T-pose in it is taken"))
     if told[-1][0] > 1.0:
         found = rest.standing_rest(skeleton, watched)
-        told.append((rest.verdict(retargeter(found), watched), 2, found, "its rest pose is told by its motion"))
+        told.append((rest.verdict(found, retargeter(found), watched), 2, found, "its motion tells the rest pose"))
     _, _, best, what = min(told, key=lambda each: each[:2])
-    if what:
-        warnings.append(f"the zero pose is no T-pose: {what}")
-    return best
-
-
-def _without_lead_in(clip: Clip, keep: bool, warnings: list[str]) -> Clip:
-    lead = tpose.lead_in(clip.quats)
-    if not lead:
+    if not what:
         return clip
-    what = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
-    warnings.append(f"{what}, {'kept' if keep else 'dropped'}: the motion begins in frame {lead}")
-    return clip if keep else clip[lead:]
+    return replace(clip, skeleton=best, warnings=(*clip.warnings, f"the zero pose is no T-pose: {what}"))

@@ -30,6 +30,7 @@ pub use features::{
 };
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, Source, Stages};
+pub use mapping::guess_joints;
 pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
 pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;

@@ -1,7 +1,7 @@
 //! The canonical body, retargeting and the way back.
 
 use anticip_geometry::Quat;
-use anticip_motion::{Agreement, BONES, Distributor, Retargeter, Skeleton, canonical, standard, t_pose_deviation};
+use anticip_motion::{Agreement, BONES, Distributor, Retargeter, Skeleton, canonical, guess_joints, standard, t_pose_deviation};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -28,6 +28,7 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("COMPARED_BONES", PyTuple::new(py, BONES.map(|(name, ..)| name))?)?;
     m.add("T_POSE_TOLERANCE", anticip_motion::T_POSE_TOLERANCE)?;
     m.add_class::<PyRetargeter>()?;
+    m.add_function(wrap_pyfunction!(py_guess_joints, m)?)?;
     m.add_function(wrap_pyfunction!(py_t_pose_deviation, m)?)?;
     m.add_function(wrap_pyfunction!(expand, m)?)?;
     m.add_function(wrap_pyfunction!(standard_skeleton, m)?)
@@ -186,6 +187,18 @@ impl PyRetargeter {
         let chain = |chain: &Vec<usize>| chain.iter().map(name).collect();
         self.inner.sources().iter().map(chain).collect()
     }
+}
+
+/// Per canonical joint the first and the last joint, by index, that a skeleton's names say it is, or `None`.
+#[pyfunction]
+#[pyo3(name = "guess_joints")]
+fn py_guess_joints(
+    names: Vec<String>,
+    parents: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+) -> PyResult<Vec<Option<[usize; 2]>>> {
+    let found = guess_joints(&skeleton(names, parents, offsets, None)?);
+    Ok(found.map_err(|e| motion_error(&e))?.to_vec())
 }
 
 /// How far (radians) the limbs of a pose are from a T-pose.
