@@ -218,7 +218,7 @@ def render(
     tuning.one_thread_each()
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0
-    source, datagrams = open_show(path)
+    source, datagrams = open_show(path, **rig.source.reading())
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
         clock = OfflineClock()

@@ -35,6 +35,7 @@ def send(
     speed: float = 1.0,
     seconds: float | None = None,
     progress: bool = False,
+    **reading: Any,
 ) -> dict[str, Any]:
     """Stream a motion file as ``protocol`` ("mocopi", "vmc" or "msgpack") to ``host:port`` over UDP.
 
@@ -55,6 +56,8 @@ def send(
         Stop after this long.
     progress
         Show a progress line on stderr.
+    reading
+        Options of :func:`pyanticip.load_motion` for a file that has to be helped: ``up``, ``rest`` ...
 
     Returns
     -------
@@ -74,7 +77,7 @@ def send(
         from pyanticip.motion.datagrams import at_speed, datagrams
         from pyanticip.motion.load import load_motion
 
-        clip = at_speed(load_motion(path), speed)
+        clip = at_speed(load_motion(path, **reading), speed)
         stream = datagrams(clip, protocol, rate=rate, loop=loop, unix_time=time.time())
         length = seconds if seconds is not None else None if loop else clip.duration
         label = f"{clip.name} as {protocol} to {host}:{port}"

@@ -24,20 +24,21 @@ def understood(clip: "Clip") -> _core.Retargeter:
     Raises
     ------
     SkeletonError
-        Joints that cannot be recognised, bones that point more than 10 degrees elsewhere in the mean of all (or
-        one 30), or a body that lies while its source stands: which file, why, and what to say.
+        Joints that cannot be recognised, bones that point more than 10 degrees elsewhere in the mean of
+        all (or one 30), or a body that lies while its source stands: which file, why, and what to say.
     """
     try:
         mapped = retargeter(clip.skeleton)
     except SkeletonError as error:
         raise SkeletonError(
-            f"{prefix(clip)}{error}; say which is which: `pyanticip info FILE --joints > map.toml`, then --joints map.toml"
+            f"{prefix(clip)}{error}; say which is which: `pyanticip info FILE --joints > map.toml`, "
+            "then --joints map.toml"
         ) from None
     refused = mapped.agreement(clip.quats[spread(len(clip), FRAMES)])[1]
     if refused is not None:
         raise SkeletonError(
-            f"{prefix(clip)}{refused}; say --rest FRAME (one in which it stands straight or in a T-pose) or --up AXIS, "
-            "and look at it with `pyanticip info FILE --picture look.png`"
+            f"{prefix(clip)}{refused}; say --rest FRAME (one in which it stands straight or in a T-pose) "
+            "or --up AXIS (`pyanticip info FILE` tells what was found)"
         )
     return mapped
 

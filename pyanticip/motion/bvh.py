@@ -76,8 +76,8 @@ def read_bvh(
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
 
-    quats, root, skeleton = _convert(joints, rows, length_unit, warnings)
-    return Clip(quats, root, rate, skeleton, name=path.stem, warnings=tuple(warnings))
+    quats, root, skeleton, unit = _convert(joints, rows, length_unit, warnings)
+    return Clip(quats, root, rate, skeleton, name=path.stem, warnings=tuple(warnings), unit=unit)
 
 
 def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], tuple[int, str], int]:
@@ -231,8 +231,8 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
 
 def _convert(
     joints: list[_Joint], rows: NDArray[np.float64], length_unit: str | float | None, warnings: list[str]
-) -> tuple[NDArray[np.float32], NDArray[np.float32], Skeleton]:
-    """Local quaternions, the root's path in metres, and the skeleton."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Skeleton, float]:
+    """Local quaternions, the root's path in metres, the skeleton, and metres per unit."""
     offsets = np.array([joint.offset for joint in joints], np.float64)
     quats = _quaternions(joints, rows)
     root = _positions(joints[0], rows, offsets[0])
@@ -267,7 +267,7 @@ def _convert(
         (offsets * scale).astype(np.float32),
         tips={index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()},
     )
-    return quats, (root * scale).astype(np.float32), skeleton
+    return quats, (root * scale).astype(np.float32), skeleton, scale
 
 
 def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.float32]:

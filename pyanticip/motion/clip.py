@@ -38,6 +38,10 @@ class Clip:
         (J,) bool: False for a joint that the source does not have (its rotation is then identity).
     source
         The file it was read from, as it was given; empty for a clip that was made.
+    up
+        The axis that is up in that file: "y", "z", "x", "-y", "-z" or "-x". In the clip it is y.
+    unit
+        Metres per unit of length in that file.
 
     Raises
     ------
@@ -53,6 +57,8 @@ class Clip:
     warnings: tuple[str, ...] = ()
     mask: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     source: str = ""
+    up: str = "y"
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         joints = len(self.skeleton)

@@ -33,7 +33,7 @@ def as_toml(skeleton: Skeleton) -> str:
     """The guessed map as TOML to edit, with the names that nothing was made of."""
     found = guessed(skeleton)
     lines = [
-        "# Which joint is which: the canonical joint = the file's joint, or [first, last] of a chain of them.",
+        "# Which joint is which: the canonical joint = the file's joint, or [first, last] of a chain.",
         "# Joints that stand nowhere here are not used. Give it back with --joints.",
         "[joints]",
     ]
@@ -71,17 +71,23 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
     for joint, value in table.items():
         if joint not in _core.CANONICAL_JOINTS:
             near = get_close_matches(joint, _core.CANONICAL_JOINTS, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(_core.CANONICAL_JOINTS)}"
+            hint = (
+                f"did you mean {near[0]}?" if near else f"expected one of {', '.join(_core.CANONICAL_JOINTS)}"
+            )
             raise FormatError(f"{file}: joints.{joint}: unknown joint; {hint}")
         names = [value] if isinstance(value, str) else value
-        if not isinstance(names, list) or not 1 <= len(names) <= 2 or not all(isinstance(n, str) for n in names):
+        if (
+            not isinstance(names, list)
+            or not 1 <= len(names) <= 2
+            or not all(isinstance(n, str) for n in names)
+        ):
             raise FormatError(f"{file}: joints.{joint}: expected a name or [first, last], given {value!r}")
         found[joint] = tuple(names)
     return found
 
 
 def with_joints(clip: Clip, joints: Joints) -> Clip:
-    """``clip`` with its joints named after the map, so that they are taken for what it says and for nothing else.
+    """``clip`` with its joints named after the map, so that they are taken for what it says, no more.
 
     Raises
     ------

@@ -57,8 +57,8 @@ def load_motion(
         The frame of the file whose pose is the rest pose: a T- or A-pose, or standing straight. If not given
         it is the zero pose where that is one, else a T-pose in the motion, else what the motion tells.
     joints
-        Which joint is which, where names do not say: a TOML file as ``pyanticip info FILE --joints`` writes it,
-        or its contents.
+        Which joint is which, where names do not say: a TOML file as ``pyanticip info FILE --joints``
+        writes it, or its contents.
 
     Returns
     -------
@@ -127,12 +127,15 @@ def _is_npz(data: bytes) -> bool:
 
 
 def _mended(clip: Clip) -> Clip:
-    """An npz as it is: ours say how they are meant, AMASS is z up. But one that lies throughout, and stands when
-    it is turned as its motion says, was y up already."""
-    if clip.skeleton.names != smpl_skeleton().names or not never_upright(clip.quats[:, 0]):
+    """An npz as it is: ours say how they are meant, AMASS is z up.
+
+    But one that lies throughout, and stands when it is turned as its motion says, was y up already.
+    """
+    lies = clip.skeleton.names == smpl_skeleton().names and never_upright(clip.quats[:, 0])
+    if not lies or clip.duration < 1.0:
         return clip
     turned = understand(clip)
-    return turned if upright_part(turned.quats[:, 0]) > 0.5 else clip
+    return turned if upright_part(turned.quats[:, 0]) > 0.8 else clip
 
 
 def _parse(

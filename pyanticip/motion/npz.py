@@ -252,7 +252,10 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
 
 
 def upright_part(hips: NDArray[np.floating]) -> float:
-    """In how many of the frames, 0 to 1, hips that are turned by (T, 4) in a world with y up point up, within 60 degrees."""
+    """The part of the frames, 0 to 1, in which hips with rotations (T, 4) in a world with y up point up.
+
+    Within 60 degrees.
+    """
     up = 1.0 - 2.0 * (hips[:, 1].astype(np.float64) ** 2 + hips[:, 3].astype(np.float64) ** 2)
     return float((up > 0.5).mean())
 

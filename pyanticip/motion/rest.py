@@ -30,7 +30,7 @@ _LIMBS = tuple(
         ("upper_leg", "lower_leg", "foot", (0.0, -1.0, 0.0), (1.0, 0.0, 0.0)),
     )
 )
-"""Limbs of two bones: their joints, where they point in a T-pose, and the axis about which they bend there."""
+"""Limbs of two bones: their joints, where they point in a T-pose, and about which axis they bend there."""
 
 
 _AHEAD = unit(np.asarray(_core.CANONICAL_OFFSETS, np.float64)[canonical_skeleton().names.index("left_toes")])
@@ -88,7 +88,7 @@ def hinge_axis(watched: Watched, upper: str, of: str | None = None) -> Doubles |
 
 
 def is_t_pose(skeleton: Skeleton, pose: NDArray[np.float32] | None = None) -> bool:
-    """Whether a pose (J, 4), or the rest pose, has arms and legs where a T-pose has them, give or take 25 degrees."""
+    """Whether a pose (J, 4), or the rest pose, is a T-pose, give or take 25 degrees."""
     given = skeleton.rest if pose is None else pose
     off = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, given)
     return off < _core.T_POSE_TOLERANCE
@@ -115,7 +115,7 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
     """``skeleton`` with the T-pose that its motion tells.
 
     The trunk rests as it does where the performer stands straightest. Arms and legs are straight, by the
-    directions of their bones, and rolled so that elbows bend forward and knees backward as they do in the motion.
+    directions of their bones, and rolled so that elbows bend forward and knees backward as in the motion.
     """
     heading, straightest = _stance(watched.places)
     mean = {
@@ -137,9 +137,12 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
         toes = end.replace("foot", "toes")
         if end != toes and end in mean:
             rest[end] = _limb(watched, mean, end, toes, upper, _AHEAD, np.array(axis))
-        for name, above in ((end, lower), (toes, end)):
-            if name in mean and above in mean and name != "left_foot" and name != "right_foot":
-                rest[name] = multiply(rest[above], multiply(conjugate(mean[above]), mean[name]))
+            follows = (toes, end)
+        else:
+            follows = (end, lower)
+        if set(follows) <= mean.keys():
+            last, carrier = follows
+            rest[last] = multiply(rest[carrier], multiply(conjugate(mean[carrier]), mean[last]))
     locals_ = _mean(watched.quats[straightest])
     ends = retargeter(skeleton).ends
     target = {
@@ -156,7 +159,13 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
 
 
 def _limb(
-    watched: Watched, mean: dict[str, Doubles], name: str, to: str, upper: str, straight: Doubles, axis: Doubles
+    watched: Watched,
+    mean: dict[str, Doubles],
+    name: str,
+    to: str,
+    upper: str,
+    straight: Doubles,
+    axis: Doubles,
 ) -> Doubles:
     """World rotation of a limb's joint in the T-pose."""
     turns = watched.turns[:, _index(name)]
@@ -171,7 +180,7 @@ def _limb(
 
 
 def _stance(places: Doubles) -> tuple[Doubles, NDArray[np.intp]]:
-    """(T, 4) the turn from facing +z to where the body faces, and the frames in which it stands straightest."""
+    """(T, 4) the turn from +z to where the body faces, and the frames in which it stands straightest."""
     up = np.array((0.0, 1.0, 0.0))
     across = joint(places, "left_upper_leg") - joint(places, "right_upper_leg")
     shoulders = joint(places, "left_upper_arm") - joint(places, "right_upper_arm")

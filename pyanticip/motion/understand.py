@@ -22,16 +22,23 @@ FRAMES = 48
 
 
 def understand(
-    clip: Clip, *, up: str | None = None, rest_frame: int | None = None, lead_in: bool = False, keep: bool = False
+    clip: Clip,
+    *,
+    up: str | None = None,
+    rest_frame: int | None = None,
+    lead_in: bool = False,
+    keep: bool = False,
 ) -> Clip:
-    """``clip`` in a world with y up, on a skeleton whose rest pose is one; what was decided is in its warnings.
+    """``clip`` in a world with y up, on a skeleton whose rest pose is a T-pose or near it.
+
+    What was decided is in its ``warnings``, the axis that was up in its ``up``.
 
     Parameters
     ----------
     up
         The axis that is up ("y", "z", "x", "-y" ...), instead of what the motion says.
     rest_frame
-        The frame whose pose is the rest pose (a T- or A-pose, or standing straight), instead of what is found.
+        The frame whose pose is the rest pose (a T- or A-pose, or standing), instead of what is found.
     lead_in
         Drop a T-pose at the start from which the motion jumps away, or with ``keep`` only tell of it.
 
@@ -46,8 +53,7 @@ def understand(
         mapped = retargeter(clip.skeleton)
     except SkeletonError:
         # A body that is not recognised: nothing tells its head from its feet.
-        if up is not None:
-            clip = turned(clip, world.check_up(up))
+        clip = clip if up is None else turned(clip, world.check_up(up))
         return _begun(clip, rest_frame, keep) if lead_in else clip
     if clip.skeleton.names == canonical_skeleton().names and clip.skeleton.rests_as(canonical_skeleton()):
         return clip if up is None else turned(clip, world.check_up(up))
@@ -63,11 +69,13 @@ def understand(
     else:
         axis = world.check_up(up)
     if not sure:
-        warnings.append(f"the body stands too little to tell which way is up: {axis} is taken, give up= if wrong")
+        warnings.append(
+            f"the body stands too little to tell which way is up: {axis} is taken, give up= if wrong"
+        )
     if axis != "y":
         warnings.append(f"{axis} is up in the file: turned")
         told = axis == habit and _stands(mapped, axis)
-        clip = _turned_by(clip, np.array(mapped.world)) if told else turned(clip, axis)
+        clip = _turned_by(clip, np.array(mapped.world), axis) if told else turned(clip, axis)
     if axis != "y" or not _stands(mapped, "y"):
         clip = replace(clip, skeleton=rest.upright(clip.skeleton, mapped))
         mapped = retargeter(clip.skeleton)
@@ -116,15 +124,14 @@ def _begun(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:
 
 def turned(clip: Clip, up: str) -> Clip:
     """``clip`` with the axis ``up`` turned to +y."""
-    return _turned_by(clip, np.array(world.TO_Y_UP[up]))
+    return _turned_by(clip, np.array(world.TO_Y_UP[up]), up)
 
 
-def _turned_by(clip: Clip, turn: world.Doubles) -> Clip:
+def _turned_by(clip: Clip, turn: world.Doubles, up: str) -> Clip:
     quats = clip.quats.astype(np.float64)
     quats[:, 0] = multiply(turn, quats[:, 0])
-    return replace(
-        clip, quats=normalized(quats).astype(np.float32), root=rotate(turn, clip.root).astype(np.float32)
-    )
+    root = rotate(turn, clip.root).astype(np.float32)
+    return replace(clip, quats=normalized(quats).astype(np.float32), root=root, up=up)
 
 
 def _mirrored(clip: Clip) -> Clip:
@@ -155,7 +162,7 @@ def _stands(mapped: _core.Retargeter, axis: str) -> bool:
 
 
 def _with_better_rest(clip: Clip, watched: rest.Watched, wrong: float) -> Clip:
-    """With the best of what else may be the rest pose: a T-pose anywhere in the motion, what the motion tells."""
+    """With what is best of the rest: a T-pose anywhere in the motion, or what the motion tells."""
     skeleton = clip.skeleton
     told = [(wrong, 0, skeleton, "")]
     pose = rest.t_pose_of(skeleton, watched.quats)
@@ -164,7 +171,9 @@ def _with_better_rest(clip: Clip, watched: rest.Watched, wrong: float) -> Clip:
         told.append((rest.verdict(found, retargeter(found), watched), 1, found, "a T-pose in it is taken"))
     if told[-1][0] > 1.0:
         found = rest.standing_rest(skeleton, watched)
-        told.append((rest.verdict(found, retargeter(found), watched), 2, found, "its motion tells the rest pose"))
+        told.append(
+            (rest.verdict(found, retargeter(found), watched), 2, found, "its motion tells the rest pose")
+        )
     _, _, best, what = min(told, key=lambda each: each[:2])
     if not what:
         return clip

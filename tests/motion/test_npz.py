@@ -78,10 +78,7 @@ def test_a_body_that_stands_in_amass_stands_here(tmp_path):
 def test_what_looks_meant_otherwise_is_told(tmp_path):
     poses = np.zeros((FRAMES, 72))  # a world that is y up already: the body lies on its back
     lying = pa.load_motion(write_npz(tmp_path, amass(poses=poses)))
-    assert lying.warnings[0] == "the body lies down throughout: files like this are z up, is this one y up?"
-    assert "up in the file: turned" in lying.warnings[1]
-    standing = lying.positions()[0]
-    assert standing[lying.skeleton.index("head"), 1] > standing[lying.skeleton.index("left_foot"), 1] + 1.0
+    assert lying.warnings == ("the body lies down throughout: files like this are z up, is this one y up?",)
     poses[:, 0], poses[:, 5] = 90.0, 30.0
     degrees = pa.load_motion(write_npz(tmp_path, amass(poses=poses)))
     assert degrees.warnings[0] == "rotations of up to 90 rad: are its poses in degrees?"
