@@ -9,7 +9,7 @@ from pyanticip import _core
 from pyanticip.motion.canonical import canonical_skeleton, retargeter
 from pyanticip.motion.rotations import conjugate, multiply, normalized, rotate
 from pyanticip.motion.skeleton import Skeleton
-from pyanticip.motion.world import Doubles, joint, unit
+from pyanticip.motion.world import Doubles, joint, trunk, unit
 
 _BENT = float(np.sin(np.radians(20.0)))
 """A limb bent by more than this (its sine) shows the axis of its hinge."""
@@ -124,13 +124,19 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
         if np.isfinite(watched.turns[:, index]).all()
     }
     # Trunk and head: as they are when standing, less the lean of those moments.
-    trunk = joint(watched.places, "neck", "upper_chest", "chest") - joint(watched.places, "hips")
-    lean = _mean_direction(rotate(conjugate(heading[straightest]), trunk[straightest]))
-    across = joint(watched.places, "left_upper_leg") - joint(watched.places, "right_upper_leg")
-    side = _mean_direction(rotate(conjugate(heading[straightest]), across[straightest]))
+    lean = _mean_direction(rotate(conjugate(heading[straightest]), trunk(watched.places)[straightest]))
     raise_up = _turn_between(lean, np.array((0.0, 1.0, 0.0)))
     rest = {name: multiply(raise_up, turn) for name, turn in mean.items()}
-    rest["hips"] = multiply(_turn_between(rotate(raise_up, side), np.array((1.0, 0.0, 0.0))), rest["hips"])
+    # Hips and shoulders: square, whatever the twist of those moments.
+    chest = next((name for name in ("upper_chest", "chest", "spine") if name in rest), "")
+    for limb, carried in (
+        ("upper_leg", ("hips",)),
+        ("upper_arm", (chest, "left_shoulder", "right_shoulder")),
+    ):
+        across = joint(watched.places, f"left_{limb}") - joint(watched.places, f"right_{limb}")
+        side = rotate(raise_up, _mean_direction(rotate(conjugate(heading[straightest]), across[straightest])))
+        square = _turn_between(side, np.array((1.0, 0.0, 0.0)))
+        rest.update({name: multiply(square, rest[name]) for name in carried if name in rest})
     for upper, lower, end, straight, axis in _LIMBS:
         for name, to in ((upper, lower), (lower, end)):
             rest[name] = _limb(watched, mean, name, to, upper, np.array(straight), np.array(axis))
@@ -189,8 +195,7 @@ def _stance(places: Doubles) -> tuple[Doubles, NDArray[np.intp]]:
     zero = np.zeros(len(half))
     heading = np.stack((np.cos(half), zero, np.sin(half), zero), axis=-1)
 
-    trunk = joint(places, "neck", "upper_chest", "chest") - joint(places, "hips")
-    costs = [_angle(trunk, up), _angle(across, left), _angle(shoulders, left)]
+    costs = [_angle(trunk(places), up), _angle(across, left), _angle(shoulders, left)]
     for name, lower, end, straight, _ in _LIMBS:
         first = joint(places, lower) - joint(places, name)
         second = joint(places, end) - joint(places, lower)

@@ -20,6 +20,13 @@ from pyanticip.motion.skeleton import Skeleton
 FRAMES = 48
 """So many frames, spread over the file, tell."""
 
+_LAST = tuple(
+    (f"{side}_{joint}", f"{side}_{end}")
+    for side in ("left", "right")
+    for joint, end in (("lower_arm", "hand"), ("foot", "toes"))
+)
+"""Joints whose tip stands for the next where the file has none."""
+
 
 def understand(
     clip: Clip,
@@ -147,7 +154,15 @@ def _mirrored(clip: Clip) -> Clip:
 def _watched(clip: Clip, mapped: _core.Retargeter) -> rest.Watched:
     frames = spread(len(clip), FRAMES)
     quats = clip.quats[frames]
-    return rest.Watched(quats, *mapped.observe(quats, clip.root[frames]))
+    places, turns = mapped.observe(quats, clip.root[frames])
+    order, ends = canonical_skeleton().names, mapped.ends
+    for name, end in _LAST:
+        carrier, joint = order.index(name), order.index(end)
+        pair = ends[carrier]
+        tip = None if pair is None or ends[joint] is not None else clip.skeleton.tips.get(pair[1])
+        if tip is not None and np.linalg.norm(tip) > 0.02:
+            places[:, joint] = places[:, carrier] + rotate(turns[:, carrier], np.array(tip))
+    return rest.Watched(quats, places, turns)
 
 
 def _rests_along(mapped: _core.Retargeter) -> str:

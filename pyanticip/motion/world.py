@@ -37,8 +37,8 @@ _FLOOR_BONUS = 0.4
 """... as much as a head that is over the feet by this cosine more."""
 _HABIT_BONUS = 0.3
 """So much speaks for the axis that the rest pose stands along, and for y where the rest pose says nothing."""
-_STILL_FLOOR = 0.03
-"""A body whose lowest point stays this near to the floor, in heights of the body, may well lie on it."""
+_LYING = (0.03, -0.015, 0.08)
+"""A body may lie on the floor if its lowest point varies by less than this and is between these heights."""
 SURE = 0.25
 """A lead of this much over the next best axis is certain; cases of one kind differ by .5 and more."""
 
@@ -98,22 +98,26 @@ def up_axis(places: Doubles, habit: str) -> tuple[str, bool]:
         low, level, high = np.percentile(ends[sign][:, index], (5, 50, 95)) / max(height, 1e-9)
         scores[name] = sign * float(over_feet[index]) - min(high - low, 1.5)
         scores[name] += _FLOOR_BONUS * (abs(level) < _FLOOR_HEIGHT) + _HABIT_BONUS * (name == habit)
-        lies_on_it[name] = max(high - low, abs(level)) < _STILL_FLOOR
+        lies_on_it[name] = high - low < _LYING[0] and _LYING[1] < level < _LYING[2]
     best, second = sorted(scores, key=lambda name: -scores[name])[:2]
     if best != habit and lies_on_it[habit]:
         return habit, False
     return best, scores[best] - scores[second] > SURE
 
 
-def is_mirrored(places: Doubles) -> bool:
-    """Whether left and right are exchanged: the knees bend forward and the feet point backward.
+def trunk(places: Doubles) -> Doubles:
+    """(T, 3): the way from the hips to between the shoulders."""
+    shoulders: Doubles = 0.5 * (joint(places, "left_upper_arm") + joint(places, "right_upper_arm"))
+    return shoulders - joint(places, "hips")
 
-    ``places`` (T, 22, 3) in a world with y up. Motion read with axes of the wrong hand looks so, and so do
-    joints whose names are exchanged.
+
+def is_mirrored(places: Doubles) -> bool:
+    """Whether left and right are exchanged: the knees bend forward and the toes point backward.
+
+    ``places`` (T, 22, 3) in any world. Motion read with axes of the wrong hand looks so, and so do joints
+    whose names are exchanged.
     """
-    across = joint(places, "left_upper_leg") - joint(places, "right_upper_leg")
-    left = unit(across)
-    ahead = unit(np.cross(left, (0.0, 1.0, 0.0)))
+    left = unit(joint(places, "left_upper_leg") - joint(places, "right_upper_leg"))
     knees, feet = [], []
     for side in ("left_", "right_"):
         thigh = unit(joint(places, side + "lower_leg") - joint(places, side + "upper_leg"))
@@ -123,7 +127,8 @@ def is_mirrored(places: Doubles) -> bool:
         if bent.any():
             knees.append(float((unit(hinge[bent]) * left[bent]).sum(axis=-1).mean()))
         toes = unit(joint(places, side + "toes") - joint(places, side + "foot"))
-        feet.append(float((toes * ahead).sum(axis=-1).mean()))
+        # The toes are before the shin, whether the body stands or lies.
+        feet.append(float((toes * unit(np.cross(shin, left))).sum(axis=-1).mean()))
     feet = [value for value in feet if np.isfinite(value)]
     if not knees:  # never bent
         return bool(feet) and max(feet) < -0.5

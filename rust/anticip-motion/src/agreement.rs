@@ -6,7 +6,8 @@ use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, OFFSETS, PAREN
 use crate::retarget::{Places, Retargeter};
 use crate::skeleton::{add, cross, direction, dot, scale, sub};
 
-/// The directions that are compared: name, from joint, to joint.
+/// The directions that are compared: name, from joint, to joint. The trunk of a body without a neck ends between the
+/// shoulders.
 pub const BONES: [(&str, usize, usize); 11] = [
     ("trunk", HIPS, NECK),
     ("hip line", LEGS[1], LEGS[0]),
@@ -75,21 +76,25 @@ impl Agreement {
     pub fn push(&mut self, retargeter: &Retargeter, canonical: &[Quat; JOINT_COUNT]) {
         let source = retargeter.places([0.0; 3]);
         let world = retargeter.world();
-        let body = places(canonical);
+        let body = places(canonical).map(Some);
         for (i, &(_, from, to)) in BONES.iter().enumerate() {
-            let (Some(a), Some(b)) = (source[from], source[to]) else {
+            let between = |at: &Places| {
+                let end = if to == NECK && source[NECK].is_none() {
+                    shoulders(at)
+                } else {
+                    at[to]
+                };
+                direction(sub(end?, at[from]?))
+            };
+            let (Some(s), Some(c)) = (between(&source), between(&body)) else {
                 continue;
             };
-            let (Some(s), Some(c)) = (direction(world.rotate(sub(b, a))), direction(sub(body[to], body[from])))
-            else {
-                continue;
-            };
+            let s = world.rotate(s);
             let across = cross(s, c);
             self.sums[i] += dot(across, across).sqrt().atan2(dot(s, c));
             self.counts[i] += 1;
         }
-        let whole = body.map(Some);
-        if let (Some(s), Some(c)) = (upright(&source), upright(&whole)) {
+        if let (Some(s), Some(c)) = (upright(&source), upright(&body)) {
             self.source_up += s;
             self.canonical_up += c;
         }
@@ -142,6 +147,11 @@ fn places(pose: &[Quat; JOINT_COUNT]) -> [[f64; 3]; JOINT_COUNT] {
         at[j] = add(at[p], turns[p].rotate(OFFSETS[j]));
     }
     at
+}
+
+/// Between the shoulders.
+fn shoulders(at: &Places) -> Option<[f64; 3]> {
+    Some(scale(add(at[ARMS[0] + 1]?, at[ARMS[1] + 1]?), 0.5))
 }
 
 /// Cosine between the vertical and the way from between the lowest joints of the legs to the head (or the neck).
@@ -201,7 +211,10 @@ mod tests {
             pose[child] = Quat::from_axis_angle([0.0, 0.0, 1.0], -TURN);
         }
         let found = compared(&skeleton, &pose, 1).disagreement();
-        assert!(matches!(found, Some(Disagreement::Bones { angle, .. }) if angle > BONE_LIMIT), "{found:?}");
+        assert!(
+            matches!(found, Some(Disagreement::Bones { angle, .. }) if angle > BONE_LIMIT),
+            "{found:?}"
+        );
         assert!(found.expect("one").to_string().contains("rest pose"));
     }
 
@@ -216,6 +229,9 @@ mod tests {
         let mut pose = vec![Quat::IDENTITY; JOINT_COUNT];
         assert_eq!(compared(&skeleton, &pose, 5).disagreement(), None);
         pose[HIPS] = back.conj();
-        assert_eq!(compared(&skeleton, &pose, 5).disagreement(), Some(Disagreement::Lies));
+        assert_eq!(
+            compared(&skeleton, &pose, 5).disagreement(),
+            Some(Disagreement::Lies)
+        );
     }
 }

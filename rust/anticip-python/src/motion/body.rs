@@ -1,7 +1,9 @@
 //! The canonical body, retargeting and the way back.
 
 use anticip_geometry::Quat;
-use anticip_motion::{Agreement, BONES, Distributor, Retargeter, Skeleton, canonical, guess_joints, standard, t_pose_deviation};
+use anticip_motion::{
+    Agreement, BONES, Distributor, Retargeter, Skeleton, canonical, guess_joints, standard, t_pose_deviation,
+};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -129,7 +131,12 @@ impl PyRetargeter {
         let mut turns = Vec::with_capacity(frames * J * 4);
         for (local, root) in poses.chunks_exact(joints).zip(root) {
             retargeter.apply(local, root, &mut pose);
-            places.extend(retargeter.places(root).iter().flat_map(|p| p.unwrap_or([f64::NAN; 3])));
+            places.extend(
+                retargeter
+                    .places(root)
+                    .iter()
+                    .flat_map(|p| p.unwrap_or([f64::NAN; 3])),
+            );
             let turned = |q: &Option<Quat>| q.map_or([f64::NAN; 4], Quat::to_array);
             turns.extend(retargeter.turns().iter().flat_map(turned));
         }
@@ -164,7 +171,10 @@ impl PyRetargeter {
     /// Rotation of the source joint of each canonical one in the T-pose, the world turned, (22, 4); NaN where there is none.
     #[getter]
     fn t_pose<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let turned = self.inner.t_pose().map(|q| q.map_or([f64::NAN; 4], Quat::to_array));
+        let turned = self
+            .inner
+            .t_pose()
+            .map(|q| q.map_or([f64::NAN; 4], Quat::to_array));
         PyArray1::from_vec(py, turned.concat()).reshape([J, 4])
     }
 
