@@ -80,6 +80,7 @@ def read_amc(
         body,
         path.stem,
         tuple(warnings),
+        source=str(path),
         unit=scale,
     )
 

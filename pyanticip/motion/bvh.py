@@ -77,7 +77,8 @@ def read_bvh(
     _check_count(path, count_line, declared[1], len(rows), warnings)
 
     quats, root, skeleton, unit = _convert(joints, rows, length_unit, warnings)
-    return Clip(quats, root, rate, skeleton, name=path.stem, warnings=tuple(warnings), unit=unit)
+    told = tuple(warnings)
+    return Clip(quats, root, rate, skeleton, name=path.stem, warnings=told, source=str(path), unit=unit)
 
 
 def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], tuple[int, str], int]:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from pyanticip.errors import OptionError
@@ -79,7 +78,7 @@ def load_motion(
         from pyanticip.motion.recorded import read_recorded
 
         # A show may last for hours: recordings are read as a stream, whatever their size.
-        return replace(read_recorded(file, rate=rate), source=str(file))
+        return read_recorded(file, rate=rate)
     return parse_motion(
         file,
         text.read_bytes(file),
@@ -106,7 +105,7 @@ def parse_motion(
     joints: str | os.PathLike[str] | Joints | None = None,
 ) -> Clip:
     """:func:`load_motion` for bytes that were read already; ``file`` names them in errors."""
-    clip = replace(_parse(file, data, rate, skeleton, units), source=str(file))
+    clip = _parse(file, data, rate, skeleton, units)
     try:
         if joints is not None:
             clip = with_joints(clip, joints if isinstance(joints, Mapping) else read_joints(joints))

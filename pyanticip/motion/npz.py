@@ -205,6 +205,7 @@ def _ours(path: Path, arrays: _Archive, rate: float | None) -> Clip:
         skeleton,
         name=str(arrays["name"]) if "name" in arrays.names else path.stem,
         mask=mask.astype(np.bool_),
+        source=str(path),
     )
 
 
@@ -248,6 +249,7 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         smpl.smpl_skeleton(),
         name=path.stem,
         warnings=tuple(warnings),
+        source=str(path),
     )
 
 

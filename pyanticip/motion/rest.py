@@ -9,7 +9,7 @@ from pyanticip import _core
 from pyanticip.motion.canonical import canonical_skeleton, retargeter
 from pyanticip.motion.rotations import conjugate, multiply, normalized, rotate
 from pyanticip.motion.skeleton import Skeleton
-from pyanticip.motion.world import Doubles, joint, trunk, unit
+from pyanticip.motion.world import Doubles, cross, joint, trunk, unit
 
 _BENT = float(np.sin(np.radians(20.0)))
 """A limb bent by more than this (its sine) shows the axis of its hinge."""
@@ -76,7 +76,7 @@ def hinge_axis(watched: Watched, upper: str, of: str | None = None) -> Doubles |
     _, lower, end, _, _ = next(limb for limb in _LIMBS if limb[0] == upper)
     first = unit(joint(watched.places, lower) - joint(watched.places, upper))
     second = unit(joint(watched.places, end) - joint(watched.places, lower))
-    axis = np.cross(first, second)
+    axis = cross(first, second)
     bent = np.linalg.norm(axis, axis=-1) > _BENT
     if bent.mean() < _EVIDENCE:
         return None
@@ -212,7 +212,7 @@ def _index(name: str) -> int:
 
 
 def _angle(a: Doubles, b: Doubles) -> Doubles:
-    across = np.linalg.norm(np.cross(a, b), axis=-1)
+    across = np.linalg.norm(cross(a, np.asarray(b)), axis=-1)
     return np.asarray(np.arctan2(across, (a * b).sum(axis=-1)))
 
 
@@ -231,15 +231,15 @@ def _turn_between(a: Doubles, b: Doubles) -> Doubles:
     """The smallest rotation that takes unit vector ``a`` to ``b``."""
     w = 1.0 + float(a @ b)
     if w < 1e-9:
-        across = np.cross(a, np.eye(3)[int(np.argmin(np.abs(a)))])
+        across = cross(a, np.eye(3)[int(np.argmin(np.abs(a)))])
         return np.concatenate(((0.0,), unit(across)))
-    return normalized(np.concatenate(((w,), np.cross(a, b))))
+    return normalized(np.concatenate(((w,), cross(a, b))))
 
 
 def _frame(along: Doubles, across: Doubles) -> Doubles:
     """The rotation that takes x to ``along`` and y as near to ``across`` as can be."""
-    z = unit(np.cross(along, across))
-    matrix = np.stack((along, np.cross(z, along), z), axis=-1)
+    z = unit(cross(along, across))
+    matrix = np.stack((along, cross(z, along), z), axis=-1)
     # The largest component first keeps this exact near half turns (Shepperd 1978).
     m = matrix
     four = np.array(

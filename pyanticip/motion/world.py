@@ -39,6 +39,8 @@ _HABIT_BONUS = 0.3
 """So much speaks for the axis that the rest pose stands along, and for y where the rest pose says nothing."""
 _LYING = (0.03, -0.015, 0.08)
 """A body may lie on the floor if its lowest point varies by less than this and is between these heights."""
+_BENT = 0.34
+"""A knee or elbow bent by more than this (its sine, 20 degrees) shows where it bends."""
 SURE = 0.25
 """A lead of this much over the next best axis is certain; cases of one kind differ by .5 and more."""
 
@@ -67,6 +69,13 @@ def unit(vectors: Doubles) -> Doubles:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
 
 
+def cross(a: Doubles, b: Doubles) -> Doubles:
+    """The cross product of (..., 3); NumPy's own takes several times as long for as few as these."""
+    x, y, z = a[..., 0], a[..., 1], a[..., 2]
+    u, v, w = b[..., 0], b[..., 1], b[..., 2]
+    return np.stack((y * w - z * v, z * u - x * w, x * v - y * u), axis=-1)
+
+
 def up_axis(places: Doubles, habit: str) -> tuple[str, bool]:
     """The axis that is up in a motion, and whether that is certain.
 
@@ -84,19 +93,18 @@ def up_axis(places: Doubles, habit: str) -> tuple[str, bool]:
         joint(places, "left_foot", "left_lower_leg") + joint(places, "right_foot", "right_lower_leg")
     )
     over_feet = unit(joint(places, "head", "neck", "upper_chest", "hips") - feet).mean(axis=0)
-    height = 2.0 * sum(
-        float(np.median(np.linalg.norm(joint(places, b) - joint(places, a), axis=-1)))
-        for a, b in (("left_upper_leg", "left_lower_leg"), ("right_upper_leg", "right_lower_leg"))
-    )
+    thigh = float(np.linalg.norm((joint(places, "left_upper_leg") - joint(places, "left_lower_leg"))[0]))
     known = places[:, np.isfinite(places).all(axis=(0, 2))]
-    # Along an axis the lowest joint of each frame, against it the highest: (T, 3) each, x y z.
-    ends = {1.0: known.min(axis=1), -1.0: -known.max(axis=1)}
+    # The lowest joint of each frame along x, y, z and against them: (T, 6), in heights of the body.
+    lowest = np.concatenate((known.min(axis=1), -known.max(axis=1)), axis=1) / max(4.0 * thigh, 1e-9)
+    ranked = np.sort(lowest, axis=0)
+    lows, levels, highs = ranked[[len(ranked) // 20, len(ranked) // 2, (len(ranked) - 1) * 19 // 20]].tolist()
     scores, lies_on_it = {}, {}
     for name, axis in UPS.items():
-        index = int(np.argmax(np.abs(axis)))
-        sign = axis[index]
-        low, level, high = np.percentile(ends[sign][:, index], (5, 50, 95)) / max(height, 1e-9)
-        scores[name] = sign * float(over_feet[index]) - min(high - low, 1.5)
+        index = "xyz".index(name[-1])
+        column = index + 3 * (axis[index] < 0.0)
+        low, level, high = lows[column], levels[column], highs[column]
+        scores[name] = axis[index] * float(over_feet[index]) - min(high - low, 1.5)
         scores[name] += _FLOOR_BONUS * (abs(level) < _FLOOR_HEIGHT) + _HABIT_BONUS * (name == habit)
         lies_on_it[name] = high - low < _LYING[0] and _LYING[1] < level < _LYING[2]
     best, second = sorted(scores, key=lambda name: -scores[name])[:2]
@@ -118,18 +126,27 @@ def is_mirrored(places: Doubles) -> bool:
     whose names are exchanged.
     """
     left = unit(joint(places, "left_upper_leg") - joint(places, "right_upper_leg"))
-    knees, feet = [], []
+    knees, feet, elbows = [], [], []
+    down = -unit(trunk(places))
     for side in ("left_", "right_"):
         thigh = unit(joint(places, side + "lower_leg") - joint(places, side + "upper_leg"))
         shin = unit(joint(places, side + "foot") - joint(places, side + "lower_leg"))
-        hinge = np.cross(thigh, shin)
-        bent = np.linalg.norm(hinge, axis=-1) > 0.34  # 20 degrees
+        hinge = cross(thigh, shin)
+        bent = np.linalg.norm(hinge, axis=-1) > _BENT
         if bent.any():
             knees.append(float((unit(hinge[bent]) * left[bent]).sum(axis=-1).mean()))
+        arm = unit(joint(places, side + "lower_arm") - joint(places, side + "upper_arm"))
+        forearm = unit(joint(places, side + "hand") - joint(places, side + "lower_arm"))
+        hinge = cross(arm, forearm)
+        hangs = (np.linalg.norm(hinge, axis=-1) > _BENT) & ((arm * down).sum(axis=-1) > 0.7)
+        if hangs.any():
+            elbows.append(float((unit(hinge[hangs]) * left[hangs]).sum(axis=-1).mean()))
         toes = unit(joint(places, side + "toes") - joint(places, side + "foot"))
         # The toes are before the shin, whether the body stands or lies.
-        feet.append(float((toes * unit(np.cross(shin, left))).sum(axis=-1).mean()))
+        feet.append(float((toes * unit(cross(shin, left))).sum(axis=-1).mean()))
     feet = [value for value in feet if np.isfinite(value)]
+    if not knees and not feet:  # arms that hang bend forward
+        return len(elbows) == 2 and min(elbows) > 0.5
     if not knees:  # never bent
-        return bool(feet) and max(feet) < -0.5
+        return max(feet) < -0.5
     return max(knees) < -0.5 and max(feet, default=-1.0) < 0.0
