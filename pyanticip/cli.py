@@ -228,7 +228,7 @@ def replay(
 
     factor = cli_tools.speed_factor(speed)
     found = _rig(rig_file, source=reading_of(sinks), **sinks)
-    kind, datagrams = open_show(file, **found.source.reading())
+    kind, datagrams = open_show(file, say=_say, **found.source.reading())
     _report(play(datagrams, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
 
 
@@ -257,7 +257,7 @@ def render(
 
     quiet = as_json or not sys.stderr.isatty()
     rig = _rig(rig_file, source=reading_of(given), **given)
-    found = play(file, out, rig=rig, seconds=seconds, progress=not quiet)
+    found = play(file, out, rig=rig, seconds=seconds, progress=not quiet, say=_say)
     if as_json:
         cli_tools.print_json(found)
     else:
@@ -324,6 +324,7 @@ def send(
         speed=speed,
         seconds=seconds,
         progress=not quiet,
+        say=_say,
         **reading_of(reading),
     )
     if as_json:

@@ -77,12 +77,14 @@ def replay(
     return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0)
 
 
-def open_show(path: Path, **reading: Any) -> tuple[str, Iterable[tuple[int, bytes]]]:
+def open_show(
+    path: Path, *, say: Say | None = None, **reading: Any
+) -> tuple[str, Iterable[tuple[int, bytes]]]:
     """The wire format and the (time in ns, datagram) pairs of a motion file or a recording.
 
     A recording gives the datagrams of its first source as they came; any other file is read with the options
-    ``reading`` of :func:`pyanticip.load_motion` and sent on its own skeleton at its own rate. Raises
-    FormatError, SkeletonError, OSError.
+    ``reading`` of :func:`pyanticip.load_motion` and sent on its own skeleton at its own rate. ``say`` is told
+    what had to be decided. Raises FormatError, SkeletonError, OSError.
     """
     with path.open("rb") as file:
         begins = file.read(16)
@@ -96,6 +98,9 @@ def open_show(path: Path, **reading: Any) -> tuple[str, Iterable[tuple[int, byte
         clip = load_motion(path, **reading)
         # The live path counts a skeleton it cannot use; a file's is told at once.
         understood(clip)
+        if say is not None:
+            for line in clip.warnings:
+                say(f"{path}: {line}")
         return "msgpack", datagrams(clip, "msgpack")
     taken = read_recording(path)
     kind = next((source for _, source, _ in taken.datagrams()), None)
