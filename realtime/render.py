@@ -207,7 +207,8 @@ def render(
 
     ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of the file at most; ``say`` is told what
     had to be decided in reading it. The result's ``times_real_time`` is seconds of motion per second of
-    work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot be read or written.
+    work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
+    be read or written.
     """
     from realtime.live import open_show
 

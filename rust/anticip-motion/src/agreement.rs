@@ -72,8 +72,8 @@ impl std::fmt::Display for Disagreement {
 }
 
 impl Agreement {
-    /// Compares one frame: what [`Retargeter::apply`] just gave with where its source joints are.
-    pub fn push(&mut self, retargeter: &Retargeter, canonical: &[Quat; JOINT_COUNT]) {
+    /// Compares one frame: what [`Retargeter::apply`] just gave with where its source joints are. Allocates nothing.
+    pub fn push(&mut self, retargeter: &mut Retargeter, canonical: &[Quat; JOINT_COUNT]) {
         let source = retargeter.places([0.0; 3]);
         let world = retargeter.world();
         let body = places(canonical).map(Some);
@@ -175,7 +175,7 @@ mod tests {
         let mut agreement = Agreement::default();
         for _ in 0..frames {
             retargeter.apply(pose, [0.0; 3], &mut out);
-            agreement.push(&retargeter, &out);
+            agreement.push(&mut retargeter, &out);
         }
         agreement
     }

@@ -56,6 +56,8 @@ pub struct Retargeter {
     sources: Vec<Vec<usize>>,
     ends: [Option<[usize; 2]>; JOINT_COUNT],
     globals: Vec<Quat>,
+    /// Scratch of [`Retargeter::places`].
+    at: Vec<[f64; 3]>,
     names: Vec<String>,
 }
 
@@ -103,6 +105,7 @@ impl Retargeter {
         Ok(Self {
             joints: skeleton.len(),
             globals: vec![Quat::IDENTITY; walk.len()],
+            at: vec![[0.0; 3]; walk.len()],
             walk,
             links,
             anchors: mapping.map(|source| source.map(|s| slots[s.anchor])),
@@ -179,14 +182,12 @@ impl Retargeter {
 
     /// Where the source joints of the pose that [`Retargeter::apply`] was last given are, in the source's world.
     #[must_use]
-    pub fn places(&self, root: [f64; 3]) -> Places {
-        let mut at = vec![root; self.walk.len()];
+    pub fn places(&mut self, root: [f64; 3]) -> Places {
         for (slot, step) in self.walk.iter().enumerate() {
-            if let Some(p) = step.parent {
-                at[slot] = add(at[p], self.globals[p].rotate(step.offset));
-            }
+            let from = |p: usize| add(self.at[p], self.globals[p].rotate(step.offset));
+            self.at[slot] = step.parent.map_or(root, from);
         }
-        self.anchors.map(|anchor| anchor.map(|slot| at[slot]))
+        self.anchors.map(|anchor| anchor.map(|slot| self.at[slot]))
     }
 
     /// World rotations of the source joints that turn the canonical ones, as [`Retargeter::places`].

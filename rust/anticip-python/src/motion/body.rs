@@ -156,7 +156,7 @@ impl PyRetargeter {
         let mut found = Agreement::default();
         for local in poses.chunks_exact(joints) {
             retargeter.apply(local, [0.0; 3], &mut pose);
-            found.push(&retargeter, &pose);
+            found.push(&mut retargeter, &pose);
         }
         let angles = found.angles().iter().map(|a| a.unwrap_or(f64::NAN)).collect();
         Ok((angles, found.disagreement().map(|d| d.to_string())))
