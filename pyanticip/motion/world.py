@@ -41,6 +41,8 @@ _LYING = (0.03, -0.015, 0.08)
 """A body may lie on the floor if its lowest point varies by less than this and is between these heights."""
 _BENT = 0.34
 """A knee or elbow bent by more than this (its sine, 20 degrees) shows where it bends."""
+_STANDING = 0.9
+"""Whoever stands, walks or runs has the head over the feet by a greater cosine in the mean."""
 SURE = 0.25
 """A lead of this much over the next best axis is certain; cases of one kind differ by .5 and more."""
 
@@ -99,17 +101,21 @@ def up_axis(places: Doubles, habit: str) -> tuple[str, bool]:
     lowest = np.concatenate((known.min(axis=1), -known.max(axis=1)), axis=1) / max(4.0 * thigh, 1e-9)
     ranked = np.sort(lowest, axis=0)
     lows, levels, highs = ranked[[len(ranked) // 20, len(ranked) // 2, (len(ranked) - 1) * 19 // 20]].tolist()
-    scores, lies_on_it = {}, {}
+    scores, lies_on_it, floor = {}, {}, {}
     for name, axis in UPS.items():
         index = "xyz".index(name[-1])
         column = index + 3 * (axis[index] < 0.0)
         low, level, high = lows[column], levels[column], highs[column]
         scores[name] = axis[index] * float(over_feet[index]) - min(high - low, 1.5)
         scores[name] += _FLOOR_BONUS * (abs(level) < _FLOOR_HEIGHT) + _HABIT_BONUS * (name == habit)
+        floor[name] = high - low < 2.0 * _FLOOR_HEIGHT and abs(level) < _FLOOR_HEIGHT
         lies_on_it[name] = high - low < _LYING[0] and _LYING[1] < level < _LYING[2]
     best, second = sorted(scores, key=lambda name: -scores[name])[:2]
     if best != habit and lies_on_it[habit]:
         return habit, False
+    below = best.removeprefix("-") if best.startswith("-") else "-" + best
+    if floor[below] and not floor[best] and abs(over_feet["xyz".index(best[-1])]) < _STANDING:
+        return below, False  # on the hands, mostly: what carries the body all the time is the floor
     return best, scores[best] - scores[second] > SURE
 
 

@@ -223,6 +223,32 @@ def lying_first(clip: pa.Clip, seconds: float = 1.5) -> pa.Clip:
     )
 
 
+def sitting(clip: pa.Clip) -> pa.Clip:
+    """The walker on a chair, gesturing."""
+    names = clip.skeleton.names
+    quats = clip.quats.astype(np.float64)
+    for side in ("Left", "Right"):
+        quats[:, names.index(f"{side}UpperLeg")] = about((1.0, 0.0, 0.0), -85.0)
+        quats[:, names.index(f"{side}LowerLeg")] = about((1.0, 0.0, 0.0), 88.0)
+    root = clip.root[:1].repeat(len(clip), 0) * np.array((1.0, 0.0, 1.0)) + np.array((0.0, 0.5, 0.0))
+    return made(clip, quats, root, clip.skeleton.offsets, lambda _, tip: tip)
+
+
+def on_hands(clip: pa.Clip) -> pa.Clip:
+    """The walker on the hands for most of the time, wrists at the floor."""
+    names = clip.skeleton.names
+    quats, turned = clip.quats.astype(np.float64), slice(len(clip) // 8, None)
+    quats[turned, 0] = multiply(about((1.0, 0.0, 0.0), 180.0), quats[turned, 0])
+    for side, sign in (("Left", 1.0), ("Right", -1.0)):
+        quats[turned, names.index(f"{side}UpperArm")] = about((0.0, 0.0, 1.0), 80.0 * sign)
+        quats[turned, names.index(f"{side}LowerArm")] = (1.0, 0.0, 0.0, 0.0)
+    flat = made(clip, quats, clip.root * 0.0, clip.skeleton.offsets, lambda _, tip: tip)
+    ends = [names.index(name) for name in ("LeftHand", "RightHand", "LeftToes", "RightToes")]
+    root = clip.root.astype(np.float64)
+    root[:, 1] = 0.05 - flat.positions()[:, ends, 1].min(axis=1)
+    return made(clip, quats, root, clip.skeleton.offsets, lambda _, tip: tip)
+
+
 def difference(a: pa.Clip, b: pa.Clip) -> Doubles:
     """Mean angle in degrees of each bone between two canonical clips (their last frames), a yaw taken out."""
     count = min(len(a), len(b))

@@ -11,6 +11,8 @@ from stranger import (
     local_axes,
     lying_first,
     mirrored,
+    on_hands,
+    sitting,
     turned_file,
     turned_world,
     walker,
@@ -109,6 +111,17 @@ def test_a_t_pose_in_the_middle_is_the_rest_pose(tmp_path, right):
     assert "the zero pose is no T-pose: a T-pose in it is taken" in clip.warnings
     body = posed.retarget("humanoid")
     assert np.degrees(angle_between(clip.retarget("humanoid").quats[:, 1:], body.quats[:, 1:])).max() < 1.0
+
+
+@pytest.mark.parametrize("pose", [sitting, on_hands])
+@pytest.mark.parametrize("world", [None, "z", "x"])
+def test_poses_in_which_nobody_stands(tmp_path, right, pose, world):
+    posed = pose(right)
+    changed = posed if world is None else turned_world(posed, WORLDS[world])
+    for given in (changed, local_axes(changed, 1)):
+        clip = pa.load_motion(saved(given, tmp_path))
+        assert clip.up == (world or "y")
+        assert difference(clip.retarget("humanoid"), posed.retarget("humanoid")).max() < 2.0
 
 
 def test_all_at_once(tmp_path, right, body):
