@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from body_files import walking_clip
-from stranger import about, local_axes, turned_world, walker
+from odd_rigs import about, local_axes, turned_world, walker
 
 import pyanticip as pa
 from pyanticip import _core

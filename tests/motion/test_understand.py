@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stranger import (
+from odd_rigs import (
     about,
     difference,
     limb_errors,
