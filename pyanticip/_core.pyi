@@ -369,7 +369,15 @@ class FrontOutput:
 
     @property
     def t_local_ns(self) -> int:
-        """The same on the local monotonic clock: the least (arrival - source) of ten seconds is added."""
+        """The same on the local monotonic clock: when a frame of that time arrives at the earliest."""
+
+    @property
+    def expected_ns(self) -> int:
+        """Local time at which the datagram that completes the next grid frame is expected."""
+
+    @property
+    def late_ns(self) -> int:
+        """Local time from which on the next grid frame is late."""
 
     @property
     def scalars(self) -> npt.NDArray[np.float64]:
@@ -400,23 +408,41 @@ class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 
     `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of features v1; `window` is that of
-    the seven scalars. Nothing in a datagram can raise: what is wrong with it is counted. What comes out
-    depends on the source's own numbers and times, not on arrival.
+    the seven scalars. Nothing in a datagram can raise: what is wrong with it is counted. Of several senders
+    one plays. What comes out depends on the player's own numbers and times; on arrivals only where it has
+    none, or where they contradict them.
     """
 
     def __new__(cls, source: str, *, rate: float = 50.0, window: int = 256) -> LiveFront: ...
-    def feed(self, datagram: bytes, t_arrival_ns: int) -> FrontOutput | None:
-        """Takes one datagram that arrived at `t_arrival_ns`; `None`: no new frame on the grid."""
+    def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontOutput | None:
+        """Takes one datagram of `sender` that arrived at `t_arrival_ns`; `None`: no new frame on the grid,
+        or somebody else plays."""
 
     def counters(self) -> dict[str, int]:
         """Counts since the start.
 
         Keys: packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien,
-        resets.
+        strange (of another clock), refused (of a refused body), ignored (of other senders), resets.
         """
 
+    def senders(self) -> list[tuple[str, bool, int, int]]:
+        """Everybody heard of, the player first: name, whether it plays, good frames, last arrival in ns."""
+
+    def listen_to(self, sender: str | None) -> bool:
+        """Lets only this sender play (a name, or the host in it), `None`: whoever comes; True where it was
+        heard of."""
+
+    @property
+    def timing(self) -> tuple[float | None, float, float]:
+        """Of the player's stream: frames a second (`None` at first), spread of the delays in ms, drift in
+        ppm."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the player's body cannot be played, or `None`."""
+
     def reset(self) -> None:
-        """Forgets the stream and the skeleton; the counters go on."""
+        """Forgets the stream, the skeleton and who plays; the counters go on."""
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:

@@ -289,7 +289,7 @@ def record(
 @click.option("--as", "protocol", type=click.Choice(SOURCES), required=True, help="What the suit speaks.")
 @click.option("--to", type=HostPort(), required=True, metavar="HOST:PORT", help="Who listens.")
 @click.option("--loop", is_flag=True, help="Begin again at the end.")
-@click.option("--rate", type=float, help="Frames a second; mocopi has 50, vmc 60 if not given.")
+@click.option("--rate", type=float, help="Frames a second, 1 to 1000; else mocopi 50, vmc 60.")
 @click.option("--speed", type=click.FloatRange(0.01, 100), default=1.0, help="Times as fast.")
 @READING
 @SECONDS
@@ -310,7 +310,7 @@ def send(
     Over the real protocol, at its real pace.
 
     \b
-    Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --loop
+    Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --rate 60 --loop
     """
     from realtime.send import send as stream
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -68,6 +69,31 @@ def bench_latency(
     for name, stage in result["stages_us"].items():
         click.echo(f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us")
     click.echo(f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores")
+
+
+@bench.command("network")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--seconds", type=click.FloatRange(5, 3600), default=20.0, help="Of each file at most.")
+@CHECKPOINT
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables as a page has them.")
+@JSON
+def bench_network(
+    files: tuple[Path, ...], seconds: float, checkpoint: Path | None, as_markdown: bool, as_json: bool
+) -> None:
+    """What frame rates and poor networks change in the output: offline, the same every time.
+
+    Motion FILES are sent as suits send them; the bundled performance if none is given.
+
+    \b
+    Example: pyanticip bench network dance.bvh walk.amc --markdown
+    """
+    from realtime.bench.network import markdown, run, table
+
+    result = run(files, seconds, checkpoint=checkpoint, progress=sys.stderr.isatty())
+    if as_markdown:
+        click.echo(markdown(result))
+    else:
+        show(result, as_json, table)
 
 
 @bench.command("scalars")

@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 from pyanticip.errors import OptionError, ShapeError
 
 __all__ = [
+    "BIN_MS",
     "EVENTS",
     "HORIZONS_MS",
     "NEUTRAL",

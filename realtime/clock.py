@@ -19,6 +19,9 @@ class Clock(Protocol):
 
     #: Show seconds per wall second.
     speed: float
+    #: Whether this is a performance, not one that is played again: what takes too long is told from this
+    #: alone.
+    live: bool
 
     def now_ns(self) -> int:
         """The time now."""
@@ -29,6 +32,7 @@ class MonotonicClock:
     """The system's monotonic clock: the one on stage."""
 
     speed = 1.0
+    live = True
 
     def now_ns(self) -> int:
         """Nanoseconds of ``CLOCK_MONOTONIC``."""
@@ -38,24 +42,31 @@ class MonotonicClock:
 class ScaledClock:
     """A show that runs ``speed`` times as fast as the wall clock, beginning at the monotonic clock's time."""
 
+    live = False
+
     def __init__(self, speed: float) -> None:
         if not 0.01 <= speed <= 1000:
             raise OptionError(f"speed: expected 0.01 to 1000 or max, got {speed:g}")
         self.speed = speed
-        self._start = time.monotonic_ns()
+        self._from = self._start = time.monotonic_ns()
+
+    def begin(self, t_ns: int) -> None:
+        """It is ``t_ns`` now."""
+        self._start, self._from = t_ns, time.monotonic_ns()
 
     def now_ns(self) -> int:
         """Show time so far."""
-        return self._start + int((time.monotonic_ns() - self._start) * self.speed)
+        return self._start + int((time.monotonic_ns() - self._from) * self.speed)
 
 
 class OfflineClock:
     """Time that passes only when told: a whole show runs as fast as it can, and always the same."""
 
     speed = float("inf")
+    live = False
 
     def __init__(self, start_ns: int = 0) -> None:
-        self._now = start_ns
+        self.start_ns = self._now = start_ns
 
     def now_ns(self) -> int:
         """The time last advanced to."""

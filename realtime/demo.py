@@ -27,11 +27,13 @@ from realtime.audio import probe
 from realtime.child import SynthProcess, free_port
 from realtime.clock import ScaledClock
 from realtime.frame import ControlFrame, Extra
-from realtime.pipeline import Backend, Pipeline, assemble
+from realtime.parts import Backend
+from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.show import Show
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import ReplaySource
+from realtime.stage import assemble
 
 __all__ = ["PERFORMANCE", "Bars", "demo"]
 
@@ -122,13 +124,14 @@ def demo(
     devices = probe() if audio else None
     heard = devices is not None and devices.usable
     wav = out if out is not None else (_WAV if audio and not heard else None)
-    kind, datagrams = open_show(PERFORMANCE)
-    pairs = list(datagrams)
+    kind, show = open_show(PERFORMANCE)
+    items = list(show)
     backend, trouble = _model(rig)
     if trouble:
         console.print(f"the model cannot be loaded, the seven scalars play instead: {trouble}")
         rig = rig.model_copy(update={"model": rig.model.model_copy(update={"enabled": False})})
     clock = ScaledClock(1.0)
+    clock.begin(items[0].t_ns)
     pipeline = assemble(rig, clock, kind=kind, backend=backend)
     synth = None
     if heard:
@@ -136,7 +139,7 @@ def demo(
         synth = SynthProcess(voice_port, None, lambda line: console.print(line))
         pipeline.sinks.append(OscSink("127.0.0.1", voice_port))
     console.print(
-        f"a bundled dance of {pairs[-1][0] / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
+        f"a bundled dance of {items[-1].t_ns / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
     )
     if heard and devices is not None:
         console.print(f"the built-in voice plays on {devices.default}")
@@ -144,7 +147,7 @@ def demo(
         console.print(f"no sound here ({devices.error or 'no audio device'}): it will be written to {wav}")
     bars = Bars("pyanticip demo")
     pipeline.sinks.append(bars)
-    result = _play(rig, pipeline, ReplaySource(pairs, clock), synth, seconds, bars, view, console)
+    result = _play(rig, pipeline, ReplaySource(items, clock), synth, seconds, bars, view, console)
     result |= {"events": bars.events, "audio": devices.default if devices and heard else None}
     if wav is not None and not (result["interrupted"] and out is None):
         from realtime.render import render

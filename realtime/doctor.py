@@ -197,15 +197,16 @@ def _front() -> Check:
     from pyanticip._core import LiveFront
     from realtime.demo import PERFORMANCE
     from realtime.live import open_show
+    from realtime.sources.replay import Datagram
 
-    kind, pairs = open_show(PERFORMANCE)
+    kind, items = open_show(PERFORMANCE)
     front = LiveFront(kind)
     frames = 0
     begun = time.perf_counter()
-    for t_ns, datagram in pairs:
-        if t_ns > 2_000_000_000:
+    for item in items:
+        if item.t_ns > 2_000_000_000 or not isinstance(item, Datagram):
             break
-        frames += front.feed(datagram, t_ns) is not None
+        frames += front.feed(item.data, item.t_ns) is not None
     micros = 1e6 * (time.perf_counter() - begun) / max(frames, 1)
     if frames < 95:
         return _check("front-end", "broken", f"{frames} frames of 100 came out", "reinstall pyanticip")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from realtime import tuning
 from realtime.attendance import Attendance
 from realtime.child import SynthProcess, free_port
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
-from realtime.pipeline import Pipeline, assemble
+from realtime.commands import Commands
+from realtime.pipeline import Pipeline
 from realtime.rig import PORTS, Rig
 from realtime.show import Show
 from realtime.sinks.osc import OscSink
-from realtime.sources.replay import ReplaySource, play_offline
+from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
+from realtime.stage import assemble
 
 __all__ = ["live", "open_show", "replay"]
 
@@ -40,7 +43,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, prewarm: bool = Tr
 
 
 def replay(
-    datagrams: Iterable[tuple[int, bytes]],
+    items: Iterable[Item],
     kind: str,
     rig: Rig,
     *,
@@ -48,47 +51,52 @@ def replay(
     seconds: float | None = None,
     say: Say,
 ) -> dict[str, Any]:
-    """Play (time in ns, datagram) pairs of wire format ``kind`` through the live path.
+    """Play datagrams of wire format ``kind``, and the commands between them, through the live path.
 
     ``speed`` times the recorded pace; None is as fast as it goes, without children and control.
     """
     tuning.one_thread_each()
     if rig.record is not None:
         _new_file(Path(rig.record))
+    items = iter(items)
+    first = next(items, None)
+    begin = 0 if first is None else first.t_ns
+    items = itertools.chain([] if first is None else [first], items)
     if speed is None:
-        offline = OfflineClock(begun := time.monotonic_ns())
+        offline = OfflineClock(begin)
         pipeline = assemble(rig, offline, kind=kind)
         try:
             if rig.record is not None:
                 pipeline.tape = tape = _recorder(rig, pipeline)(Path(rig.record))
-            play_offline(datagrams, offline, pipeline.feed, pipeline.tick, seconds)
+            play_offline(items, offline, pipeline.feed, Commands(pipeline, say).again, seconds)
+            pipeline.run_until(pipeline.fade_out(offline.now_ns()))
             if rig.record is not None:
                 tape.close()
             sinks = {sink.name: sink.counters() for sink in pipeline.sinks}
             return {
-                "seconds": (offline.now_ns() - begun) / 1e9,
+                "seconds": (offline.now_ns() - begin) / 1e9,
                 "counters": pipeline.counters(),
                 "sinks": sinks,
             }
         finally:
             pipeline.close()
     clock = ScaledClock(speed)
-    source = ReplaySource(datagrams, clock)
+    clock.begin(begin)
+    source = ReplaySource(items, clock)
     return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0)
 
 
-def open_show(
-    path: Path, *, say: Say | None = None, **reading: Any
-) -> tuple[str, Iterable[tuple[int, bytes]]]:
-    """The wire format and the (time in ns, datagram) pairs of a motion file or a recording.
+def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[str, Iterable[Item]]:
+    """The wire format, and the datagrams and commands, of a motion file or a recording.
 
-    A recording gives the datagrams of its first source as they came; any other file is read with the options
-    ``reading`` of :func:`pyanticip.load_motion` and sent on its own skeleton at its own rate. ``say`` is told
-    what had to be decided. Raises FormatError, SkeletonError, OSError.
+    A recording gives the datagrams of its first source as they came, and what was commanded between them;
+    any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
+    skeleton at its own rate. ``say`` is told what had to be decided. Raises FormatError, SkeletonError,
+    OSError.
     """
     with path.open("rb") as file:
         begins = file.read(16)
-    from pyanticip.motion.recording import is_recording, read_recording
+    from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
 
     if not is_recording(begins):
         from pyanticip.motion.agreement import understood
@@ -101,14 +109,24 @@ def open_show(
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")
-        return "msgpack", datagrams(clip, "msgpack")
+        return "msgpack", (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
     taken = read_recording(path)
-    kind = next((source for _, source, _ in taken.datagrams()), None)
+    kind = next((source.partition("@")[0] for _, source, _ in taken.datagrams()), None)
     if kind is None:
         raise FormatError(f"{path}: holds no datagrams to replay")
     if kind not in PORTS:
         raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(PORTS)}")
-    return kind, ((t_ns, data) for t_ns, source, data in taken.datagrams() if source == kind)
+
+    def items() -> Iterator[Item]:
+        for record in taken:
+            if isinstance(record, Raw):
+                source, _, sender = record.source.partition("@")
+                if source == kind:
+                    yield Datagram(record.t_ns, record.data, sender)
+            elif isinstance(record, Control):
+                yield Command(record.t_ns, record.name, record.arguments)
+
+    return kind, items()
 
 
 def _run(
@@ -132,7 +150,6 @@ def _run(
             rig,
             pipeline,
             source,
-            speed=clock.speed,
             prewarm=prewarm,
             record=_recorder(rig, pipeline),
             synth=synth,
@@ -146,6 +163,7 @@ def _run(
         )
         if isinstance(source, ReplaySource):
             source.ended = show.end
+            source.obey = show.again
         if rig.record is not None:
             show.start_recording(Path(rig.record))
         undo.pop_all()
@@ -186,7 +204,7 @@ def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
 
         manifest = getattr(pipeline.backend, "manifest", None)
         header = {
-            "rig": rig.model_dump(mode="json"),
+            "rig": rig.model_dump(mode="json", by_alias=True),
             "source": pipeline.kind,
             "skeleton": pipeline.skeleton(),
             "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,

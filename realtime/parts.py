@@ -39,6 +39,21 @@ class FrontFrame(Protocol):
         ...
 
     @property
+    def t_local_ns(self) -> int:
+        """The local time at which it could have come at the earliest."""
+        ...
+
+    @property
+    def expected_ns(self) -> int:
+        """The local time at which the next frame is expected."""
+        ...
+
+    @property
+    def late_ns(self) -> int:
+        """The local time from which on the next frame is late."""
+        ...
+
+    @property
     def scalars(self) -> npt.NDArray[np.float64]:
         """The seven scalars of the newest row."""
         ...
@@ -67,12 +82,30 @@ class FrontFrame(Protocol):
 class Front(Protocol):
     """Datagrams in, frames of the 50 Hz grid out; counts what it had to drop."""
 
-    def feed(self, datagram: bytes, t_arrival_ns: int) -> FrontFrame | None:
-        """One datagram; None when it completes no frame."""
+    def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontFrame | None:
+        """One datagram of ``sender``; None when it completes no frame, or somebody else plays."""
         ...
 
     def counters(self) -> dict[str, int]:
-        """Packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien."""
+        """Everything counted, by name: packets, frames, lost, late, ignored ..."""
+        ...
+
+    def senders(self) -> list[tuple[str, bool, int, int]]:
+        """Everybody heard of, the player first: name, whether it plays, good frames, last arrival in ns."""
+        ...
+
+    def listen_to(self, sender: str | None) -> bool:
+        """Let only this sender play (None: whoever comes); True where it was heard of."""
+        ...
+
+    @property
+    def timing(self) -> tuple[float | None, float, float]:
+        """Frames a second (None at first), spread of the delays in ms, drift in ppm."""
+        ...
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the player's body cannot be played, or None."""
         ...
 
 
@@ -103,6 +136,10 @@ class Tape(Protocol):
 
     def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
         """A datagram as it came."""
+        ...
+
+    def control(self, t_ns: int, name: str, arguments: Sequence[object]) -> None:
+        """A command that was obeyed."""
         ...
 
     def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: F32, root: F32) -> None:

@@ -3,6 +3,11 @@
 Everything happens synchronously in the callback of the datagram that completes a frame: decode, resample
 and scalars in Rust, one model step, the desk, one bundle to each sink. There is no queue and no second
 thread on the way, so a frame's latency is the sum of its stages.
+
+Time here is that of the datagrams' arrivals and of what is due between them, never the moment the loop gets
+round to
+it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it was
+played.
 """
 
 from __future__ import annotations
@@ -10,35 +15,42 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import Presence
+from pyanticip.controls import Event
 from realtime.clock import Clock
 from realtime.frame import ControlFrame, Sink
 from realtime.inner import inner_of
 from realtime.mapping.desk import Desk, Stepped
-from realtime.mapping.taught import Taught, open_taught
+from realtime.mapping.taught import Taught
 from realtime.parts import Backend, Front, FrontFrame, Lesson, Observer, Tape
-from realtime.rig import OscRig, Rig, SmoothingRig
-from realtime.sinks.osc import OscSink
+from realtime.playout import FRAME_NS, Playout
 
-__all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape", "assemble", "desk_of"]
+__all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape"]
 
 F32 = npt.NDArray[np.float32]
 
-_FRAME_NS = 20_000_000
-# A tick of silence is due when nothing has left for one and a half frames.
-_QUIET_NS = 30_000_000
+_FRAME = FRAME_NS / 1e9
+# The forecast of the last frame stands in for so many frames that do not come.
+_BRIDGED = 20
+# A frame is never waited for longer than this, nor shorter.
+_SHORTEST_NS, _LONGEST_NS = 1_000_000, 60_000_000
+# What the loop gets round to this late is worked through without a bundle: newer frames wait.
+_STALE_NS = 40_000_000
 _STATUS_NS = 1_000_000_000
+_FADE_OUT = 0.4
 # Frames between two looks at which joints the source has.
 _LOOK_AT_MASK = 50
 # So many late steps in a row, and the scalars take over; the model is tried again after the pause, which
 # doubles each time up to the longest.
 _LATE_IN_A_ROW = 3
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
+# A sender that was not heard for so long is not counted as ignored any more.
+_HEARD_NS = 60_000_000_000
 
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
@@ -46,8 +58,11 @@ STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 class Pipeline:
     """One performer's way from datagrams to sinks.
 
-    The model is optional: without it, while it is late, and after it failed, the scalar mapping plays.
-    ``tape`` and ``observer`` may be set and cleared at any time.
+    Each frame of the 50 Hz grid leaves once: with the datagram that completes it, or, where that is late, by
+    :meth:`run_until` as the forecast of the newest frame has it. The model is optional: without it, while it
+    is
+    late, and after it failed, the scalar mapping plays. ``tape`` and ``observer`` may be set and cleared at
+    any time.
     """
 
     def __init__(
@@ -60,6 +75,7 @@ class Pipeline:
         backend: Backend | None = None,
         kind: str = "mocopi",
         budget_ms: float = 15.0,
+        playout: Playout | None = None,
     ) -> None:
         self.desk = desk
         self.sinks = list(sinks)
@@ -71,10 +87,23 @@ class Pipeline:
         self.lacking: list[str] = []
         self.observer: Observer | None = None
         self.kind = kind
-        self.counts = {"frames": 0, "ticks": 0, "late_steps": 0, "failed_steps": 0, "invalid": 0, "errors": 0}
+        self.counts = {
+            "frames": 0,
+            "bridged": 0,
+            "ticks": 0,
+            "overtaken": 0,
+            "superseded": 0,
+            "stale_events": 0,
+            "late_steps": 0,
+            "failed_steps": 0,
+            "invalid": 0,
+            "errors": 0,
+        }
         self.model_error = ""
         self.front = front
-        self._clock = clock
+        self.clock = clock
+        self._playout = playout
+        self._queue: deque[tuple[int, ControlFrame]] = deque()
         self._understudy = Desk()
         self._newest: tuple[Stepped | None, ControlFrame] | None = None
         self._row: F32 | None = None
@@ -85,59 +114,96 @@ class Pipeline:
         self._stale = True
         self._base = 0
         self._seq = -1
-        self._seconds = 0.0
-        self._last_source_ns = 0
-        self._live_seconds = 0.0
-        self._last_live_ns = 0
-        self._last_out_ns = 0
-        self._ticked = False
+        # The newest frame that a datagram completed: its number, and what the model said of it.
+        self._heard = -1
+        # The newest that was more than silence.
+        self._spoken = -1
+        self._step: Stepped | None = None
+        self._now_ns = clock.now_ns()
+        self._due_ns = self._now_ns + FRAME_NS
+        #: When the datagram that completes the next frame is expected; None while there is no telling.
+        self.expected_ns: int | None = None
+        self._carried: list[tuple[int, str, float]] = []
         self._scalars: list[float] = [0.0] * 7
+        self._taped: list[float] = []
         self._status_ns = -_STATUS_NS
 
     # -- the way of a frame ------------------------------------------------------------------------
 
-    def feed(self, datagram: bytes, t_arrival_ns: int) -> bool:
-        """Take one datagram; True if it completed a frame, which then has been sent."""
-        out = self.front.feed(datagram, t_arrival_ns)
+    def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> bool:
+        """Take one datagram of ``sender``; True if it completed a frame.
+
+        Arrivals do not go back; whatever was due before this one is done first.
+        """
+        self.run_until(t_arrival_ns)
+        self._now_ns = now = max(t_arrival_ns, self._now_ns)
+        out = self.front.feed(datagram, t_arrival_ns, sender)
+        if self.tape is not None:
+            self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if out is None:
-            if self.tape is not None:
-                self.tape.raw(t_arrival_ns, self.kind, datagram)
             return False
         begun = time.perf_counter_ns()
-        step = self._model(out)
+        step = self._model(out, now)
         stepped = time.perf_counter_ns()
-        now = self._clock.now_ns()
-        dt = self._advance(out, now)
+        number = self._number(out)
+        since = max(number - self._heard, 1) * _FRAME
         self._scalars = out.scalars.tolist()
-        taught = self._by_mapping(out, step, dt)
-        params, events = self.desk.play(step, self._scalars, dt, taught)
-        status = self._due_status(now)
-        field, plan = inner_of(step)
-        frame = ControlFrame(
-            self._seq, self._seconds, self._scalars, params, events, status, self.desk.extras, field, plan
-        )
-        mapped = time.perf_counter_ns()
-        for sink in self.sinks:
-            sink.send(frame)
-        sent = time.perf_counter_ns()
-        self._newest = step, frame
-        self._row = out.features[-1]
+        taught = self._by_mapping(out, step, since)
+        self._heard, self._step, self._row = max(number, self._heard), step, out.features[-1]
+        self.expected_ns = out.expected_ns
+        release = now
+        if self._playout is not None:
+            release = self._playout.release_ns(out.t_local_ns, now)
+            self._due_ns = release + (max(self._seq, number) + 1 - number) * FRAME_NS
+        elif number >= self._seq:
+            self._due_ns = min(max(out.late_ns, now + _SHORTEST_NS), now + _LONGEST_NS)
         self.counts["frames"] += 1
         if not out.valid:
             self.counts["invalid"] += 1
-        if self.observer is not None:
-            # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
-            done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
-            stages = (*out.stages_ns, stepped - begun, mapped - stepped, sent - mapped)
-            self.observer(t_arrival_ns, done, out.seq, stages)
         if self.tape is not None:
-            self.tape.raw(t_arrival_ns, self.kind, datagram)
-            self.tape.frame(now, self._seq, out.t_source_ns, out.quats, out.root)
-            told = (field, plan) if field or plan else ()
-            self.tape.output(now, self._seq, [*params, *frame.extras], self._scalars, events, *told)
+            self.tape.frame(now, number, out.t_source_ns, out.quats, out.root)
+        if number > self._seq:
+            dt = (number - self._spoken) * _FRAME if self._seq >= 0 else _FRAME
+            params, events = self.desk.play(step, self._scalars, dt, taught)
+            self._seq = self._spoken = number
+            frame = self._frame(now, params, events, step)
+            self._newest = step, frame
+            mapped = time.perf_counter_ns()
+            self._leave(frame, release)
+            sent = time.perf_counter_ns()
+            if self.observer is not None:
+                # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
+                done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
+                stages = (*out.stages_ns, stepped - begun, mapped - stepped, sent - mapped)
+                self.observer(t_arrival_ns, done, out.seq, stages)
+        else:
+            # Its turn has passed: the forecast spoke for it. What it says counts from the next frame on.
+            self.counts["overtaken"] += 1
         if self.lesson is not None:
             self.lesson.frame(out)
         return True
+
+    def _frame(
+        self, now: int, params: Sequence[float], events: Sequence[Event], step: Stepped | None
+    ) -> ControlFrame:
+        field, plan = inner_of(step)
+        status = self._due_status(now)
+        seconds = self._seq * _FRAME
+        return ControlFrame(
+            self._seq, seconds, self._scalars, params, events, status, self.desk.extras, field, plan, now
+        )
+
+    def _number(self, out: FrontFrame) -> int:
+        """The frame's number: grid indices go on where the stream begins anew or ticks ran ahead of it."""
+        if self._seq < 0:
+            self._base = -out.seq
+        number = self._base + out.seq
+        if out.reset:
+            self.desk.forget()
+            if number <= self._seq:
+                self._base += self._seq + 1 - number
+                number = self._seq + 1
+        return number
 
     def teach(self, taught: Taught | None) -> None:
         """Play a mapping from the next frame on; None: none any more."""
@@ -168,43 +234,12 @@ class Pipeline:
             self.lacking = taught.mapping.lacking(mask) if mask is not None else []
         return values
 
-    def _advance(self, out: FrontFrame, now: int) -> float:
-        """Move the frame number and the source's time on; the seconds since the last live frame.
-
-        They are the source's seconds, so that a show replays as it was played. Only where its clock was
-        set anew does ours stand in.
-        """
-        first = self._seq < 0
-        dt = (out.t_source_ns - self._last_source_ns) / 1e9
-        if first:
-            self._base = -out.seq
-            dt = _FRAME_NS / 1e9
-        elif out.reset:
-            elapsed = (now - self._last_live_ns) / 1e9
-            dt = min(dt, elapsed + 0.1) if dt > 0.0 else max(elapsed, _FRAME_NS / 1e9)
-        if out.reset:
-            self.desk.forget()
-        number = self._base + out.seq
-        if number <= self._seq:
-            # The stream restarted, or ticks of silence ran ahead: the count goes on.
-            self._base += self._seq + 1 - number
-            number = self._seq + 1
-        if not first:
-            self._live_seconds += dt
-        self._seconds = max(self._seconds, self._live_seconds)
-        self._seq = number
-        self._last_source_ns = out.t_source_ns
-        self._last_live_ns = self._last_out_ns = now
-        self._ticked = False
-        return dt
-
-    def _model(self, out: FrontFrame) -> Stepped | None:
+    def _model(self, out: FrontFrame, now: int) -> Stepped | None:
         """One model step, or None where the scalars must play."""
         backend = self.backend
         if backend is None:
             return None
-        begun = self._clock.now_ns()
-        if begun < self._off_until_ns:
+        if now < self._off_until_ns:
             self._stale = True
             return None
         start = time.perf_counter_ns()
@@ -221,49 +256,101 @@ class Pipeline:
             # Whatever goes wrong in the model must not stop the sound; it is told in the status.
             self.counts["failed_steps"] += 1
             self.model_error = f"{type(error).__name__}: {error}"
-            self._rest(begun)
+            self.rest(now)
             return None
-        if time.perf_counter_ns() - start > self._budget_ns and self._clock.speed <= 1.0:
+        if self.clock.live and time.perf_counter_ns() - start > self._budget_ns:
             self.counts["late_steps"] += 1
             self._late_row += 1
             if self._late_row >= _LATE_IN_A_ROW:
-                self._rest(begun)
+                self.rest(now)
+                if self.tape is not None:
+                    # How long a step took is no part of a replay: that it was too long is.
+                    self.tape.control(now, "rest", ())
         else:
             self._late_row = 0
         return step
 
-    def _rest(self, now: int) -> None:
-        """Leave the model out for a while, longer each time."""
+    def rest(self, now: int) -> None:
+        """Leave the model out for a while from ``now`` on, longer each time."""
         self._late_row = 0
         self._stale = True
         self._off_until_ns = now + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
 
-    # -- silence, status ---------------------------------------------------------------------------
+    # -- between datagrams ---------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Called at 50 Hz while no datagrams come: holds, then fades, and keeps the sinks alive."""
-        now = self._clock.now_ns()
-        status = self._due_status(now)
+    @property
+    def due_ns(self) -> int:
+        """When :meth:`run_until` has something to do unless a datagram comes before."""
+        return min(self._queue[0][0], self._due_ns) if self._queue else self._due_ns
+
+    def run_until(self, t_ns: int) -> None:
+        """Do what is due before ``t_ns``: frames that are late, bundles that were held back, the status."""
+        while (due := self.due_ns) < t_ns:
+            self._now_ns = max(due, self._now_ns)
+            if self._queue and self._queue[0][0] <= due:
+                self._send(self._queue.popleft()[1])
+            else:
+                self._due_ns = due + FRAME_NS
+                self._tick(due)
+
+    def _tick(self, now: int) -> None:
+        """A frame that no datagram has completed in time: its forecast, then hold and fade."""
         if self._seq < 0:
-            if status:
-                self._send(ControlFrame(-1, 0.0, self._scalars, (), (), status))
+            self._due_ns = now + _STATUS_NS
+            self._send(ControlFrame(-1, 0.0, self._scalars, (), (), self._due_status(now), t_ns=now))
             return
-        elapsed = now - self._last_out_ns
-        if elapsed < (_FRAME_NS // 2 if self._ticked else _QUIET_NS):
-            return
-        dt = elapsed / 1e9
-        params = self.desk.silence(dt)
-        self._ticked = True
-        self._last_out_ns = now
         self._seq += 1
-        self._seconds = max(self._seconds, self._live_seconds + (now - self._last_live_ns) / 1e9)
-        self.counts["ticks"] += 1
-        self._send(
-            ControlFrame(self._seq, self._seconds, self._scalars, params, (), status, self.desk.extras)
-        )
+        away = self._seq - self._heard
+        step: Stepped | None = None
+        events: list[Event] = []
+        if away <= _BRIDGED:
+            self.counts["bridged"] += 1
+            self._spoken = self._seq
+            step = self._step
+            params, events = self.desk.bridge(step, away * _FRAME, _FRAME)
+        else:
+            self.counts["ticks"] += 1
+            self.expected_ns = None
+            params = self.desk.silence((away if away == _BRIDGED + 1 else 1) * _FRAME)
+        self._leave(self._frame(now, params, events, step), now)
+
+    def fade_out(self, t_ns: int) -> int:
+        """The show is over at ``t_ns``: to neutral, whatever the mode; returns when that is reached."""
+        self.run_until(t_ns)
+        self._now_ns = max(t_ns, self._now_ns)
+        self.desk.leave(_FADE_OUT)
+        return t_ns + round((_FADE_OUT + 2 * _FRAME) * 1e9)
+
+    def _leave(self, frame: ControlFrame, release_ns: int) -> None:
+        """Record a frame, and send it now or when its turn comes."""
+        moves = self._seq - self._heard <= _BRIDGED or list(frame.params) != self._taped
+        if self.tape is not None and moves:
+            self._taped = list(frame.params)
+            told = (frame.field, frame.plan) if frame.field or frame.plan else ()
+            values = [*frame.params, *frame.extras]
+            self.tape.output(frame.t_ns, frame.seq, values, self._scalars, frame.events, *told)
+        if release_ns <= frame.t_ns:
+            self._send(frame)
+            return
+        if self._queue:
+            release_ns = max(release_ns, self._queue[-1][0] + _SHORTEST_NS)
+        frame.t_ns = release_ns
+        self._queue.append((release_ns, frame))
 
     def _send(self, frame: ControlFrame) -> None:
+        """Hand a frame to the sinks, unless the loop is so late that newer ones wait."""
+        lag = self.clock.now_ns() - frame.t_ns
+        if lag > _STALE_NS * max(self.clock.speed, 1.0) and frame.seq >= 0:
+            self.counts["superseded"] += 1
+            self._carried.extend((frame.t_ns + round(a * 1e9), name, s) for name, s, a in frame.events)
+            return
+        if self._carried:
+            due = [(name, s, (t - frame.t_ns) / 1e9) for t, name, s in self._carried]
+            self._carried.clear()
+            late = [event for event in due if event[2] < 0.0]
+            self.counts["stale_events"] += len(late)
+            frame.events = [*(event for event in due if event[2] >= 0.0), *frame.events]
         for sink in self.sinks:
             sink.send(frame)
 
@@ -286,7 +373,7 @@ class Pipeline:
         """What `/anticip/status` says: the state, then name=value."""
         front = self.front.counters()
         model = self.backend.name if self.backend is not None else "none"
-        resting = self.backend is not None and self._clock.now_ns() < self._off_until_ns
+        resting = self.backend is not None and self._now_ns < self._off_until_ns
         lost = front.get("lost", 0)
         bad = sum(front.get(name, 0) for name in ("truncated", "malformed", "alien"))
         return (
@@ -297,12 +384,27 @@ class Pipeline:
             f"frames={self.counts['frames']}",
             f"lost={lost}",
             f"bad={bad}",
+            *self._stream_status(),
             f"late_steps={self.counts['late_steps']}",
             f"failed_steps={self.counts['failed_steps']}",
             f"lead_ms={self.desk.lead_ms:g}",
             f"recording={'yes' if self.tape is not None else 'no'}",
             *self._taught_status(),
         )
+
+    def _stream_status(self) -> list[str]:
+        """How the stream keeps time, who plays, who does not."""
+        rate, jitter_ms, _ = self.front.timing
+        found = [] if rate is None else [f"rate={rate:.1f}", f"jitter_ms={jitter_ms:.1f}"]
+        if self._playout is not None:
+            found.append(f"buffer_ms={self._playout.buffer_ms:.1f}")
+        heard = self._now_ns - _HEARD_NS
+        senders = self.front.senders()
+        found += [f"from={name}" for name, plays, *_ in senders if plays and name]
+        found.append(f"ignored={sum(not plays and last >= heard for _, plays, _, last in senders)}")
+        if self.front.refusal:
+            found.append(f"refused={self.front.refusal}")
+        return found
 
     def _taught_status(self) -> list[str]:
         found = []
@@ -329,7 +431,7 @@ class Pipeline:
 
     def prewarm(self) -> None:
         """Run what the next datagram will run, on scratch states, shortly before it is due."""
-        if self.backend is not None and self._clock.now_ns() >= self._off_until_ns:
+        if self.backend is not None and self._now_ns >= self._off_until_ns:
             self.backend.prewarm()
         if self._newest is not None:
             step, frame = self._newest
@@ -348,75 +450,3 @@ class Pipeline:
             sink.close()
         if self.backend is not None:
             self.backend.close()
-
-
-def assemble(
-    rig: Rig,
-    clock: Clock,
-    *,
-    kind: str | None = None,
-    sinks: Sequence[Sink] | None = None,
-    backend: Backend | None = None,
-) -> Pipeline:
-    """The pipeline that a rig describes.
-
-    ``kind`` is the wire format where it is not the rig's source; ``sinks`` replaces the rig's OSC targets;
-    ``backend`` replaces the rig's model. Hosts are resolved and the checkpoint is loaded here, so that
-    what is wrong with them is known before anything plays. Raises a MotionError.
-    """
-    from pyanticip._core import LiveFront
-
-    kind = kind or rig.source.kind
-    made = list(sinks) if sinks is not None else [_osc(target) for target in rig.osc]
-    try:
-        if backend is None and rig.model.enabled:
-            from realtime.step import open_backend
-
-            backend = open_backend(rig.model.backend, rig.model.checkpoint)
-    except BaseException:
-        for sink in made:
-            sink.close()
-        raise
-    pipeline = Pipeline(
-        front=LiveFront(kind),
-        desk=desk_of(rig),
-        sinks=made,
-        clock=clock,
-        backend=backend,
-        kind=kind,
-        budget_ms=rig.model.budget_ms,
-    )
-    if rig.mapping is not None:
-        try:
-            pipeline.teach(open_taught(rig.mapping, backend))
-        except BaseException:
-            pipeline.close()
-            raise
-    return pipeline
-
-
-def desk_of(rig: Rig) -> Desk:
-    """The desk with a rig's settings."""
-    neutral = rig.silence.neutral_vector()
-    silence = rig.silence
-    return Desk(
-        smoothing=rig.smoothings(),
-        lead_ms=rig.lead_ms,
-        gain=rig.gain,
-        trigger=rig.events.build(),
-        presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),
-        neutral=neutral,
-        extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
-    )
-
-
-def _osc(target: OscRig) -> OscSink:
-    return OscSink(
-        target.host,
-        target.port,
-        prefix=target.prefix,
-        send=target.send,
-        addresses=target.addresses,
-        ranges={name: r.build() for name, r in target.ranges.items()},
-        max_rate=target.max_rate,
-    )

@@ -112,6 +112,10 @@ class Recorder:
         """What was sent, and what the model told of itself."""
         self._put(recording.pack_output(t_ns, seq, params, scalars, events, field, plan))
 
+    def control(self, t_ns: int, name: str, arguments: Sequence[object]) -> None:
+        """A command that was obeyed."""
+        self._put(recording.pack_control(t_ns, name, arguments))
+
     def note(self, t_ns: int, text: str) -> None:
         """A remark."""
         self._put(recording.pack_note(t_ns, text))

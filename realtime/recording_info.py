@@ -21,7 +21,7 @@ from pyanticip import _core
 from pyanticip.controls import EVENTS, PARAMETERS
 from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import write_atomic
-from pyanticip.motion.recording import Frame, Note, Output, Raw, Recording, read_recording
+from pyanticip.motion.recording import Frame, Note, Output, Raw, Record, Recording, read_recording
 
 __all__ = ["export_recording", "recording_info"]
 
@@ -63,7 +63,7 @@ class _Survey:
         self.notes: list[dict[str, Any]] = []
         self._seq: int | None = None
 
-    def add(self, record: Raw | Frame | Output | Note) -> None:
+    def add(self, record: Record) -> None:
         if self.start_ns is None:
             self.start_ns = record.t_ns
         self.last_ns = record.t_ns if self.last_ns is None else max(self.last_ns, record.t_ns)
@@ -77,7 +77,7 @@ class _Survey:
         elif isinstance(record, Output):
             self.counts["outputs"] += 1
             self.counts["events"] += len(record.events)
-        else:
+        elif isinstance(record, Note):
             self.counts["notes"] += 1
             if len(self.notes) < _MOST_LISTED:
                 self.notes.append({"seconds": seconds, "text": record.text})

@@ -25,20 +25,21 @@ from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from realtime import tuning
 from realtime.clock import OfflineClock
+from realtime.commands import Commands
 from realtime.frame import ControlFrame, Extra
 from realtime.mapping.desk import Stepped
-from realtime.pipeline import Backend, assemble
+from realtime.parts import Backend
 from realtime.rig import Rig
-from realtime.sources.replay import play_offline
+from realtime.sources.replay import Item, play_offline
+from realtime.stage import assemble
 from realtime.wav import WavWriter
 
 __all__ = ["SUFFIXES", "Player", "Roll", "render"]
 
 SUFFIXES = (".wav", ".npz", ".csv")
 SAMPLE_RATE = 48_000
-# The show's end as live has it, then the room's tail.
-_FADE_OUT, _TAIL = 0.4, 2.5
-_FRAME_NS = 20_000_000
+# The room's tail.
+_TAIL = 2.5
 
 
 class Player:
@@ -116,8 +117,7 @@ class Roll:
     name = "roll"
 
     def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
-        self._clock = clock
-        self._origin = clock.now_ns()
+        self._origin = clock.start_ns
         self._player = player
         self.gate = float("nan")
         self.times: list[float] = []
@@ -141,7 +141,7 @@ class Roll:
         """Write the frame down, and play it."""
         if frame.seq < 0:
             return
-        now = (self._clock.now_ns() - self._origin) / 1e9
+        now = (frame.t_ns - self._origin) / 1e9
         self.times.append(now)
         self.params.append(list(frame.params))
         self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
@@ -220,10 +220,11 @@ def render(
     tuning.one_thread_each()
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0
-    source, datagrams = open_show(path, say=say, **rig.source.reading())
+    source, shown = open_show(path, say=say, **rig.source.reading())
+    items = list(shown)
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
-        clock = OfflineClock()
+        clock = OfflineClock(items[0].t_ns if items else 0)
         player = Player(wav) if wav is not None else None
         if player is not None:
             undo.callback(player.close)
@@ -241,16 +242,14 @@ def render(
             rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[roll], backend=backend
         )
         undo.callback(pipeline.close)
-        pairs = list(datagrams)
-        play_offline(_watched(pairs, progress), clock, pipeline.feed, pipeline.tick, seconds)
+        obey = Commands(pipeline).again
+        play_offline(_watched(items, progress), clock, pipeline.feed, obey, seconds)
+        pipeline.run_until(clock.now_ns())
         if not roll.times:
             raise FormatError(f"{path}: no frame of motion in it")
         length = roll.times[-1] - roll.times[0]
         kept = len(roll.times)
-        pipeline.desk.leave(_FADE_OUT)
-        for _ in range(round(_FADE_OUT * 50) + 2):
-            clock.advance_to(clock.now_ns() + _FRAME_NS)
-            pipeline.tick()
+        pipeline.run_until(pipeline.fade_out(clock.now_ns()))
         if player is not None:
             player.finish(roll.times[-1] + _TAIL)
         if kind_of_file == ".npz":
@@ -275,15 +274,15 @@ def render(
     return report
 
 
-def _watched(pairs: list[tuple[int, bytes]], progress: bool) -> Iterator[tuple[int, bytes]]:
+def _watched(items: list[Item], progress: bool) -> Iterator[Item]:
     """The datagrams, with a bar on the terminal."""
     if not progress:
-        yield from pairs
+        yield from items
         return
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(pairs, "rendering", console=Console(stderr=True), transient=True, update_period=0.2)
+    yield from track(items, "rendering", console=Console(stderr=True), transient=True, update_period=0.2)
 
 
 def _cut(arrays: dict[str, npt.NDArray[Any]], kept: int) -> dict[str, npt.NDArray[Any]]:

@@ -39,11 +39,19 @@ class Table(BaseModel):
 
 
 class SourceRig(Table):
-    """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface)."""
+    """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface).
+
+    ``from`` names the one sender that is heard (``host`` or ``host:port``); ``buffer_ms`` trades latency for
+    a regular pace (see :class:`realtime.playout.Playout`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 
     kind: Literal["mocopi", "vmc", "msgpack"] = "mocopi"
     host: str = "127.0.0.1"
     port: Port | None = None
+    sender: str | None = Field(default=None, alias="from", min_length=1)
+    buffer_ms: Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)] = 0.0
     # For files that have to be helped; see pyanticip.load_motion.
     up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = None
     rest: Annotated[int, Field(ge=0)] | None = None
@@ -331,6 +339,8 @@ realtime_priority = true  # run before ordinary programs where the system allows
 kind = "mocopi"           # mocopi, vmc or msgpack
 host = "127.0.0.1"        # 0.0.0.0 to hear a suit on the network
 port = 12351              # vmc: 39539, msgpack: 12352
+buffer_ms = 0             # 0 to 100, or "auto": bundles leave that much later and at an even pace
+# from = "192.168.1.23"   # the one sender that is heard; otherwise the first that comes
 # up = "z"                # of a file that is replayed or rendered: the axis that is up,
 # rest = 0                # the frame in which it stands straight or in a T-pose,
 # joints = "map.toml"     # which joint is which (`pyanticip info FILE --joints`),

@@ -50,9 +50,9 @@ def send(
     loop
         Begin again at the end until ``seconds`` have passed or Ctrl-C.
     rate
-        Frames a second; mocopi has 50 and no other.
+        Frames a second, 1 to 1000; if not given mocopi 50, vmc 60, msgpack the file's own.
     speed
-        The performer moves this many times as fast; the rate of the protocol stays.
+        The performer moves this many times as fast; the frames a second stay.
     seconds
         Stop after this long.
     progress

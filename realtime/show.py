@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,19 +14,18 @@ from typing import Any, Protocol
 from pyanticip.errors import DeviceError, OptionError
 from realtime.attendance import Attendance
 from realtime.child import SynthProcess
-from realtime.control import Action, ControlServer, number, switch
+from realtime.commands import Commands
+from realtime.control import Action, ControlServer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.sources.replay import Command
 from realtime.sources.udp import Receive
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.tuning import Collector
-from realtime.wishes import PlanWishes
 
 __all__ = ["Show", "Source", "Taping"]
 
 _FRAME = 0.02
-# The first tick of silence comes when a packet is three quarters of a frame late.
-_QUIET = 0.035
 # How long before the next datagram the dummy steps begin; the first ones are slow themselves. The loop's
 # timers round up to a whole millisecond, so they aim earlier and `wait` does the rest.
 _PREWARM = 0.0035
@@ -35,7 +34,6 @@ _WAKE = 0.005
 # millisecond wakes late and with cold caches. Given up so long after the datagram was due.
 _REWARM = 0.0005
 _GRACE = 0.003
-_FADE_OUT = 0.4
 
 
 class Source(Protocol):
@@ -43,6 +41,10 @@ class Source(Protocol):
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Begin."""
+        ...
+
+    def poll(self) -> None:
+        """Hand on what is there."""
         ...
 
     def wait(self, seconds: float) -> bool:
@@ -58,6 +60,10 @@ class Taping(Protocol):
     """A running recorder that can be ended; see :mod:`realtime.recorder`."""
 
     dropped: int
+
+    def control(self, t_ns: int, name: str, arguments: Sequence[object]) -> None:
+        """A command that was obeyed."""
+        ...
 
     def close(self) -> None:
         """Finish the file."""
@@ -78,7 +84,6 @@ class Show:
         pipeline: Pipeline,
         source: Source,
         *,
-        speed: float = 1.0,
         prewarm: bool = True,
         record: Callable[[Path], Any] | None = None,
         synth: SynthProcess | None = None,
@@ -88,7 +93,6 @@ class Show:
     ) -> None:
         self.pipeline = pipeline
         self._source = source
-        self._speed = speed
         self._prewarm = prewarm
         self._open_tape = record
         self._tape: Taping | None = None
@@ -96,13 +100,13 @@ class Show:
         self._attendance = attendance
         self._say = say
         self._collector = Collector()
-        self._period = _FRAME
-        self._last = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Event | None = None
+        self._end_ns: int | None = None
         self._record_path: Path | None = None
         self.interrupted = False
-        self._loader = Loader(pipeline, _mapping_file(rig), say)
+        self.commands = Commands(pipeline, say)
+        self._loader = Loader(pipeline, self.commands, _mapping_file(rig), say)
         self._teach = self._teaching(rig)
         self.control = self._remote(rig, must_listen)
 
@@ -145,15 +149,14 @@ class Show:
         try:
             if self.control is not None:
                 self.control.start(self._loop)
-            self._timer = self._loop.call_later(_FRAME, self._quiet, self._loop.time() + _FRAME)
             self._source.start(self._loop, self._receive)
+            self._await_due()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), seconds)
+            self._source.poll()
             self._source.close()
-            # Whatever the timer was waiting for, no datagram follows: only the ticks of silence go on.
-            if self._timer is not None:
-                self._timer.cancel()
-            self._await_quiet()
+            # Whatever the timer was waiting for, no datagram follows.
+            self._await_due()
             await self._fade_out()
         finally:
             watch.cancel()
@@ -175,10 +178,18 @@ class Show:
             "collections": {"runs": self._collector.runs, "longest_us": self._collector.longest_ns // 1000},
         }
 
-    def end(self) -> None:
-        """The source has nothing more: finish."""
+    def end(self, t_ns: int | None = None) -> None:
+        """Finish: now, or (of a show that is played again) as if it were ``t_ns``."""
+        self._end_ns = t_ns if self._end_ns is None else self._end_ns
         if self._ended is not None:
             self._ended.set()
+
+    def again(self, command: Command) -> None:
+        """What a recording says was commanded."""
+        if command.name == "end":
+            self.end(command.t_ns)
+        else:
+            self.commands.again(command)
 
     def _interrupt(self) -> None:
         if self.interrupted:
@@ -187,10 +198,9 @@ class Show:
         self.interrupted = True
         self.end()
 
-    def _receive(self, datagram: bytes, arrival: int) -> None:
-        now = self._loop.time()
+    def _receive(self, datagram: bytes, arrival: int, sender: str) -> None:
         try:
-            if not self.pipeline.feed(datagram, arrival):
+            if not self.pipeline.feed(datagram, arrival, sender):
                 return
         except Exception as error:
             # A mistake of ours in one frame must not end the show; it is counted and told once.
@@ -198,32 +208,41 @@ class Show:
             if self.pipeline.counts["errors"] == 1:
                 self._say(f"internal error, going on: {type(error).__name__}: {error}")
             return
-        interval = now - self._last
-        self._last = now
-        if 0.005 < interval < 0.1:
-            self._period += 0.05 * (interval - self._period)
+        expected = self.pipeline.expected_ns
+        if expected is None or self._in(expected) > 2 * _FRAME:
+            self._await_due()
+        elif self._collector.due():
+            self._set(self._in(expected) / 4, self._collect)
+        else:
+            self._set(self._in(expected) - _WAKE, self._before)
+
+    def _in(self, t_ns: int) -> float:
+        """Seconds of the loop until a moment of the show."""
+        clock = self.pipeline.clock
+        return (t_ns - clock.now_ns()) / 1e9 / clock.speed
+
+    def _set(self, seconds: float, act: Callable[[], None]) -> None:
+        """The one timer: ``act`` in so many seconds, and nothing before."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._collector.due():
-            self._timer = self._loop.call_at(now + self._period / 4, self._collect)
-        else:
-            self._timer = self._loop.call_at(now + self._period - _WAKE, self._before)
+        self._timer = self._loop.call_later(max(seconds, 0.0), act)
 
     def _collect(self) -> None:
         """A quarter into the gap between two frames: the moment that disturbs nobody."""
         self._collector.collect()
-        self._timer = self._loop.call_at(self._last + self._period - _WAKE, self._before)
+        self._set(self._in(self.pipeline.expected_ns or 0) - _WAKE, self._before)
 
     def _before(self) -> None:
         """Shortly before the next datagram is due: warm the caches, unless it is here already."""
-        rest = self._last + self._period - _PREWARM - self._loop.time()
-        if self._prewarm and not self._source.wait(min(rest, _WAKE)):
-            self._stay_warm(self._last + self._period + _GRACE)
-        self._await_quiet()
+        if self._prewarm and self.pipeline.expected_ns is not None:
+            expected = self._in(self.pipeline.expected_ns)
+            if not self._source.wait(min(expected - _PREWARM, _WAKE)):
+                until = min(self._in(self.pipeline.expected_ns) + _GRACE, self._in(self.pipeline.due_ns))
+                self._stay_warm(self._loop.time() + until)
+        self._await_due()
 
-    def _await_quiet(self) -> None:
-        due = self._last + _QUIET / self._speed
-        self._timer = self._loop.call_at(due, self._quiet, due)
+    def _await_due(self) -> None:
+        self._set(self._in(self.pipeline.due_ns), self._due)
 
     def _stay_warm(self, until: float) -> None:
         """Keep the core awake and the caches warm until the datagram is there, or plainly late."""
@@ -235,20 +254,27 @@ class Show:
             if self._source.wait(0.0):
                 return
 
-    def _quiet(self, due: float) -> None:
-        """Nothing came: the sinks go on at 50 Hz."""
-        self.pipeline.tick()
+    def _due(self) -> None:
+        """A frame is late: the sinks go on at 50 Hz. What has come before that is done before."""
+        self._source.poll()
+        self.pipeline.run_until(self.pipeline.clock.now_ns())
         if self._collector.due():
             self._collector.collect()
-        due = max(due + _FRAME / self._speed, self._loop.time())
-        self._timer = self._loop.call_at(due, self._quiet, due)
+        self._await_due()
 
     async def _fade_out(self) -> None:
+        """To neutral, in as many frames however late the loop is."""
+        now = self.pipeline.clock.now_ns() if self._end_ns is None else self._end_ns
+        if self._tape is not None:
+            self._tape.control(now, "end", ())
         if self.pipeline.state == "waiting":
             return
-        self.pipeline.desk.leave(_FADE_OUT)
-        for _ in range(round(_FADE_OUT / _FRAME) + 2):
-            await asyncio.sleep(_FRAME / self._speed)
+        end = self.pipeline.fade_out(now)
+        while self._timer is not None and self._in(end) > 0.0:
+            await asyncio.sleep(min(self._in(end), _FRAME))
+        if self._timer is not None:
+            self._timer.cancel()
+        self.pipeline.run_until(end)
 
     async def _watch(self) -> None:
         """Once a second: look after the children."""
@@ -293,6 +319,8 @@ class Show:
         self.stop_recording()
         self._tape = self.pipeline.tape = self._open_tape(path)
         self._record_path = path
+        for command in self.commands.so_far(self.pipeline.clock.now_ns()):
+            self._tape.control(*command)
         self._say(f"recording to {path}")
 
     def stop_recording(self) -> None:
@@ -306,44 +334,19 @@ class Show:
     # -- remote control ----------------------------------------------------------------------------
 
     def _actions(self) -> dict[str, Action]:
-        desk = self.pipeline.desk
-
-        def mode(name: str) -> Callable[[], str]:
-            def act() -> str:
-                desk.set_mode(name)
-                return desk.mode
-
-            return act
-
-        def freeze(value: object = 1) -> str:
-            desk.set_mode("frozen" if switch("freeze", value) else "playing")
-            return desk.mode
-
-        def bypass(value: object = 1) -> str:
-            desk.bypass = switch("bypass", value)
-            return "on" if desk.bypass else "off"
-
-        def setting(name: str) -> Callable[[object], str]:
-            def act(value: object) -> str:
-                setattr(desk, name, number(name, value))
-                return f"{getattr(desk, name):g}"
+        def obeyed(name: str) -> Action:
+            def act(*arguments: object) -> str:
+                # What came before the command is done before it.
+                self._source.poll()
+                return self.commands.obey(name, *arguments)
 
             return act
 
         return {
-            "start": mode("playing"),
-            "stop": mode("stopped"),
-            "panic": mode("panic"),
-            "freeze": freeze,
-            "bypass": bypass,
-            "gain": setting("gain"),
-            "smoothing": setting("smoothing"),
-            "lead_ms": setting("lead_ms"),
+            **{name: obeyed(name) for name in self.commands.names},
             "record/start": self._record_start,
             "record/stop": self._record_stop,
             "load": self._loader.load,
-            "unload": self._loader.unload,
-            "plan": PlanWishes(self.pipeline.backend).wish,
             **(self._teach.actions if self._teach is not None else {}),
         }
 

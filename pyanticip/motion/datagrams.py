@@ -16,11 +16,12 @@ from pyanticip.motion.units import check_rate
 Protocol = Literal["mocopi", "vmc", "msgpack"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
-MOCOPI_RATE = 50.0
-"""A mocopi sends 50 frames a second, always."""
+USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0}
+"""Frames a second unless told otherwise; no protocol has a rate of its own. Today's mocopi app sends 60,
+older ones 50; most senders of VMC follow a 60 Hz display."""
 
-VMC_RATE = 60.0
-"""The protocol leaves the rate open; most senders follow a 60 Hz display."""
+RATE_LIMITS = (1.0, 1000.0)
+"""What a stand-in suit may send, frames a second."""
 
 SKELETON_SECONDS = 2.5
 """The skeleton is sent at the start and again after this long, as a mocopi does every few seconds."""
@@ -39,6 +40,7 @@ def datagrams(
     rate: float | None = None,
     loop: bool = False,
     unix_time: float | None = None,
+    first_number: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
     """Yield ``(t_ns, datagram)``: when to send, in nanoseconds since the start, and what.
 
@@ -51,34 +53,35 @@ def datagrams(
     protocol
         "mocopi", "vmc" or "msgpack" (this project's own).
     rate
-        Frames a second. mocopi: 50 and nothing else; vmc: 60 if not given; msgpack: the clip's.
+        Frames a second, 1 to 1000. If not given: mocopi 50, vmc 60, msgpack the clip's. The msgpack skeleton
+        declares it.
     loop
         Begin again at the end, for ever; sequence numbers and times go on.
     unix_time
         mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; left out if None.
+    first_number
+        mocopi and msgpack: the number of the first frame. They have 32 bits and wrap; times begin at 0.
 
     Raises
     ------
     OptionError
-        An unknown protocol, or a rate it does not have.
+        An unknown protocol, or a rate out of range.
     SkeletonError
         A clip that cannot be put on the canonical body.
     """
     if protocol not in PROTOCOLS:
         raise OptionError(f"protocol is one of {', '.join(PROTOCOLS)}, given {protocol!r}")
-    if protocol == "mocopi":
-        if rate is not None and rate != MOCOPI_RATE:
-            raise OptionError(f"a mocopi sends {MOCOPI_RATE:g} frames a second, given a rate of {rate:g}")
-        source = _mocopi(clip, unix_time)
-    elif protocol == "vmc":
-        source = _vmc(clip, VMC_RATE if rate is None else check_rate(rate))
-    else:
-        source = _native(clip if rate is None else clip.resample(rate))
-    return _stream(*source, loop)
+    low, high = RATE_LIMITS
+    if rate is not None and not low <= rate <= high:
+        raise OptionError(f"rate must be {low:g} to {high:g} frames a second, given {rate:g}")
+    if protocol == "msgpack":
+        return _stream(*_native(clip if rate is None else clip.resample(rate)), loop, first_number)
+    body = clip.retarget("humanoid").resample(USUAL_RATES[protocol] if rate is None else rate)
+    return _stream(*(_mocopi(body, unix_time) if protocol == "mocopi" else _vmc(body)), loop, first_number)
 
 
 def _stream(
-    frames: int, rate: float, skeleton: bytes | None, encode: _Encode, loop: bool
+    frames: int, rate: float, skeleton: bytes | None, encode: _Encode, loop: bool, first_number: int
 ) -> Iterator[tuple[int, bytes]]:
     next_skeleton = 0.0
     for sequence in itertools.count() if loop else range(frames):
@@ -87,12 +90,10 @@ def _stream(
         if skeleton is not None and seconds >= next_skeleton:
             yield t_ns, skeleton
             next_skeleton += SKELETON_SECONDS
-        # mocopi's frame number has 32 bits; they wrap after 2.7 years.
-        yield t_ns, encode(seconds, sequence & 0xFFFFFFFF, sequence % frames)
+        yield t_ns, encode(seconds, (first_number + sequence) & 0xFFFFFFFF, sequence % frames)
 
 
-def _mocopi(clip: Clip, unix_time: float | None) -> _Source:
-    body = clip.retarget("humanoid").resample(MOCOPI_RATE)
+def _mocopi(body: Clip, unix_time: float | None) -> _Source:
     quats, root = _core.expand("mocopi", body.quats, body.root)
     _, parents, offsets = _core.standard_skeleton("mocopi")
     places = np.tile(np.asarray(offsets, np.float32), (len(body), 1, 1))
@@ -108,11 +109,10 @@ def _mocopi(clip: Clip, unix_time: float | None) -> _Source:
             unix_time=None if unix_time is None else unix_time + seconds,
         )
 
-    return len(body), MOCOPI_RATE, skeleton, encode
+    return len(body), body.rate, skeleton, encode
 
 
-def _vmc(clip: Clip, rate: float) -> _Source:
-    body = clip.retarget("humanoid").resample(rate)
+def _vmc(body: Clip) -> _Source:
     quats, root = _core.expand("vmc", body.quats, body.root)
     names, _, offsets = _core.standard_skeleton("vmc")
     ids = [_core.VMC_BONES.index(name) for name in names]
@@ -122,7 +122,7 @@ def _vmc(clip: Clip, rate: float) -> _Source:
     def encode(seconds: float, sequence: int, frame: int) -> bytes:
         return _core.encode_vmc_frame(quats[frame], places[frame], time=seconds, ids=ids)
 
-    return len(body), rate, None, encode
+    return len(body), body.rate, None, encode
 
 
 def _native(clip: Clip) -> _Source:

@@ -6,10 +6,11 @@ The types:
 
 ==== ======== =====================================================================================
 0    header   map: skeleton, rig, model, versions, ``unix_ns`` (the wall clock at ``t_ns``, once)
-1    raw      source name, the datagram as it came
+1    raw      source (its protocol, or protocol@host:port), the datagram as it came
 2    frame    seq, t_source_ns, quats (binary float32, J x 4 w x y z), root (binary float32, 3, metres)
 3    output   seq, parameters (binary float32), scalars (binary float32), events [[name, strength, seconds]]
 4    note     text
+5    control  name, arguments [...]: a command that was obeyed, see :mod:`realtime.commands`
 ==== ======== =====================================================================================
 
 Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a
@@ -35,6 +36,7 @@ from pyanticip import _core
 from pyanticip.errors import FormatError, OptionError
 
 __all__ = [
+    "Control",
     "Frame",
     "Note",
     "Output",
@@ -43,6 +45,7 @@ __all__ = [
     "Recording",
     "RecordingWriter",
     "is_recording",
+    "pack_control",
     "pack_frame",
     "pack_header",
     "pack_note",
@@ -52,7 +55,7 @@ __all__ = [
 ]
 
 MAGIC = _core.recording_header()[:8]
-HEADER, RAW, FRAME, OUTPUT, NOTE = range(5)
+HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 
 # msgpack has no types.
 _packb: Callable[..., bytes] = msgpack.packb
@@ -64,7 +67,7 @@ _MOST_WARNINGS = 100
 
 
 class Raw(NamedTuple):
-    """A datagram as it came."""
+    """A datagram as it came from ``source``: its protocol, or protocol@host:port."""
 
     t_ns: int
     source: str
@@ -104,7 +107,15 @@ class Note(NamedTuple):
     text: str
 
 
-Record = Raw | Frame | Output | Note
+class Control(NamedTuple):
+    """A command that was obeyed."""
+
+    t_ns: int
+    name: str
+    arguments: tuple[object, ...] = ()
+
+
+Record = Raw | Frame | Output | Note | Control
 
 
 # -- writing -------------------------------------------------------------------------------------------
@@ -156,6 +167,11 @@ def pack_output(
 def pack_note(t_ns: int, text: str) -> bytes:
     """The record of a remark."""
     return _pack(NOTE, t_ns, text)
+
+
+def pack_control(t_ns: int, name: str, arguments: Iterable[object] = ()) -> bytes:
+    """The record of a command: its arguments are numbers, texts and truths."""
+    return _pack(CONTROL, t_ns, name, list(arguments))
 
 
 def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -227,6 +243,10 @@ class RecordingWriter:
     ) -> None:
         """What was sent, and what the model told of itself."""
         self.write(pack_output(t_ns, seq, params, scalars, events, field, plan))
+
+    def control(self, t_ns: int, name: str, arguments: Iterable[object] = ()) -> None:
+        """A command that was obeyed."""
+        self.write(pack_control(t_ns, name, arguments))
 
     def note(self, t_ns: int, text: str) -> None:
         """A remark."""
@@ -444,6 +464,10 @@ def _record(payload: _Payload) -> Record | None:
         return sent if len(rest) < 7 else sent._replace(**_told(*rest[4:7]))
     if payload.type == NOTE:
         return Note(t_ns, _text(rest[0]))
+    if payload.type == CONTROL:
+        if not isinstance(rest[1], list):
+            raise TypeError("expected a list of arguments")
+        return Control(t_ns, _text(rest[0]), tuple(rest[1]))
     return None
 
 

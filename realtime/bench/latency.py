@@ -49,10 +49,11 @@ def run(
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
     tuning.one_thread_each()
     from realtime.clock import MonotonicClock
-    from realtime.pipeline import STAGES, assemble
+    from realtime.pipeline import STAGES
     from realtime.rig import load_rig
     from realtime.show import Show
     from realtime.sources.udp import UdpSource
+    from realtime.stage import assemble
 
     frames = round((seconds + WARM_UP_SECONDS) * RATE)
     skeleton, datagrams = _datagrams(file, frames)

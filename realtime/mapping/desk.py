@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.controls import (
+    BIN_MS,
     HORIZONS_MS,
     NEUTRAL,
     PARAMETERS,
@@ -33,6 +34,8 @@ __all__ = ["Desk", "Stepped", "Teaching"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
 _SWITCH = 0.25
+# A forecast is trusted for so many seconds, and then in inverse proportion to its age.
+_TRUSTED = 0.2
 
 
 class Stepped(Protocol):
@@ -93,6 +96,8 @@ class Desk:
         self._neutral = list(neutral)
         self._switch = Crossfade(_SWITCH)
         self._target = list(neutral)
+        # What the last frame asked for, before the forecast took over.
+        self._asked = list(neutral)
         # Who gives the target: whether the model steps, and whether a mapping speaks.
         self._by: tuple[bool, bool] | None = None
         self.bypass = False
@@ -222,6 +227,30 @@ class Desk:
         if self._by is not None and by != self._by:
             self._switch.start(self._target)
         self._by = by
+        self._asked = list(target)
+        return self._out(target, events, dt)
+
+    def bridge(self, step: Stepped | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
+        """No frame, ``dt`` seconds after the last call: what the newest frame's ``step`` said of now.
+
+        ``away`` seconds have passed since that frame. The forecast is read that much farther ahead and
+        trusted less and less; without one, and for what a mapping taught, the last values hold.
+        """
+        target, events = list(self._asked), []
+        if step is not None and self._by is not None and self._by[0]:
+            ahead = at_lead(step.params, min(self._lead_ms + 1000.0 * away, HORIZONS_MS[-1]))
+            trust = min(1.0, _TRUSTED / away)
+            taught = set(self._places) if self._by[1] else set()
+            for i, value in enumerate(ahead):
+                if i not in taught:
+                    target[i] += trust * (value - target[i])
+            passed = round(1000.0 * away / BIN_MS)
+            hazards = [row[passed:] + [0.0] * passed for row in step.hazards.tolist()]
+            events = self._trigger.step(hazards, step.gate, self._lead_ms, dt)
+        return self._out(target, events, dt)
+
+    def _out(self, target: list[float], events: list[Event], dt: float) -> tuple[list[float], list[Event]]:
+        """From what is asked for to what goes out."""
         self._target = self._switch.step(target, dt)
         goal = self._target
         if self._gain != 1.0:

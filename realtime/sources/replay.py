@@ -1,65 +1,93 @@
 """Datagrams from a file or a recording, at their own pace: the source of ``replay``.
 
-What is handed on are datagrams as a suit sends them, so that everything behind is the live path.
+What is handed on are datagrams as a suit sends them, so that everything behind is the live path; between
+them, the commands that were obeyed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from realtime.clock import OfflineClock, ScaledClock
 from realtime.sources.udp import Receive
 
-__all__ = ["ReplaySource", "play_offline"]
+__all__ = ["Command", "Datagram", "Item", "Obey", "ReplaySource", "play_offline"]
 
-_FRAME_NS = 20_000_000
 _BURST = 64
 
 
-class ReplaySource:
-    """Hands (time, datagram) pairs on when their time comes on a show clock.
+class Datagram(NamedTuple):
+    """A datagram of ``sender`` that arrived at ``t_ns``."""
 
-    Times are nanoseconds, the first one is the start. The arrival that is reported is the recorded one, not
-    the moment the loop got round to it: a replay gives the same frames every time.
+    t_ns: int
+    data: bytes
+    sender: str = ""
+
+
+class Command(NamedTuple):
+    """A command that was obeyed at ``t_ns``; ``end`` is the end of the show."""
+
+    t_ns: int
+    name: str
+    arguments: tuple[object, ...] = ()
+
+
+Item = Datagram | Command
+Obey = Callable[[Command], object]
+
+
+class ReplaySource:
+    """Hands items on when their time comes on a show clock, which it sets to the first one's.
+
+    The arrival that is reported is the recorded one, not the moment the loop got round to it: a replay gives
+    the same frames every time.
     """
 
     def __init__(
         self,
-        datagrams: Iterable[tuple[int, bytes]],
+        items: Iterable[Item],
         clock: ScaledClock,
         ended: Callable[[], None] = lambda: None,
+        obey: Obey = lambda command: None,
     ) -> None:
-        self._pairs: Iterator[tuple[int, bytes]] = iter(datagrams)
+        self._items: Iterator[Item] = iter(items)
         self._clock = clock
         self.ended = ended
-        self._next = next(self._pairs, None)
-        self._first = self._next[0] if self._next else 0
-        self._origin = 0
+        self.obey = obey
+        self._next = next(self._items, None)
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._receive: Receive | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
-        """Begin with the first datagram now."""
-        self._loop = loop
-        self._origin = self._clock.now_ns()
-        self._timer = loop.call_later(0, self._play, receive)
+        """Begin with the first item now."""
+        self._loop, self._receive = loop, receive
+        if self._next is not None:
+            self._clock.begin(self._next.t_ns)
+        self._timer = loop.call_later(0, self._play)
 
-    def _play(self, receive: Receive) -> None:
+    def _play(self) -> None:
         assert self._loop is not None
+        self.poll()
+        if self._next is None:
+            self.ended()
+            return
+        wait = max(self._next.t_ns - self._clock.now_ns(), 0) / 1e9 / self._clock.speed
+        self._timer = self._loop.call_later(wait, self._play)
+
+    def poll(self) -> None:
+        """Hand on what is due, a burst at most."""
         for _ in range(_BURST):
-            if self._next is None:
-                self.ended()
+            item = self._next
+            if item is None or self._receive is None or item.t_ns > self._clock.now_ns():
                 return
-            t_ns, datagram = self._next
-            due = self._origin + max(t_ns - self._first, 0)
-            wait = due - self._clock.now_ns()
-            if wait > 0:
-                self._timer = self._loop.call_later(wait / 1e9 / self._clock.speed, self._play, receive)
-                return
-            self._next = next(self._pairs, None)
-            receive(datagram, due)
-        self._timer = self._loop.call_later(0, self._play, receive)
+            self._next = next(self._items, None)
+            if isinstance(item, Datagram):
+                self._receive(item.data, item.t_ns, item.sender)
+            else:
+                self.obey(item)
 
     def wait(self, seconds: float) -> bool:
         """Nothing comes but by the loop's own timers: no waiting."""
@@ -67,33 +95,31 @@ class ReplaySource:
 
     def close(self) -> None:
         """Stop."""
+        self._receive = None
         if self._timer is not None:
             self._timer.cancel()
 
 
 def play_offline(
-    datagrams: Iterable[tuple[int, bytes]],
+    items: Iterable[Item],
     clock: OfflineClock,
     receive: Receive,
-    tick: Callable[[], None],
+    obey: Obey = lambda command: None,
     seconds: float | None = None,
 ) -> None:
-    """A whole show as fast as it goes: each datagram at its time, ticks of silence where there is a gap.
+    """A whole show as fast as it goes, each item at its time; ``clock`` must be the pipeline's and begin
+    with the first.
 
-    ``clock`` must be the pipeline's; ``seconds`` of show time at most.
+    Ends after ``seconds`` of show time, or with the item ``end``.
     """
-    origin = clock.now_ns()
-    first: int | None = None
-    last = origin
-    for t_ns, datagram in datagrams:
-        first = t_ns if first is None else first
-        due = origin + max(t_ns - first, 0)
-        if seconds is not None and due - origin > seconds * 1e9:
+    for item in items:
+        if seconds is not None and item.t_ns - clock.start_ns > seconds * 1e9:
+            clock.advance_to(clock.start_ns + round(seconds * 1e9))
             return
-        while due - last > 2 * _FRAME_NS:
-            last += _FRAME_NS
-            clock.advance_to(last)
-            tick()
-        clock.advance_to(due)
-        last = max(last, due)
-        receive(datagram, due)
+        clock.advance_to(item.t_ns)
+        if isinstance(item, Datagram):
+            receive(item.data, item.t_ns, item.sender)
+        elif item.name == "end":
+            return
+        else:
+            obey(item)

@@ -16,11 +16,15 @@ from pyanticip.errors import DeviceError
 
 __all__ = ["Receive", "UdpSource", "bind_udp"]
 
-#: Called for each datagram with its bytes and its arrival in nanoseconds of the monotonic clock.
-Receive = Callable[[bytes, int], object]
+#: Called for each datagram with its bytes, its arrival in nanoseconds of the monotonic clock, and its sender.
+Receive = Callable[[bytes, int, str], object]
 
 # A callback handles at most so many datagrams before the loop gets its turn: a flood cannot stop the show.
 _BURST = 64
+# A datagram may have waited this long (nanoseconds) while the process stood still; more is a step of the
+# wall clock.
+_LONGEST_WAIT = 60_000_000_000
+_MOST_NAMES = 256
 # Linux has had these numbers for all its life; Python names the first only from 3.12 on.
 _LINUX_TIMESTAMPNS, _LINUX_RXQ_OVFL = 35, 40
 _BSD_SCM_TIMESTAMP = 2
@@ -73,6 +77,9 @@ class UdpSource:
         self.dropped = 0
         self._buffer = bytearray(65536)
         self._views = [memoryview(self._buffer)]
+        self._names: dict[object, str] = {}
+        self._arrival = 0
+        self._receive: Receive | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _ask_for_stamps(self) -> str:
@@ -91,12 +98,16 @@ class UdpSource:
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Call ``receive`` for each datagram from now on."""
         self._loop = loop
-        loop.add_reader(self._sock.fileno(), self._readable, receive)
+        self._receive = receive
+        loop.add_reader(self._sock.fileno(), self.poll)
 
-    def _readable(self, receive: Receive) -> None:
+    def poll(self) -> None:
+        """Hand on every datagram that is there."""
+        if self._receive is None:
+            return
         for _ in range(_BURST):
             try:
-                size, ancillary, _, _ = self._sock.recvmsg_into(self._views, 128)
+                size, ancillary, _, peer = self._sock.recvmsg_into(self._views, 128)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -105,7 +116,18 @@ class UdpSource:
             arrival = time.monotonic_ns()
             if ancillary:
                 arrival -= self._age_ns(ancillary)
-            receive(bytes(self._views[0][:size]), arrival)
+            # Whatever the wall clock does, arrivals do not go back.
+            self._arrival = arrival = max(arrival, self._arrival)
+            self._receive(bytes(self._views[0][:size]), arrival, self._name(peer))
+
+    def _name(self, peer: tuple[str, int]) -> str:
+        """``host:port``, made once for each sender."""
+        name = self._names.get(peer)
+        if name is None:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
+            name = self._names[peer] = f"{peer[0]}:{peer[1]}"
+        return name
 
     def _age_ns(self, ancillary: list[tuple[int, int, bytes]]) -> int:
         """How long the datagram has waited since the kernel stamped it (the stamp is wall time)."""
@@ -120,7 +142,7 @@ class UdpSource:
                 seconds, micros = _TIMEVAL.unpack_from(data)
                 age = time.time_ns() - (seconds * 1_000_000 + micros) * 1000
         # A step of the wall clock between stamp and reading must not throw the arrival about.
-        return age if 0 <= age <= 1_000_000_000 else 0
+        return age if 0 <= age <= _LONGEST_WAIT else 0
 
     def wait(self, seconds: float) -> bool:
         """Wait so long at most, to the microsecond; True at once when a datagram is there to be read."""
@@ -131,5 +153,5 @@ class UdpSource:
         """Stop reading and close the socket."""
         if self._loop is not None:
             self._loop.remove_reader(self._sock.fileno())
-            self._loop = None
+            self._loop = self._receive = None
         self._sock.close()

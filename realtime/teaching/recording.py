@@ -59,8 +59,8 @@ async def _record(
     lesson = Lesson(project, mask=lambda: front.mask, source=source.kind, full=done.set)
     lesson.want(values)
 
-    def receive(datagram: bytes, arrival: int) -> None:
-        out = front.feed(datagram, arrival)
+    def receive(datagram: bytes, arrival: int, sender: str) -> None:
+        out = front.feed(datagram, arrival, sender)
         if out is not None:
             lesson.frame(out)
             begun.set()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pyanticip.errors import OptionError
 from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
+from realtime.commands import Commands
 from realtime.control import Action, number
 from realtime.mapping.taught import Taught, open_taught
 from realtime.pipeline import Pipeline
@@ -34,9 +35,10 @@ class Loader:
     ``file`` is the one that plays, or would: names are looked up beside it, and in ``mappings`` there.
     """
 
-    def __init__(self, pipeline: Pipeline, file: Path | None, say: Say) -> None:
+    def __init__(self, pipeline: Pipeline, commands: Commands, file: Path | None, say: Say) -> None:
         self.file = file
         self._pipeline = pipeline
+        self._commands = commands
         self._say = say
         self._thread = ThreadPoolExecutor(1, "teach")
 
@@ -57,17 +59,10 @@ class Loader:
             raise OptionError(f"load mapping: no {text!r} in {folder}")
         return self.play(found)
 
-    def unload(self) -> str:
-        """The ``unload`` command: the model alone plays."""
-        if self._pipeline.taught is None:
-            raise OptionError("unload: no mapping plays")
-        self._pipeline.teach(None)
-        return "the model plays alone"
-
     async def play(self, file: Path) -> str:
         """Play a mapping file from the next frame on."""
         taught: Taught = await self.beside(lambda: open_taught(file, self._pipeline.backend))
-        self._pipeline.teach(taught)
+        self._commands.play_mapping(taught, file)
         line = f"mapping {taught.mapping.name}: {', '.join(taught.names)}"
         self._say(line)
         return line

@@ -20,6 +20,9 @@ COUNTERS = {
     "truncated",
     "malformed",
     "alien",
+    "strange",
+    "refused",
+    "ignored",
     "resets",
 }
 
@@ -110,12 +113,14 @@ def test_a_gap_comes_filled_with_the_next_packet():
     sent = datagrams("mocopi", 40)
     front = _core.LiveFront("mocopi", window=64)
     for i in range(10):
-        front.feed(sent[i], i)
-    out = front.feed(sent[15], 15)
-    assert out.features.shape == (6, 231)
-    assert (out.filled, out.seq, out.reset) == (5, 15, False)
+        front.feed(sent[i], i * 20_000_000)
+    # The frame that ends it waits for the one that tells how fast the movement is.
+    assert front.feed(sent[15], 300_000_000) is None
+    out = front.feed(sent[16], 320_000_000)
+    assert out.features.shape == (7, 231)
+    assert (out.filled, out.seq, out.reset) == (5, 16, False)
     assert front.counters()["lost"] == 5
-    assert front.feed(sent[12], 16) is None
+    assert front.feed(sent[12], 330_000_000) is None
     assert front.counters()["late"] == 1
 
 

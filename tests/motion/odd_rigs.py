@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import pyanticip as pa
 from pyanticip import _core
+from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rotations import conjugate, multiply, normalized, rotate
 from pyanticip.motion.skeleton import Skeleton
 
@@ -126,7 +127,7 @@ def _named(names: list[str], role: str, side: str) -> str:
 def walker(seconds: float = 4.0, rate: float = 60.0) -> pa.Clip:
     """Somebody who stands, walks and gestures: knees bend backward, elbows forward, feet on the floor.
 
-    On the bones of VMC, in a T-pose when at zero, facing +z.
+    In a T-pose when at zero, facing +z.
     """
     t = np.arange(round(seconds * rate)) / rate
     go = np.clip(t - 0.5, 0.0, 1.0)
@@ -149,18 +150,11 @@ def walker(seconds: float = 4.0, rate: float = 60.0) -> pa.Clip:
     turn("spine", (0.0, 1.0, 0.0), 8.0 * go * np.sin(2.0 * np.pi * t))
     turn("hips", (0.0, 1.0, 0.0), 20.0 * go * np.sin(t))
     root = np.stack((0.2 * np.sin(t), np.full(len(t), 0.95), 1.2 * np.cumsum(go) / rate), axis=1)
-    from pyanticip.motion.canonical import canonical_skeleton
-
     flat = pa.Clip(quats, root, rate, canonical_skeleton())
     root[:, 1] -= flat.positions()[..., 1].min(axis=1)
-    local, place = _core.expand("vmc", quats, root)
-    names, parents, offsets = _core.standard_skeleton("vmc")
-    order: list[int] = []  # parents first
-    while len(order) < len(names):
-        order += [j for j in range(len(names)) if j not in order and (parents[j] < 0 or parents[j] in order)]
-    above = [order.index(parents[j]) if parents[j] >= 0 else -1 for j in order]
-    skeleton = Skeleton(tuple(names[j] for j in order), above, offsets[order])
-    return pa.Clip(local[:, order], place, rate, skeleton, name="walker")
+    names = tuple("".join(word.capitalize() for word in joint.split("_")) for joint in joints)
+    skeleton = Skeleton(names, flat.skeleton.parents, flat.skeleton.offsets)
+    return pa.Clip(quats, root, rate, skeleton, name="walker")
 
 
 def about(axis: tuple[float, float, float], degrees: float) -> Doubles:

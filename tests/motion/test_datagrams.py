@@ -1,6 +1,7 @@
 """A clip as datagrams, read back by the decoders and by the live front-end."""
 
 import itertools
+import struct
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from body_files import walking_clip
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from pyanticip.motion.datagrams import at_speed, datagrams
+from pyanticip.motion.datagrams import PROTOCOLS, at_speed, datagrams
 from pyanticip.motion.rotations import angle_between
 
 
@@ -40,8 +41,21 @@ def received(protocol, stream):
 @pytest.mark.parametrize(("protocol", "rate"), [("mocopi", 50.0), ("vmc", 60.0), ("msgpack", 120.0)])
 def test_what_is_sent_is_the_same_motion(protocol, rate):
     clip = walking_clip(2.0)
+    same_motion(protocol, datagrams(clip, protocol), clip.resample(rate))
+
+
+@pytest.mark.parametrize("protocol", ["mocopi", "vmc", "msgpack"])
+@pytest.mark.parametrize("rate", [1.0, 23.976, 60.0, 1000.0])
+def test_any_rate_is_the_same_motion_at_that_pace(protocol, rate):
+    clip = walking_clip(2.0)
     expected = clip.resample(rate)
-    quats, roots = received(protocol, datagrams(clip, protocol))
+    same_motion(protocol, datagrams(clip, protocol, rate=rate), expected)
+    times = sorted({t_ns for t_ns, _ in datagrams(clip, protocol, rate=rate)})
+    np.testing.assert_allclose(times, np.arange(len(expected)) * 1e9 / rate, atol=1.0)
+
+
+def same_motion(protocol, stream, expected):
+    quats, roots = received(protocol, stream)
     assert quats.shape == expected.quats.shape
     assert np.degrees(angle_between(quats, expected.quats)).max() < 0.01
     np.testing.assert_allclose(roots, expected.root, atol=1e-5)
@@ -85,6 +99,34 @@ def skeleton_of_fields(data):
     return found
 
 
+def test_a_mocopi_numbers_frames_and_tells_seconds_whatever_the_rate():
+    """Read by hand, not by the project's own decoder."""
+    stream = datagrams(walking_clip(1.0), "mocopi", rate=60.0, unix_time=1.7e9, first_number=2**32 - 20)
+    frames = [datagram for _, datagram in stream if b"fram" in datagram]
+    told = [
+        [field(name, code, f) for f in frames]
+        for name, code in (("fnum", "<I"), ("time", "<f"), ("uttm", "<d"))
+    ]
+    assert told[0] == [(2**32 - 20 + i) % 2**32 for i in range(60)]
+    np.testing.assert_allclose(told[1], np.arange(60) / 60, atol=1e-6)
+    np.testing.assert_allclose(told[2], 1.7e9 + np.arange(60) / 60, atol=1e-6)
+
+
+def field(name, code, datagram):
+    at = datagram.index(name.encode()) + 4
+    (value,) = struct.unpack_from(code, datagram, at)
+    return value
+
+
+@pytest.mark.parametrize(("rate", "speed"), [(None, 1.0), (24.0, 1.0), (60.0, 2.0), (None, 2.0)])
+def test_a_msgpack_skeleton_declares_the_rate_of_its_frames(rate, speed):
+    stream = list(datagrams(at_speed(walking_clip(1.0), speed), "msgpack", rate=rate))
+    told = [_core.decode_native(datagram) for _, datagram in stream]
+    assert told[0]["rate"] == (rate or 120.0 * speed)
+    times = [frame["time"] for frame in told if frame["kind"] == "frame"]
+    np.testing.assert_allclose(np.diff(times), 1 / told[0]["rate"], atol=1e-9)
+
+
 def test_a_loop_goes_on_with_numbers_and_times():
     clip = walking_clip(0.5)
     stream = list(itertools.islice(datagrams(clip, "mocopi", loop=True), 80))
@@ -110,7 +152,6 @@ def test_wrong_protocols_and_rates_are_refused():
     clip = walking_clip(0.1)
     with pytest.raises(OptionError, match="protocol is one of mocopi, vmc, msgpack"):
         datagrams(clip, "kinect")
-    with pytest.raises(OptionError, match="a mocopi sends 50"):
-        datagrams(clip, "mocopi", rate=60.0)
-    with pytest.raises(OptionError, match="rate must be"):
-        datagrams(clip, "vmc", rate=-1.0)
+    for protocol, rate in itertools.product(PROTOCOLS, (-1.0, 0.0, 0.99, 1000.1, float("nan"))):
+        with pytest.raises(OptionError, match="rate must be 1 to 1000 frames a second, given"):
+            datagrams(clip, protocol, rate=rate)

@@ -20,11 +20,14 @@ class PaperFrame:
     reset: bool = False
     rows: int = 1
     valid: bool = True
+    t_arrival_ns: int = 0
 
     def __post_init__(self) -> None:
         self.features = np.zeros((self.rows, 231), np.float32)
         self.t_source_ns = self.seq * 20_000_000
         self.t_local_ns = self.t_source_ns
+        self.expected_ns = self.t_arrival_ns + 20_000_000
+        self.late_ns = self.t_arrival_ns + 25_000_000
         self.scalars = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
         self.quats = np.zeros((22, 4), np.float32)
         self.root = np.zeros(3, np.float32)
@@ -37,8 +40,18 @@ class PaperFront:
     """Each datagram is a frame number in ASCII; a gap of up to 25 is filled, a longer one resets."""
 
     last: int | None = None
+    timing = (50.0, 0.5, 0.0)
+    refusal = None
+    wanted: str | None = None
 
-    def feed(self, datagram: bytes, t_arrival_ns: int) -> Any:
+    def senders(self) -> list[tuple[str, bool, int, int]]:
+        return [("10.0.0.1:4000", True, 9, 0), ("10.0.0.2:5000", False, 1, 0)]
+
+    def listen_to(self, sender: str | None) -> bool:
+        self.wanted = sender
+        return True
+
+    def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> Any:
         if not datagram.isdigit():
             return None
         seq = int(datagram)
@@ -46,7 +59,7 @@ class PaperFront:
         gap = seq - (self.last or 0) if not first else 1
         self.last = seq
         reset = first or gap > 25 or gap <= 0
-        return PaperFrame(seq, reset, 1 if reset else gap)
+        return PaperFrame(seq, reset, 1 if reset else gap, t_arrival_ns=t_arrival_ns)
 
     def counters(self) -> dict[str, int]:
         return {"lost": 3, "alien": 2}
@@ -62,6 +75,7 @@ class PaperStep:
 @dataclass
 class PaperModel:
     name: str = "paper"
+    manifest: Any = None
     level: float = 0.75
     said: list[str] = field(default_factory=list)
     fail: bool = False
@@ -123,10 +137,10 @@ class Stage:
         self.clock.advance_to(n * 20_000_000 + 1)
         self.pipeline.feed(str(n).encode(), self.clock.now_ns())
 
-    def silence(self, ticks: int) -> None:
-        for _ in range(ticks):
-            self.clock.advance_to(self.clock.now_ns() + 20_000_000)
-            self.pipeline.tick()
+    def silence(self, frames: int) -> None:
+        """So many frames do not come."""
+        self.clock.advance_to(self.clock.now_ns() + frames * 20_000_000 + 6_000_000)
+        self.pipeline.run_until(self.clock.now_ns())
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from hypothesis.extra import numpy as hnp
 from pyanticip.controls import EventTrigger
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.last_moment import LastMoment
-from realtime.pipeline import desk_of
 from realtime.rig import load_rig
+from realtime.stage import desk_of
 
 HAZARDS = hnp.arrays(np.float64, (2, 25), elements=st.floats(0, 1))
 

@@ -139,8 +139,10 @@ def test_a_performance_with_every_fault_and_a_clean_end(theatre: Theatre) -> Non
     theatre.move(103, 50)  # three frames lost
     summary = theatre.stop()
     counts = summary["counters"]
-    assert counts["frames"] == 150
+    # The frame that ended the gap waited for the next one; the gap itself was bridged.
+    assert counts["frames"] == 149
     assert counts["filled"] == 3
+    assert counts["bridged"] >= 3
     assert counts["alien"] + counts["malformed"] + counts["truncated"] >= 6
     assert counts["doubled"] == 1
     assert counts["errors"] == 0
@@ -156,7 +158,8 @@ def test_a_performance_with_every_fault_and_a_clean_end(theatre: Theatre) -> Non
     kinds = [type(record).__name__ for record in taken]
     assert taken.warnings == []
     assert kinds.count("Raw") == counts["packets"]
-    assert kinds.count("Frame") == kinds.count("Output") == 150
+    assert kinds.count("Frame") == 149
+    assert kinds.count("Output") >= 153
 
 
 def test_silence_holds_fades_and_comes_back(theatre: Theatre) -> None:

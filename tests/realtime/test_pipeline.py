@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
-from realtime.pipeline import STAGES
+from realtime.mapping.desk import Desk
+from realtime.pipeline import STAGES, Pipeline
+from realtime.playout import Playout
 
 
 def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
@@ -39,7 +42,10 @@ def test_a_short_gap_is_stepped_in_one_call_and_a_long_one_resets(stage: Any, pa
     for n in (0, 1, 6, 7, 60):
         s.frame(n)
     assert s.model.said == ["reset", "step 1", "step 1", "step 5", "step 1", "reset", "step 1"]
-    assert [f.seq for f in s.ear.frames] == [0, 1, 6, 7, 60]
+    # Every frame leaves once: those that did not come as forecasts, or as silence.
+    assert [f.seq for f in s.ear.frames] == list(range(61))
+    assert s.pipeline.counts["frames"] == 5
+    assert s.pipeline.counts["bridged"] == 4 + 20
 
 
 def test_without_a_model_the_scalars_play(stage: Any) -> None:
@@ -75,7 +81,7 @@ def test_a_model_that_says_nan_is_a_failing_model(stage: Any, paper_model: Any) 
 
 def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(delay=0.02))
-    s.clock.speed = 1.0
+    s.clock.live = True
     for n in range(6):
         s.frame(n)
     assert s.model.said.count("step 1") == 3
@@ -106,12 +112,103 @@ def test_silence_ticks_hold_then_fade_then_catch_up(stage: Any, paper_model: Any
     assert s.pipeline.state == "playing"
 
 
-def test_one_late_packet_is_not_silence(stage: Any) -> None:
+def test_a_frame_is_late_after_a_quarter_of_an_interval(stage: Any) -> None:
     s = stage()
     s.frame(0)
-    s.clock.advance_to(25_000_000)
-    s.pipeline.tick()
+    assert s.pipeline.due_ns == 25_000_001
+    s.pipeline.run_until(25_000_001)
     assert len(s.ear.frames) == 1
+    s.pipeline.run_until(25_000_002)
+    assert [f.seq for f in s.ear.frames] == [0, 1]
+    assert s.ear.frames[1].t_ns == 25_000_001
+
+
+class Falling:
+    """A model that says the parameters will fall, and that an onset is due in 250 ms."""
+
+    name, manifest, hidden = "falling", None, 0
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, rows: np.ndarray) -> Any:
+        self.steps += len(rows)
+        hazards = np.zeros((2, 25), np.float32)
+        hazards[0, 12] = 0.6
+        params = np.linspace(0.8, 0.0, 5)[None].repeat(8, 0).astype(np.float32)
+        return SimpleNamespace(params=params, hazards=hazards, gate=1.0)
+
+    def reset(self) -> None: ...
+
+    def prewarm(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
+    s = stage(Falling())
+    for n in range(25):
+        s.frame(n)
+    before = [f.params[0] for f in s.ear.frames]
+    assert not any(f.events for f in s.ear.frames)
+    s.silence(15)
+    bridged = s.ear.frames[25:]
+    assert [f.seq for f in bridged] == list(range(25, 40))
+    values = [f.params[0] for f in bridged]
+    assert min(values) < before[-1] - 0.3, "it does not stand still"
+    assert values[:8] == sorted(values[:8], reverse=True)
+    # The onset that was foreseen is announced once, at its time, and never past it.
+    announced = [(f.t_ns, ahead) for f in s.ear.frames for _, _, ahead in f.events]
+    assert len(announced) == 1
+    assert announced[0][0] / 1e9 + announced[0][1] == pytest.approx(24 * 0.02 + 0.25, abs=0.06)
+    assert s.pipeline.state == "playing"
+
+
+def test_a_burst_leaves_one_bundle(stage: Any) -> None:
+    s = stage(Falling())
+    for n in range(25):
+        s.frame(n)
+    s.clock.advance_to(35 * 20_000_000 + 2)
+    for n in range(25, 36):
+        s.pipeline.feed(str(n).encode(), s.clock.now_ns())
+    assert [f.seq for f in s.ear.frames] == list(range(36))
+    assert s.pipeline.counts["overtaken"] == 10
+    assert s.model.steps == 36, "all of them are understood"
+
+
+def test_what_the_loop_is_late_with_is_worked_through_in_silence(stage: Any) -> None:
+    s = stage(Falling())
+    for n in range(25):
+        s.frame(n)
+    s.clock.speed = 1.0
+    # The process stood still for eight seconds; the datagrams' arrivals are the kernel's.
+    s.clock.advance_to(425 * 20_000_000)
+    for n in range(25, 425):
+        s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
+    assert len(s.ear.frames) <= 25 + 3
+    assert s.ear.frames[-1].seq == 424
+    assert s.pipeline.counts["superseded"] >= 397
+    assert all(ahead >= 0 for f in s.ear.frames for _, _, ahead in f.events)
+
+
+def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
+    rng = np.random.default_rng(0)
+    delays = rng.gamma(1.0, 6.4e6, 1000).astype(int)
+    spread = {}
+    for buffer in (0.0, "auto", 60.0):
+        s = stage()
+        playout = Playout(buffer) if buffer else None
+        s.pipeline = Pipeline(front=s.front, desk=Desk(), sinks=[s.ear], clock=s.clock, playout=playout)
+        last = 0
+        for n, delay in enumerate(delays):
+            last = max(last, n * 20_000_000 + int(delay))
+            s.clock.advance_to(last)
+            s.pipeline.feed(str(n).encode(), last)
+        frames = [f for f in s.ear.frames if f.seq > 100]
+        assert [f.seq for f in frames] == list(range(101, 101 + len(frames)))
+        spread[buffer] = np.std(np.diff([f.t_ns for f in frames])) / 1e6
+    assert spread[0.0] > 4.0
+    assert max(spread["auto"], spread[60.0]) < 0.5
 
 
 def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
@@ -134,6 +231,7 @@ def test_the_status_comes_once_a_second_and_before_the_first_frame(stage: Any) -
     assert len(told) == 2 + 4
     assert told[-1].status[0] == "playing"
     assert "lost=3" in told[-1].status
+    assert {"rate=50.0", "jitter_ms=0.5", "from=10.0.0.1:4000", "ignored=1"} <= set(told[-1].status)
     assert "bad=2" in told[-1].status
 
 
@@ -141,8 +239,8 @@ def test_the_tape_hears_everything(stage: Any) -> None:
     calls: list[str] = []
 
     class Tape:
-        def raw(self, *a: Any) -> None:
-            calls.append("raw")
+        def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
+            calls.append(f"raw {source}")
 
         def frame(self, *a: Any) -> None:
             calls.append("frame")
@@ -153,8 +251,8 @@ def test_the_tape_hears_everything(stage: Any) -> None:
     s = stage()
     s.pipeline.tape = Tape()
     s.frame(0)
-    s.pipeline.feed(b"alien", 1)
-    assert calls == ["raw", "frame", "output", "raw"]
+    s.pipeline.feed(b"alien", 1, "10.0.0.2:99")
+    assert calls == ["raw mocopi", "frame", "output", "raw mocopi@10.0.0.2:99"]
 
 
 def test_the_same_show_twice_is_the_same(stage: Any, paper_model: Any) -> None:

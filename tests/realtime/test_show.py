@@ -23,19 +23,23 @@ from realtime.mapping.desk import Desk
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.show import Show
-from realtime.sources.replay import ReplaySource, play_offline
+from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 
 
 class PaperTape:
     def __init__(self, path: Path) -> None:
         self.path, self.raws, self.dropped, self.closed = path, 0, 0, False
+        self.commands: list[tuple[Any, ...]] = []
         path.write_text("tape")
 
     def raw(self, *a: Any) -> None:
         self.raws += 1
 
     def frame(self, *a: Any) -> None: ...
+
+    def control(self, t_ns: int, name: str, arguments: Any) -> None:
+        self.commands.append((name, *arguments))
 
     def output(self, *a: Any) -> None: ...
 
@@ -176,9 +180,14 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert (await hall.command("record/stop"))[0] == "error"
         for bad in ("../x", "/x", ".x", "a/b"):
             assert (await hall.command("record/start", bad))[0] == "error"
+        assert await hall.command("source", "10.0.0.2") == ["ok", "10.0.0.2"]
+        assert hall.front.wanted == "10.0.0.2"
+        assert (await hall.command("source", "10.9.9.9"))[0] == "error"
+        assert await hall.command("source") == ["ok", "whoever comes"]
         assert await hall.command("record/start", "take one") == ["ok", "take one.anticip"]
         await hall.move(36, 5)
         assert hall.tapes[0].raws == 5
+        assert hall.tapes[0].commands == [("gain", 0.5), ("smoothing", 2.0), ("lead_ms", 100.0), ("stop",)]
         assert await hall.command("record/stop") == ["ok", "take one.anticip"]
         assert hall.tapes[0].closed
         assert (await hall.command("record/start", "take one"))[0] == "error"
@@ -209,10 +218,10 @@ def test_a_broken_datagram_handler_does_not_end_the_show(stage: Any) -> None:
     hall = Hall(stage)
     feed = hall.front.feed
 
-    def brittle(datagram: bytes, t: int) -> Any:
+    def brittle(datagram: bytes, t: int, sender: str) -> Any:
         if datagram == b"3":
             raise RuntimeError("a bug of ours")
-        return feed(datagram, t)
+        return feed(datagram, t, sender)
 
     hall.front.feed = brittle
 
@@ -248,8 +257,8 @@ def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> No
     hall.out.close()
 
 
-def pairs(count: int) -> list[tuple[int, bytes]]:
-    return [(5_000_000_000 + n * 20_000_000, str(n).encode()) for n in range(count)]
+def shown(count: int) -> list[Item]:
+    return [Datagram(5_000_000_000 + n * 20_000_000, str(n).encode(), "a:1") for n in range(count)]
 
 
 def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
@@ -259,9 +268,9 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
         loop = asyncio.get_running_loop()
         clock = ScaledClock(4.0)
         ended = asyncio.Event()
-        source = ReplaySource(pairs(41), clock, ended.set)
+        source = ReplaySource(shown(41), clock, ended.set)
         begun = loop.time()
-        source.start(loop, lambda data, t: got.append((int(data), t)))
+        source.start(loop, lambda data, t, sender: got.append((int(data), t)))
         await asyncio.wait_for(ended.wait(), 5)
         source.close()
         return loop.time() - begun
@@ -272,20 +281,29 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
     assert {b - a for (_, a), (_, b) in itertools.pairwise(got)} == {20_000_000}
 
 
-def test_offline_time_passes_between_datagrams_in_ticks() -> None:
-    clock = OfflineClock()
-    ticks: list[int] = []
-    got: list[int] = []
-    gap = [*pairs(3), (5_000_000_000 + 10 * 20_000_000, b"10")]
-    play_offline(gap, clock, lambda d, t: got.append(t), lambda: ticks.append(clock.now_ns()))
-    assert got == [0, 20_000_000, 40_000_000, 200_000_000]
-    assert ticks == [n * 20_000_000 for n in range(3, 9)]
-    assert clock.now_ns() == 200_000_000
+def test_offline_everything_comes_at_its_time_until_the_end() -> None:
+    clock = OfflineClock(5_000_000_000)
+    got: list[tuple[int, object]] = []
+    gain = Command(5_030_000_000, "gain", (0.5,))
+    items = [*shown(2), gain, Datagram(5_040_000_000, b"2"), Command(5_300_000_000, "end"), *shown(1)]
+    play_offline(
+        items,
+        clock,
+        lambda d, t, sender: got.append((t, d)),
+        lambda command: got.append((clock.now_ns(), command)),
+    )
+    assert got == [
+        (5_000_000_000, b"0"),
+        (5_020_000_000, b"1"),
+        (5_030_000_000, gain),
+        (5_040_000_000, b"2"),
+    ]
+    assert clock.now_ns() == 5_300_000_000
 
 
 def test_offline_stops_in_time() -> None:
     got: list[int] = []
-    play_offline(pairs(100), OfflineClock(), lambda d, t: got.append(t), lambda: None, seconds=1.0)
+    play_offline(shown(100), OfflineClock(5_000_000_000), lambda d, t, sender: got.append(t), seconds=1.0)
     assert len(got) == 51
 
 

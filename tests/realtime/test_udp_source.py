@@ -20,7 +20,7 @@ def test_arrivals_are_kernel_stamps_on_the_monotonic_clock() -> None:
         sender.sendto(b"one", source.address)
         after = time.monotonic_ns()
         time.sleep(0.05)  # the loop is held up: the stamp must not be
-        source.start(asyncio.get_running_loop(), lambda data, t: got.append((data, t)))
+        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append((data, t)))
         await asyncio.sleep(0.02)
         sender.close()
         source.close()
@@ -43,7 +43,7 @@ def test_all_waiting_datagrams_are_read_in_order_in_spite_of_a_flood() -> None:
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         for i in range(200):
             sender.sendto(str(i).encode(), source.address)
-        source.start(asyncio.get_running_loop(), lambda data, t: got.append(data))
+        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
         while len(got) < 200 and turns < 1000:
             turns += 1
             await asyncio.sleep(0)
@@ -62,7 +62,7 @@ def test_an_empty_and_a_huge_datagram_pass() -> None:
         source = UdpSource("vmc", "127.0.0.1", 0)
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
-        source.start(asyncio.get_running_loop(), lambda data, t: got.append(data))
+        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
         for data in (b"", bytes(60000), b"end"):
             sender.sendto(data, source.address)
         await asyncio.sleep(0.05)

@@ -146,7 +146,7 @@ def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
                 clock.advance_to(n * 20_000_000)
                 events = [("onset", 1.0, 0.1)] if strike and n == 25 else []
                 calm = [0.4, 0.7, 0.3, 0.0, 0.0, 0.1, 0.5, 0.0]
-                roll.send(ControlFrame(n, n / 50, [0.0] * 7, calm, events))
+                roll.send(ControlFrame(n, n / 50, [0.0] * 7, calm, events, t_ns=clock.now_ns()))
             player.finish(1.5)
         with wave.open(str(path)) as file:
             sounds.append(np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 6))

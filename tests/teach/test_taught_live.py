@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,18 @@ from realtime.clock import OfflineClock
 from realtime.frame import ControlFrame
 from realtime.mapping.desk import Desk
 from realtime.mapping.taught import Taught, open_taught
-from realtime.pipeline import Pipeline, assemble
+from realtime.pipeline import Pipeline
 from realtime.render import render
 from realtime.rig import Rig
 from realtime.sinks.osc import OscSink
-from realtime.sources.replay import play_offline
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
 from realtime.teaching.fitting import fit_project, open_model
 from realtime.teaching.observe import observe
+
+
+def shown(pairs: Iterable[tuple[int, bytes]]) -> Iterator[Datagram]:
+    return (Datagram(*pair) for pair in pairs)
 
 
 class Ear:
@@ -90,7 +95,7 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
         return live[-1]
 
     pipeline.taught.step = watched  # type: ignore[method-assign]
-    play_offline(datagrams(clip, "msgpack"), clock, pipeline.feed, pipeline.tick)
+    play_offline(shown(datagrams(clip, "msgpack")), clock, pipeline.feed)
     pipeline.close()
     assert len(live) == len(clip)
     assert np.array(live) == pytest.approx(offline, abs=1e-3)
@@ -234,10 +239,10 @@ def test_a_suit_that_lacks_joints_is_told_of(taught_project: Project) -> None:
     clip = swing(1)
     vmc = list(datagrams(clip, "vmc"))
     pipeline = assemble(rig, clock, kind="vmc", sinks=[ear])
-    play_offline(vmc, clock, pipeline.feed, pipeline.tick)
+    play_offline(shown(vmc), clock, pipeline.feed)
     assert pipeline.lacking == []
     pipeline.front = Sparse(pipeline.front)
-    play_offline(vmc, clock, pipeline.feed, pipeline.tick)
+    play_offline(shown(vmc), clock, pipeline.feed)
     assert pipeline.lacking == ["left_toes", "right_toes"]
     assert any(word == "lacking=left_toes,right_toes" for word in pipeline.status())
 
@@ -269,7 +274,7 @@ def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None
         raise RuntimeError("out of paper")
 
     taught.step = broken  # type: ignore[method-assign]
-    play_offline(datagrams(swing(1), "msgpack"), clock, pipeline.feed, pipeline.tick)
+    play_offline(shown(datagrams(swing(1), "msgpack")), clock, pipeline.feed)
     assert pipeline.counts["frames"] == 50
     assert pipeline.taught is None
     assert "out of paper" in pipeline.mapping_error

@@ -18,10 +18,10 @@ from swinging import LEFT_ARM, swing
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.project import MAPPING, Project
 from realtime.clock import MonotonicClock
-from realtime.pipeline import assemble
 from realtime.rig import Rig
 from realtime.show import Show
 from realtime.sources.udp import UdpSource
+from realtime.stage import assemble
 
 
 class Remote:

@@ -97,7 +97,7 @@ def default_split(subjects: Mapping[str, bool]) -> dict[str, Split]:
     """A side for each subject where nobody says who.
 
     Args:
-        subjects: of each, whether its takes have CMU names. These follow the split of docs/results.md
+        subjects: of each, whether its takes have CMU names. These follow the split of docs/held_out.md
             (validation 06, 43, 35; test 07, 49) as soon as one of each side but test is there; everybody
             else follows :func:`hashed_split`.
     """

@@ -114,7 +114,7 @@ fn front(c: &mut Criterion) {
                 }
                 i += 1;
                 front
-                    .feed(&datagrams[i - 1], i as i64 * 20_000_000)
+                    .feed(&datagrams[i - 1], i as i64 * 20_000_000, "")
                     .map(|o| o.seq)
             });
         });

@@ -17,10 +17,8 @@ mod names;
 mod resample;
 mod rest;
 mod retarget;
-mod sequence;
 mod skeleton;
 pub mod standard;
-mod timemap;
 
 pub use agreement::{Agreement, BONES, Disagreement};
 pub use error::MotionError;
@@ -29,7 +27,7 @@ pub use features::{
     CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, FeatureExtractor, feature_names, motion_features,
 };
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
-pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, Source, Stages};
+pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};
 pub use mapping::guess_joints;
 pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
 pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};

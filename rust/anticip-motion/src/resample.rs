@@ -1,4 +1,4 @@
-//! Irregular frames onto a uniform grid: slerp for rotations, a straight line for the root.
+//! Irregular frames onto a uniform grid: along arcs and straight lines, or along curves that keep the speed.
 
 use anticip_geometry::Quat;
 
@@ -7,11 +7,14 @@ use crate::MotionError;
 /// Gaps of up to this many missing grid frames are filled; a longer one starts the stream anew.
 pub const MAX_GAP: u32 = 25;
 
+/// A curve is drawn through three frames where neither interval is longer than this times the other.
+const ALIKE: f64 = 2.5;
+
 /// A source time this close to a grid time (in grid steps) is that grid time: sources give seconds with rounding.
 const SNAP: f64 = 1e-3;
 
 /// One pose with its root.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pose {
     /// Unit local rotations.
     pub rotations: Vec<Quat>,
@@ -50,6 +53,75 @@ impl Pose {
             }
         }
     }
+}
+
+/// How a stretch begins and ends: per joint what it would turn at the speed it has there, in the frame of its first
+/// pose, and how far it turns; the root last.
+#[derive(Debug, Clone)]
+struct Curve {
+    whole: Vec<[f64; 3]>,
+    first: Vec<[f64; 3]>,
+    last: Vec<[f64; 3]>,
+}
+
+impl Curve {
+    fn new(joints: usize) -> Self {
+        let zeros = vec![[0.0; 3]; joints + 1];
+        Self {
+            whole: zeros.clone(),
+            first: zeros.clone(),
+            last: zeros,
+        }
+    }
+
+    /// From `a` to `b` in `step`, the frame before `a` having been `before`, `lead` earlier; `after` is the frame that
+    /// follows `b` and how much later. Without one the curve is the parabola through the three.
+    fn draw(&mut self, frames: [&Pose; 3], lead: f64, step: f64, after: Option<(&Pose, f64)>) {
+        let [before, a, b] = frames;
+        let scaled = |v: [f64; 3], k: f64| v.map(|x| x * k);
+        let minus = |a: [f64; 3], b: [f64; 3]| [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
+        let turn = |from: &Pose, to: &Pose, joint: usize| match from.rotations.get(joint) {
+            Some(&q) => shortest(q.conj() * to.rotations[joint]).log(),
+            None => minus(to.root, from.root),
+        };
+        for joint in 0..self.whole.len() {
+            let whole = turn(a, b, joint);
+            let came = scaled(turn(before, a, joint), step / lead);
+            let (first, last) = match after {
+                Some((next, gap)) => (came, scaled(turn(b, next, joint), step / gap)),
+                None => {
+                    // The speed at `a` as the parabola has it: the mean of both, the nearer one counting more.
+                    let near = step / (lead + step);
+                    let first: [f64; 3] = std::array::from_fn(|i| near * came[i] + (1.0 - near) * whole[i]);
+                    (first, minus(scaled(whole, 2.0), first))
+                }
+            };
+            (self.whole[joint], self.first[joint], self.last[joint]) = (whole, first, last);
+        }
+    }
+
+    /// Writes the pose a fraction `u` of the way along; `a` is where it begins.
+    fn at(&self, a: &Pose, u: f64, out: &mut Pose) {
+        let joints = out.rotations.len();
+        let place = |joint: usize| -> [f64; 3] {
+            let (w, m, n) = (self.whole[joint], self.first[joint], self.last[joint]);
+            std::array::from_fn(|i| {
+                let square = 3.0 * w[i] - 2.0 * m[i] - n[i];
+                let cube = m[i] + n[i] - 2.0 * w[i];
+                u * (m[i] + u * (square + u * cube))
+            })
+        };
+        for (joint, (out, &q)) in out.rotations.iter_mut().zip(&a.rotations).enumerate() {
+            *out = (q * Quat::exp(place(joint))).normalize_or(q);
+        }
+        let moved = place(joints);
+        out.root = std::array::from_fn(|i| a.root[i] + moved[i]);
+    }
+}
+
+/// The same rotation, the short way round.
+fn shortest(q: Quat) -> Quat {
+    if q.w < 0.0 { -q } else { q }
 }
 
 /// A frame of the grid as it leaves.
@@ -103,6 +175,10 @@ pub struct Resampler {
     running: bool,
     previous: Pose,
     current: Pose,
+    /// Where frames are joined by curves: the frame before the previous one and its time, and the curve.
+    curve: Option<Curve>,
+    before: Pose,
+    before_at: Option<f64>,
 }
 
 impl Resampler {
@@ -130,7 +206,18 @@ impl Resampler {
             running: false,
             previous: Pose::identity(joints),
             current: Pose::identity(joints),
+            curve: None,
+            before: Pose::identity(joints),
+            before_at: None,
         })
+    }
+
+    /// Joins frames by curves from now on: three frames that follow each other by a parabola, so that no frame of the
+    /// grid is slower than the movement; the two ends of a gap (see [`Resampler::push_before`]) at their speeds.
+    #[must_use]
+    pub fn curved(mut self) -> Self {
+        self.curve = Some(Curve::new(self.joints()));
+        self
     }
 
     /// How many joints a pose has.
@@ -166,12 +253,6 @@ impl Resampler {
         self.running.then(|| self.start + self.newest / self.rate)
     }
 
-    /// True when the grid frame that a frame at `seconds` could have served has left.
-    #[must_use]
-    pub fn passed(&self, seconds: f64) -> bool {
-        self.running && (seconds - self.start) * self.rate <= self.emitted as f64 - 1.0
-    }
-
     /// Replaces the newest frame: more of it has come. Grid frames that have left stay as they were.
     pub fn amend(&mut self, pose: &Pose) {
         if self.running && pose.rotations.len() == self.joints() {
@@ -194,6 +275,22 @@ impl Resampler {
         &mut self,
         seconds: f64,
         pose: &Pose,
+        scratch: &mut Pose,
+        each: impl FnMut(GridFrame, &Pose),
+    ) -> Result<Pushed, MotionError> {
+        self.push_before(seconds, pose, None, scratch, each)
+    }
+
+    /// The same for a frame that ends a gap, when the frame `next` after it (time and pose) is known already: the gap
+    /// is crossed at the speeds that the movement has before and behind it.
+    ///
+    /// # Errors
+    /// As [`Resampler::push`].
+    pub fn push_before(
+        &mut self,
+        seconds: f64,
+        pose: &Pose,
+        next: Option<(f64, &Pose)>,
         scratch: &mut Pose,
         mut each: impl FnMut(GridFrame, &Pose),
     ) -> Result<Pushed, MotionError> {
@@ -238,15 +335,35 @@ impl Resampler {
             self.emitted = 0;
             return Ok(self.begin(seconds, pose, scratch, each));
         }
+        let from = self.newest;
+        let lead = self.before_at.map(|before| from - before);
         std::mem::swap(&mut self.previous, &mut self.current);
         self.current.copy_from(pose);
-        let from = self.newest;
         self.newest = at;
+        let after = next
+            .map(|(t, pose)| (pose, (t - seconds) * self.rate))
+            .filter(|n| n.1 > 0.0);
+        let alike = |lead: &f64| after.is_some() || (at - from) < ALIKE * lead && *lead < ALIKE * (at - from);
+        let curve = match (&mut self.curve, lead.filter(alike)) {
+            (Some(curve), Some(lead)) => {
+                curve.draw(
+                    [&self.before, &self.previous, &self.current],
+                    lead,
+                    at - from,
+                    after,
+                );
+                Some(&*curve)
+            }
+            _ => None,
+        };
         let first = self.base + self.emitted;
         let mut count = 0;
         while (self.emitted as f64) <= at {
             let u = (self.emitted as f64 - from) / (at - from);
-            scratch.blend(&self.previous, &self.current, u);
+            match curve {
+                Some(curve) if u < 1.0 => curve.at(&self.previous, u, scratch),
+                _ => scratch.blend(&self.previous, &self.current, u),
+            }
             let grid = GridFrame {
                 index: self.base + self.emitted,
                 fraction: u,
@@ -255,6 +372,10 @@ impl Resampler {
             each(grid, scratch);
             self.emitted += 1;
             count += 1;
+        }
+        if self.curve.is_some() {
+            self.before.copy_from(&self.previous);
+            self.before_at = Some(from);
         }
         Ok(Pushed::Frames { first, count })
     }
@@ -267,6 +388,7 @@ impl Resampler {
         mut each: impl FnMut(GridFrame, &Pose),
     ) -> Pushed {
         self.running = true;
+        self.before_at = None;
         self.start = seconds;
         self.newest = 0.0;
         self.emitted = 1;

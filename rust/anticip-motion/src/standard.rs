@@ -38,7 +38,7 @@ const MOCOPI: [Bone; 27] = [
     ("r_toes", 25, [-0.008, -0.099, 0.125]),
 ];
 
-/// Offset of a VMC bone by its name without the side; the left one's, the right mirrors it.
+/// Offset of a VMC bone by its name without the side: forward +z, the side +x.
 fn vmc_offset(bone: &str) -> [f64; 3] {
     match bone {
         "Spine" => [0.0, 0.10, 0.0],
@@ -88,18 +88,15 @@ pub fn mocopi() -> Skeleton {
 }
 
 /// The 55 bones of VMC, in the order of Unity's `HumanBodyBones`, which its ids follow.
+///
+/// An avatar of Unity faces +z with its left towards -x; turned right-handed by mirroring z, as its poses are, it faces -z.
 #[must_use]
 pub fn vmc() -> Skeleton {
     build(BONE_NAMES.iter().zip(BONE_PARENTS).map(|(&name, parent)| {
-        let offset = match (name.strip_prefix("Left"), name.strip_prefix("Right")) {
-            (Some(bone), _) => vmc_offset(bone),
-            (_, Some(bone)) => {
-                let [x, y, z] = vmc_offset(bone);
-                [-x, y, z]
-            }
-            _ => vmc_offset(name),
-        };
-        (name.to_owned(), parent, offset)
+        let left = name.strip_prefix("Left");
+        let [x, y, z] = vmc_offset(left.or(name.strip_prefix("Right")).unwrap_or(name));
+        let x = if left.is_some() { -x } else { x };
+        (name.to_owned(), parent, [x, y, -z])
     }))
 }
 

@@ -28,21 +28,25 @@ fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
     let sender = Sender::new(Source::Mocopi);
     let mut front = front(Source::Mocopi);
     let good = sender.frame(0, 0.0);
-    assert!(front.feed(&good, 0).is_some());
-    assert!(front.feed(&good[..good.len() / 2], 1).is_none());
-    assert!(front.feed(b"hello", 2).is_none());
-    assert!(front.feed(b"", 3).is_none());
-    assert!(front.feed(&Sender::new(Source::Vmc).frame(0, 0.0), 4).is_none());
+    assert!(front.feed(&good, 0, "").is_some());
+    assert!(front.feed(&good[..good.len() / 2], 1, "").is_none());
+    assert!(front.feed(b"hello", 2, "").is_none());
+    assert!(front.feed(b"", 3, "").is_none());
+    assert!(
+        front
+            .feed(&Sender::new(Source::Vmc).frame(0, 0.0), 4, "")
+            .is_none()
+    );
     let mut pose = update(&sender.body, 0.0);
     pose.seq = Some(1);
     pose.joints[26].id = 200;
     let mut strange = Vec::new();
     mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, None, &mut strange).expect("encodes");
-    assert!(front.feed(&strange, 5).is_none());
+    assert!(front.feed(&strange, 5, "").is_none());
     let c = *front.counters();
     assert!(c.truncated >= 1 && c.alien >= 1 && c.malformed >= 1);
     assert_eq!(c.truncated + c.alien + c.malformed, 5);
-    assert_eq!(front.feed(&sender.frame(1, 0.02), 6).map(|o| o.seq), Some(1));
+    assert_eq!(front.feed(&sender.frame(1, 0.02), 6, "").map(|o| o.seq), Some(1));
 }
 
 #[test]
@@ -50,8 +54,8 @@ fn two_suits_on_one_port_do_no_harm() {
     let sender = Sender::new(Source::Mocopi);
     let mut front = front(Source::Mocopi);
     for i in 0..200u32 {
-        front.feed(&sender.frame(i, f64::from(i) * 0.02), 0);
-        if let Some(out) = front.feed(&sender.frame(50_000 + i, f64::from(i) * 0.02), 0) {
+        front.feed(&sender.frame(i, f64::from(i) * 0.02), 0, "");
+        if let Some(out) = front.feed(&sender.frame(50_000 + i, f64::from(i) * 0.02), 0, "") {
             assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
         }
     }
@@ -87,7 +91,7 @@ proptest! {
                 _ => {}
             }
             for _ in 0..1 + fault % 2 {
-                if let Some(out) = front.feed(&datagram, i64::from(at) * MS) {
+                if let Some(out) = front.feed(&datagram, i64::from(at) * MS, "") {
                     prop_assert!(out.rows.len() <= 1000);
                     prop_assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
                     prop_assert!(out.scalars.iter().all(|v| v.is_finite()));

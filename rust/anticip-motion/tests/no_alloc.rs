@@ -55,13 +55,14 @@ fn a_mocopi_frame_is_fed_without_allocating() {
     };
     let mut front = LiveFront::new(Source::Mocopi, config).expect("options");
     // Every tenth packet is lost: filling a gap must not allocate either.
-    let datagrams: Vec<Vec<u8>> = (0..1000).filter(|i| i % 10 != 3).map(datagram).collect();
+    let numbers = (0..1000u32).filter(|i| i % 10 != 3);
+    let datagrams: Vec<(u32, Vec<u8>)> = numbers.map(|i| (i, datagram(i))).collect();
     let (warm, counted) = datagrams.split_at(300);
-    let mut feed = |datagrams: &[Vec<u8>]| {
+    let mut feed = |datagrams: &[(u32, Vec<u8>)]| {
         let mut rows = 0;
-        for (i, datagram) in datagrams.iter().enumerate() {
+        for (i, datagram) in datagrams {
             rows += front
-                .feed(datagram, i as i64 * 20_000_000)
+                .feed(datagram, i64::from(*i) * 20_000_000, "")
                 .map_or(0, |o| o.rows.len());
         }
         rows

@@ -163,3 +163,51 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn curves_keep_the_speed() {
+    let turn = |t: f64| at(1.2 * (3.0 * t).sin(), (2.0 * t).cos());
+    let worst = |curved: bool, rate: f64| {
+        let mut r = Resampler::new(1, 50.0, None).expect("rate");
+        if curved {
+            r = r.curved();
+        }
+        let mut worst: f64 = 0.0;
+        for i in 0..200 {
+            let t = f64::from(i) / rate;
+            for (grid, pose) in push(&mut r, t, &turn(t)).1 {
+                let exact = turn(grid.index as f64 / 50.0);
+                worst = worst.max(pose.rotations[0].angle_to(exact.rotations[0]));
+                assert!((pose.rotations[0].norm() - 1.0).abs() < 1e-9);
+            }
+        }
+        worst
+    };
+    for rate in [24.0, 30.0, 60.0, 90.0] {
+        assert!(worst(true, rate) < 0.2 * worst(false, rate), "{rate}");
+    }
+}
+
+#[test]
+fn a_gap_is_crossed_at_the_speeds_of_its_ends() {
+    let turn = |t: f64| at(1.2 * (5.0 * t).sin(), (4.0 * t).cos());
+    let mut errors = Vec::new();
+    for known in [false, true] {
+        let mut r = Resampler::new(1, 50.0, Some(MAX_GAP)).expect("rate").curved();
+        let mut scratch = Pose::identity(1);
+        for i in 0..20 {
+            push(&mut r, f64::from(i) / 60.0, &turn(f64::from(i) / 60.0));
+        }
+        let (end, next) = (37.0 / 60.0, 38.0 / 60.0);
+        let after = turn(next);
+        let mut worst: f64 = 0.0;
+        let known = known.then_some((next, &after));
+        r.push_before(end, &turn(end), known, &mut scratch, |grid, pose| {
+            let exact = turn(grid.index as f64 / 50.0);
+            worst = worst.max(pose.rotations[0].angle_to(exact.rotations[0]));
+        })
+        .expect("fits");
+        errors.push(worst);
+    }
+    assert!(errors[1] < 0.25 * errors[0], "{errors:?}");
+}

@@ -1,24 +1,27 @@
 //! The live front end: datagrams in, 50 Hz feature rows out.
 
 mod body;
+mod clock;
 mod decode;
 mod output;
+mod senders;
 mod stage;
+mod timemap;
 
 pub use output::{Counters, FrontOutput, Stages};
+pub use senders::SenderState;
 
 use std::time::Instant;
 
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
-use crate::features::RATE;
-use decode::Decoder;
-use stage::Stage;
+use crate::features::{FeatureExtractor, RATE};
+use senders::Senders;
 
 /// The protocol a front end listens to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Sony mocopi: 27 bones at 50 Hz, frames numbered.
+    /// Sony mocopi: 27 bones, frames numbered.
     Mocopi,
     /// VMC over OSC: 55 bones at any rate.
     Vmc,
@@ -63,13 +66,24 @@ impl Default for FrontConfig {
     }
 }
 
+/// How a stream keeps time, as measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Timing {
+    /// Frames a second of local time; `None` before eight frames.
+    pub rate: Option<f64>,
+    /// Spread (standard deviation) of the frames' delays, milliseconds.
+    pub jitter_ms: f64,
+    /// How much slower than the local clock the sender's runs, parts per million; 0 before it is known.
+    pub drift_ppm: f64,
+}
+
 /// Bytes in, feature rows out; one performer, one protocol.
 ///
-/// A datagram is untrusted: whatever is wrong with it is counted, nothing is raised, and no NaN leaves. What comes out
-/// depends on the source's own numbers and times only, never on when its datagrams arrive, as long as it has them.
+/// A datagram is untrusted: whatever is wrong with it is counted, nothing is raised, and no NaN leaves. Of several
+/// senders one plays (see [`LiveFront::senders`]). What comes out depends on the player's own numbers and times; on
+/// arrivals only where it has none, or where they contradict them.
 pub struct LiveFront {
-    decoder: Decoder,
-    stage: Stage,
+    senders: Senders,
     counters: Counters,
 }
 
@@ -86,45 +100,74 @@ impl LiveFront {
                 given: config.rate.to_string(),
             });
         }
+        // Refuses a window out of range now, not with the first frame.
+        FeatureExtractor::new(&[true; JOINT_COUNT], config.window)?;
         Ok(Self {
-            decoder: Decoder::new(source),
-            stage: Stage::new(source, config.window)?,
+            senders: Senders::new(source, config.window)?,
             counters: Counters::default(),
         })
     }
 
-    /// Takes one datagram that arrived at `t_arrival_ns` of the local monotonic clock; `None` where it completes no
-    /// frame of the grid.
-    pub fn feed(&mut self, datagram: &[u8], t_arrival_ns: i64) -> Option<&FrontOutput> {
+    /// Takes one datagram of `sender` that arrived at `t_arrival_ns` of the local monotonic clock; `None` where it
+    /// completes no frame of the grid, or is not the player's.
+    pub fn feed(&mut self, datagram: &[u8], t_arrival_ns: i64, sender: &str) -> Option<&FrontOutput> {
         let began = Instant::now();
         self.counters.packets += 1;
-        self.stage.clear();
-        self.decoder
-            .decode(datagram, t_arrival_ns, &mut self.stage, &mut self.counters);
-        self.stage.finish(began, &mut self.counters)
+        let session = self
+            .senders
+            .take(datagram, t_arrival_ns, sender, &mut self.counters)?;
+        session.stage.finish(began, &mut self.counters)
     }
 
-    /// What was counted since the start.
+    /// What was counted since the start; of senders that do not play only the datagrams.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
+    /// Everybody heard of, the player first, then in the order of appearance.
+    #[must_use]
+    pub fn senders(&self) -> Vec<SenderState> {
+        self.senders.states()
+    }
+
+    /// Lets only `sender` (a name, or the part of it before the last colon) play from now on; `None`: whoever comes.
+    /// True where it was heard of and plays from its next frame on.
+    pub fn listen_to(&mut self, sender: Option<&str>) -> bool {
+        self.senders.listen_to(sender)
+    }
+
+    /// How the player's stream keeps time.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        let clock = self.senders.player().stage.clock();
+        Timing {
+            rate: clock.rate(),
+            jitter_ms: clock.map().jitter() * 1e3,
+            drift_ppm: clock.map().drift().0 * 1e6,
+        }
+    }
+
+    /// Why the player's body cannot be played, where it cannot.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        self.senders.player().stage.refusal()
+    }
+
     /// Which canonical joints the source has, as far as it is known.
     #[must_use]
     pub fn mask(&self) -> &[bool; JOINT_COUNT] {
-        self.stage.mask()
+        self.senders.player().stage.mask()
     }
 
     /// The source's joint names; `None` before they are known.
     #[must_use]
     pub fn skeleton(&self) -> Option<&[String]> {
-        self.stage.names()
+        self.senders.player().stage.names()
     }
 
-    /// Forgets the stream and the skeleton; the counters go on.
+    /// Forgets the stream, the skeleton and who plays; the counters go on.
     pub fn reset(&mut self) {
-        self.decoder.reset();
-        self.stage.reset();
+        self.senders.reset();
     }
 }

@@ -25,8 +25,14 @@ pub struct FrontOutput {
     pub seq: u64,
     /// Source time of the newest row, nanoseconds of the source's clock.
     pub t_source_ns: i64,
-    /// The same instant on the local monotonic clock: source time plus the least (arrival - source) of ten seconds.
+    /// The same instant on the local monotonic clock: when a frame of that time arrives at the earliest, by the
+    /// envelope of the delays of the last twenty seconds and its drift.
     pub t_local_ns: i64,
+    /// Local time at which the datagram that completes the next grid frame is expected.
+    pub expected_ns: i64,
+    /// Local time from which on the next grid frame is late: a quarter of an interval past `expected_ns`, or past its
+    /// own time where the source is so slow that its datagram will complete the one after it as well.
+    pub late_ns: i64,
     /// The seven scalars of the newest row.
     pub scalars: [f64; 7],
     /// Canonical local rotations of the newest row, w, x, y, z.
@@ -66,6 +72,12 @@ pub struct Counters {
     pub malformed: u64,
     /// Datagrams of another protocol.
     pub alien: u64,
+    /// Frames whose number or time belongs to another clock than the stream's.
+    pub strange: u64,
+    /// Frames of a body that was refused.
+    pub refused: u64,
+    /// Datagrams of senders that do not play.
+    pub ignored: u64,
     /// How often the stream began anew, its first beginning included.
     pub resets: u64,
 }
@@ -73,7 +85,7 @@ pub struct Counters {
 impl Counters {
     /// Every counter with its name.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 12] {
+    pub fn named(&self) -> [(&'static str, u64); 15] {
         [
             ("packets", self.packets),
             ("frames", self.frames),
@@ -86,6 +98,9 @@ impl Counters {
             ("truncated", self.truncated),
             ("malformed", self.malformed),
             ("alien", self.alien),
+            ("strange", self.strange),
+            ("refused", self.refused),
+            ("ignored", self.ignored),
             ("resets", self.resets),
         ]
     }

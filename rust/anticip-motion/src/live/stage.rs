@@ -6,63 +6,45 @@ use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
 use super::Source;
 use super::body::Body;
+use super::clock::{Stamp, StreamClock, When};
 use super::output::{Counters, FrontOutput, Stages};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
 use crate::features::{FEATURE_COUNT, FeatureExtractor, RATE};
 use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
-use crate::sequence::{Numbers, Order, Times};
-use crate::timemap::TimeMap;
 
-/// A declared rate this close to the grid's is the grid's: its frame numbers are grid indices.
-const SAME_RATE: f64 = 0.25;
-/// A source slower than this between two frames (seconds) has left a gap.
-const GAP: f64 = 0.1;
-/// So many frames with one and the same time: the source's clock stands still and is not used.
-const STUCK: u32 = 25;
+/// A source slower than this between two frames (seconds) has left a gap. The frame that ends it waits for the next,
+/// which tells how fast the movement has become: crossed at the wrong speed a gap looks like a stroke.
+const GAP: f64 = 0.07;
 /// How far a source's time may be from a grid time (grid steps) to be taken for it: a source of 50 Hz whose clock is
-/// rounded to milliseconds is not to wait for its next frame.
+/// rounded to milliseconds is not to wait for its next frame. More where the source has the grid's own rate.
 const COARSE: f64 = 0.05;
+const SAME_RATE: (f64, f64) = (0.01, 0.25);
 /// Times beyond this (seconds) are no times.
 const ENDLESS: f64 = 9e9;
-
-/// A frame's own number and time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
-    pub(super) number: Option<u32>,
-    pub(super) seconds: Option<f64>,
-}
-
-/// Where a frame belongs.
-enum Place {
-    /// At this time of the resampler (seconds), with this time of the source's clock.
-    At { seconds: f64, source: f64 },
-    /// To the newest frame, which it completes.
-    Newest,
-    /// Nowhere: counted and dropped.
-    Nowhere,
-}
+/// The part of the grid's interval that a frame may be late, jitter apart, before the grid goes on without it; and how
+/// much jitter (seconds) it waits for.
+const LATE: f64 = 0.25;
+const MOST_JITTER: f64 = 0.01;
 
 pub(super) struct Stage {
     source: Source,
     window: usize,
     body: Body,
-    /// True when the source's frame numbers are grid indices.
-    numbered: bool,
-    numbers: Numbers,
-    times: Times,
-    /// True while the source's clock is missing or was found standing still.
-    by_arrival: bool,
-    stuck: u32,
-    /// Source time and arrival of the newest frame.
-    newest: (f64, i64),
-    map: TimeMap,
+    /// Why the body that the source told last cannot be played; its frames are not.
+    refusal: Option<String>,
+    /// False while another sender plays: frames are followed, but put on no grid.
+    playing: bool,
+    clock: StreamClock,
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
     /// Canonical joints not measured in the newest frame, and in the one before.
     held: [u32; 2],
     pose: Pose,
     scratch: Pose,
+    /// The frame that ends a gap: its time, and how many were lost before it.
+    waiting: Option<(f64, u64)>,
+    ending: Pose,
     out: FrontOutput,
     /// When decoding ended; the first pose of a datagram stamps it.
     decoded: Option<Instant>,
@@ -71,31 +53,28 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new(source: Source, window: usize) -> Result<Self, MotionError> {
-        let body = Body::standard(source)?;
-        // Refuses a window out of range now, not with the first frame.
-        let extractor = FeatureExtractor::new(&[true; JOINT_COUNT], window)?;
         Ok(Self {
             source,
             window,
-            numbered: source == Source::Mocopi,
-            numbers: Numbers::default(),
-            times: Times::default(),
-            by_arrival: false,
-            stuck: 0,
-            newest: (0.0, 0),
-            map: TimeMap::new(),
-            resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?,
-            extractor: (*body.mask() == [true; JOINT_COUNT]).then_some(extractor),
-            body,
+            refusal: None,
+            playing: false,
+            clock: StreamClock::new(),
+            resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
+            extractor: None,
+            body: Body::standard(source)?,
             held: [0; 2],
             pose: Pose::identity(JOINT_COUNT),
             scratch: Pose::identity(JOINT_COUNT),
+            waiting: None,
+            ending: Pose::identity(JOINT_COUNT),
             out: FrontOutput {
                 rows: Vec::with_capacity(MAX_GAP as usize + 1),
                 reset: false,
                 seq: 0,
                 t_source_ns: 0,
                 t_local_ns: 0,
+                expected_ns: 0,
+                late_ns: 0,
                 scalars: [0.0; 7],
                 pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
                 root: [0.0; 3],
@@ -116,24 +95,20 @@ impl Stage {
         self.body.told().then(|| self.body.names())
     }
 
-    /// Forgets the stream, keeping the body.
-    fn restart(&mut self) {
-        self.numbers.reset();
-        self.times.reset();
-        self.by_arrival = false;
-        self.stuck = 0;
-        self.map.reset();
-        self.resampler.restart();
+    /// Why the source's body cannot be played.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
-    pub(super) fn reset(&mut self) {
-        self.restart();
-        self.resampler.reset();
-        self.numbered = self.source == Source::Mocopi;
-        if let Ok(body) = Body::standard(self.source) {
-            self.extractor = FeatureExtractor::new(body.mask(), self.window).ok();
-            self.body = body;
-        }
+    pub(super) fn clock(&self) -> &StreamClock {
+        &self.clock
+    }
+
+    /// Plays from the next frame on, as the beginning of a stream; or only follows.
+    pub(super) fn play(&mut self, playing: bool) {
+        self.playing = playing;
+        self.clock.reset();
+        self.rebuild();
     }
 
     /// Begins a datagram.
@@ -148,179 +123,121 @@ impl Stage {
 
     /// Takes a skeleton the source tells.
     pub(super) fn skeleton(&mut self, update: &SkeletonUpdate, counters: &mut Counters) {
-        let same_rate = update.rate.is_some_and(|r| (r - RATE).abs() <= SAME_RATE);
-        let numbered = self.source == Source::Mocopi || same_rate;
+        self.clock.declare(update.rate);
         match self.body.tell(update) {
             Ok(changed) => {
-                if numbered != self.numbered {
-                    self.numbered = numbered;
-                    self.restart();
-                }
+                self.refusal = None;
                 if changed {
                     self.rebuild();
                 }
             }
-            Err(_) => counters.malformed += 1,
+            Err(error) => {
+                counters.malformed += 1;
+                self.refusal = Some(error.to_string());
+            }
         }
     }
 
     /// The body or its mask is another one: what follows is a new stream of features.
     fn rebuild(&mut self) {
+        self.waiting = None;
         self.resampler.restart();
         self.extractor = FeatureExtractor::new(self.body.mask(), self.window).ok();
     }
 
-    /// Takes one pose.
-    pub(super) fn frame(
-        &mut self,
-        pose: &PoseUpdate,
-        clock: Clock,
-        arrival_ns: i64,
-        counters: &mut Counters,
-    ) {
+    /// Takes one pose; true where it is a frame that goes on as the stream does.
+    pub(super) fn frame(&mut self, pose: &PoseUpdate, arrival_ns: i64, counters: &mut Counters) -> bool {
         if self.decoded.is_none() {
             self.decoded = Some(Instant::now());
         }
-        let clock = Clock {
-            seconds: clock.seconds.filter(|t| t.abs() < ENDLESS),
-            ..clock
-        };
-        if !self.body.fits(pose) || (self.numbered && clock.number.is_none()) {
+        if self.refusal.is_some() {
+            counters.refused += 1;
+            return false;
+        }
+        if !self.body.fits(pose) {
             counters.malformed += 1;
-            return;
+            return false;
         }
-        let place = if self.numbered {
-            self.place_by_number(clock, counters)
-        } else {
-            self.place_by_time(pose, clock, arrival_ns, counters)
+        let stamp = Stamp {
+            number: pose.seq,
+            time: pose.time.filter(|t| t.abs() < ENDLESS),
+            arrival: arrival_ns as f64 * 1e-9,
         };
-        match place {
-            Place::Nowhere => {}
-            Place::Newest => {
-                if self.body.take(pose, true) {
-                    self.rebuild();
-                    return;
-                }
-                self.held[0] = self.body.canonical(&mut self.pose);
-                self.resampler.amend(&self.pose);
+        let (seconds, lost, anew) = match self.clock.take(stamp) {
+            When::Next { seconds, lost, anew } => (seconds, lost, anew),
+            When::Same => {
+                self.complete(pose, counters);
+                return false;
             }
-            Place::At { seconds, source } => {
-                counters.frames += 1;
-                if self.body.take(pose, false) {
-                    self.rebuild();
-                }
-                let source_ns = (source * 1e9) as i64;
-                self.map.push(source_ns, arrival_ns);
-                self.newest = (seconds, arrival_ns);
-                self.held[1] = self.held[0];
-                self.held[0] = self.body.canonical(&mut self.pose);
-                self.push(seconds, source - seconds, counters);
-            }
-        }
-    }
-
-    /// A numbered source's frame number is the grid.
-    fn place_by_number(&mut self, clock: Clock, counters: &mut Counters) -> Place {
-        let Some(number) = clock.number else {
-            return Place::Nowhere;
-        };
-        match self.numbers.take(number, clock.seconds) {
-            Order::First => {
-                self.resampler.restart();
-                self.map.reset();
-            }
-            Order::Next { lost } => counters.lost += lost,
-            Order::Doubled => {
+            When::Doubled => {
                 counters.doubled += 1;
-                return Place::Nowhere;
+                return false;
             }
-            Order::Late => {
+            When::Late { lost } => {
                 // It was counted as lost when the newer one came.
-                counters.lost = counters.lost.saturating_sub(1);
+                counters.lost = counters.lost.saturating_sub(u64::from(lost));
                 counters.late += 1;
                 counters.reordered += 1;
-                return Place::Nowhere;
+                return false;
             }
-        }
-        let seconds = self.numbers.position() as f64 / RATE;
-        Place::At {
-            seconds,
-            source: clock.seconds.unwrap_or(seconds),
-        }
-    }
-
-    /// Any other source's frames lie at the times it gives, or at their arrival where it gives none.
-    fn place_by_time(
-        &mut self,
-        pose: &PoseUpdate,
-        clock: Clock,
-        arrival_ns: i64,
-        counters: &mut Counters,
-    ) -> Place {
-        let arrival = arrival_ns as f64 * 1e-9;
-        let timed = clock.seconds.is_some() && self.stuck < STUCK;
-        if self.by_arrival && timed {
-            // It has a clock after all.
-            self.times.reset();
-        }
-        if self.times.is_new() {
-            self.by_arrival = !timed;
-        }
-        let seconds = match clock.seconds {
-            _ if self.by_arrival => arrival,
-            Some(seconds) => seconds,
-            // A bundle without a time belongs to the one before it.
-            None => self.newest.0,
+            When::Strange => {
+                counters.strange += 1;
+                return false;
+            }
         };
-        match self.times.take(seconds) {
-            Order::First => {
-                self.resampler.restart();
-                self.map.reset();
-                // A frame number that jumps with the time says nothing about lost ones.
-                self.numbers.reset();
-            }
-            Order::Next { .. } if self.by_arrival => {}
-            Order::Next { .. } => self.stuck = 0,
-            Order::Doubled => {
-                self.stuck = (self.stuck + 1).min(STUCK);
-                if self.stuck == STUCK && !self.by_arrival {
-                    // From the next frame on by arrival.
-                    self.times.reset();
-                    return Place::Nowhere;
-                }
-                let adds = pose.joints.len() > pose.joints.iter().filter(|j| j.fresh).count();
-                if self.source == Source::Vmc && adds {
-                    return Place::Newest;
-                }
-                counters.doubled += 1;
-                return Place::Nowhere;
-            }
-            Order::Late => {
-                counters.reordered += 1;
-                let passed = self.resampler.passed(seconds);
-                counters.late += u64::from(passed);
-                if let Some(number) = clock.number
-                    && self.numbers.take(number, None) == Order::Late
-                {
-                    counters.lost = counters.lost.saturating_sub(1);
-                }
-                return Place::Nowhere;
+        counters.frames += 1;
+        counters.lost += lost;
+        if anew {
+            self.waiting = None;
+            self.resampler.restart();
+        }
+        if self.body.take(pose, false) {
+            self.rebuild();
+        }
+        if self.playing {
+            self.held[1] = self.held[0];
+            self.held[0] = self.body.canonical(&mut self.pose);
+            self.enter(seconds, lost, counters);
+        }
+        true
+    }
+
+    /// Puts the newest pose on the grid, or keeps it until the next one where it ends a gap.
+    fn enter(&mut self, seconds: f64, lost: u64, counters: &mut Counters) {
+        if let Some((then, missed)) = self.waiting.take() {
+            std::mem::swap(&mut self.pose, &mut self.ending);
+            let next = std::mem::take(&mut self.ending);
+            self.push(then, Some((seconds, &next)), missed, counters);
+            self.ending = std::mem::replace(&mut self.pose, next);
+        } else if let Some(before) = self.resampler.newest_time() {
+            let gap = seconds - before;
+            let crossed = gap * RATE < f64::from(MAX_GAP) + 1.5;
+            if gap > GAP && crossed && self.clock.interval().is_some_and(|i| gap > 2.5 * i) {
+                std::mem::swap(&mut self.pose, &mut self.ending);
+                self.waiting = Some((seconds, lost));
+                return;
             }
         }
-        if let Some(number) = clock.number
-            && let Order::Next { lost } = self.numbers.take(number, None)
-        {
-            counters.lost += lost;
-        }
-        Place::At {
-            seconds,
-            source: seconds,
+        self.push(seconds, None, lost, counters);
+    }
+
+    /// Takes what belongs to the newest frame: the rest of a pose in several bundles.
+    fn complete(&mut self, pose: &PoseUpdate, counters: &mut Counters) {
+        let adds = pose.joints.len() > pose.joints.iter().filter(|j| j.fresh).count();
+        if self.source != Source::Vmc || !adds {
+            counters.doubled += 1;
+        } else if self.body.take(pose, true) {
+            self.rebuild();
+        } else if self.playing {
+            self.held[0] = self.body.canonical(&mut self.pose);
+            self.resampler.amend(&self.pose);
         }
     }
 
-    /// Puts the pose on the grid and turns the frames that completes into rows. `shift` is what the source's clock
-    /// is ahead of the resampler's.
-    fn push(&mut self, seconds: f64, shift: f64, counters: &mut Counters) {
+    /// Puts the pose on the grid and turns the frames that completes into rows; `lost` frames before it never came.
+    /// `next` is the frame after it, where that is known.
+    fn push(&mut self, seconds: f64, next: Option<(f64, &Pose)>, lost: u64, counters: &mut Counters) {
+        let tolerance = self.tolerance(seconds);
         let Self {
             resampler,
             extractor,
@@ -332,17 +249,10 @@ impl Stage {
             ..
         } = self;
         let Some(extractor) = extractor else { return };
-        // VMC sends its seconds as binary32, which after an hour tells quarters of a millisecond.
-        let ulp = (seconds.abs() as f32).next_up() - seconds.abs() as f32;
-        let coarse = if self.source == Source::Vmc {
-            f64::from(ulp) * RATE
-        } else {
-            0.0
-        };
-        resampler.set_tolerance(coarse.max(COARSE));
+        resampler.set_tolerance(tolerance);
         let before = resampler.newest_time();
         let mut newest = None;
-        let pushed = resampler.push(seconds, pose, scratch, |grid, frame| {
+        let pushed = resampler.push_before(seconds, pose, next, scratch, |grid, frame| {
             let began = Instant::now();
             row(grid, frame, held, extractor, out, counters);
             newest = Some(grid.index);
@@ -351,16 +261,50 @@ impl Stage {
         let Some(index) = newest else { return };
         if let Ok(Pushed::Frames { count, .. }) = pushed
             && count > 1
-            && (self.numbered || before.is_some_and(|b| seconds - b > GAP))
+            && (lost > 0 || before.is_some_and(|b| seconds - b > GAP))
         {
             out.filled += count - 1;
             counters.filled += u64::from(count - 1);
         }
         out.seq = index;
-        out.t_source_ns = ((resampler.time_of(index) + shift) * 1e9) as i64;
-        out.t_local_ns = self.map.local(out.t_source_ns);
+        let time = resampler.time_of(index);
+        out.t_source_ns = (self.clock.sender_time(time) * 1e9) as i64;
+        out.t_local_ns = (self.clock.map().local(time) * 1e9) as i64;
         out.scalars = *extractor.scalars();
         out.valid = extractor.valid();
+        self.foresee(index, seconds, tolerance);
+    }
+
+    /// How far (grid steps) a frame's time may be from a grid time to be taken for it.
+    fn tolerance(&self, seconds: f64) -> f64 {
+        let same = |i: f64| (i * RATE - 1.0).abs() < SAME_RATE.0;
+        if self.clock.interval().is_some_and(same) {
+            return SAME_RATE.1;
+        }
+        // VMC sends its seconds as binary32, which after an hour tells quarters of a millisecond.
+        let ulp = (seconds.abs() as f32).next_up() - seconds.abs() as f32;
+        let coarse = if self.source == Source::Vmc {
+            f64::from(ulp) * RATE
+        } else {
+            0.0
+        };
+        coarse.max(COARSE)
+    }
+
+    /// When the grid frame after `index` is to be expected, and from when on it is late. The newest frame is of
+    /// `seconds`.
+    fn foresee(&mut self, index: u64, seconds: f64, tolerance: f64) {
+        let interval = self.clock.interval().unwrap_or(1.0 / RATE);
+        let map = self.clock.map();
+        let local = |time: f64| map.local(time) + map.usual();
+        let due = self.resampler.time_of(index + 1);
+        let frames = ((due - tolerance / RATE - seconds) / interval).ceil().max(1.0);
+        let next = seconds + frames * interval;
+        let slack = LATE / RATE + map.jitter().min(MOST_JITTER);
+        let both = next >= due + (1.0 - tolerance) / RATE;
+        let late = if both { local(due) } else { local(next) } + slack;
+        self.out.expected_ns = (local(next) * 1e9) as i64;
+        self.out.late_ns = (late * 1e9) as i64;
     }
 
     /// Ends a datagram that began to be decoded at `began`.

@@ -93,7 +93,7 @@ pub fn front(source: Source) -> LiveFront {
 pub fn feed_all(front: &mut LiveFront, datagrams: &[Vec<u8>]) -> Vec<FrontOutput> {
     let mut out = Vec::new();
     for (i, datagram) in datagrams.iter().enumerate() {
-        out.extend(front.feed(datagram, i as i64 * 20 * MS).cloned());
+        out.extend(front.feed(datagram, i as i64 * 20 * MS, "").cloned());
     }
     out
 }

@@ -1,6 +1,6 @@
 //! The live front end.
 
-use anticip_motion::{FrontConfig, FrontOutput, LiveFront, Source, canonical::JOINT_COUNT};
+use anticip_motion::{FrontConfig, FrontOutput, LiveFront, SenderState, Source, canonical::JOINT_COUNT};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -25,6 +25,10 @@ pub(super) struct PyFrontOutput {
     t_source_ns: i64,
     /// The same on the local monotonic clock, ns.
     t_local_ns: i64,
+    /// Local time at which the datagram that completes the next grid frame is expected, ns.
+    expected_ns: i64,
+    /// Local time from which on the next grid frame is late, ns.
+    late_ns: i64,
     /// The seven scalars of the newest row, (7,).
     scalars: Py<PyArray1<f64>>,
     /// Canonical rotations of the newest row, (22, 4).
@@ -51,6 +55,8 @@ impl PyFrontOutput {
             seq: out.seq,
             t_source_ns: out.t_source_ns,
             t_local_ns: out.t_local_ns,
+            expected_ns: out.expected_ns,
+            late_ns: out.late_ns,
             scalars: PyArray1::from_slice(py, &out.scalars).unbind(),
             quats: quats.unbind(),
             root: PyArray1::from_slice(py, &out.root).unbind(),
@@ -77,15 +83,17 @@ impl PyLiveFront {
         Ok(Self { inner })
     }
 
-    /// Takes one datagram; `None` where it completes no frame of the grid.
+    /// Takes one datagram of `sender`; `None` where it completes no frame of the grid, or another sender plays.
+    #[pyo3(signature = (datagram, t_arrival_ns, sender = ""))]
     fn feed(
         &mut self,
         py: Python<'_>,
         datagram: &[u8],
         t_arrival_ns: i64,
+        sender: &str,
     ) -> PyResult<Option<PyFrontOutput>> {
         self.inner
-            .feed(datagram, t_arrival_ns)
+            .feed(datagram, t_arrival_ns, sender)
             .map(|out| PyFrontOutput::new(py, out))
             .transpose()
     }
@@ -99,7 +107,31 @@ impl PyLiveFront {
         Ok(dict)
     }
 
-    /// Forgets the stream and the skeleton; the counters go on.
+    /// Everybody heard of, the player first: (name, plays, good frames, arrival of the last datagram in ns).
+    fn senders(&self) -> Vec<(String, bool, u64, i64)> {
+        let told = |s: SenderState| (s.name, s.plays, s.frames, s.last_ns);
+        self.inner.senders().into_iter().map(told).collect()
+    }
+
+    /// Lets only this sender play (a name, or the host in it), `None`: whoever comes; True where it was heard of.
+    fn listen_to(&mut self, sender: Option<&str>) -> bool {
+        self.inner.listen_to(sender)
+    }
+
+    /// Measured of the player's stream: frames a second (`None` at first), spread of the delays in ms, drift in ppm.
+    #[getter]
+    fn timing(&self) -> (Option<f64>, f64, f64) {
+        let timing = self.inner.timing();
+        (timing.rate, timing.jitter_ms, timing.drift_ppm)
+    }
+
+    /// Why the player's body cannot be played, or `None`.
+    #[getter]
+    fn refusal(&self) -> Option<&str> {
+        self.inner.refusal()
+    }
+
+    /// Forgets the stream, the skeleton and who plays; the counters go on.
     fn reset(&mut self) {
         self.inner.reset();
     }

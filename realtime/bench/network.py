@@ -1,0 +1,301 @@
+"""``pyanticip bench network``: what rates and poor networks change, offline and the same every time.
+
+Motion files are sent as a suit sends them, but to no socket: the times at which datagrams arrive are made up.
+Everything behind is the pipeline of ``live`` on a clock that runs when told, as in ``render``. Two tables:
+frame rates of each protocol (jitter, 1 % loss, frame numbers that wrap) beside 50 Hz undisturbed, and two
+suits through poor networks beside themselves undisturbed.
+
+How two runs are compared. Both give bundles: when each was sent, and eight parameters. Both are sampled at
+100 Hz on the clip's own time (zero: its first frame is sent), each sample the newest bundle sent by then, as
+a synth hears it, from 2 s to the end of the clip. Nothing is shifted: what comes late counts as wrong.
+*Error* is the root mean square of the difference over the standard deviation of the undisturbed run, for each
+parameter whose deviation there is above 0.01, the mean over these, then over clips. *Beats* are the
+undisturbed run's onsets (sent + seconds ahead, from 2 s on) of which the other has one within 50 ms, one to
+one, over all clips; *false* are the other's left over, as a share of the undisturbed run's. *Per second* are
+bundles, *SD* is the standard deviation of the intervals between them, *most* the largest number of bundles
+within 100 ms.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console, Group
+from rich.progress import track
+from rich.table import Table
+
+from pyanticip.controls import PARAMETERS
+from pyanticip.errors import OptionError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.datagrams import PROTOCOLS, datagrams
+from pyanticip.motion.load import load_motion
+from realtime import tuning
+from realtime.bench.machine import machine
+from realtime.clock import OfflineClock
+from realtime.parts import Backend
+from realtime.render import Roll
+from realtime.rig import Rig, SourceRig, load_rig
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
+
+__all__ = ["markdown", "run", "table"]
+
+F64 = npt.NDArray[np.float64]
+Times = npt.NDArray[np.int64]
+Pairs = list[tuple[int, bytes]]
+
+RATES = (24.0, 30.0, 50.0, 60.0, 90.0, 120.0, 240.0)
+#: Of the table of rates: standard deviation of delays, share lost, frames before the 32-bit number wraps.
+JITTER_MS, LOSS, BEFORE_WRAP = 2.0, 0.01, 100
+WARM_UP_SECONDS = 2.0
+_STILL = 0.01
+_NEAR_SECONDS = 0.05
+_MS = 1_000_000
+#: What is held back arrives so far apart, as recorded from a real network.
+_APART_NS = 2_000
+
+# Departures (ns) and a generator of chance -> arrivals (ns), -1 for what is lost.
+Network = Callable[[Times, np.random.Generator], Times]
+
+
+def late(sd_ms: float) -> Network:
+    """Half normal delays of this standard deviation; the order stays."""
+    scale = sd_ms * _MS / np.sqrt(1.0 - 2.0 / np.pi)
+
+    return lambda sent, chance: np.maximum.accumulate(
+        sent + np.abs(chance.normal(0.0, scale, len(sent))).astype(np.int64)
+    )
+
+
+def lossy(share: float) -> Network:
+    """Each datagram is lost with this chance."""
+    return lambda sent, chance: np.where(chance.random(len(sent)) < share, -1, sent)
+
+
+def away(every_ms: int, last_ms: int, *, lost: bool) -> Network:
+    """The last so many of every so many milliseconds are held back and delivered together, or lost."""
+
+    def network(sent: Times, chance: np.random.Generator) -> Times:
+        begun = sent - sent % (every_ms * _MS)
+        after = -1 if lost else begun + every_ms * _MS
+        return np.where(sent - begun >= (every_ms - last_ms) * _MS, after, sent)
+
+    return network
+
+
+def stall(sent: Times, chance: np.random.Generator) -> Times:
+    """What is sent from 4 to 12 s is held back and delivered together."""
+    return np.where(sent < 12_000 * _MS, away(12_000, 8_000, lost=False)(sent, chance), sent)
+
+
+#: Who sends through them: a mocopi of today, and a file at the rate that most have.
+SUITS = (("mocopi", 60.0), ("msgpack", 120.0))
+#: Name of the row -> network, and the source's jitter buffer where one is wanted.
+NETWORKS: dict[str, tuple[Network, str | None]] = {
+    "burst of 150 ms every second": (away(1000, 150, lost=False), None),
+    "gap of 300 ms every 2 s": (away(2000, 300, lost=True), None),
+    "5 % lost": (lossy(0.05), None),
+    "20 % lost": (lossy(0.2), None),
+    "jitter of 6.4 ms": (late(6.4), None),
+    "jitter of 6.4 ms, buffer auto": (late(6.4), "auto"),
+    "stall of 8 s": (stall, None),
+}
+
+
+def arrive(pairs: Pairs, networks: Sequence[Network], seed: str) -> Pairs:
+    """(departure, datagram) pairs as they arrive; the first always does at once, so that time has a zero."""
+    chance = np.random.default_rng(zlib.crc32(seed.encode()))
+    sent = np.array([t_ns for t_ns, _ in pairs[1:]], np.int64)
+    kept = np.arange(len(sent))
+    for network in networks:
+        arrived = network(sent, chance)
+        kept, sent = kept[arrived >= 0], arrived[arrived >= 0]
+    out, last = [pairs[0]], -_APART_NS
+    for i, t_ns in zip(kept.tolist(), sent.tolist(), strict=True):
+        last = t_ns if t_ns > last else last + _APART_NS
+        out.append((last, pairs[i + 1][1]))
+    return out
+
+
+class Played(NamedTuple):
+    """What left: times (T,) in seconds, parameters (T, 8), due times of onsets (E,)."""
+
+    times: F64
+    params: F64
+    beats: F64
+
+
+def play(pairs: Pairs, protocol: str, backend: Backend | None, rig: Rig | None = None) -> Played:
+    """A whole show, offline. The model stays open for the next."""
+    clock = OfflineClock()
+    roll = Roll(clock)
+    pipeline = assemble(rig or Rig(), clock, kind=protocol, sinks=[roll], backend=backend)
+    play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
+    pipeline.run_until(clock.now_ns())
+    beats = [t + ahead for t, name, _, ahead in roll.events if name == "onset"]
+    params = np.array(roll.params, np.float64).reshape(-1, len(PARAMETERS))
+    return Played(np.array(roll.times), params, np.sort(np.array(beats, np.float64)))
+
+
+def run(
+    files: Sequence[Path] = (),
+    seconds: float = 20.0,
+    *,
+    checkpoint: Path | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Measure; the object that ``--json`` prints.
+
+    :param files: motion files of 4 s or more; the bundled performance if empty.
+    :param seconds: of each file at most, 5 to 3600.
+    :returns: ``rates`` and ``networks``, lists of rows: ``name``, ``error``, ``beats`` and ``false`` (shares
+        of ``of``, the beats of the undisturbed runs), ``per_second``, ``sd_ms``, ``most``. A figure is None
+        where there is nothing to make it of.
+    :raises MotionError: a file that cannot be read or is too short, seconds out of range.
+    """
+    if not 5.0 <= seconds <= 3600.0:
+        raise OptionError(f"seconds: expected 5 to 3600, got {seconds:g}")
+    tuning.one_thread_each()
+    from realtime.step import open_backend
+
+    paths = list(files) or [Path(__file__).parents[1] / "data" / "performance.bvh"]
+    clips = [_clip(path, seconds) for path in paths]
+    backend = open_backend("onnx", checkpoint)
+    try:
+        rates = [row for protocol in PROTOCOLS for row in _rates(protocol, clips, backend, progress)]
+        networks = [row for suit in SUITS for row in _networks(*suit, clips, backend, progress)]
+    finally:
+        backend.close()
+    told = {"files": [path.name for path in paths], "seconds": seconds, **machine()}
+    return {"rates": rates, "networks": networks, **told}
+
+
+def _clip(path: Path, seconds: float) -> Clip:
+    clip = load_motion(path)
+    if clip.duration < 4.0:
+        raise OptionError(
+            f"{path}: expected {2 * WARM_UP_SECONDS:g} s of motion or more, has {clip.duration:.1f}"
+        )
+    frames = round(seconds * clip.rate)
+    return replace(clip, quats=clip.quats[:frames], root=clip.root[:frames])
+
+
+def _rates(
+    protocol: str, clips: Sequence[Clip], backend: Backend, progress: bool
+) -> Iterator[dict[str, Any]]:
+    clean = [play(list(datagrams(clip, protocol, rate=50.0)), protocol, backend) for clip in clips]
+    for rate in _track(RATES, protocol, progress):
+        runs = []
+        for i, clip in enumerate(clips):
+            sent = datagrams(clip, protocol, rate=rate, unix_time=1.7e9, first_number=2**32 - BEFORE_WRAP)
+            arrived = arrive(list(sent), (lossy(LOSS), late(JITTER_MS)), f"{protocol} {rate:g} {i}")
+            runs.append(play(arrived, protocol, backend))
+        yield {"name": f"{protocol}, {rate:g} Hz", **compare(clean, runs)}
+
+
+def _networks(
+    protocol: str, rate: float, clips: Sequence[Clip], backend: Backend, progress: bool
+) -> Iterator[dict[str, Any]]:
+    sent = [list(datagrams(clip, protocol, rate=rate, unix_time=1.7e9)) for clip in clips]
+    clean = [play(pairs, protocol, backend) for pairs in sent]
+    yield {"name": f"{protocol}, {rate:g} Hz, undisturbed", **compare(clean, clean)}
+    for name in _track(list(NETWORKS), f"{protocol} disturbed", progress):
+        network, buffer = NETWORKS[name]
+        if buffer is not None and "buffer_ms" not in SourceRig.model_fields:
+            continue
+        rig = load_rig(None, {"source": {"buffer_ms": buffer}} if buffer is not None else None)
+        arrived = [arrive(pairs, (network,), f"{name} {i}") for i, pairs in enumerate(sent)]
+        yield {"name": name, **compare(clean, [play(pairs, protocol, backend, rig) for pairs in arrived])}
+
+
+def compare(clean: Sequence[Played], runs: Sequence[Played]) -> dict[str, Any]:
+    """The figures of one row: a disturbed run of every clip beside the undisturbed one."""
+    errors, intervals, length = [], [], 0.0
+    bundles = found = false = of = most = 0
+    for reference, other in zip(clean, runs, strict=True):
+        end = reference.times[-1]
+        errors += [error] if (error := _error(reference, other, end)) is not None else []
+        times = other.times[(other.times >= WARM_UP_SECONDS) & (other.times <= end)]
+        intervals += np.diff(times).tolist()
+        bundles, length = bundles + len(times), length + end - WARM_UP_SECONDS
+        within = np.searchsorted(other.times, other.times + 0.1) - np.arange(len(other.times))
+        most = max(most, int(within.max()))
+        true = reference.beats[reference.beats >= WARM_UP_SECONDS]
+        said = other.beats[other.beats >= WARM_UP_SECONDS - _NEAR_SECONDS]
+        hits = matched(true.tolist(), said.tolist())
+        found, false, of = found + hits, false + len(said) - hits, of + len(true)
+    return {
+        "error": round(float(np.mean(errors)), 4) if errors else None,
+        "beats": round(found / of, 4) if of else None,
+        "false": round(false / of, 4) if of else None,
+        "of": of,
+        "per_second": round(bundles / float(length), 2),
+        "sd_ms": round(float(np.std(intervals)) * 1e3, 2) if intervals else None,
+        "most": most,
+    }
+
+
+def _error(clean: Played, other: Played, end: float) -> float | None:
+    """Root mean square over standard deviation, the mean over the parameters that move; None if none does."""
+    at = np.arange(WARM_UP_SECONDS, end, 0.01)
+    held = [run.params[np.maximum(np.searchsorted(run.times, at, "right") - 1, 0)] for run in (clean, other)]
+    deviation = held[0].std(axis=0)
+    moves = deviation > _STILL
+    difference = np.sqrt(np.mean((held[0] - held[1]) ** 2, axis=0))
+    return float(np.mean(difference[moves] / deviation[moves])) if moves.any() else None
+
+
+def matched(true: Sequence[float], said: Sequence[float]) -> int:
+    """How many of two rising sequences of times pair up within 50 ms, one to one."""
+    i = j = hits = 0
+    while i < len(true) and j < len(said):
+        if abs(true[i] - said[j]) <= _NEAR_SECONDS:
+            i, j, hits = i + 1, j + 1, hits + 1
+        elif true[i] < said[j]:
+            i += 1
+        else:
+            j += 1
+    return hits
+
+
+def _track(items: Sequence[Any], what: str, progress: bool) -> Iterable[Any]:
+    return track(items, what, console=Console(stderr=True), transient=True, disable=not progress)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    values = [row[column.lower().replace(" ", "_") or "name"] for column in _COLUMNS]
+    return ["-" if value is None else form.format(value) for form, value in zip(_FORMS, values, strict=True)]
+
+
+_COLUMNS = ("", "error", "beats", "false", "per second", "SD ms", "most")
+_FORMS = ("{}", "{:.3f}", "{:.0%}", "{:.0%}", "{:.1f}", "{:.1f}", "{}")
+_TITLES = {
+    "rates": f"rates, {JITTER_MS:g} ms jitter, {100 * LOSS:g} % lost, numbers wrap; beside 50 Hz undisturbed",
+    "networks": "networks; beside the same suit undisturbed",
+}
+
+
+def table(result: dict[str, Any]) -> Group:
+    """Both tables for people."""
+    tables = [Table(title=title) for title in _TITLES.values()]
+    for part, shown in zip(_TITLES, tables, strict=True):
+        for column in _COLUMNS:
+            shown.add_column(column, justify="right" if column else "left")
+        for row in result[part]:
+            shown.add_row(*_cells(row))
+    return Group(*tables)
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """Both tables for a page."""
+    lines = []
+    for part, title in _TITLES.items():
+        lines += [f"{title}:", "", f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
+        lines += [f"| {' | '.join(_cells(row))} |" for row in result[part]] + [""]
+    return "\n".join(lines)

@@ -1,0 +1,148 @@
+"""What the performer's hand does to a running pipeline: one place for the remote control and for replays.
+
+Every command takes effect between two frames, is recorded with its time, and does the same when a replay
+gives it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyanticip.errors import MotionError, OptionError
+from realtime.control import number, switch
+from realtime.mapping.desk import Desk
+from realtime.mapping.taught import Taught, open_taught
+from realtime.pipeline import Pipeline
+from realtime.sources.replay import Command
+from realtime.wishes import PlanWishes
+
+__all__ = ["Commands"]
+
+_SETTINGS = ("gain", "smoothing", "lead_ms")
+
+
+class Commands:
+    """The commands that change what is heard, by name.
+
+    ``say`` takes a line for the person at the terminal: what a replay could not do again.
+    """
+
+    def __init__(self, pipeline: Pipeline, say: Callable[[str], None] = lambda line: None) -> None:
+        self._pipeline = pipeline
+        self._say = say
+        self._mapping: tuple[str, str] | None = None
+        wishes = PlanWishes(pipeline.backend)
+        desk = pipeline.desk
+        self._actions: dict[str, Callable[..., str]] = {
+            "start": lambda: _mode(desk, "playing"),
+            "stop": lambda: _mode(desk, "stopped"),
+            "panic": lambda: _mode(desk, "panic"),
+            "freeze": lambda value=1: _mode(desk, "frozen" if switch("freeze", value) else "playing"),
+            "bypass": self._bypass,
+            "source": self._source,
+            "plan": wishes.wish,
+            "unload": self._unload,
+            **{name: self._setting(name) for name in _SETTINGS},
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that the remote control offers as they are."""
+        return tuple(self._actions)
+
+    def obey(self, name: str, *arguments: object) -> str:
+        """Do it now, and record it; returns the reply. Raises MotionError; TypeError: too many arguments."""
+        now = self._now()
+        answer = self._actions[name](*arguments)
+        self._record(now, name, arguments)
+        return answer
+
+    def play_mapping(self, taught: Taught, path: Path) -> None:
+        """Play a mapping that was read from ``path`` from the next frame on."""
+        now = self._now()
+        self._pipeline.teach(taught)
+        self._mapping = str(path), taught.mapping.sha256
+        self._record(now, "mapping", self._mapping)
+
+    def again(self, command: Command) -> None:
+        """What a replay found in a recording."""
+        self._pipeline.run_until(command.t_ns)
+        name, arguments = command.name, command.arguments
+        try:
+            if name == "rest":
+                self._pipeline.rest(command.t_ns)
+            elif name == "mapping":
+                self._map_again(*arguments)
+            elif name in self._actions:
+                self._actions[name](*arguments)
+            else:
+                raise OptionError("this version does not know it")
+        except (MotionError, OSError, TypeError) as error:
+            self._say(f"{name}: cannot be done again as it was recorded: {error}")
+        else:
+            self._record(command.t_ns, name, arguments)
+
+    def so_far(self, t_ns: int) -> list[Command]:
+        """What it takes to begin where things stand: the first commands of a recording."""
+        desk = self._pipeline.desk
+        found = [Command(t_ns, name, (getattr(desk, name),)) for name in _SETTINGS]
+        if desk.bypass:
+            found.append(Command(t_ns, "bypass", (1,)))
+        if desk.mode != "playing":
+            found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(desk.mode, desk.mode)))
+        if self._mapping is not None:
+            found.append(Command(t_ns, "mapping", self._mapping))
+        return found
+
+    def _now(self) -> int:
+        now = self._pipeline.clock.now_ns()
+        self._pipeline.run_until(now)
+        return now
+
+    def _record(self, t_ns: int, name: str, arguments: tuple[object, ...]) -> None:
+        if self._pipeline.tape is not None:
+            self._pipeline.tape.control(t_ns, name, arguments)
+
+    def _map_again(self, path: object, sha256: object) -> None:
+        taught = open_taught(str(path), self._pipeline.backend)
+        if taught.mapping.sha256 != sha256:
+            raise OptionError(f"{path} is another mapping now")
+        self._pipeline.teach(taught)
+        self._mapping = str(path), taught.mapping.sha256
+
+    def _unload(self) -> str:
+        if self._pipeline.taught is None:
+            raise OptionError("unload: no mapping plays")
+        self._pipeline.teach(None)
+        self._mapping = None
+        return "the model plays alone"
+
+    def _bypass(self, value: object = 1) -> str:
+        self._pipeline.desk.bypass = switch("bypass", value)
+        return "on" if self._pipeline.desk.bypass else "off"
+
+    def _setting(self, name: str) -> Callable[[object], str]:
+        def act(value: object) -> str:
+            desk = self._pipeline.desk
+            setattr(desk, name, number(name, value))
+            return f"{getattr(desk, name):g}"
+
+        return act
+
+    def _source(self, sender: object = "") -> str:
+        """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes."""
+        front, who = self._pipeline.front, str(sender)
+        if not who:
+            front.listen_to(None)
+            return "whoever comes"
+        heard = [name for name, *_ in front.senders()]
+        if not any(who in (name, name.rpartition(":")[0]) for name in heard):
+            raise OptionError(f"source: nobody was heard from {who!r}; heard: {', '.join(heard) or 'nobody'}")
+        front.listen_to(who)
+        return who
+
+
+def _mode(desk: Desk, name: str) -> str:
+    desk.set_mode(name)
+    return desk.mode

@@ -1,0 +1,663 @@
+//! When a frame was: its order by number, its place on the stream's time axis by the sender's clock or by arrival.
+//!
+//! Numbers order frames and count losses; times place them. A sender's own times are believed as long as they go on
+//! as its numbers and the arrivals do. Where it has none, or they stand still or contradict the arrivals, arrivals
+//! stand in, with their jitter taken out as far as the frames come regularly.
+
+use super::timemap::TimeMap;
+
+/// Numbers or times this far behind the newest (frames, seconds) may be a late packet; farther is another clock.
+const BEHIND: (i64, f64) = (250, 1.0);
+/// A time may be ahead of what the arrivals allow by this (seconds) before it is another clock.
+const JUMP: f64 = 1.0;
+/// So many frames in order of another clock, none of the known one between them, and the sender has started over; so
+/// many times that contradict the numbers, and they are taken as they are from then on.
+const CONFIRMED: u32 = 10;
+/// So many frames without a new time (and without a number): the sender's clock stands still.
+const STUCK: u32 = 25;
+/// A clock that runs wrong by this is none: after ten seconds, and as soon as a drift is believed.
+const WRONG: [(f64, f64); 2] = [(0.01, 10.0), (0.1, 0.0)];
+/// A clock that was set so often is none; nor is one that seems to have paused twice within these seconds.
+const UNSTEADY: (u32, f64) = (3, 10.0);
+/// Frames that keep coming this late (seconds) at the usual pace: the sender had paused and its clock with it.
+const PAUSED: f64 = 0.25;
+/// Arrivals closer than this (seconds) are parts of one frame or a burst; they say nothing of the rate.
+const TOGETHER: f64 = 0.002;
+/// Intervals that the rate is told from, and how many it takes.
+const INTERVALS: (usize, usize) = (64, 8);
+/// How far (of an interval) a frame's time may be from where the rate expects it to be smoothed, and how much of the
+/// difference is believed: of the sender's times; of arrivals, for the place and for the interval.
+const NEAR: f64 = 0.35;
+const BELIEVED: (f64, f64, f64) = (0.2, 0.1, 0.005);
+
+/// What a frame says of its time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stamp {
+    /// Frame number, wrapping.
+    pub(super) number: Option<u32>,
+    /// Seconds of the sender's clock.
+    pub(super) time: Option<f64>,
+    /// Arrival, seconds of the local clock.
+    pub(super) arrival: f64,
+}
+
+/// Where a frame belongs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum When {
+    /// After the newest: at `seconds` of the stream's axis, `lost` frames between; `anew` where it begins the stream.
+    Next { seconds: f64, lost: u64, anew: bool },
+    /// With the newest, at the same time.
+    Same,
+    /// It came before.
+    Doubled,
+    /// Older than the newest; `lost` where it had been counted as lost.
+    Late { lost: bool },
+    /// Of another clock than this stream's.
+    Strange,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Newest {
+    stamp: Stamp,
+    seconds: f64,
+}
+
+/// Frames of another clock that follow each other.
+#[derive(Debug, Clone, Copy)]
+struct Rival {
+    last: Stamp,
+    frames: u32,
+}
+
+/// Frames that come late at the usual pace.
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    seconds: f64,
+    arrival: f64,
+    frames: u32,
+}
+
+/// The time between two frames: the mean of the latest ones near their median. Jitter telescopes in it, loss is left out.
+#[derive(Debug, Clone, Default)]
+struct Interval {
+    recent: Vec<f64>,
+    next: usize,
+    sorted: Vec<f64>,
+    /// What the stream declares; counts until it is known better.
+    hint: Option<f64>,
+    mean: Option<f64>,
+}
+
+impl Interval {
+    fn push(&mut self, seconds: f64) {
+        if self.recent.len() < INTERVALS.0 {
+            self.recent.push(seconds);
+        } else {
+            self.recent[self.next] = seconds;
+        }
+        self.next = (self.next + 1) % INTERVALS.0;
+        if self.recent.len() < INTERVALS.1 {
+            return;
+        }
+        self.sorted.clone_from(&self.recent);
+        self.sorted.sort_unstable_by(f64::total_cmp);
+        let median = self.sorted[self.sorted.len() / 2];
+        let near = |v: &&f64| (0.4 * median..=1.6 * median).contains(*v);
+        let (sum, count) = self
+            .sorted
+            .iter()
+            .filter(near)
+            .fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
+        self.mean = (count > 0.0 && sum > 0.0).then(|| sum / count);
+    }
+
+    fn get(&self) -> Option<f64> {
+        self.mean.or(self.hint)
+    }
+}
+
+/// The clock of one stream.
+#[derive(Debug, Clone)]
+pub(super) struct StreamClock {
+    newest: Option<Newest>,
+    /// Bit k: number newest - k was seen.
+    recent: u128,
+    /// Stream seconds less the sender's, or less arrival.
+    shift: f64,
+    by_arrival: bool,
+    /// True where the sender's clock was found wrong: arrivals stand in for good.
+    wrong: bool,
+    /// Frames in a row whose time does not go on as the stream does, and whether it stood still in all of them.
+    odd: u32,
+    stands: bool,
+    /// How often the sender's clock was set.
+    sets: u32,
+    interval: Interval,
+    /// The interval of arrivals as their loop has it.
+    pace: Option<f64>,
+    rival: Option<Rival>,
+    pause: Option<Pause>,
+    /// Arrival of the frame that ended the last pause.
+    paused: Option<f64>,
+    map: TimeMap,
+}
+
+impl StreamClock {
+    pub(super) fn new() -> Self {
+        Self {
+            newest: None,
+            recent: 0,
+            shift: 0.0,
+            by_arrival: false,
+            wrong: false,
+            odd: 0,
+            stands: true,
+            sets: 0,
+            interval: Interval::default(),
+            pace: None,
+            rival: None,
+            pause: None,
+            paused: None,
+            map: TimeMap::new(),
+        }
+    }
+
+    /// Forgets the stream; what it declared stays.
+    pub(super) fn reset(&mut self) {
+        let hint = self.interval.hint;
+        *self = Self::new();
+        self.interval.hint = hint;
+    }
+
+    /// What the stream declares as its rate, frames a second.
+    pub(super) fn declare(&mut self, rate: Option<f64>) {
+        self.interval.hint = rate.filter(|r| (1.0..=2000.0).contains(r)).map(f64::recip);
+    }
+
+    /// Seconds between two frames, once known.
+    pub(super) fn interval(&self) -> Option<f64> {
+        self.interval.get()
+    }
+
+    /// Frames a second of local time, once measured.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let interval = self.interval.mean?;
+        Some(
+            1.0 / if self.by_arrival {
+                self.pace?
+            } else {
+                interval * (1.0 + self.map.drift().0)
+            },
+        )
+    }
+
+    /// Stream time to local time.
+    pub(super) fn map(&self) -> &TimeMap {
+        &self.map
+    }
+
+    /// The sender's clock at a time of the stream, seconds.
+    pub(super) fn sender_time(&self, seconds: f64) -> f64 {
+        seconds - self.shift
+    }
+
+    fn begin(&mut self, stamp: Stamp) -> When {
+        self.reset();
+        self.by_arrival = stamp.time.is_none();
+        self.recent = 1;
+        let seconds = stamp.time.unwrap_or(stamp.arrival);
+        self.newest = Some(Newest { stamp, seconds });
+        self.map.push(seconds, stamp.arrival);
+        When::Next {
+            seconds,
+            lost: 0,
+            anew: true,
+        }
+    }
+
+    /// Takes a frame's stamp.
+    pub(super) fn take(&mut self, stamp: Stamp) -> When {
+        let Some(newest) = self.newest else {
+            return self.begin(stamp);
+        };
+        if self.by_arrival && !self.wrong && newest.stamp.time.is_none() && stamp.time.is_some() {
+            // It has a clock after all.
+            return self.begin(stamp);
+        }
+        let when = match (newest.stamp.number, stamp.number) {
+            (Some(before), Some(number)) => {
+                self.by_number(newest, stamp, i64::from(number.wrapping_sub(before) as i32))
+            }
+            _ => self.by_time(newest, stamp),
+        };
+        match when {
+            When::Next { seconds, .. } if self.was_paused(seconds, stamp.arrival) => {
+                self.resume(stamp, seconds)
+            }
+            When::Next { seconds, .. } => {
+                self.accept(stamp, seconds);
+                when
+            }
+            When::Same => when,
+            _ if self.is_confirmed(stamp) => self.begin(stamp),
+            _ => when,
+        }
+    }
+
+    fn by_number(&mut self, newest: Newest, stamp: Stamp, ahead: i64) -> When {
+        if ahead <= 0 {
+            let seen = -ahead < 128 && self.recent >> -ahead & 1 == 1;
+            if seen {
+                return When::Doubled;
+            }
+            if -ahead > BEHIND.0 {
+                return When::Strange;
+            }
+            if -ahead < 128 {
+                self.recent |= 1 << -ahead;
+            }
+            return When::Late { lost: true };
+        }
+        let elapsed = stamp.arrival - newest.stamp.arrival;
+        let steps = ahead as f64;
+        if steps * self.interval.get().unwrap_or(0.02) > elapsed.max(0.0) + JUMP {
+            return When::Strange;
+        }
+        let seconds = if self.by_arrival {
+            self.by_arrivals(newest, stamp, steps)
+        } else {
+            let observed = stamp.time.map_or(newest.seconds, |time| time + self.shift);
+            let step = observed - newest.seconds;
+            if step > 0.0 && step <= elapsed.max(0.0) + JUMP {
+                self.odd = 0;
+                self.interval.push(step / steps);
+                self.smooth(newest.seconds, steps, observed)
+            } else {
+                self.odd_time(newest, stamp, steps)
+            }
+        };
+        When::Next {
+            seconds,
+            lost: ahead as u64 - 1,
+            anew: false,
+        }
+    }
+
+    /// The place of a frame whose number goes on while its time does not: where the rate expects it.
+    fn odd_time(&mut self, newest: Newest, stamp: Stamp, steps: f64) -> f64 {
+        let stands = stamp.time.is_none_or(|time| newest.stamp.time == Some(time));
+        self.stands = stands && (self.odd == 0 || self.stands);
+        self.odd += 1;
+        let elapsed = stamp.arrival - newest.stamp.arrival;
+        let step = self.interval.get().map_or(elapsed.max(1e-3), |i| steps * i);
+        let seconds = newest.seconds + step;
+        if self.odd >= CONFIRMED {
+            self.odd = 0;
+            self.sets += 1;
+            match stamp.time {
+                // The clock was set: what it says counts from here on.
+                Some(time) if !self.stands && self.sets < UNSTEADY.0 => self.shift = seconds - time,
+                _ => self.go_by_arrival(seconds, stamp.arrival),
+            }
+        }
+        seconds
+    }
+
+    fn by_time(&mut self, newest: Newest, stamp: Stamp) -> When {
+        if self.by_arrival {
+            let observed = stamp.arrival + self.shift;
+            let step = observed - newest.seconds;
+            let interval = self.interval.get();
+            if step < interval.map_or(TOGETHER, |i| 0.3 * i) {
+                return When::Same;
+            }
+            let steps = interval.map_or(1.0, |i| (step / i).round().max(1.0));
+            return When::Next {
+                seconds: self.by_arrivals(newest, stamp, steps),
+                lost: 0,
+                anew: false,
+            };
+        }
+        // A bundle without a time belongs to the one before it.
+        let before = newest.stamp.time.unwrap_or(newest.seconds);
+        let step = stamp.time.map_or(0.0, |time| time - before);
+        if step == 0.0 {
+            self.odd += 1;
+            if self.odd >= STUCK {
+                self.odd = 0;
+                let elapsed = stamp.arrival - newest.stamp.arrival;
+                let seconds = newest.seconds + elapsed.max(1e-3);
+                self.go_by_arrival(seconds, stamp.arrival);
+                return When::Next {
+                    seconds,
+                    lost: 0,
+                    anew: false,
+                };
+            }
+            return When::Same;
+        }
+        if step > (stamp.arrival - newest.stamp.arrival).max(0.0) + JUMP || step < -BEHIND.1 {
+            return When::Strange;
+        }
+        if step < 0.0 {
+            return When::Late { lost: false };
+        }
+        self.odd = 0;
+        self.interval.push(step);
+        When::Next {
+            seconds: newest.seconds + step,
+            lost: 0,
+            anew: false,
+        }
+    }
+
+    /// The place of a frame `steps` after the newest by its arrival.
+    fn by_arrivals(&mut self, newest: Newest, stamp: Stamp, steps: f64) -> f64 {
+        let observed = stamp.arrival + self.shift;
+        let elapsed = stamp.arrival - newest.stamp.arrival;
+        if elapsed / steps > TOGETHER {
+            self.interval.push(elapsed / steps);
+        }
+        let Some(pace) = self.pace.or(self.interval.get()) else {
+            return observed.max(newest.seconds + 1e-3);
+        };
+        let expected = newest.seconds + steps * pace;
+        let error = observed - expected;
+        if error > JUMP {
+            // Not a burst: the numbers have stood still meanwhile.
+            return observed;
+        }
+        let error = error.clamp(-0.5 * pace, 0.5 * pace);
+        self.pace = Some(pace + BELIEVED.2 * error / steps);
+        expected + BELIEVED.1 * error
+    }
+
+    /// A sender's time with its jitter taken out, where the rate is known and it is near what the rate expects.
+    fn smooth(&self, newest: f64, steps: f64, observed: f64) -> f64 {
+        let Some(interval) = self.interval.get() else {
+            return observed;
+        };
+        let expected = newest + steps * interval;
+        let error = observed - expected;
+        if error.abs() < NEAR * interval {
+            expected + BELIEVED.0 * error
+        } else {
+            observed
+        }
+    }
+
+    fn go_by_arrival(&mut self, seconds: f64, arrival: f64) {
+        (self.by_arrival, self.wrong) = (true, true);
+        self.shift = seconds - arrival;
+        self.map.reset();
+    }
+
+    fn accept(&mut self, stamp: Stamp, seconds: f64) {
+        let ahead = match (self.newest.and_then(|n| n.stamp.number), stamp.number) {
+            (Some(before), Some(number)) => number.wrapping_sub(before),
+            _ => 128,
+        };
+        self.recent = if ahead < 128 { self.recent << ahead | 1 } else { 1 };
+        // What a frame leaves out goes on from the one before.
+        let time = stamp.time.or(self.newest.and_then(|n| n.stamp.time));
+        let number = stamp.number.or(self.newest.and_then(|n| n.stamp.number));
+        self.newest = Some(Newest {
+            stamp: Stamp {
+                time,
+                number,
+                ..stamp
+            },
+            seconds,
+        });
+        self.rival = None;
+        self.map.push(seconds, stamp.arrival);
+        let (drift, span) = self.map.drift();
+        if !self.by_arrival
+            && WRONG
+                .iter()
+                .any(|&(most, after)| span >= after && drift.abs() > most)
+        {
+            self.go_by_arrival(seconds, stamp.arrival);
+        }
+    }
+
+    /// Whether a frame that does not belong here confirms that the sender has started over.
+    fn is_confirmed(&mut self, stamp: Stamp) -> bool {
+        let follows = |last: Stamp| match (last.number, stamp.number) {
+            (Some(a), Some(b)) => (1..=50).contains(&(b.wrapping_sub(a))),
+            _ => last
+                .time
+                .zip(stamp.time)
+                .is_some_and(|(a, b)| b > a && b - a < 1.0),
+        };
+        let frames = self.rival.filter(|r| follows(r.last)).map_or(0, |r| r.frames) + 1;
+        self.rival = Some(Rival { last: stamp, frames });
+        frames >= CONFIRMED
+    }
+
+    /// Goes on after a pause of the sender's clock. One that pauses again and again is none.
+    fn resume(&mut self, stamp: Stamp, seconds: f64) -> When {
+        let again = self.paused.is_some_and(|last| stamp.arrival - last < UNSTEADY.1);
+        if again {
+            self.go_by_arrival(seconds, stamp.arrival);
+            self.accept(stamp, seconds);
+            return When::Next {
+                seconds,
+                lost: 0,
+                anew: true,
+            };
+        }
+        let when = self.begin(stamp);
+        self.paused = Some(stamp.arrival);
+        when
+    }
+
+    /// Whether frames keep coming late at the usual pace: then stream time has stood still for a while.
+    fn was_paused(&mut self, seconds: f64, arrival: f64) -> bool {
+        if self.by_arrival || arrival - self.map.local(seconds) - self.map.usual() < PAUSED {
+            self.pause = None;
+            return false;
+        }
+        let pause = self.pause.get_or_insert(Pause {
+            seconds,
+            arrival,
+            frames: 0,
+        });
+        pause.frames += 1;
+        pause.frames > CONFIRMED && arrival - pause.arrival >= 0.5 * (seconds - pause.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(number: impl Into<Option<u32>>, time: impl Into<Option<f64>>, arrival: f64) -> Stamp {
+        Stamp {
+            number: number.into(),
+            time: time.into(),
+            arrival,
+        }
+    }
+
+    fn seconds(when: When) -> f64 {
+        match when {
+            When::Next { seconds, .. } => seconds,
+            _ => panic!("{when:?}"),
+        }
+    }
+
+    /// A clock that has heard `frames` frames of `rate` a second.
+    fn heard(frames: u32, rate: f64) -> StreamClock {
+        let mut clock = StreamClock::new();
+        for i in 0..frames {
+            let t = f64::from(i) / rate;
+            clock.take(stamp(i, 100.0 + t, t));
+        }
+        clock
+    }
+
+    #[test]
+    fn numbers_order_and_count_losses() {
+        let mut c = heard(12, 60.0);
+        let at = |i: u32| stamp(i, 100.0 + f64::from(i) / 60.0, f64::from(i) / 60.0);
+        assert_eq!(c.take(at(11)), When::Doubled);
+        assert!(matches!(
+            c.take(at(14)),
+            When::Next {
+                lost: 2,
+                anew: false,
+                ..
+            }
+        ));
+        assert_eq!(c.take(at(12)), When::Late { lost: true });
+        assert_eq!(c.take(at(12)), When::Doubled);
+        assert_eq!(c.take(at(13)), When::Late { lost: true });
+        assert!(matches!(c.take(at(15)), When::Next { lost: 0, .. }));
+    }
+
+    #[test]
+    fn numbers_wrap_and_times_place() {
+        for rate in [24.0, 50.0, 60.0, 240.0, 1000.0] {
+            let mut c = StreamClock::new();
+            for i in 0..600u32 {
+                let t = f64::from(i) / rate;
+                let when = c.take(stamp(u32::MAX.wrapping_sub(99).wrapping_add(i), 5.0 + t, t));
+                assert!((seconds(when) - 5.0 - t).abs() < 1e-6, "{rate} {i}");
+            }
+            assert!((c.rate().expect("measured") / rate - 1.0).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn strange_frames_change_nothing_and_a_sender_that_starts_over_is_recognised() {
+        let mut c = heard(100, 60.0);
+        for i in 0..1000u32 {
+            // A thousand stray frames between the frames.
+            assert!(!matches!(
+                c.take(stamp(50_000 + i, 900.0 + f64::from(i) / 60.0, 1.7)),
+                When::Next { .. }
+            ));
+            if i % 5 == 0 {
+                let n = 100 + i / 5;
+                let t = f64::from(n) / 60.0;
+                assert!(matches!(
+                    c.take(stamp(n, 100.0 + t, t)),
+                    When::Next {
+                        lost: 0,
+                        anew: false,
+                        ..
+                    }
+                ));
+            }
+        }
+        for (number, time) in [(0, 0.0), (200, 0.0), (7_000_000, 4e6)] {
+            let mut c = heard(250, 60.0);
+            let begun: Vec<bool> = (0..20u32)
+                .map(|i| {
+                    let when = c.take(stamp(
+                        number + i,
+                        time + f64::from(i) / 60.0,
+                        5.0 + f64::from(i) / 60.0,
+                    ));
+                    matches!(when, When::Next { anew: true, .. })
+                })
+                .collect();
+            assert_eq!(
+                begun.iter().position(|&b| b),
+                Some(CONFIRMED as usize - 1),
+                "{number}"
+            );
+            assert_eq!(begun.iter().filter(|&&b| b).count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_bends_nothing() {
+        for step in [-3000.0, -0.5, 7.0, 1e6] {
+            let mut c = heard(100, 50.0);
+            for i in 100..200u32 {
+                let t = f64::from(i) / 50.0;
+                let when = c.take(stamp(i, 100.0 + t + step, t));
+                assert!((seconds(when) - 100.0 - t).abs() < 1e-4, "{step} {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
+        let mut state = 9u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f64::from(state) / f64::from(u32::MAX) * 0.02
+        };
+        for numbered in [true, false] {
+            for time in [None, Some(0.0)] {
+                if !numbered && time.is_some() {
+                    continue;
+                }
+                let mut c = StreamClock::new();
+                let mut errors = Vec::new();
+                for i in 0..600u32 {
+                    let t = f64::from(i) / 60.0;
+                    let at = stamp(numbered.then_some(i), time, t + 0.5 * noise());
+                    if let When::Next { seconds, .. } = c.take(at) {
+                        errors.push(c.sender_time(seconds) - t);
+                    }
+                }
+                assert!(errors.len() > 570, "{}", errors.len());
+                let late = &errors[120..];
+                let mean = late.iter().sum::<f64>() / late.len() as f64;
+                let sd = (late.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / late.len() as f64).sqrt();
+                assert!(
+                    sd < if numbered { 0.0015 } else { 0.006 },
+                    "{numbered} {time:?}: {sd}"
+                );
+                assert!((c.rate().expect("measured") - 60.0).abs() < 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_runs_wrong_gives_way_to_arrivals() {
+        for factor in [1000.0, 1.5, 1.02] {
+            let mut c = StreamClock::new();
+            let mut last = 0.0;
+            let mut first = None;
+            for i in 0..3000u32 {
+                let t = f64::from(i) / 60.0;
+                if let When::Next { seconds, .. } = c.take(stamp(i, t * factor, t)) {
+                    if i > 1800 {
+                        first.get_or_insert((seconds, t));
+                    }
+                    last = seconds;
+                }
+            }
+            let (s, t) = first.expect("goes on");
+            let pace = (last - s) / (2999.0 / 60.0 - t);
+            assert!((pace - 1.0).abs() < 0.01, "{factor}: {pace}");
+        }
+    }
+
+    #[test]
+    fn a_sender_that_had_paused_goes_on_after_a_moment() {
+        let mut c = heard(200, 60.0);
+        let anew: Vec<bool> = (200..240u32)
+            .map(|i| {
+                let t = f64::from(i) / 60.0;
+                matches!(
+                    c.take(stamp(i, 100.0 + t, 3.0 + t)),
+                    When::Next { anew: true, .. }
+                )
+            })
+            .collect();
+        assert_eq!(anew.iter().filter(|&&a| a).count(), 1);
+        // A backlog that comes at once is none.
+        let mut c = heard(200, 60.0);
+        for i in 200..380u32 {
+            let t = f64::from(i) / 60.0;
+            let when = c.take(stamp(i, 100.0 + t, t.max(380.0 / 60.0)));
+            assert!(matches!(when, When::Next { anew: false, .. }));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Who plays: of several senders one is heard, the others are followed until it is their turn.
+
+use super::Source;
+use super::decode::Decoder;
+use super::output::Counters;
+use super::stage::Stage;
+use crate::MotionError;
+
+/// Senders that are followed; of more, the one that was silent for longest is forgotten.
+const MOST: usize = 16;
+/// A sender takes over after so long (nanoseconds) of consistent frames, when the player has been silent for so long.
+const CONSISTENT: i64 = 1_000_000_000;
+const SILENT: i64 = 2_000_000_000;
+/// Frames farther apart than this do not follow each other.
+const PAUSE: i64 = 250_000_000;
+
+/// A sender as it is told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SenderState {
+    /// What the caller calls it.
+    pub name: String,
+    /// Whether it is the one that is heard.
+    pub plays: bool,
+    /// Good frames that came from it.
+    pub frames: u64,
+    /// Arrival of its last datagram, nanoseconds.
+    pub last_ns: i64,
+}
+
+/// One sender: its own decoder, body and clock.
+pub(super) struct Session {
+    name: String,
+    decoder: Decoder,
+    pub(super) stage: Stage,
+    /// Good frames so far; since when they have followed each other; the last one; the last datagram.
+    frames: u64,
+    since_ns: i64,
+    frame_ns: i64,
+    last_ns: i64,
+}
+
+impl Session {
+    fn new(source: Source, window: usize, name: &str) -> Result<Self, MotionError> {
+        Ok(Self {
+            name: name.to_owned(),
+            decoder: Decoder::new(source),
+            stage: Stage::new(source, window)?,
+            frames: 0,
+            since_ns: 0,
+            frame_ns: i64::MIN,
+            last_ns: i64::MIN,
+        })
+    }
+
+    /// Decodes a datagram and hands what it holds to the stage; true where it held a good frame.
+    pub(super) fn take(&mut self, datagram: &[u8], arrival_ns: i64, counters: &mut Counters) -> bool {
+        self.stage.clear();
+        self.last_ns = arrival_ns;
+        if !self
+            .decoder
+            .decode(datagram, arrival_ns, &mut self.stage, counters)
+        {
+            return false;
+        }
+        if arrival_ns.saturating_sub(self.frame_ns) > PAUSE {
+            self.since_ns = arrival_ns;
+        }
+        self.frames += 1;
+        self.frame_ns = arrival_ns;
+        true
+    }
+
+    /// Whether `who` is this sender's name or the host in it.
+    fn is(&self, who: &str) -> bool {
+        self.name == who || self.name.rsplit_once(':').is_some_and(|(host, _)| host == who)
+    }
+}
+
+pub(super) struct Senders {
+    source: Source,
+    window: usize,
+    /// Never empty; a nameless one stands in until somebody comes.
+    sessions: Vec<Session>,
+    /// Index of the one that plays.
+    player: usize,
+    /// False before the first good frame.
+    playing: bool,
+    wanted: Option<String>,
+    /// What is counted of senders that do not play.
+    elsewhere: Counters,
+}
+
+impl Senders {
+    pub(super) fn new(source: Source, window: usize) -> Result<Self, MotionError> {
+        let mut nobody = Session::new(source, window, "")?;
+        nobody.stage.play(true);
+        Ok(Self {
+            source,
+            window,
+            sessions: vec![nobody],
+            player: 0,
+            playing: false,
+            wanted: None,
+            elsewhere: Counters::default(),
+        })
+    }
+
+    pub(super) fn reset(&mut self) {
+        if let Ok(fresh) = Self::new(self.source, self.window) {
+            let wanted = self.wanted.take();
+            *self = Self { wanted, ..fresh };
+        }
+    }
+
+    pub(super) fn player(&self) -> &Session {
+        &self.sessions[self.player]
+    }
+
+    pub(super) fn states(&self) -> Vec<SenderState> {
+        let state = |(i, s): (usize, &Session)| SenderState {
+            name: s.name.clone(),
+            plays: self.playing && i == self.player,
+            frames: s.frames,
+            last_ns: s.last_ns,
+        };
+        let known = self
+            .sessions
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.last_ns > i64::MIN);
+        let mut states: Vec<_> = known.map(state).collect();
+        states.sort_by_key(|s| !s.plays);
+        states
+    }
+
+    pub(super) fn listen_to(&mut self, sender: Option<&str>) -> bool {
+        self.wanted = sender.map(str::to_owned);
+        let Some(who) = sender else { return true };
+        let newest = self
+            .sessions
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.is(who))
+            .max_by_key(|(_, s)| s.last_ns);
+        let found = newest.map(|(i, _)| i);
+        match found {
+            Some(i) if !(self.playing && self.sessions[self.player].is(who)) => self.hand_over(i),
+            Some(_) => {}
+            None if self.playing => {
+                // Somebody who has not come yet: until then nobody plays.
+                self.sessions[self.player].stage.play(false);
+                self.playing = false;
+            }
+            None => {}
+        }
+        found.is_some()
+    }
+
+    fn hand_over(&mut self, to: usize) {
+        self.sessions[self.player].stage.play(false);
+        self.player = to;
+        self.playing = true;
+        self.sessions[to].stage.play(true);
+    }
+
+    /// Takes a datagram; the player's session where it was the player's.
+    pub(super) fn take(
+        &mut self,
+        datagram: &[u8],
+        arrival_ns: i64,
+        sender: &str,
+        counters: &mut Counters,
+    ) -> Option<&mut Session> {
+        let index = self.session(sender)?;
+        let allowed = self
+            .wanted
+            .as_deref()
+            .is_none_or(|who| self.sessions[index].is(who));
+        if !self.playing && allowed {
+            // Whoever comes is tried on; with the first good frame it plays.
+            if index != self.player {
+                self.hand_over(index);
+            }
+            self.playing = self.sessions[index].take(datagram, arrival_ns, counters);
+            return Some(&mut self.sessions[index]);
+        }
+        if self.playing && index == self.player {
+            self.sessions[index].take(datagram, arrival_ns, counters);
+            return Some(&mut self.sessions[index]);
+        }
+        counters.ignored += 1;
+        let session = &mut self.sessions[index];
+        let good = session.take(datagram, arrival_ns, &mut self.elsewhere);
+        let steady = good && arrival_ns.saturating_sub(session.since_ns) >= CONSISTENT;
+        let silent = arrival_ns.saturating_sub(self.sessions[self.player].frame_ns) >= SILENT;
+        if allowed && steady && silent {
+            self.hand_over(index);
+        }
+        None
+    }
+
+    /// The session of a sender, a new one where it was not heard before.
+    fn session(&mut self, sender: &str) -> Option<usize> {
+        if let Some(index) = self.sessions.iter().position(|s| s.name == sender) {
+            return Some(index);
+        }
+        let new = Session::new(self.source, self.window, sender).ok()?;
+        if self.sessions.len() < MOST {
+            self.sessions.push(new);
+            return Some(self.sessions.len() - 1);
+        }
+        let others = self
+            .sessions
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != self.player);
+        let oldest = others.min_by_key(|(_, s)| s.last_ns).map(|(i, _)| i)?;
+        self.sessions[oldest] = new;
+        Some(oldest)
+    }
+}

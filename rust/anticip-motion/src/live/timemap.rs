@@ -1,0 +1,192 @@
+//! Stream time to local time: the lower envelope of (arrival - stream time), with its drift.
+
+use std::collections::VecDeque;
+
+/// Arrivals are gathered into so many seconds each; of each only the least delayed counts.
+const BUCKET: f64 = 0.5;
+/// Buckets that count: 20 seconds.
+const BUCKETS: usize = 40;
+/// A drift is believed after so many seconds.
+const BELIEVED: f64 = 5.0;
+/// Delays beyond the envelope count for the usual delay up to this (seconds): a burst says nothing of the others.
+const USUAL: f64 = 0.05;
+/// Weight of a new frame in the usual delay and its spread.
+const FRESH: f64 = 1.0 / 64.0;
+
+/// The least delayed frame of half a second.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    number: i64,
+    seconds: f64,
+    offset: f64,
+}
+
+/// A line under the delays of the last twenty seconds: what jitter and bursts add lies above it.
+///
+/// Its slope is the median of the slopes between the half seconds' least delays, so that neither a burst nor a
+/// stall bends it; its height is the least delay.
+#[derive(Debug, Clone)]
+pub(super) struct TimeMap {
+    buckets: VecDeque<Bucket>,
+    slopes: Vec<f64>,
+    slope: f64,
+    span: f64,
+    /// The line's height where `seconds` is `origin`.
+    low: f64,
+    origin: f64,
+    usual: f64,
+    variance: f64,
+    frames: u32,
+}
+
+impl TimeMap {
+    pub(super) fn new() -> Self {
+        Self {
+            buckets: VecDeque::with_capacity(BUCKETS + 1),
+            slopes: Vec::with_capacity(BUCKETS * BUCKETS / 2),
+            slope: 0.0,
+            span: 0.0,
+            low: 0.0,
+            origin: 0.0,
+            usual: 0.0,
+            variance: 0.0,
+            frames: 0,
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.buckets.clear();
+        (self.slope, self.span, self.low) = (0.0, 0.0, 0.0);
+        (self.usual, self.variance, self.frames) = (0.0, 0.0, 0);
+    }
+
+    /// Takes a frame of stream time `seconds` that arrived at `arrival` (local seconds).
+    pub(super) fn push(&mut self, seconds: f64, arrival: f64) {
+        let offset = arrival - seconds;
+        let number = (arrival / BUCKET).floor() as i64;
+        match self.buckets.back_mut() {
+            Some(last) if last.number >= number => {
+                if offset < last.offset {
+                    (last.seconds, last.offset) = (seconds, offset);
+                }
+            }
+            _ => {
+                self.fit();
+                self.buckets.push_back(Bucket {
+                    number,
+                    seconds,
+                    offset,
+                });
+                while self.buckets[0].number <= number - BUCKETS as i64 {
+                    self.buckets.pop_front();
+                }
+            }
+        }
+        self.origin = seconds;
+        let heights = self
+            .buckets
+            .iter()
+            .map(|b| b.offset + self.slope * (seconds - b.seconds));
+        self.low = heights.fold(f64::INFINITY, f64::min);
+        self.frames = self.frames.saturating_add(1);
+        let weight = FRESH.max(1.0 / f64::from(self.frames));
+        let delay = arrival - self.local(seconds);
+        self.usual += weight * (delay.min(USUAL) - self.usual);
+        self.variance += weight * ((delay.min(1.0) - self.usual).powi(2) - self.variance);
+    }
+
+    /// The median slope between the buckets that are complete.
+    fn fit(&mut self) {
+        let (Some(first), Some(last)) = (self.buckets.front(), self.buckets.back()) else {
+            return;
+        };
+        self.span = (last.number - first.number) as f64 * BUCKET;
+        self.slopes.clear();
+        for (i, a) in self.buckets.iter().enumerate() {
+            for b in self.buckets.iter().skip(i + 1) {
+                if b.seconds - a.seconds > BUCKET / 2.0 {
+                    self.slopes.push((b.offset - a.offset) / (b.seconds - a.seconds));
+                }
+            }
+        }
+        let middle = self.slopes.len() / 2;
+        self.slope = if self.span >= BELIEVED && middle > 0 {
+            *self.slopes.select_nth_unstable_by(middle, f64::total_cmp).1
+        } else {
+            0.0
+        };
+    }
+
+    /// How much slower than the local clock stream time runs (0.01: one per cent), and over how many seconds that
+    /// was seen; 0 before it is believed.
+    pub(super) fn drift(&self) -> (f64, f64) {
+        (self.slope, self.span)
+    }
+
+    /// The local time (seconds) at which a frame of this stream time arrives at the earliest.
+    pub(super) fn local(&self, seconds: f64) -> f64 {
+        seconds + self.low + self.slope * (seconds - self.origin)
+    }
+
+    /// How much later than that frames usually come, seconds.
+    pub(super) fn usual(&self) -> f64 {
+        self.usual
+    }
+
+    /// The spread of their delays, seconds.
+    pub(super) fn jitter(&self) -> f64 {
+        self.variance.max(0.0).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_delay_wins_and_is_forgotten() {
+        let mut map = TimeMap::new();
+        for i in 0..100 {
+            let t = f64::from(i) * 0.02;
+            map.push(t, 1.0 + t + if i == 10 { 0.001 } else { 0.003 });
+        }
+        assert!((map.local(2.0) - 3.001).abs() < 1e-9);
+        for i in 100..1300 {
+            let t = f64::from(i) * 0.02;
+            map.push(t, 1.0 + t + 0.003);
+        }
+        assert!((map.local(26.0) - 27.003).abs() < 1e-6);
+    }
+
+    #[test]
+    fn drift_is_found_and_bursts_do_not_bend_it() {
+        for drift in [-0.003, 0.0, 0.0004, 0.02] {
+            let mut map = TimeMap::new();
+            for i in 0..1200 {
+                let t = f64::from(i) / 60.0;
+                let mut arrival = 5.0 + t * (1.0 + drift) + f64::from(i * 7919 % 13) * 0.001;
+                // Every second 150 ms are held back and come together.
+                let held = arrival.fract();
+                if held < 0.15 {
+                    arrival += 0.15 - held;
+                }
+                map.push(t, arrival);
+            }
+            let (slope, span) = map.drift();
+            assert!(span > 15.0);
+            assert!((slope - drift).abs() < 5e-4, "{slope} for {drift}");
+            let ideal = 5.0 + 19.9 * (1.0 + drift);
+            assert!((map.local(19.9) - ideal).abs() < 0.005, "{drift}");
+            assert!(map.usual() < 0.03 && map.jitter() < 0.06);
+        }
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        let mut map = TimeMap::new();
+        for (seconds, arrival) in [(9e9, -9e9), (-9e9, 9e9), (0.0, 0.0), (1e-300, 9e9)] {
+            map.push(seconds, arrival);
+            assert!(map.local(seconds).is_finite());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+"""Rates that no protocol fixes: an arm that moves, by an encoder of its own, lies on the grid at its time."""
+
+import numpy as np
+import pytest
+from stranger import FRAMES, LEFT_UPPER_ARM, msgpack_skeleton, vmc_pose
+
+from pyanticip import _core
+
+RATES = [24.0, 30.0, 50.0, 60.0, 90.0, 120.0, 240.0]
+SPEED = 0.5  # rad/s
+LEFT_UPPER = LEFT_UPPER_ARM["msgpack"]  # the canonical body's
+
+
+def lowered(out):
+    """By how much the canonical left upper arm is lowered, radians."""
+    w, x, y, z = out.quats[LEFT_UPPER]
+    assert abs(x) < 1e-5
+    assert abs(y) < 1e-5
+    return -2 * np.arctan2(z, w)
+
+
+def stream(kind, rate, seconds=3.0, first_number=0, loss=0.0, jitter_ms=0.0):
+    """(arrival in ns, datagram) of an arm that sinks at SPEED; the first frame always arrives, at once."""
+    chance = np.random.default_rng(7)
+    arrived = 0
+    for i in range(round(seconds * rate) + 1):
+        late = abs(chance.normal(0.0, jitter_ms * 1e6)) if i else 0.0
+        arrived = max(arrived + 1, round(i * 1e9 / rate + late))
+        if i and chance.random() < loss:
+            continue
+        yield arrived, FRAMES[kind](first_number + i, i / rate, SPEED * i / rate)
+
+
+def assert_on_the_grid(outs, seconds=3.0, since=0.0):
+    heard = [out for out in outs if out is not None]
+    first = heard[0].t_source_ns
+    for out in (out for out in heard if out.t_source_ns - first >= since * 1e9):
+        at = (out.t_source_ns - first) / 1e9
+        assert at == pytest.approx(out.seq * 0.02, abs=0.002)
+        assert lowered(out) == pytest.approx(SPEED * at, abs=0.002)
+    assert [out.reset for out in heard] == [True] + [False] * (len(heard) - 1)
+    assert heard[-1].seq == pytest.approx(50 * seconds, abs=3)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("kind", ["vmc", "msgpack"])
+def test_an_arm_is_on_the_grid_where_it_was_at_that_time(kind, rate):
+    front = _core.LiveFront(kind, window=64)
+    assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in stream(kind, rate)])
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("kind", ["vmc", "msgpack"])
+def test_jitter_loss_and_wrapping_numbers_move_nothing(kind, rate):
+    front = _core.LiveFront(kind, window=64)
+    sent = stream(kind, rate, first_number=2**32 - 40, loss=0.01, jitter_ms=3.0)
+    assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in sent])
+
+
+def test_forward_and_left_in_unity_are_forward_and_left_here():
+    """Unity: a turn by +30 degrees about x bows forward, -x is the avatar's left."""
+    bow = np.radians(30.0)
+    turn = (np.sin(bow / 2), 0.0, 0.0, np.cos(bow / 2))
+    front = _core.LiveFront("vmc", window=64)
+    out = front.feed(vmc_pose(1.0, {"Spine": turn}, (-0.1, 0.95, 0.3)), 0)
+    w, x, y, z = out.quats[1]
+    # Right-handed, facing +z: forward takes y to z, a positive turn about x.
+    np.testing.assert_allclose([2 * np.arctan2(x, w), y, z], [bow, 0, 0], atol=1e-5)
+    np.testing.assert_allclose(out.root, [0.1, 0.95, 0.3], atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(("first_number", "loss", "jitter_ms"), [(0, 0.0, 0.0), (2**32 - 40, 0.01, 3.0)])
+def test_a_mocopi_of_any_rate_is_on_the_grid_by_its_times(rate, first_number, loss, jitter_ms):
+    front = _core.LiveFront("mocopi", window=64)
+    sent = stream("mocopi", rate, first_number=first_number, loss=loss, jitter_ms=jitter_ms)
+    assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in sent])
+    assert (front.counters()["lost"] > 0) == (loss > 0)
+
+
+@pytest.mark.parametrize("declared", [24.0, 50.0, 240.0])
+def test_a_declared_rate_that_is_wrong_moves_nothing_after_a_second(declared):
+    names, parents, offsets = _core.standard_skeleton("humanoid")
+    front = _core.LiveFront("msgpack", window=64)
+    front.feed(msgpack_skeleton(declared, list(names), [int(p) for p in parents], offsets), 0)
+    assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in stream("msgpack", 60.0)], since=1.0)

@@ -1,0 +1,117 @@
+"""`bench network`: the stimuli are what they say, the figures are what they are defined to be."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pyanticip.cli import cli
+from pyanticip.errors import OptionError
+from realtime.bench import network
+from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
+
+STEP = 16_666_667
+SENT = [(i * STEP, bytes([i % 256])) for i in range(1200)]
+
+
+def played(times, params, beats=()):
+    return Played(np.asarray(times, float), np.asarray(params, float), np.asarray(beats, float))
+
+
+def test_bursts_are_held_back_and_delivered_together():
+    got = arrive(SENT, (away(1000, 150, lost=False),), "x")
+    assert [d for _, d in got] == [d for _, d in SENT]
+    held = [t for (t, _), (was, _) in zip(got, SENT, strict=True) if t - was > 1_000_000]
+    assert len(held) == 9 * 20
+    assert {t // 1_000_000_000 * 1_000_000_000 for t in held} == {s * 1_000_000_000 for s in range(1, 21)}
+    assert max(t % 1_000_000_000 for t in held) < 50_000
+    assert np.diff([t for t, _ in got]).min() == 2_000
+
+
+def test_gaps_and_losses_take_frames_away_and_never_the_first():
+    got = arrive(SENT, (away(2000, 300, lost=True),), "x")
+    assert np.diff([t for t, _ in got]).max() == pytest.approx(0.3e9, abs=2 * STEP)
+    assert set(got) <= set(SENT)
+    for share in (0.05, 0.2):
+        assert len(arrive(SENT, (lossy(share),), "x")) == pytest.approx(1200 * (1 - share), abs=40)
+    assert arrive(SENT, (lossy(1.0),), "x") == SENT[:1]
+
+
+def test_jitter_has_the_deviation_it_says_and_keeps_the_order():
+    slow = [(i * 1_000_000_000, b"") for i in range(4000)]
+    delays = [t - was for (t, _), (was, _) in zip(arrive(slow, (late(6.4),), "x")[1:], slow[1:], strict=True)]
+    assert min(delays) >= 0
+    assert np.std(delays) / 1e6 == pytest.approx(6.4, rel=0.05)
+    assert np.diff([t for t, _ in arrive(SENT, (late(6.4),), "x")]).min() > 0
+    assert arrive(SENT, (late(6.4),), "x") == arrive(SENT, (late(6.4),), "x")
+    assert arrive(SENT, (late(6.4),), "x") != arrive(SENT, (late(6.4),), "y")
+
+
+def test_a_stall_holds_eight_seconds_back():
+    got = arrive(SENT, (stall,), "x")
+    assert len(got) == len(SENT)
+    assert np.diff([t for t, _ in got]).max() == pytest.approx(8e9, abs=STEP)
+
+
+def test_error_is_the_difference_over_the_deviation_of_what_moves():
+    times = np.arange(0, 10, 0.02)
+    clean = np.zeros((500, 8))
+    clean[:, 0] = np.sin(times * 2 * np.pi)
+    clean[:, 1] = 0.001 * np.sin(times * 2 * np.pi)
+    other = clean.copy()
+    other[:, 0] += 0.1
+    other[:, 1] += 0.1
+    found = compare([played(times, clean)], [played(times, other)])
+    assert found["error"] == pytest.approx(0.1 / np.sqrt(0.5), rel=0.01)
+    assert compare([played(times, clean)], [played(times, clean)])["error"] == 0.0
+    assert (found["per_second"], found["sd_ms"]) == (pytest.approx(50, abs=0.2), 0.0)
+    # Late by a frame is wrong by what moved meanwhile: nothing is shifted.
+    late_by = compare([played(times, clean)], [played(times + 0.02, clean)])["error"]
+    assert late_by == pytest.approx(2 * np.sin(np.pi * 0.02), rel=0.1)
+
+
+def test_a_burst_shows_in_the_most_bundles_within_a_tenth_of_a_second():
+    times = np.arange(0, 10, 0.02)
+    once = np.where((times >= 4) & (times < 5), 5.0 + 1e-6 * np.arange(500), times)
+    assert compare([played(times, np.zeros((500, 8)))], [played(once, np.zeros((500, 8)))])["most"] == 56
+
+
+def test_beats_pair_up_one_to_one_within_50_ms():
+    assert matched([1.0, 2.0, 3.0], [1.04, 2.06, 2.96, 3.01]) == 2
+    assert matched([1.0, 1.06], [1.03]) == 1
+    times, still = np.arange(0, 10, 0.02), np.zeros((500, 8))
+    found = compare([played(times, still, [1.0, 3.0, 4.0])], [played(times, still, [3.02, 5.0, 6.0])])
+    assert (found["of"], found["beats"], found["false"], found["error"]) == (2, 0.5, 1.0, None)
+
+
+def test_the_command_prints_both_tables_the_same_every_time(monkeypatch):
+    monkeypatch.setattr(network, "RATES", (60.0,))
+    monkeypatch.setattr(network, "SUITS", (("vmc", 60.0),))
+    monkeypatch.setattr(network, "NETWORKS", {"5 % lost": NETWORKS["5 % lost"]})
+    runner = CliRunner()
+    first, again = (runner.invoke(cli, ["bench", "network", "--seconds", "5", "--json"]) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert first.output == again.output
+    found = json.loads(first.output)
+    assert [row["name"] for row in found["rates"]] == ["mocopi, 60 Hz", "vmc, 60 Hz", "msgpack, 60 Hz"]
+    undisturbed, lost = found["networks"]
+    assert (undisturbed["error"], undisturbed["beats"]) == (0.0, 1.0)
+    assert 0.0 < lost["error"] < 0.5
+    assert 45 < lost["per_second"] < 55
+    page = network.markdown(found)
+    assert "| vmc, 60 Hz |" in page
+    assert page.count("| 5 % lost |") == 1
+    shown = runner.invoke(cli, ["bench", "network", "--seconds", "5", "--markdown"])
+    assert shown.output.strip() == page.strip()
+
+
+def test_bad_input_is_one_line(tmp_path):
+    with pytest.raises(OptionError, match="seconds: expected 5 to 3600, got 1"):
+        network.run((), 1.0)
+    short = tmp_path / "short.bvh"
+    text = (network.Path(network.__file__).parents[1] / "data" / "performance.bvh").read_text().splitlines()
+    at = next(i for i, line in enumerate(text) if line.startswith("Frames:"))
+    short.write_text("\n".join([*text[:at], "Frames: 100", *text[at + 1 : at + 102]]) + "\n")
+    with pytest.raises(OptionError, match=r"short.bvh: expected 4 s of motion or more, has 2\.0"):
+        network.run((short,), 5.0)
