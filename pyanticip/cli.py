@@ -83,9 +83,13 @@ def _rig(
     lead_ms: float | None = None,
     mapping: Path | None = None,
     teach: Path | None = None,
+    played: Path | None = None,
 ) -> Rig:
-    """The rig file with what was given on the command line on top."""
-    from realtime.rig import load_rig
+    """The rig file with what was given on the command line on top.
+
+    Where there is none and a recording is ``played``: as it was recorded.
+    """
+    from realtime.rig import load_rig, recorded_rig
 
     over: dict[str, Any] = {"model": {}}
     if source:
@@ -108,7 +112,8 @@ def _rig(
         over["mapping"] = str(mapping)
     if teach is not None:
         over["teach"] = str(teach)
-    return load_rig(rig_file, over)
+    recorded = recorded_rig(played) if played is not None and rig_file is None else {}
+    return load_rig(rig_file, over, recorded)
 
 
 def _say(line: str) -> None:
@@ -227,9 +232,9 @@ def replay(
     from realtime.live import replay as play
 
     factor = cli_tools.speed_factor(speed)
-    found = _rig(rig_file, source=reading_of(sinks), **sinks)
-    kind, datagrams = open_show(file, say=_say, **found.source.reading())
-    _report(play(datagrams, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
+    found = _rig(rig_file, played=file, source=reading_of(sinks), **sinks)
+    kind, items = open_show(file, say=_say, **found.source.reading())
+    _report(play(items, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
 
 
 @cli.command()
@@ -256,7 +261,7 @@ def render(
     from realtime.render import render as play
 
     quiet = as_json or not sys.stderr.isatty()
-    rig = _rig(rig_file, source=reading_of(given), **given)
+    rig = _rig(rig_file, played=file, source=reading_of(given), **given)
     found = play(file, out, rig=rig, seconds=seconds, progress=not quiet, say=_say)
     if as_json:
         cli_tools.print_json(found)

@@ -109,7 +109,10 @@ def _recording(file: Path, as_json: bool) -> None:
     for name, source in found["sources"].items():
         rate = f", {source['rate']:.1f} a second" if source["rate"] else ""
         click.echo(f"  {source['datagrams']} datagrams of {name}{rate}")
-    click.echo(f"  {found['frames']} frames, {found['missing_frames']} missing; {found['outputs']} outputs")
+    for kind, heard in found["heard"].items():
+        if heard["rate"]:
+            click.echo(f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms")
+    click.echo(f"  {found['frames']} frames, {found['lost']} lost; {found['outputs']} outputs")
     click.echo(f"  {found['events']} events, {found['notes']} notes")
     for line in found["warnings"]:
         click.echo(f"  warning: {line}")

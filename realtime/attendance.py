@@ -1,13 +1,18 @@
-"""Is the suit there? One line for the person at the terminal, when that changes."""
+"""Is the suit there, and whose is it? Lines for the person at the terminal, when that changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from realtime.parts import Front
+
 __all__ = ["Attendance", "unheard"]
 
 _UNHEARD_S = 3.0
 _BAD = ("truncated", "malformed", "alien")
+# The rate is told once it has been measured for so long; so many other senders are told of.
+_MEASURED_S = 1.0
+_MOST_OTHERS = 16
 
 
 class Attendance:
@@ -22,6 +27,41 @@ class Attendance:
         self._frames = 0
         self._heard = self._began = now
         self._told = "waiting"
+        self._measure = 0.0
+        self._player = ""
+        self._others: set[str] = set()
+        self._refusal = ""
+
+    def watch(self, now: float, front: Front) -> list[str]:
+        """Everything that a performer should know since the last look; ``now`` in seconds."""
+        news = []
+        found = self.look(now, front.counters())
+        if found:
+            news.append(found)
+            self._measure = now + _MEASURED_S if "come" in found else 0.0
+        rate, jitter_ms, _ = front.timing
+        if self._measure and now >= self._measure and rate is not None:
+            self._measure = 0.0
+            news.append(f"{rate:.1f} frames a second, jitter {jitter_ms:.1f} ms")
+        senders = front.senders()
+        player = next((name for name, plays, *_ in senders if plays and name), "")
+        if player and player != self._player:
+            news.append(f"{player} plays" + (f", not {self._player} any more" if self._player else ""))
+            self._player = player
+            self._others.discard(player)
+        for name, plays, frames, _ in senders:
+            if player and not plays and frames and name not in self._others:
+                if len(self._others) < _MOST_OTHERS:
+                    news.append(
+                        f"ignoring {self._kind} from {name} while {player} plays;"
+                        f" /anticip/control/source {name} hands over"
+                    )
+                self._others.add(name)
+        refusal = front.refusal or ""
+        if refusal and refusal != self._refusal:
+            news.append(f"the body of this {self._kind} cannot be played: {refusal}")
+        self._refusal = refusal
+        return news
 
     def look(self, now: float, counters: Mapping[str, int]) -> str | None:
         """A line about what has changed: ``now`` in seconds, ``counters`` of a ``LiveFront``."""

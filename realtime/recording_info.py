@@ -21,7 +21,8 @@ from pyanticip import _core
 from pyanticip.controls import EVENTS, PARAMETERS
 from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import write_atomic
-from pyanticip.motion.recording import Frame, Note, Output, Raw, Record, Recording, read_recording
+from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
+from realtime.rig import PORTS
 
 __all__ = ["export_recording", "recording_info"]
 
@@ -55,12 +56,13 @@ class _Survey:
     def __init__(self, start_ns: int | None) -> None:
         self.start_ns = start_ns
         self.last_ns = start_ns
-        self.counts = {"datagrams": 0, "frames": 0, "outputs": 0, "events": 0, "notes": 0}
+        self.counts = {"datagrams": 0, "frames": 0, "outputs": 0, "events": 0, "notes": 0, "commands": 0}
         self.sources: dict[str, _Source] = {}
         self.gaps: list[dict[str, Any]] = []
         self.gap_count = 0
         self.missing = 0
         self.notes: list[dict[str, Any]] = []
+        self._fronts: dict[str, _core.LiveFront] = {}
         self._seq: int | None = None
 
     def add(self, record: Record) -> None:
@@ -71,6 +73,12 @@ class _Survey:
         if isinstance(record, Raw):
             self.counts["datagrams"] += 1
             self.sources.setdefault(record.source, _Source()).add(record)
+            self._listen(record)
+        elif isinstance(record, Control):
+            self.counts["commands"] += 1
+            if record.name == "source":
+                for front in self._fronts.values():
+                    front.listen_to(str(record.arguments[0]) if record.arguments else None)
         elif isinstance(record, Frame):
             self.counts["frames"] += 1
             self._grid(record.seq, seconds)
@@ -81,6 +89,23 @@ class _Survey:
             self.counts["notes"] += 1
             if len(self.notes) < _MOST_LISTED:
                 self.notes.append({"seconds": seconds, "text": record.text})
+
+    def _listen(self, raw: Raw) -> None:
+        """What the show heard of it: counted by the same code."""
+        kind, _, sender = raw.source.partition("@")
+        if kind in PORTS:
+            if kind not in self._fronts:
+                self._fronts[kind] = _core.LiveFront(kind)
+            self._fronts[kind].feed(raw.data, raw.t_ns, sender)
+
+    def _heard(self) -> dict[str, dict[str, Any]]:
+        found = {}
+        for kind, front in self._fronts.items():
+            rate, jitter_ms, _ = front.timing
+            counts = {name: n for name, n in front.counters().items() if n}
+            players = [name for name, plays, *_ in front.senders() if plays]
+            found[kind] = {"rate": rate, "jitter_ms": jitter_ms, "from": players[:1], "counters": counts}
+        return found
 
     def _grid(self, seq: int, seconds: float) -> None:
         if self._seq is not None and seq != self._seq + 1:
@@ -107,6 +132,8 @@ class _Survey:
             "duration_s": duration,
             **self.counts,
             "sources": {name: source.summary() for name, source in self.sources.items()},
+            "heard": self._heard(),
+            "lost": sum(front.counters()["lost"] for front in self._fronts.values()),
             "gaps": self.gaps,
             "gap_count": self.gap_count,
             "missing_frames": self.missing,
@@ -139,7 +166,9 @@ def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
         Ready for JSON: file, bytes, version, recorded (ISO time or None), duration_s, datagrams, frames,
-        outputs, events, notes (counts); sources: {name: {datagrams, bytes, seconds, rate}}; gaps: the first
+        outputs, events, notes (counts); sources: {name: {datagrams, bytes, seconds, rate}}; heard: {protocol:
+        {rate, jitter_ms, from, counters}} as ``live`` counted it, and lost: frames that never came; gaps:
+        the first
         100 places where the frame number does not go up by one ({seconds, seq, missing}), gap_count,
         missing_frames; notes_text: the first 100 ({seconds, text}); skipped_records (unknown types), header,
         warnings.

@@ -18,7 +18,7 @@ from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, EventTrigger, Range,
 from pyanticip.errors import OptionError, RigError
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 
-__all__ = ["PORTS", "Rig", "load_rig", "template"]
+__all__ = ["PORTS", "Rig", "load_rig", "recorded_rig", "template"]
 
 #: Where each kind of source listens unless told otherwise.
 PORTS = {"mocopi": 12351, "vmc": 39539, "msgpack": 12352}
@@ -245,14 +245,44 @@ class Rig(Table):
         return [self.smoothing.get(name, default).build() for name in PARAMETERS]
 
 
-def load_rig(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Rig:
+def recorded_rig(path: str | Path) -> dict[str, Any]:
+    """What shaped the sound of a recording, as a tree: all of its rig but receivers, ports and devices.
+
+    Empty for what is no recording. Raises FormatError for a damaged one.
+    """
+    from pyanticip.motion.recording import is_recording, read_recording
+
+    try:
+        with Path(path).open("rb") as file:
+            if not is_recording(file.read(16)):
+                return {}
+    except OSError:
+        # Told by whoever is going to read it.
+        return {}
+    rig = read_recording(path).header.get("rig")
+    if not isinstance(rig, dict):
+        return {}
+    heard = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer")
+    tree = {key: rig[key] for key in heard if rig.get(key) is not None}
+    source = rig.get("source")
+    if isinstance(source, dict):
+        tree["source"] = {key: source[key] for key in ("buffer_ms", "from") if source.get(key) is not None}
+    return tree
+
+
+def load_rig(
+    path: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    recorded: Mapping[str, Any] | None = None,
+) -> Rig:
     """The rig of a TOML file (or the built-in one) with the command line's ``overrides`` on top.
 
     ``overrides`` is a tree like the rig's; tables are merged, everything else replaces. A source of
-    another kind on the command line does not inherit the file's port. Raises :class:`RigError`.
+    another kind on the command line does not inherit the file's port. ``recorded`` (see :func:`recorded_rig`)
+    stands below both. Raises :class:`RigError`.
     """
-    tree: dict[str, Any] = {}
-    where = "command line"
+    tree: dict[str, Any] = dict(recorded or {})
+    where = "the recording" if recorded else "command line"
     if path is not None:
         where = str(path)
         try:

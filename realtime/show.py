@@ -287,8 +287,7 @@ class Show:
                 told = True
                 self._say(f"the model failed, the scalars play: {self.pipeline.model_error}")
             if self._attendance is not None:
-                news = self._attendance.look(time.monotonic(), self.pipeline.front.counters())
-                if news:
+                for news in self._attendance.watch(time.monotonic(), self.pipeline.front):
                     self._say(news)
             trouble = self._mapping_trouble()
             if trouble and trouble != warned:

@@ -33,8 +33,9 @@ def test_what_is_sent_arrives_as_the_same_motion(protocol):
     assert abs(len(quats) - len(expected)) <= 1
     count = min(len(quats), len(expected))
     apart = np.degrees(angle_between(quats[:count], expected.quats[:count]))
-    # VMC goes through 60 Hz on its way to 50 Hz: slerp cuts the corners.
-    assert apart.max() < (0.5 if protocol == "vmc" else 0.01)
+    # VMC goes through 60 Hz on its way to 50 Hz, and live frames are joined by curves: a clip's slerp cuts
+    # corners.
+    assert apart.max() < {"vmc": 0.5, "msgpack": 0.02, "mocopi": 0.01}[protocol]
     np.testing.assert_allclose(roots[:count], expected.root[:count], atol=2e-3)
 
 

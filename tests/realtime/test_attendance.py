@@ -47,3 +47,41 @@ def test_why_there_is_no_frame() -> None:
     )
     assert "skeleton" in unheard("mocopi", HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in unheard("vmc", ("192.168.0.7", 39539), 3.0, {})
+
+
+class Front:
+    """What a front end says of its senders."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.timing: tuple[float | None, float, float] = (None, 0.0, 0.0)
+        self.refusal: str | None = None
+        self.heard: list[tuple[str, bool, int, int]] = []
+
+    def counters(self) -> dict[str, int]:
+        return {"frames": self.frames, "packets": self.frames}
+
+    def senders(self) -> list[tuple[str, bool, int, int]]:
+        return self.heard
+
+
+def test_who_plays_who_does_not_and_at_which_rate() -> None:
+    attendance, front = Attendance("mocopi", ("0.0.0.0", 12351), 0.0), Front()
+    assert attendance.watch(1.0, front) == []
+    front.frames, front.heard = 30, [("a:1", True, 30, 0)]
+    assert attendance.watch(2.0, front) == ["frames of mocopi come", "a:1 plays"]
+    front.frames, front.timing = 90, (59.94, 1.24, 0.0)
+    assert attendance.watch(3.0, front) == ["59.9 frames a second, jitter 1.2 ms"]
+    front.heard = [("a:1", True, 60, 0), ("b:2", False, 3, 0), ("c:3", False, 0, 0)]
+    front.frames = 150
+    (line,) = attendance.watch(4.0, front)
+    assert "ignoring mocopi from b:2 while a:1 plays" in line
+    assert "/anticip/control/source b:2" in line
+    front.frames = 200
+    assert attendance.watch(5.0, front) == []
+    front.frames, front.heard = 260, [("b:2", True, 60, 0), ("a:1", False, 60, 0)]
+    assert attendance.watch(6.0, front)[0] == "b:2 plays, not a:1 any more"
+    front.frames, front.refusal = 300, "no hips"
+    assert attendance.watch(7.0, front) == ["the body of this mocopi cannot be played: no hips"]
+    front.frames = 330
+    assert attendance.watch(8.0, front) == []

@@ -344,8 +344,9 @@ impl Resampler {
             .map(|(t, pose)| (pose, (t - seconds) * self.rate))
             .filter(|n| n.1 > 0.0);
         let alike = |lead: &f64| after.is_some() || (at - from) < ALIKE * lead && *lead < ALIKE * (at - from);
+        let between = (self.emitted as f64) < at;
         let curve = match (&mut self.curve, lead.filter(alike)) {
-            (Some(curve), Some(lead)) => {
+            (Some(curve), Some(lead)) if between => {
                 curve.draw(
                     [&self.before, &self.previous, &self.current],
                     lead,
