@@ -116,6 +116,7 @@ CANONICAL_OFFSETS: tuple[tuple[float, float, float], ...]
 """Rest offsets from the parent, metres: a T-pose facing +z, left is +x."""
 CANONICAL_HIPS_HEIGHT: float
 """Height of the hips above the floor in the rest pose, metres."""
+COMPARED_BONES: tuple[str, ...]
 T_POSE_TOLERANCE: float
 """A pose whose `t_pose_deviation` is at most this (radians) is a T-pose."""
 MAX_GAP: int
@@ -142,6 +143,33 @@ class Retargeter:
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Poses (T, J, 4) and root translation (T, 3) to canonical rotations (T, 22, 4), hips (T, 3)."""
 
+    def observe(
+        self, quats: npt.ArrayLike, root: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Where the source of each canonical joint is (T, 22, 3), and how it is turned (T, 22, 4).
+
+        In the source's own world; NaN where there is none.
+        """
+
+    def agreement(self, quats: npt.ArrayLike) -> tuple[list[float], str | None]:
+        """Bone directions of poses (T, J, 4) against those of their canonical body.
+
+        The mean angle of each of `COMPARED_BONES` in degrees (NaN where the source lacks it), and what speaks
+        against the body, if anything.
+        """
+
+    @property
+    def world(self) -> list[float]:
+        """The turn of the source's world, w x y z: its up to +y, the way its rest pose faces to +z."""
+
+    @property
+    def t_pose(self) -> npt.NDArray[np.float64]:
+        """Rotation of the source of each canonical joint in the T-pose, the world turned, (22, 4)."""
+
+    @property
+    def ends(self) -> list[list[int] | None]:
+        """Per canonical joint the first and the last source joint found for it, by index."""
+
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """Which canonical joints have a source, (22,)."""
@@ -149,6 +177,14 @@ class Retargeter:
     @property
     def sources(self) -> list[list[str]]:
         """Per canonical joint the names of the source joints composed into it, top down."""
+
+def guess_joints(
+    names: Sequence[str], parents: npt.ArrayLike, offsets: npt.ArrayLike
+) -> list[list[int] | None]:
+    """Per canonical joint the first and the last joint, by index, that a skeleton's names say it is.
+
+    Raises `SkeletonError` only where the hierarchy is none.
+    """
 
 def t_pose_deviation(
     names: Sequence[str],

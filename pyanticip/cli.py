@@ -14,6 +14,7 @@ import click
 
 from pyanticip import cli_tools
 from pyanticip.cli_bench import bench
+from pyanticip.cli_files import READING, export, info, reading_of
 from pyanticip.cli_tasks import tasks
 from pyanticip.cli_teach import teach
 from pyanticip.cli_tools import (
@@ -211,6 +212,7 @@ def live(
 @click.option(
     "--speed", default="1", metavar="X|max", help="Times the recorded pace; max: as fast as it goes."
 )
+@READING
 @RIG
 @_sinks
 @SECONDS
@@ -230,8 +232,8 @@ def replay(
     from realtime.live import replay as play
 
     factor = cli_tools.speed_factor(speed)
-    found = _rig(rig_file, played=file, **sinks)
-    kind, items = open_show(file)
+    found = _rig(rig_file, played=file, source=reading_of(sinks), **sinks)
+    kind, items = open_show(file, say=_say, **found.source.reading())
     _report(play(items, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
 
 
@@ -242,6 +244,7 @@ def replay(
 @click.option("--model/--no-model", default=None, help="Without: the seven scalars play alone.")
 @CHECKPOINT
 @MAPPING
+@READING
 @RIG
 @SECONDS
 @JSON
@@ -258,7 +261,8 @@ def render(
     from realtime.render import render as play
 
     quiet = as_json or not sys.stderr.isatty()
-    found = play(file, out, rig=_rig(rig_file, played=file, **given), seconds=seconds, progress=not quiet)
+    rig = _rig(rig_file, played=file, source=reading_of(given), **given)
+    found = play(file, out, rig=rig, seconds=seconds, progress=not quiet, say=_say)
     if as_json:
         cli_tools.print_json(found)
     else:
@@ -292,6 +296,7 @@ def record(
 @click.option("--loop", is_flag=True, help="Begin again at the end.")
 @click.option("--rate", type=float, help="Frames a second, 1 to 1000; else mocopi 50, vmc 60.")
 @click.option("--speed", type=click.FloatRange(0.01, 100), default=1.0, help="Times as fast.")
+@READING
 @SECONDS
 @JSON
 def send(
@@ -303,6 +308,7 @@ def send(
     speed: float,
     seconds: float | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Stand in for a suit: stream a motion file.
 
@@ -314,7 +320,18 @@ def send(
     from realtime.send import send as stream
 
     quiet = as_json or not sys.stderr.isatty()
-    done = stream(file, protocol, *to, loop=loop, rate=rate, speed=speed, seconds=seconds, progress=not quiet)
+    done = stream(
+        file,
+        protocol,
+        *to,
+        loop=loop,
+        rate=rate,
+        speed=speed,
+        seconds=seconds,
+        progress=not quiet,
+        say=_say,
+        **reading_of(reading),
+    )
     if as_json:
         cli_tools.print_json(done)
         return
@@ -322,53 +339,8 @@ def send(
     click.echo(f"{done['frames']} frames in {done['seconds']:.1f} s to {to[0]}:{to[1]}{refused}")
 
 
-@cli.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@JSON
-def info(file: Path, as_json: bool) -> None:
-    """What a recording holds.
-
-    \b
-    Example: pyanticip info take1.anticip
-    """
-    from realtime.recording_info import recording_info
-
-    found = recording_info(file)
-    if as_json:
-        cli_tools.print_json(found)
-        return
-    when = found["recorded"] or "at no known time"
-    click.echo(f"{found['file']}: {found['duration_s']:.1f} s, recorded {when}")
-    for name, source in found["sources"].items():
-        rate = f", {source['rate']:.1f} a second" if source["rate"] else ""
-        click.echo(f"  {source['datagrams']} datagrams of {name}{rate}")
-    for kind, heard in found["heard"].items():
-        if heard["rate"]:
-            click.echo(f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms")
-    click.echo(f"  {found['frames']} frames, {found['lost']} lost; {found['outputs']} outputs")
-    click.echo(f"  {found['events']} events, {found['notes']} notes")
-    for line in found["warnings"]:
-        click.echo(f"  warning: {line}")
-
-
-@cli.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the files.")
-@JSON
-def export(file: Path, out: Path, as_json: bool) -> None:
-    """Write a recording as npz, CSV and JSON.
-
-    \b
-    Example: pyanticip export take1.anticip --out take1
-    """
-    from realtime.recording_info import export_recording
-
-    found = export_recording(file, out)
-    if as_json:
-        cli_tools.print_json(found)
-        return
-    for name in found["files"]:
-        click.echo(f"wrote {name}")
+cli.add_command(info)
+cli.add_command(export)
 
 
 @cli.command()

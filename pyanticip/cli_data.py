@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyanticip.cli_files import READING
 from pyanticip.cli_tools import JSON, Group, print_json
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
 )
 @click.option("--rate", type=click.FloatRange(1, 1000), help="Frames a second of all files.")
 @click.option("--units", help="Unit of length of all files: m, cm, mm, in, cmu or metres.")
+@READING
 @click.option(
     "--sound",
     default="auto",

@@ -86,25 +86,29 @@ def replay(
     return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0)
 
 
-def open_show(path: Path) -> tuple[str, Iterable[Item]]:
+def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[str, Iterable[Item]]:
     """The wire format, and the datagrams and commands, of a motion file or a recording.
 
     A recording gives the datagrams of its first source as they came, and what was commanded between them;
-    any other file is sent on its own skeleton at its own rate. Raises FormatError, OSError.
+    any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
+    skeleton at its own rate. ``say`` is told what had to be decided. Raises FormatError, SkeletonError,
+    OSError.
     """
     with path.open("rb") as file:
         begins = file.read(16)
     from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
 
     if not is_recording(begins):
-        from pyanticip._core import Retargeter
+        from pyanticip.motion.agreement import understood
         from pyanticip.motion.datagrams import datagrams
         from pyanticip.motion.load import load_motion
 
-        clip = load_motion(path)
-        body = clip.skeleton
+        clip = load_motion(path, **reading)
         # The live path counts a skeleton it cannot use; a file's is told at once.
-        Retargeter(list(body.names), body.parents.tolist(), body.offsets, body.rest)
+        understood(clip)
+        if say is not None:
+            for line in clip.warnings:
+                say(f"{path}: {line}")
         return "msgpack", (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
     taken = read_recording(path)
     kind = next((source.partition("@")[0] for _, source, _ in taken.datagrams()), None)

@@ -201,12 +201,14 @@ def render(
     seconds: float | None = None,
     bits: int = 24,
     progress: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Render motion file ``path`` to ``out``: .wav (48 kHz stereo), .npz or .csv; what was done, in numbers.
 
-    ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of the file at most. The result's
-    ``times_real_time`` is seconds of motion per second of work, reading the file included, opening the
-    model left out. Raises a MotionError for a file that cannot be read or written.
+    ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of the file at most; ``say`` is told what
+    had to be decided in reading it. The result's ``times_real_time`` is seconds of motion per second of
+    work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
+    be read or written.
     """
     from realtime.live import open_show
 
@@ -218,7 +220,7 @@ def render(
     tuning.one_thread_each()
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0
-    source, shown = open_show(path)
+    source, shown = open_show(path, say=say, **rig.source.reading())
     items = list(shown)
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None

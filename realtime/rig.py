@@ -52,11 +52,21 @@ class SourceRig(Table):
     port: Port | None = None
     sender: str | None = Field(default=None, alias="from", min_length=1)
     buffer_ms: Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)] = 0.0
+    # For files that have to be helped; see pyanticip.load_motion.
+    up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = None
+    rest: Annotated[int, Field(ge=0)] | None = None
+    joints: str | None = None
+    skeleton: str | None = None
 
     @property
     def listen(self) -> tuple[str, int]:
         """The address to bind, with the kind's usual port where none is given."""
         return self.host, self.port or PORTS[self.kind]
+
+    def reading(self) -> dict[str, Any]:
+        """How a file is read in the suit's place: what was said, as options of ``load_motion``."""
+        said = {"up": self.up, "rest": self.rest, "joints": self.joints, "skeleton": self.skeleton}
+        return {option: value for option, value in said.items() if value is not None}
 
 
 class ModelRig(Table):
@@ -361,6 +371,10 @@ host = "127.0.0.1"        # 0.0.0.0 to hear a suit on the network
 port = 12351              # vmc: 39539, msgpack: 12352
 buffer_ms = 0             # 0 to 100, or "auto": bundles leave that much later and at an even pace
 # from = "192.168.1.23"   # the one sender that is heard; otherwise the first that comes
+# up = "z"                # of a file that is replayed or rendered: the axis that is up,
+# rest = 0                # the frame in which it stands straight or in a T-pose,
+# joints = "map.toml"     # which joint is which (`pyanticip info FILE --joints`),
+# skeleton = "05.asf"     # and the skeleton of an AMC file
 
 [model]
 enabled = true            # false: the seven scalars alone

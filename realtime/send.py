@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyanticip.errors import DeviceError, OptionError
@@ -35,6 +35,8 @@ def send(
     speed: float = 1.0,
     seconds: float | None = None,
     progress: bool = False,
+    say: Callable[[str], None] | None = None,
+    **reading: Any,
 ) -> dict[str, Any]:
     """Stream a motion file as ``protocol`` ("mocopi", "vmc" or "msgpack") to ``host:port`` over UDP.
 
@@ -55,6 +57,10 @@ def send(
         Stop after this long.
     progress
         Show a progress line on stderr.
+    say
+        Is told what had to be decided in reading the file.
+    reading
+        Options of :func:`pyanticip.load_motion` for a file that has to be helped: ``up``, ``rest`` ...
 
     Returns
     -------
@@ -74,7 +80,10 @@ def send(
         from pyanticip.motion.datagrams import at_speed, datagrams
         from pyanticip.motion.load import load_motion
 
-        clip = at_speed(load_motion(path), speed)
+        clip = at_speed(load_motion(path, **reading), speed)
+        if say is not None:
+            for line in clip.warnings:
+                say(f"{path}: {line}")
         stream = datagrams(clip, protocol, rate=rate, loop=loop, unix_time=time.time())
         length = seconds if seconds is not None else None if loop else clip.duration
         label = f"{clip.name} as {protocol} to {host}:{port}"

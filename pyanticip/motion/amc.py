@@ -74,7 +74,14 @@ def read_amc(
         rate = DEFAULT_RATE
         warnings.append(f"AMC files have no rate: {rate:g} Hz assumed, give its rate if that is wrong")
     return Clip(
-        quats, (root * scale).astype(np.float32), units.check_rate(rate), body, path.stem, tuple(warnings)
+        quats,
+        (root * scale).astype(np.float32),
+        units.check_rate(rate),
+        body,
+        path.stem,
+        tuple(warnings),
+        source=str(path),
+        unit=scale,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
-from pyanticip.motion import text, tpose, units
+from pyanticip.motion import text, units
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler, multiply, rotate
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
@@ -42,7 +42,6 @@ def read_bvh(
     *,
     rate: float | None = None,
     length_unit: str | float | None = None,
-    keep_tpose: bool = False,
 ) -> Clip:
     """The motion of a BVH file's bytes.
 
@@ -77,23 +76,9 @@ def read_bvh(
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
 
-    quats, root, skeleton = _convert(joints, rows, length_unit, warnings)
-    first_frame = 0
-    if tpose.is_t_pose(skeleton, quats[0]):
-        # The offsets are the exact rest pose wherever they make a T-pose themselves; frame 0 is posed by
-        # hand or by a solver, often with drooping arms.
-        if not tpose.is_t_pose(skeleton, skeleton.rest):
-            skeleton = skeleton.with_rest(quats[0])
-        lead = tpose.lead_in(quats)
-        if lead:
-            what = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
-            first_frame = 0 if keep_tpose else lead
-            warnings.append(
-                f"{what}, {'kept' if keep_tpose else 'dropped'}: the motion begins in frame {lead}"
-            )
-    return Clip(
-        quats[first_frame:], root[first_frame:], rate, skeleton, name=path.stem, warnings=tuple(warnings)
-    )
+    quats, root, skeleton, unit = _convert(joints, rows, length_unit, warnings)
+    told = tuple(warnings)
+    return Clip(quats, root, rate, skeleton, name=path.stem, warnings=told, source=str(path), unit=unit)
 
 
 def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], tuple[int, str], int]:
@@ -247,8 +232,8 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
 
 def _convert(
     joints: list[_Joint], rows: NDArray[np.float64], length_unit: str | float | None, warnings: list[str]
-) -> tuple[NDArray[np.float32], NDArray[np.float32], Skeleton]:
-    """Local quaternions, the root's path in metres, and the skeleton."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Skeleton, float]:
+    """Local quaternions, the root's path in metres, the skeleton, and metres per unit."""
     offsets = np.array([joint.offset for joint in joints], np.float64)
     quats = _quaternions(joints, rows)
     root = _positions(joints[0], rows, offsets[0])
@@ -283,7 +268,7 @@ def _convert(
         (offsets * scale).astype(np.float32),
         tips={index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()},
     )
-    return quats, (root * scale).astype(np.float32), skeleton
+    return quats, (root * scale).astype(np.float32), skeleton, scale
 
 
 def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.float32]:

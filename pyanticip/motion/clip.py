@@ -36,6 +36,12 @@ class Clip:
         What a reader had to mend or decide: one line each.
     mask
         (J,) bool: False for a joint that the source does not have (its rotation is then identity).
+    source
+        The file it was read from, as it was given; empty for a clip that was made.
+    up
+        The axis that is up in that file: "y", "z", "x", "-y", "-z" or "-x". In the clip it is y.
+    unit
+        Metres per unit of length in that file.
 
     Raises
     ------
@@ -50,6 +56,9 @@ class Clip:
     name: str = ""
     warnings: tuple[str, ...] = ()
     mask: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    source: str = ""
+    up: str = "y"
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         joints = len(self.skeleton)
@@ -148,17 +157,19 @@ class Clip:
         Raises
         ------
         SkeletonError
-            A skeleton whose joints cannot be recognised.
+            A skeleton whose joints cannot be recognised, or whose bones point elsewhere on the canonical body
+            (:func:`pyanticip.motion.agreement.understood`).
         """
         if body not in BODIES:
             raise OptionError(f"body is one of {', '.join(BODIES)}, given {body!r}")
-        from pyanticip.motion.canonical import canonical_skeleton, retargeter
+        from pyanticip.motion.agreement import understood
+        from pyanticip.motion.canonical import canonical_skeleton
 
         skeleton = canonical_skeleton()
         named = self.skeleton.names == skeleton.names
         if named and self.skeleton.rests_as(skeleton):
             return self
-        mapped = retargeter(self.skeleton)
+        mapped = understood(self)
         quats, root = mapped.apply(self.quats, self.root)
         mask = np.asarray(mapped.mask, np.bool_)
         if named:  # a body of these joints that rests otherwise: it knows which of them it lacks

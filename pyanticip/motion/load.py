@@ -2,11 +2,16 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyanticip.errors import OptionError
 from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
+from pyanticip.motion.joints import Joints, read_joints, with_joints
+from pyanticip.motion.npz import never_upright, upright_part
+from pyanticip.motion.smpl import smpl_skeleton
+from pyanticip.motion.understand import understand
 from pyanticip.motion.units import check_rate
 
 RECORDING_MAGIC = b"ANTICIP\0"
@@ -24,6 +29,9 @@ def load_motion(
     skeleton: str | os.PathLike[str] | None = None,
     units: str | float | None = None,
     keep_tpose: bool = False,
+    up: str | None = None,
+    rest: int | None = None,
+    joints: str | os.PathLike[str] | Joints | None = None,
 ) -> Clip:
     """Read a motion file: BVH, AMC with its ASF, npz, or an ``.anticip`` recording, told by its content.
 
@@ -42,6 +50,14 @@ def load_motion(
     keep_tpose
         Keep frame 0 where it is a T-pose from which the motion jumps away. It is dropped otherwise, with
         a line in ``clip.warnings``; its pose becomes ``clip.skeleton.rest`` either way.
+    up
+        The axis that is up in the file: "y", "z", "x", "-y", "-z" or "-x", instead of what its motion tells.
+    rest
+        The frame of the file whose pose is the rest pose: a T- or A-pose, or standing straight. If not given
+        it is the zero pose where that is one, else a T-pose in the motion, else what the motion tells.
+    joints
+        Which joint is which, where names do not say: a TOML file as ``pyanticip info FILE --joints``
+        writes it, or its contents.
 
     Returns
     -------
@@ -64,7 +80,15 @@ def load_motion(
         # A show may last for hours: recordings are read as a stream, whatever their size.
         return read_recorded(file, rate=rate)
     return parse_motion(
-        file, text.read_bytes(file), rate=rate, skeleton=skeleton, units=units, keep_tpose=keep_tpose
+        file,
+        text.read_bytes(file),
+        rate=rate,
+        skeleton=skeleton,
+        units=units,
+        keep_tpose=keep_tpose,
+        up=up,
+        rest=rest,
+        joints=joints,
     )
 
 
@@ -76,17 +100,59 @@ def parse_motion(
     skeleton: str | os.PathLike[str] | None = None,
     units: str | float | None = None,
     keep_tpose: bool = False,
+    up: str | None = None,
+    rest: int | None = None,
+    joints: str | os.PathLike[str] | Joints | None = None,
 ) -> Clip:
     """:func:`load_motion` for bytes that were read already; ``file`` names them in errors."""
-    head = data[:65536]
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY":
+    clip = _parse(file, data, rate, skeleton, units)
+    try:
+        if joints is not None:
+            clip = with_joints(clip, joints if isinstance(joints, Mapping) else read_joints(joints))
+        helped = up is not None or rest is not None or joints is not None
+        if _is_npz(data) and not helped:
+            return _mended(clip)
+        return understand(clip, up=up, rest_frame=rest, lead_in=_is_bvh(data), keep=keep_tpose)
+    except OptionError as error:
+        raise OptionError(f"{file}: {error}") from None
+
+
+def _is_bvh(data: bytes) -> bool:
+    return data[:65536].lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY"
+
+
+def _is_npz(data: bytes) -> bool:
+    return data.startswith(b"PK\x03\x04")
+
+
+def _mended(clip: Clip) -> Clip:
+    """An npz as it is: ours say how they are meant, AMASS is z up.
+
+    But one that lies throughout, and stands when it is turned as its motion says, was y up already.
+    """
+    lies = clip.skeleton.names == smpl_skeleton().names and never_upright(clip.quats[:, 0])
+    if not lies or clip.duration < 1.0:
+        return clip
+    turned = understand(clip)
+    return turned if upright_part(turned.quats[:, 0]) > 0.8 else clip
+
+
+def _parse(
+    file: Path,
+    data: bytes,
+    rate: float | None,
+    skeleton: str | os.PathLike[str] | None,
+    units: str | float | None,
+) -> Clip:
+    if _is_bvh(data):
         from pyanticip.motion.bvh import read_bvh
 
-        return read_bvh(file, data, rate=rate, length_unit=units, keep_tpose=keep_tpose)
-    if head.startswith(b"PK\x03\x04"):
+        return read_bvh(file, data, rate=rate, length_unit=units)
+    if _is_npz(data):
         from pyanticip.motion.npz import read_npz
 
         return read_npz(file, data, rate=rate, length_unit=units)
+    head = data[:65536]
     if _ASF_START.search(head):
         raise text.fail(
             file, 1, "is a skeleton without motion (ASF): load the AMC file, with skeleton= this one"

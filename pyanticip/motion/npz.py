@@ -205,6 +205,7 @@ def _ours(path: Path, arrays: _Archive, rate: float | None) -> Clip:
         skeleton,
         name=str(arrays["name"]) if "name" in arrays.names else path.stem,
         mask=mask.astype(np.bool_),
+        source=str(path),
     )
 
 
@@ -248,14 +249,22 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         smpl.smpl_skeleton(),
         name=path.stem,
         warnings=tuple(warnings),
+        source=str(path),
     )
 
 
-def never_upright(hips: NDArray[np.floating]) -> bool:
-    """Whether rotations (T, 4) of hips, in a world with y up, point their own up within 60 degrees of it in
-    less than a tenth of the frames: nobody stands, walks or turns cartwheels so."""
+def upright_part(hips: NDArray[np.floating]) -> float:
+    """The part of the frames, 0 to 1, in which hips with rotations (T, 4) in a world with y up point up.
+
+    Within 60 degrees.
+    """
     up = 1.0 - 2.0 * (hips[:, 1].astype(np.float64) ** 2 + hips[:, 3].astype(np.float64) ** 2)
-    return bool((up > 0.5).mean() < 0.1)
+    return float((up > 0.5).mean())
+
+
+def never_upright(hips: NDArray[np.floating]) -> bool:
+    """Whether that is less than a tenth of the frames: nobody stands, walks or turns cartwheels so."""
+    return upright_part(hips) < 0.1
 
 
 def _doubts(vectors: NDArray[np.float64], pelvis: NDArray[np.float64]) -> list[str]:

@@ -57,6 +57,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
             canonical_skeleton(),
             name=path.stem,
             warnings=(*warnings, *recording.warnings),
+            source=str(path),
         )
     except MotionError as error:
         raise text.fail(path, None, str(error)) from None

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from body_files import walking_clip
+from odd_rigs import about, local_axes, turned_world, walker
 
+import pyanticip as pa
 from pyanticip import _core
+from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.datagrams import PROTOCOLS, datagrams
 from pyanticip.motion.rotations import angle_between
 
@@ -34,6 +37,20 @@ def test_what_is_sent_arrives_as_the_same_motion(protocol):
     # corners.
     assert apart.max() < {"vmc": 0.5, "msgpack": 0.02, "mocopi": 0.01}[protocol]
     np.testing.assert_allclose(roots[:count], expected.root[:count], atol=2e-3)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rig_that_had_to_be_understood_is_streamed_right(tmp_path, protocol):
+    """The rest pose that was found goes out with the skeleton: the receiver sees the same body."""
+    odd = turned_world(local_axes(walker(), 2), about((1.0, 0.0, 0.0), 90.0))
+    save_bvh(odd, tmp_path / "odd.bvh")
+    clip = pa.load_motion(tmp_path / "odd.bvh")
+    expected = clip.retarget("humanoid").resample(50.0)
+    quats, _, _ = through_the_front(protocol, datagrams(clip, protocol))
+    count = min(len(quats), len(expected))
+    assert count > 190
+    apart = np.degrees(angle_between(quats[:count], expected.quats[:count]))
+    assert apart.max() < (1.5 if protocol == "vmc" else 0.1)
 
 
 def test_the_canonical_clip_is_its_own_retargeting():

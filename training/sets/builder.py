@@ -12,7 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.joints import read_joints
 from pyanticip.motion.units import check_rate, metres_per_unit
+from pyanticip.motion.world import check_up
 from training.data import SHORTEST, Split
 from training.filters import RATE
 from training.sets.audio import available, warm
@@ -118,6 +120,10 @@ def build(
     min_seconds: float = SHORTEST / RATE,
     rate: float | None = None,
     units: str | float | None = None,
+    up: str | None = None,
+    rest: int | None = None,
+    joints: Path | str | None = None,
+    skeleton: Path | str | None = None,
     sound: Literal["auto", "none"] = "auto",
     manifest: Path | str | None = None,
     on_progress: Callable[[Step], None] | None = None,
@@ -137,6 +143,9 @@ def build(
         min_seconds: shorter stretches of motion are left out.
         rate: frames a second of all files, instead of what they say.
         units: unit of length of all files, instead of what their size says.
+        up, rest, joints: how all files are to be read, instead of what their motion and their names say
+            (:func:`pyanticip.load_motion`).
+        skeleton: ASF of all AMC files.
         sound: ``auto``: takes with a sound beside them, or in the manifest, are taught by it; ``none``: the
             teacher teaches all.
         manifest: TOML or CSV of takes, their sounds and offsets (:func:`training.sets.sounds.pair`).
@@ -156,7 +165,15 @@ def build(
         check_rate(rate)
     if sound not in ("auto", "none") or (sound == "none" and manifest is not None):
         raise OptionError("sound is auto, or none without a manifest")
-    options = Options(max(round(min_seconds * RATE), 1), rate, units)
+    options = Options(
+        max(round(min_seconds * RATE), 1),
+        rate,
+        units,
+        None if up is None else check_up(up),
+        rest,
+        None if joints is None else read_joints(joints),
+        None if skeleton is None else str(skeleton),
+    )
     found = discover(source_dir, target, subject_from)
     subjects, who = _subjects(found), None if split_file is None else Path(split_file)
     sides = sides_of(subjects, who)

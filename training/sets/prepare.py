@@ -15,6 +15,7 @@ from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.asf import find_asf
 from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.joints import Joints
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import never_upright
 from pyanticip.motion.units import SLOW
@@ -27,7 +28,7 @@ from training.sets.sounds import Sound
 from training.sets.take_sound import TakeSound
 from training.teacher import TEACHER_VERSION
 
-PREPARE_VERSION: Final = 1
+PREPARE_VERSION: Final = 2
 """Counts the changes of what is made of a file; results of another version are made anew."""
 
 
@@ -41,6 +42,14 @@ class Options:
     """Frames a second of all files, instead of what they say."""
     units: str | float | None = None
     """Unit of length of all files, instead of what their size says."""
+    up: str | None = None
+    """Axis that is up in all files, instead of what their motion says."""
+    rest: int | None = None
+    """Frame of all files whose pose is the rest pose, instead of what is found."""
+    joints: Joints | None = None
+    """Which joint of all files is which, instead of what their names say."""
+    skeleton: str | None = None
+    """ASF of all AMC files, instead of the one beside them."""
 
 
 @dataclass(frozen=True)
@@ -204,9 +213,11 @@ def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
     record: dict[str, Any] = {"path": path, "sha256": sha256_of(file)}
     skeleton: Path | None = None
     if PurePosixPath(path).suffix.lower() == ".amc":
-        skeleton = find_asf(file)
+        given = task.options.skeleton
+        skeleton = find_asf(file) if given is None else Path(given)
+        inside = skeleton.is_relative_to(task.folder)
         record["skeleton"] = {
-            "path": skeleton.relative_to(task.folder).as_posix(),
+            "path": skeleton.relative_to(task.folder).as_posix() if inside else skeleton.name,
             "sha256": sha256_of(skeleton),
         }
     if task.sound is not None:
@@ -250,7 +261,15 @@ def _key(options: Options, record: dict[str, Any]) -> str:
 
 def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], list[str], list[str]]:
     options = task.options
-    clip = load_motion(file, skeleton=skeleton, rate=options.rate, units=options.units).retarget("humanoid")
+    clip = load_motion(
+        file,
+        skeleton=skeleton,
+        rate=options.rate,
+        units=options.units,
+        up=options.up,
+        rest=options.rest,
+        joints=options.joints,
+    ).retarget("humanoid")
     rate = float(clip.rate)
     if rate < SLOW:
         raise FormatError(f"{file}: {rate:.3g} frames a second, expected at least {SLOW:g}; give its rate")

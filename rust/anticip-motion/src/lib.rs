@@ -4,6 +4,7 @@
 //! local to the parent joint.
 #![forbid(unsafe_code)]
 
+mod agreement;
 pub mod canonical;
 mod error;
 mod expand;
@@ -19,6 +20,7 @@ mod retarget;
 mod skeleton;
 pub mod standard;
 
+pub use agreement::{Agreement, BONES, Disagreement};
 pub use error::MotionError;
 pub use expand::Distributor;
 pub use features::{
@@ -26,6 +28,7 @@ pub use features::{
 };
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};
+pub use mapping::guess_joints;
 pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
-pub use retarget::{Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
+pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;

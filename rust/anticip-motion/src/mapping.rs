@@ -64,8 +64,8 @@ impl Names<'_> {
     }
 }
 
-/// Maps a skeleton's joints by name and checks that the hierarchy is a body's.
-pub(crate) fn map(skeleton: &Skeleton, order: &[usize]) -> Result<Mapping, MotionError> {
+/// What the names of a skeleton's joints say, whether it is enough for a body or not.
+fn named(skeleton: &Skeleton, order: &[usize]) -> Mapping {
     let names = Names {
         skeleton,
         order,
@@ -77,6 +77,21 @@ pub(crate) fn map(skeleton: &Skeleton, order: &[usize]) -> Result<Mapping, Motio
         map_leg(&names, side, &mut mapping[LEGS[s]..LEGS[s] + 4]);
     }
     map_trunk(&names, &mut mapping);
+    mapping
+}
+
+/// Per canonical joint the first and the last joint of a skeleton that its names say it is, for a person to correct.
+///
+/// # Errors
+/// [`MotionError::Skeleton`] or [`MotionError::Shape`] where the hierarchy is none.
+pub fn guess_joints(skeleton: &Skeleton) -> Result<[Option<[usize; 2]>; JOINT_COUNT], MotionError> {
+    let order = skeleton.order()?;
+    Ok(named(skeleton, &order).map(|source| source.map(|s| [s.anchor, s.rotation])))
+}
+
+/// Maps a skeleton's joints by name and checks that the hierarchy is a body's.
+pub(crate) fn map(skeleton: &Skeleton, order: &[usize]) -> Result<Mapping, MotionError> {
+    let mapping = named(skeleton, order);
     let missing: Vec<&str> = REQUIRED
         .iter()
         .filter(|&&j| mapping[j].is_none())

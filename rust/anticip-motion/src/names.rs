@@ -59,8 +59,8 @@ const PREFIXES: [&str; 9] = [
 ];
 
 /// Words of helper bones: whatever else such a name says, it moves no part of the body by itself.
-const HELPERS: [&str; 9] = [
-    "ik", "twist", "roll", "end", "nub", "site", "pole", "target", "ctrl",
+const HELPERS: [&str; 10] = [
+    "ik", "twist", "roll", "end", "nub", "site", "pole", "target", "ctrl", "unmapped",
 ];
 
 fn central(key: &str) -> Option<Part> {
@@ -125,8 +125,27 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
             return Some(found);
         }
     }
-    // A prefix of the rig's own, set apart: "Actor1_Hips", "m_avg_L_Hip".
-    (1..words.len().min(4)).find_map(|skip| lookup(&words[skip..].concat()))
+    // A prefix of the rig's own, set apart: "Actor1_Hips", "m_avg_L_Hip" ...
+    let behind = |words: &[String]| (1..words.len().min(4)).find_map(|skip| lookup(&words[skip..].concat()));
+    // ... or by its case: "simHips", "CharacterLeftUpLeg". A scene's root is no body's.
+    let humps = humps(local);
+    behind(&words).or_else(|| behind(&humps).filter(|_| humps.last().is_some_and(|w| w != "root")))
+}
+
+/// The words of a name in camel case, in lower case.
+fn humps(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut lower = false;
+    for c in name.chars().filter(char::is_ascii_alphanumeric) {
+        if words.is_empty() || (lower && c.is_ascii_uppercase()) {
+            words.push(String::new());
+        }
+        lower = !c.is_ascii_uppercase();
+        if let Some(word) = words.last_mut() {
+            word.push(c.to_ascii_lowercase());
+        }
+    }
+    words
 }
 
 fn lookup(key: &str) -> Option<Meaning> {
@@ -191,6 +210,9 @@ mod tests {
             ("lShldrBend", left, Part::UpperArm),
             ("ball_r", right, Part::Toes),
             ("T8", None, Part::Torso),
+            ("simHips", None, Part::Hips),
+            ("simLeftForeArm", left, Part::LowerArm),
+            ("CharacterRightUpLeg", right, Part::UpperLeg),
         ] {
             assert_eq!(meaning(name), Some(Meaning { side, part }), "{name}");
         }
@@ -212,6 +234,10 @@ mod tests {
             "",
             "\u{9aa8}",
             "upperarm_twist_01_l",
+            "LeftUpLegRoll",
+            "LeftInHandIndex",
+            "SceneRoot",
+            "Spine2 (unmapped)",
         ] {
             assert_eq!(meaning(name), None, "{name}");
         }

@@ -31,6 +31,9 @@ pub(crate) struct Link {
     pub(crate) fix: Quat,
 }
 
+/// Where the source of each canonical joint is, `None` where there is none.
+pub type Places = [Option<[f64; 3]>; JOINT_COUNT];
+
 /// Maps poses of one skeleton to the canonical body; compiled once, run per frame without allocating.
 ///
 /// It acts on global rotations: `G_canonical = W * G_source * inverse(W * G_source in a T-pose)`, with `W` turning
@@ -44,12 +47,17 @@ pub struct Retargeter {
     joints: usize,
     walk: Vec<Step>,
     links: [Option<Link>; JOINT_COUNT],
+    /// Slots of the joints whose places are the canonical joints'.
+    anchors: [Option<usize>; JOINT_COUNT],
     world: Quat,
     /// Slots from the root down to the joint that gives the hips' position.
     to_hips: Vec<usize>,
     mask: [bool; JOINT_COUNT],
     sources: Vec<Vec<usize>>,
+    ends: [Option<[usize; 2]>; JOINT_COUNT],
     globals: Vec<Quat>,
+    /// Scratch of [`Retargeter::places`].
+    at: Vec<[f64; 3]>,
     names: Vec<String>,
 }
 
@@ -97,12 +105,15 @@ impl Retargeter {
         Ok(Self {
             joints: skeleton.len(),
             globals: vec![Quat::IDENTITY; walk.len()],
+            at: vec![[0.0; 3]; walk.len()],
             walk,
             links,
+            anchors: mapping.map(|source| source.map(|s| slots[s.anchor])),
             world: fixed.world,
             to_hips,
             mask: mapping.map(|s| s.is_some()),
             sources: sources(skeleton, &mapping),
+            ends: mapping.map(|source| source.map(|s| [s.anchor, s.rotation])),
             names: skeleton.names.clone(),
         })
     }
@@ -123,6 +134,18 @@ impl Retargeter {
     #[must_use]
     pub fn sources(&self) -> &[Vec<usize>] {
         &self.sources
+    }
+
+    /// World rotation of the source joint of each canonical one in the T-pose, after [`Retargeter::world`].
+    #[must_use]
+    pub fn t_pose(&self) -> [Option<Quat>; JOINT_COUNT] {
+        self.links.map(|link| link.map(|l| l.fix.conj()))
+    }
+
+    /// Per canonical joint the first and the last source joint that were found for it: where it is, what turns it.
+    #[must_use]
+    pub fn ends(&self) -> &[Option<[usize; 2]>; JOINT_COUNT] {
+        &self.ends
     }
 
     /// The source's joint names.
@@ -151,8 +174,26 @@ impl Retargeter {
         self.links[joint]
     }
 
-    pub(crate) fn world(&self) -> Quat {
+    /// The turn of the source's world: its up to +y, the way its rest pose faces to +z.
+    #[must_use]
+    pub fn world(&self) -> Quat {
         self.world
+    }
+
+    /// Where the source joints of the pose that [`Retargeter::apply`] was last given are, in the source's world.
+    #[must_use]
+    pub fn places(&mut self, root: [f64; 3]) -> Places {
+        for (slot, step) in self.walk.iter().enumerate() {
+            let from = |p: usize| add(self.at[p], self.globals[p].rotate(step.offset));
+            self.at[slot] = step.parent.map_or(root, from);
+        }
+        self.anchors.map(|anchor| anchor.map(|slot| self.at[slot]))
+    }
+
+    /// World rotations of the source joints that turn the canonical ones, as [`Retargeter::places`].
+    #[must_use]
+    pub fn turns(&self) -> [Option<Quat>; JOINT_COUNT] {
+        self.links.map(|link| link.map(|l| self.globals[l.slot]))
     }
 
     /// Maps one pose: unit local rotations and the root's translation (metres) to canonical local rotations; returns

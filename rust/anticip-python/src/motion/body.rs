@@ -1,7 +1,9 @@
 //! The canonical body, retargeting and the way back.
 
 use anticip_geometry::Quat;
-use anticip_motion::{Distributor, Retargeter, Skeleton, canonical, standard, t_pose_deviation};
+use anticip_motion::{
+    Agreement, BONES, Distributor, Retargeter, Skeleton, canonical, guess_joints, standard, t_pose_deviation,
+};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -15,6 +17,9 @@ const J: usize = canonical::JOINT_COUNT;
 /// Canonical rotations (T, 22, 4) and root (T, 3).
 type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
+/// Places (T, 22, 3) and turns (T, 22, 4) of source joints.
+type Observed<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
+
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     m.add("CANONICAL_JOINTS", PyTuple::new(py, canonical::JOINTS)?)?;
@@ -22,8 +27,10 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let offsets = canonical::OFFSETS.map(|o| (o[0], o[1], o[2]));
     m.add("CANONICAL_OFFSETS", PyTuple::new(py, offsets)?)?;
     m.add("CANONICAL_HIPS_HEIGHT", canonical::HIPS_HEIGHT)?;
+    m.add("COMPARED_BONES", PyTuple::new(py, BONES.map(|(name, ..)| name))?)?;
     m.add("T_POSE_TOLERANCE", anticip_motion::T_POSE_TOLERANCE)?;
     m.add_class::<PyRetargeter>()?;
+    m.add_function(wrap_pyfunction!(py_guess_joints, m)?)?;
     m.add_function(wrap_pyfunction!(py_t_pose_deviation, m)?)?;
     m.add_function(wrap_pyfunction!(expand, m)?)?;
     m.add_function(wrap_pyfunction!(standard_skeleton, m)?)
@@ -105,6 +112,78 @@ impl PyRetargeter {
         Ok((out_q, out_r))
     }
 
+    /// Where the source joints of each canonical joint are, (T, 22, 3), and how they are turned, (T, 22, 4), in the
+    /// source's world with the root at `root` (T, 3); NaN where there is none.
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        quats: &Bound<'py, PyAny>,
+        root: &Bound<'py, PyAny>,
+    ) -> PyResult<Observed<'py>> {
+        let joints = self.inner.joints();
+        let quats = doubles(quats, "quats", &[None, Some(joints), Some(4)])?;
+        let frames = quats.shape[0];
+        let root: Vec<[f64; 3]> = rows(&doubles(root, "root", &[Some(frames), Some(3)])?.values);
+        let poses = unit(&quats.values, joints, "quats")?;
+        let mut retargeter = self.inner.clone();
+        let mut pose = [Quat::IDENTITY; J];
+        let mut places = Vec::with_capacity(frames * J * 3);
+        let mut turns = Vec::with_capacity(frames * J * 4);
+        for (local, root) in poses.chunks_exact(joints).zip(root) {
+            retargeter.apply(local, root, &mut pose);
+            places.extend(
+                retargeter
+                    .places(root)
+                    .iter()
+                    .flat_map(|p| p.unwrap_or([f64::NAN; 3])),
+            );
+            let turned = |q: &Option<Quat>| q.map_or([f64::NAN; 4], Quat::to_array);
+            turns.extend(retargeter.turns().iter().flat_map(turned));
+        }
+        let places = PyArray1::from_vec(py, places).reshape([frames, J, 3])?;
+        let turns = PyArray1::from_vec(py, turns).reshape([frames, J, 4])?;
+        Ok((places, turns))
+    }
+
+    /// Compares bone directions of poses (T, J, 4) and of their canonical body: the mean angle of each of
+    /// `COMPARED_BONES` in degrees (NaN where the source lacks it), and what speaks against the body, if anything.
+    fn agreement(&self, quats: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Option<String>)> {
+        let joints = self.inner.joints();
+        let quats = doubles(quats, "quats", &[None, Some(joints), Some(4)])?;
+        let poses = unit(&quats.values, joints, "quats")?;
+        let mut retargeter = self.inner.clone();
+        let mut pose = [Quat::IDENTITY; J];
+        let mut found = Agreement::default();
+        for local in poses.chunks_exact(joints) {
+            retargeter.apply(local, [0.0; 3], &mut pose);
+            found.push(&mut retargeter, &pose);
+        }
+        let angles = found.angles().iter().map(|a| a.unwrap_or(f64::NAN)).collect();
+        Ok((angles, found.disagreement().map(|d| d.to_string())))
+    }
+
+    /// The turn of the source's world, w x y z: its up to +y, the way its rest pose faces to +z.
+    #[getter]
+    fn world(&self) -> [f64; 4] {
+        self.inner.world().to_array()
+    }
+
+    /// Rotation of the source joint of each canonical one in the T-pose, the world turned, (22, 4); NaN where there is none.
+    #[getter]
+    fn t_pose<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let turned = self
+            .inner
+            .t_pose()
+            .map(|q| q.map_or([f64::NAN; 4], Quat::to_array));
+        PyArray1::from_vec(py, turned.concat()).reshape([J, 4])
+    }
+
+    /// Per canonical joint the first and the last source joint found for it, by index, or `None`.
+    #[getter]
+    fn ends(&self) -> Vec<Option<[usize; 2]>> {
+        self.inner.ends().to_vec()
+    }
+
     /// Which canonical joints have a source, (22,) bool.
     #[getter]
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
@@ -118,6 +197,18 @@ impl PyRetargeter {
         let chain = |chain: &Vec<usize>| chain.iter().map(name).collect();
         self.inner.sources().iter().map(chain).collect()
     }
+}
+
+/// Per canonical joint the first and the last joint, by index, that a skeleton's names say it is, or `None`.
+#[pyfunction]
+#[pyo3(name = "guess_joints")]
+fn py_guess_joints(
+    names: Vec<String>,
+    parents: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+) -> PyResult<Vec<Option<[usize; 2]>>> {
+    let found = guess_joints(&skeleton(names, parents, offsets, None)?);
+    Ok(found.map_err(|e| motion_error(&e))?.to_vec())
 }
 
 /// How far (radians) the limbs of a pose are from a T-pose.

@@ -1,0 +1,237 @@
+//! Does the canonical body show what the source shows? Bone directions of both, compared over frames.
+
+use anticip_geometry::Quat;
+
+use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, OFFSETS, PARENTS};
+use crate::retarget::{Places, Retargeter};
+use crate::skeleton::{add, cross, direction, dot, scale, sub};
+
+/// The directions that are compared: name, from joint, to joint. The trunk of a body without a neck ends between the
+/// shoulders.
+pub const BONES: [(&str, usize, usize); 11] = [
+    ("trunk", HIPS, NECK),
+    ("hip line", LEGS[1], LEGS[0]),
+    ("shoulder line", ARMS[1] + 1, ARMS[0] + 1),
+    ("left upper arm", ARMS[0] + 1, ARMS[0] + 2),
+    ("left lower arm", ARMS[0] + 2, ARMS[0] + 3),
+    ("right upper arm", ARMS[1] + 1, ARMS[1] + 2),
+    ("right lower arm", ARMS[1] + 2, ARMS[1] + 3),
+    ("left upper leg", LEGS[0], LEGS[0] + 1),
+    ("left lower leg", LEGS[0] + 1, LEGS[0] + 2),
+    ("right upper leg", LEGS[1], LEGS[1] + 1),
+    ("right lower leg", LEGS[1] + 1, LEGS[1] + 2),
+];
+
+/// Bodies differ by less than this (degrees, the mean of all bones and frames).
+const MEAN_LIMIT: f64 = 10.0;
+/// No bone of a body that is understood is off by this (degrees, the mean of all frames).
+const BONE_LIMIT: f64 = 30.0;
+/// A source that stands has its head over its feet: cosine to the vertical, the mean of all frames ...
+const STANDS: f64 = 0.7;
+/// ... and a body that does not stand up to this.
+const LIES: f64 = 0.4;
+
+/// Angles between the bone directions of a source and of the canonical body, frame by frame.
+#[derive(Debug, Clone, Default)]
+pub struct Agreement {
+    frames: usize,
+    sums: [f64; BONES.len()],
+    counts: [usize; BONES.len()],
+    source_up: f64,
+    canonical_up: f64,
+}
+
+/// Why a body is refused.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Disagreement {
+    /// The bones point elsewhere.
+    Bones {
+        /// Mean angle over all bones and frames, degrees.
+        mean: f64,
+        /// The bone that is farthest off.
+        worst: &'static str,
+        /// Its mean angle, degrees.
+        angle: f64,
+    },
+    /// The source stands (its world is y up), the canonical body lies.
+    Lies,
+}
+
+impl std::fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bones { mean, worst, angle } => write!(
+                f,
+                "bones of the canonical body point {mean:.0} degrees away from the source's on average, the {worst} {angle:.0}: its rest pose is not understood"
+            ),
+            Self::Lies => f.write_str(
+                "the source stands and the canonical body lies: its rest pose stands in another world than its motion",
+            ),
+        }
+    }
+}
+
+impl Agreement {
+    /// Compares one frame: what [`Retargeter::apply`] just gave with where its source joints are. Allocates nothing.
+    pub fn push(&mut self, retargeter: &mut Retargeter, canonical: &[Quat; JOINT_COUNT]) {
+        let source = retargeter.places([0.0; 3]);
+        let world = retargeter.world();
+        let body = places(canonical).map(Some);
+        for (i, &(_, from, to)) in BONES.iter().enumerate() {
+            let between = |at: &Places| {
+                let end = if to == NECK && source[NECK].is_none() {
+                    shoulders(at)
+                } else {
+                    at[to]
+                };
+                direction(sub(end?, at[from]?))
+            };
+            let (Some(s), Some(c)) = (between(&source), between(&body)) else {
+                continue;
+            };
+            let s = world.rotate(s);
+            let across = cross(s, c);
+            self.sums[i] += dot(across, across).sqrt().atan2(dot(s, c));
+            self.counts[i] += 1;
+        }
+        if let (Some(s), Some(c)) = (upright(&source), upright(&body)) {
+            self.source_up += s;
+            self.canonical_up += c;
+        }
+        self.frames += 1;
+    }
+
+    /// How many frames were compared.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Mean angle of each of [`BONES`] in degrees, `None` where the source lacks it.
+    #[must_use]
+    pub fn angles(&self) -> [Option<f64>; BONES.len()] {
+        std::array::from_fn(|i| {
+            (self.counts[i] > 0).then(|| (self.sums[i] / self.counts[i] as f64).to_degrees())
+        })
+    }
+
+    /// What speaks against the body by the frames so far.
+    #[must_use]
+    pub fn disagreement(&self) -> Option<Disagreement> {
+        if self.frames == 0 {
+            return None;
+        }
+        let found = self.angles();
+        let known: Vec<f64> = found.iter().flatten().copied().collect();
+        let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
+        let named = BONES.iter().zip(found);
+        let (worst, angle) = named
+            .filter_map(|(&(name, ..), angle)| angle.map(|a| (name, a)))
+            .fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
+        if mean > MEAN_LIMIT || angle > BONE_LIMIT {
+            return Some(Disagreement::Bones { mean, worst, angle });
+        }
+        let n = self.frames as f64;
+        (self.source_up / n > STANDS && self.canonical_up / n < LIES).then_some(Disagreement::Lies)
+    }
+}
+
+/// Where the canonical joints of a pose are, the hips at the origin.
+fn places(pose: &[Quat; JOINT_COUNT]) -> [[f64; 3]; JOINT_COUNT] {
+    let mut turns = [Quat::IDENTITY; JOINT_COUNT];
+    let mut at = [[0.0; 3]; JOINT_COUNT];
+    turns[HIPS] = pose[HIPS];
+    for j in 1..JOINT_COUNT {
+        let p = PARENTS[j] as usize;
+        turns[j] = turns[p] * pose[j];
+        at[j] = add(at[p], turns[p].rotate(OFFSETS[j]));
+    }
+    at
+}
+
+/// Between the shoulders.
+fn shoulders(at: &Places) -> Option<[f64; 3]> {
+    Some(scale(add(at[ARMS[0] + 1]?, at[ARMS[1] + 1]?), 0.5))
+}
+
+/// Cosine between the vertical and the way from between the lowest joints of the legs to the head (or the neck).
+fn upright(at: &Places) -> Option<f64> {
+    let foot = |leg: usize| at[LEGS[leg] + 2].or(at[LEGS[leg] + 1]);
+    let feet = scale(add(foot(0)?, foot(1)?), 0.5);
+    Some(direction(sub(at[HEAD].or(at[NECK])?, feet))?[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skeleton::Skeleton;
+    use crate::standard;
+
+    const TURN: f64 = std::f64::consts::FRAC_PI_2;
+
+    fn compared(skeleton: &Skeleton, pose: &[Quat], frames: usize) -> Agreement {
+        let mut retargeter = Retargeter::compile(skeleton).expect("a body");
+        let mut out = [Quat::IDENTITY; JOINT_COUNT];
+        let mut agreement = Agreement::default();
+        for _ in 0..frames {
+            retargeter.apply(pose, [0.0; 3], &mut out);
+            agreement.push(&mut retargeter, &out);
+        }
+        agreement
+    }
+
+    #[test]
+    fn standard_bodies_agree_in_any_pose() {
+        for skeleton in [standard::mocopi(), standard::vmc(), standard::canonical()] {
+            let bent = Quat::from_axis_angle([0.6, 0.0, 0.8], 0.4);
+            let found = compared(&skeleton, &vec![bent; skeleton.len()], 3);
+            assert_eq!(found.frames(), 3);
+            assert_eq!(found.disagreement(), None);
+            let worst = found.angles().into_iter().flatten().fold(0.0, f64::max);
+            assert!(worst < MEAN_LIMIT, "{worst}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_before_the_first_frame() {
+        assert_eq!(Agreement::default().disagreement(), None);
+    }
+
+    #[test]
+    fn a_rest_pose_of_bone_local_axes_is_refused() {
+        // Hips whose axes lie across: the zero pose has them turned, the motion stands.
+        let mut skeleton = standard::canonical();
+        for child in [1, LEGS[0], LEGS[1]] {
+            let [x, y, z] = skeleton.offsets[child];
+            skeleton.offsets[child] = [y, -x, z];
+        }
+        let mut pose = vec![Quat::IDENTITY; JOINT_COUNT];
+        pose[HIPS] = Quat::from_axis_angle([0.0, 0.0, 1.0], TURN);
+        for child in [1, LEGS[0], LEGS[1]] {
+            pose[child] = Quat::from_axis_angle([0.0, 0.0, 1.0], -TURN);
+        }
+        let found = compared(&skeleton, &pose, 1).disagreement();
+        assert!(
+            matches!(found, Some(Disagreement::Bones { angle, .. }) if angle > BONE_LIMIT),
+            "{found:?}"
+        );
+        assert!(found.expect("one").to_string().contains("rest pose"));
+    }
+
+    #[test]
+    fn a_rest_pose_of_another_world_is_refused_and_a_z_up_world_is_not() {
+        // A zero pose that lies on its back in a world where the motion stands.
+        let mut skeleton = standard::canonical();
+        let back = Quat::from_axis_angle([1.0, 0.0, 0.0], TURN);
+        for offset in &mut skeleton.offsets {
+            *offset = back.rotate(*offset);
+        }
+        let mut pose = vec![Quat::IDENTITY; JOINT_COUNT];
+        assert_eq!(compared(&skeleton, &pose, 5).disagreement(), None);
+        pose[HIPS] = back.conj();
+        assert_eq!(
+            compared(&skeleton, &pose, 5).disagreement(),
+            Some(Disagreement::Lies)
+        );
+    }
+}

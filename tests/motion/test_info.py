@@ -1,0 +1,115 @@
+"""``pyanticip info`` of motion files, and the options that help the other commands to read them."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from odd_rigs import about, local_axes, turned_world, walker
+
+import pyanticip as pa
+from pyanticip.cli import cli
+from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.npz import save_npz
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Somebody who walks, z up, on bones with axes of their own: as BVH, and as npz nobody understands."""
+    where = tmp_path_factory.mktemp("files")
+    clip = turned_world(local_axes(walker(), 5), about((1.0, 0.0, 0.0), 90.0))
+    save_bvh(clip, where / "odd.bvh")
+    save_npz(clip, where / "odd.npz")
+    return where
+
+
+def test_a_file_is_described(folder):
+    found = json.loads(run("info", folder / "odd.bvh", "--json").stdout)
+    assert (found["kind"], found["frames"], found["rate"], found["up"]) == ("bvh", 240, 60.0, "z")
+    assert found["unit"] == 0.01
+    assert found["map"]["left_upper_arm"] == ["LeftUpperArm"]
+    assert found["missing"] == []
+    assert found["agreement_mean"] < 2.0
+    assert found["refused"] is None
+    assert len(found["warnings"]) == 2
+    text = run("info", folder / "odd.bvh").output
+    assert "z is up, 0.01 m a unit" in text
+    assert "  left_upper_arm   LeftUpperArm" in text
+    assert "warning: the zero pose is no T-pose" in text
+
+
+def test_what_is_refused_is_said(folder):
+    found = json.loads(run("info", folder / "odd.npz", "--json").stdout)
+    assert "rest pose" in found["refused"]
+    assert found["agreement"] == {}
+    helped = json.loads(run("info", folder / "odd.npz", "--json", "--up", "z", "--rest", "0").stdout)
+    assert helped["refused"] is None
+
+
+def test_the_map_is_written_and_read(folder, tmp_path):
+    written = run("info", folder / "odd.bvh", "--joints").stdout
+    assert 'left_toes = "LeftToes"' in written
+    (tmp_path / "map.toml").write_text(written.replace('left_toes = "LeftToes"', ""))
+    found = json.loads(run("info", folder / "odd.bvh", "--json", "--joints", tmp_path / "map.toml").stdout)
+    assert found["missing"] == ["left_toes"]
+    assert "LeftToes (unmapped)" in found["joints"]
+
+
+def test_the_picture_shows_both_bodies(folder, tmp_path, monkeypatch):
+    image = pytest.importorskip("matplotlib.image")
+    assert run("info", folder / "odd.bvh", "--picture", tmp_path / "look.png").exit_code == 0
+    pixels = image.imread(tmp_path / "look.png")[..., :3]
+    blue = (pixels[..., 2] > 0.5) & (pixels[..., 0] < 0.3)
+    half = len(pixels) // 2
+    for part in (blue[:half], blue[half:]):
+        assert part.sum() > 500
+    refused = run("info", folder / "odd.npz", "--picture", tmp_path / "no.png")
+    assert isinstance(refused.exception, pa.MotionError)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    missing = run("info", folder / "odd.bvh", "--picture", tmp_path / "no.png")
+    assert "needs matplotlib: pip install" in str(missing.exception)
+    assert not (tmp_path / "no.png").exists()
+
+
+def test_the_other_commands_take_the_same_help(folder, tmp_path):
+    out = tmp_path / "odd.csv"
+    words = ("render", folder / "odd.npz", "--out", out, "--no-model")
+    assert "odd.npz: " in str(run(*words).exception)
+    assert run(*words, "--up", "z", "--rest", "0").exit_code == 0
+    said = out.read_bytes()
+    rig = tmp_path / "rig.toml"
+    rig.write_text('[source]\nup = "z"\nrest = 0\n')
+    assert run(*words, "--rig", rig).exit_code == 0
+    assert out.read_bytes() == said
+    rig.write_text('[source]\nup = "w"\n')
+    assert "source.up" in str(run(*words, "--rig", rig).exception)
+    replayed = run(
+        "replay", folder / "odd.npz", "--speed", "max", "--no-model", "--up", "z", "--rest", 0, "--json"
+    )
+    assert json.loads(replayed.stdout)["counters"]["frames"] > 150
+    assert "odd.npz: " in str(run("replay", folder / "odd.npz", "--speed", "max").exception)
+    sent = run("send", folder / "odd.npz", "--as", "msgpack", "--to", "127.0.0.1:9", "--seconds", 0.1)
+    assert "odd.npz: " in str(sent.exception)
+    building = ("train", "data", "build", folder, "--out", tmp_path / "set", "--json", "--workers", 1)
+    made = json.loads(run(*building).stdout)
+    assert [line["path"] for line in made["refused"]] == ["odd.npz"]
+    helped = json.loads(run(*building, "--up", "z", "--rest", 0).stdout)
+    assert helped["refused"] == []
+
+
+def test_an_amc_is_given_its_skeleton(data_dir, tmp_path):
+    take = tmp_path / "take.amc"
+    take.write_bytes((data_dir / "cmu/09_01.amc").read_bytes())
+    asf = data_dir / "cmu/09.asf"
+    assert "give skeleton=" in str(run("info", take).exception)
+    found = json.loads(run("info", take, "--skeleton", asf, "--json").stdout)
+    assert found["frames"] > 100
+    assert np.isclose(found["unit"], 0.056444, atol=1e-6)
+    done = run("render", take, "--skeleton", asf, "--out", tmp_path / "take.csv", "--no-model", "--json")
+    assert json.loads(done.stdout)["frames"] > 40

@@ -1,0 +1,304 @@
+"""Any file, any rig: the right body, or a clear refusal."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from odd_rigs import (
+    about,
+    difference,
+    limb_errors,
+    local_axes,
+    lying_first,
+    mirrored,
+    on_hands,
+    sitting,
+    turned_file,
+    turned_world,
+    walker,
+)
+
+import pyanticip as pa
+from pyanticip.errors import FormatError, OptionError, SkeletonError
+from pyanticip.motion.agreement import angles
+from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.joints import as_toml, guessed, read_joints
+from pyanticip.motion.npz import save_npz
+from pyanticip.motion.rotations import angle_between, multiply
+from pyanticip.motion.skeleton import Skeleton
+
+X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+WORLDS = {
+    "z": about(X, 90),
+    "x": about(Z, -90),
+    "-z": about(X, -90),
+    "-x": about(Z, 90),
+    "-y": about(Z, 180),
+    "z turned": multiply(about(Z, 130), about(X, 90)),
+}
+Z_UP = ("dab", "zombie", "pybvh1", "pybvh3")
+"""Files of other makers whose z axis is up, by looking at their numbers."""
+STORED = (
+    "makers/**/*.bvh",
+    "more/accad-male1/*A[1-9]_*.bvh",
+    "more/accad-male1/*C1*.bvh",
+    "more/cmu-85/**/*.bvh",
+    "more/g1-moves/**/*Dance1*.bvh",
+    "more/movin-sample/**/*.bvh",
+    "more/reactidle/p00[0-3]/*.bvh",
+    "cmu/0[1-9]_0[1-3].bvh",
+)
+
+
+def saved(clip: pa.Clip, folder: Path, name: str = "clip") -> Path:
+    path = folder / f"{name}.bvh"
+    save_bvh(clip, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def right() -> pa.Clip:
+    return walker()
+
+
+@pytest.fixture(scope="module")
+def body(right: pa.Clip) -> pa.Clip:
+    return right.retarget("humanoid")
+
+
+def test_the_walker_is_read_as_it_is(tmp_path, right, body):
+    clip = pa.load_motion(saved(right, tmp_path))
+    assert clip.warnings == ()
+    assert (clip.up, clip.unit) == ("y", 0.01)
+    assert angle_between(clip.retarget("humanoid").quats, body.quats).max() < 1e-3
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("change", [turned_world, turned_file])
+def test_the_motion_tells_which_way_is_up(tmp_path, right, body, change, world):
+    clip = pa.load_motion(saved(change(right, WORLDS[world]), tmp_path))
+    assert clip.up == world.split()[0]
+    assert any("up in the file: turned" in line for line in clip.warnings)
+    head, foot = (clip.positions()[:, clip.skeleton.index(name), 1] for name in ("Head", "LeftFoot"))
+    assert (head - foot).min() > 1.0
+    assert difference(clip.retarget("humanoid"), body).max() < 2.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_motion_tells_the_rest_pose_of_bones_with_axes_of_their_own(tmp_path, right, body, seed):
+    path = saved(local_axes(right, seed), tmp_path)
+    clip = pa.load_motion(path)
+    assert "the zero pose is no T-pose: its motion tells the rest pose" in clip.warnings
+    made = clip.retarget("humanoid")
+    assert max(limb_errors(path, made).values()) < 1.0
+    assert difference(made, body).mean() < 2.0
+    # Elbows and knees turn about the axes they turned about before.
+    joints = made.skeleton.names
+    for joint in ("left_lower_arm", "right_lower_leg"):
+        off = np.degrees(
+            angle_between(made.quats[:, joints.index(joint)], body.quats[:, joints.index(joint)])
+        )
+        assert off.mean() < 8.0, joint
+
+
+def test_a_t_pose_in_the_middle_is_the_rest_pose(tmp_path, right):
+    frame = 100
+    quats = right.quats.copy()
+    quats[frame:, 1:] = (1.0, 0.0, 0.0, 0.0)
+    posed = pa.Clip(quats, right.root, right.rate, right.skeleton)
+    clip = pa.load_motion(saved(local_axes(posed, 1), tmp_path))
+    assert "the zero pose is no T-pose: a T-pose in it is taken" in clip.warnings
+    body = posed.retarget("humanoid")
+    assert np.degrees(angle_between(clip.retarget("humanoid").quats[:, 1:], body.quats[:, 1:])).max() < 1.0
+
+
+@pytest.mark.parametrize("pose", [sitting, on_hands])
+@pytest.mark.parametrize("world", [None, "z", "x"])
+def test_poses_in_which_nobody_stands(tmp_path, right, pose, world):
+    posed = pose(right)
+    changed = posed if world is None else turned_world(posed, WORLDS[world])
+    for given in (changed, local_axes(changed, 1)):
+        clip = pa.load_motion(saved(given, tmp_path))
+        assert clip.up == (world or "y")
+        assert difference(clip.retarget("humanoid"), posed.retarget("humanoid")).max() < 2.0
+
+
+def test_all_at_once(tmp_path, right, body):
+    changed = turned_world(local_axes(lying_first(mirrored(right)), 7), WORLDS["x"])
+    clip = pa.load_motion(saved(changed, tmp_path))
+    assert clip.up == "x"
+    assert any("left and right are exchanged" in line for line in clip.warnings)
+    assert difference(clip.retarget("humanoid"), body).mean() < 2.0
+
+
+@pytest.mark.parametrize("change", [lambda c: c, lambda c: turned_file(c, WORLDS["z"])])
+def test_the_wrong_hand_is_put_right(tmp_path, right, body, change):
+    clip = pa.load_motion(saved(change(mirrored(right)), tmp_path))
+    assert any("left and right are exchanged" in line for line in clip.warnings)
+    assert difference(clip.retarget("humanoid"), body).max() < 2.0
+
+
+@pytest.mark.parametrize(("unit", "metres"), [("cm", 0.01), ("mm", 0.001), ("in", 0.0254)])
+def test_units_change_nothing(tmp_path, right, body, unit, metres):
+    factor = 0.01 / metres  # save_bvh writes centimetres
+    skeleton = Skeleton(right.skeleton.names, right.skeleton.parents, right.skeleton.offsets * factor)
+    large = pa.Clip(right.quats, right.root * factor, right.rate, skeleton)
+    clip = pa.load_motion(saved(turned_file(large, WORLDS["z"]), tmp_path))
+    assert clip.unit == metres
+    made = clip.retarget("humanoid")
+    assert difference(made, body).max() < 2.0
+    assert abs(np.median(made.root[:, 1]) - np.median(body.root[:, 1])) < 0.02
+
+
+def test_somebody_who_lies_throughout_is_said(tmp_path, right):
+    lying = lying_first(right)[: round(1.4 * right.rate)]
+    clip = pa.load_motion(saved(lying, tmp_path))
+    assert clip.up == "y"
+    assert any("give up= if wrong" in line for line in clip.warnings)
+    assert pa.load_motion(saved(lying, tmp_path), up="-z").up == "-z"
+
+
+def test_what_is_said_counts(tmp_path, right, body):
+    path = saved(local_axes(turned_world(right, WORLDS["z"]), 4), tmp_path)
+    told = pa.load_motion(path, up="z", rest=0)  # standing, arms hanging
+    assert told.warnings == ("z is up in the file: turned",)
+    assert max(angles(told).values()) < 15.0
+    assert difference(told.retarget("humanoid"), body).mean() < 6.0
+    for option in ({"up": "w"}, {"rest": len(right)}, {"rest": -1}):
+        with pytest.raises(OptionError, match=rf"{path.name}: {next(iter(option))} is"):
+            pa.load_motion(path, **option)
+
+
+def refused_file(folder: Path, clip: pa.Clip) -> Path:
+    """Ours says what it means: a rest pose that is none is taken at its word."""
+    path = folder / "odd.npz"
+    save_npz(local_axes(clip, 3), path)
+    return path
+
+
+def test_a_body_that_is_not_the_files_is_refused_by_all(tmp_path, right):
+    from realtime.live import open_show
+    from realtime.send import send
+    from training.sets import build
+
+    path = refused_file(tmp_path, right)
+    clip = pa.load_motion(path)
+    why = r"odd\.npz: .*degrees away.*say --rest FRAME.*--up AXIS"
+    with pytest.raises(SkeletonError, match=why):
+        clip.retarget("humanoid")
+    with pytest.raises(SkeletonError, match=why):
+        open_show(path)
+    for protocol in ("mocopi", "vmc", "msgpack"):
+        with pytest.raises(SkeletonError, match=why):
+            next(datagrams(clip, protocol))
+        with pytest.raises(SkeletonError, match=why):
+            send(path, protocol, "127.0.0.1", 9)
+    with pytest.raises(FormatError, match=r"odd\.npz: .*degrees away"):
+        build(tmp_path, tmp_path / "set")
+    # Helped by what the motion says, it is taken by all.
+    assert open_show(path, up="y")[0] == "msgpack"
+    assert build(tmp_path, tmp_path / "set", up="y").takes == 1
+
+
+def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):
+    plain = saved(right, tmp_path, "plain")
+    names = {name: f"bone_{number:02}" for number, name in enumerate(right.skeleton.names)}
+    text = plain.read_text()
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(f" {name}\n", f" {names[name]}\n")
+    strange = tmp_path / "strange.bvh"
+    strange.write_text(text)
+    clip = pa.load_motion(strange)
+    with pytest.raises(SkeletonError, match=r"strange\.bvh: .*no joint found for hips.*--joints map\.toml"):
+        clip.retarget("humanoid")
+    assert guessed(clip.skeleton) == {}
+    assert "# not used: " in as_toml(clip.skeleton)
+
+    map_file = tmp_path / "map.toml"
+    text = as_toml(right.skeleton)
+    for name, new in names.items():
+        text = text.replace(f'"{name}"', f'"{new}"')
+    map_file.write_text(text)
+    helped = pa.load_motion(strange, joints=map_file).retarget("humanoid")
+    assert angle_between(helped.quats, body.quats).max() < 1e-3
+    np.testing.assert_array_equal(helped.mask, body.mask)
+    # What the map leaves out is not there, whatever its name says.
+    less = {joint: found for joint, found in read_joints(map_file).items() if not joint.endswith("_hand")}
+    without = pa.load_motion(strange, joints=less).retarget("humanoid")
+    assert [name for name, there in zip(without.skeleton.names, without.mask, strict=True) if not there] == [
+        "left_hand",
+        "right_hand",
+    ]
+
+
+def test_the_map_of_a_file_is_the_file(data_dir, tmp_path):
+    """What `info --joints` writes and `--joints` reads changes nothing."""
+    for file in ("makers/mocopi/mocopi-mobile-arm-raise-turn.bvh", "cmu/02_01.bvh", "cmu/02_01.amc"):
+        clip = pa.load_motion(data_dir / file)
+        map_file = tmp_path / "map.toml"
+        map_file.write_text(as_toml(clip.skeleton))
+        told = pa.load_motion(data_dir / file, joints=map_file).retarget("humanoid")
+        assert np.degrees(angle_between(told.quats, clip.retarget("humanoid").quats)).max() < 0.1, file
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("joints = 3", r"expected a table"),
+        ("[joints]\nhops = 'a'", r"joints\.hops: unknown joint; did you mean hips"),
+        ("[joints]\nhips = 3", r"expected a name or"),
+        ("[joints", r"not valid TOML"),
+        ("[joints]\nhips = 'Hip'", r"no joint 'Hip' in the file; did you mean 'Hips'"),
+        ("[joints]\nhips = 'Hips'\nneck = 'Hips'", r"named twice"),
+    ],
+)
+def test_bad_maps_are_one_line(tmp_path, right, text, reason):
+    (tmp_path / "map.toml").write_text(text)
+    with pytest.raises(pa.MotionError, match=reason) as error:
+        pa.load_motion(saved(right, tmp_path), joints=tmp_path / "map.toml")
+    assert "\n" not in str(error.value)
+
+
+def stored(data_dir: Path) -> list[Path]:
+    return sorted(path for pattern in STORED for path in data_dir.glob(pattern))
+
+
+def test_files_of_every_maker_show_the_right_body(data_dir):
+    """Directions of limbs, by another reader: six degrees in the mean, ten for any limb."""
+    for path in stored(data_dir):
+        clip = pa.load_motion(path)
+        made = clip.retarget("humanoid")
+        up = "z" if path.stem in Z_UP else "y"
+        errors = limb_errors(path, made, up)
+        assert clip.up == up, path
+        assert np.mean(list(errors.values())) < 6.0, (path, errors)
+        assert max(errors.values()) < 10.0, (path, errors)
+        assert max(angles(clip).values()) < 15.0, path  # trunk, hip and shoulder line
+
+
+@pytest.mark.parametrize(
+    "file", ["cmu/05_03.bvh", "more/cmu-85/bvh/cmu85/85_12.bvh", "more/accad-male1/Male1_B3_Walk.bvh"]
+)
+def test_real_motion_survives_what_strangers_do_to_it(data_dir, tmp_path, file):
+    clip = pa.load_motion(data_dir / file)
+    body = clip.retarget("humanoid")
+    for change in (
+        lambda c: turned_world(c, WORLDS["z"]),
+        lambda c: turned_file(c, WORLDS["x"]),
+        lambda c: mirrored(turned_world(c, WORLDS["-z"])),
+        lying_first,
+    ):
+        made = pa.load_motion(saved(change(clip), tmp_path)).retarget("humanoid")
+        assert difference(made, body).max() < 2.0
+    path = saved(local_axes(clip, 2), tmp_path)
+    made = pa.load_motion(path).retarget("humanoid")
+    assert max(limb_errors(path, made).values()) < 2.0
+    assert difference(made, body).mean() < 6.0
+
+
+def test_mocopis_own_export_begins_with_its_motion(data_dir):
+    clip = pa.load_motion(data_dir / "makers/mocopi/mocopi-mobile-arm-raise-turn.bvh")
+    assert clip.warnings == ("frame 0 is a T-pose, dropped: the motion begins in frame 1",)
+    steps = np.degrees(angle_between(clip.quats[1:], clip.quats[:-1])).max(axis=1)
+    assert steps[:50].max() < 5.0  # the jump was 97
