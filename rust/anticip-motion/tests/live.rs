@@ -351,3 +351,36 @@ fn options_are_checked_and_reset_forgets() {
     assert_eq!(rows(&again), first);
     assert_eq!(front.counters().packets, 100);
 }
+
+#[test]
+fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
+    // Left arms on the right side, while the legs are where they belong.
+    let body = Distributor::compile(&standard::canonical()).expect("maps");
+    let mut own = told(&standard::canonical(), Some(50.0));
+    let mut front = front(Source::Msgpack);
+    let mut skeleton = Vec::new();
+    for offset in &mut own.offsets[6..14] {
+        offset[0] = -offset[0];
+    }
+    native::encode_skeleton(&own, &mut skeleton).expect("encodes");
+    let frame = |number: u32| {
+        let pose = update(&body, f64::from(number) / 50.0);
+        let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
+        let mut out = Vec::new();
+        native::encode_frame(number, f64::from(number) / 50.0, &quats, pose.root, &mut out).expect("encodes");
+        out
+    };
+    assert!(front.feed(&skeleton, 0, "").is_none());
+    let mut last = 0;
+    for i in 0..80u32 {
+        let at = i64::from(i) * 20 * MS;
+        let played = front.feed(&frame(i), at, "").is_some();
+        assert!(played || i >= 49, "{i}");
+        last = if played { i } else { last };
+        // Saying the same again does not help.
+        assert!(front.feed(&skeleton, at, "").is_none());
+    }
+    assert_eq!(last, 48, "{:?}", front.refusal());
+    assert!(front.refusal().is_some_and(|r| r.contains("degrees")));
+    assert_eq!(front.counters().refused, 30);
+}

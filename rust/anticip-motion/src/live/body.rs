@@ -4,6 +4,7 @@ use anticip_geometry::Quat;
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
 use crate::MotionError;
+use crate::agreement::Agreement;
 use crate::canonical::JOINT_COUNT;
 use crate::live::Source;
 use crate::resample::Pose;
@@ -11,8 +12,22 @@ use crate::retarget::Retargeter;
 use crate::skeleton::Skeleton;
 use crate::standard;
 
+/// So many frames tell whether a body is understood.
+const COMPARED: usize = 50;
+
 /// Positions farther than this (metres) are a fault of the source.
 const FAR: f32 = 1e5;
+
+/// What a told skeleton is to the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The very same.
+    Same,
+    /// Another, but poses map as before.
+    Alike,
+    /// Poses mean something else from now on.
+    Anew,
+}
 
 /// The source's pose so far: joints that a frame leaves out keep their last rotation.
 pub(super) struct Body {
@@ -33,6 +48,9 @@ pub(super) struct Body {
     partial: bool,
     mask: [bool; JOINT_COUNT],
     scratch: [Quat; JOINT_COUNT],
+    /// Compares the first frames of a skeleton that the source has told with what becomes of them.
+    agreement: Option<Agreement>,
+    disagreement: Option<String>,
 }
 
 impl Body {
@@ -66,13 +84,15 @@ impl Body {
             told: true,
             mask: *retargeter.mask(),
             scratch: [Quat::IDENTITY; JOINT_COUNT],
+            agreement: None,
+            disagreement: None,
             skeleton,
             retargeter,
         })
     }
 
-    /// Takes a told skeleton; `Ok(true)` where poses now map differently.
-    pub(super) fn tell(&mut self, update: &SkeletonUpdate) -> Result<bool, MotionError> {
+    /// Takes a told skeleton.
+    pub(super) fn tell(&mut self, update: &SkeletonUpdate) -> Result<Told, MotionError> {
         let same = self.told
             && self.skeleton.names == update.names
             && self.skeleton.parents == update.parents
@@ -83,7 +103,7 @@ impl Body {
                 self.skeleton.rest(j).angle_to(rest) < 1e-6 && self.skeleton.offsets[j] == offset
             });
         if same {
-            return Ok(false);
+            return Ok(Told::Same);
         }
         let skeleton = Skeleton {
             names: update.names.clone(),
@@ -92,16 +112,25 @@ impl Body {
             rest_local: Some(update.rest.iter().map(|q| q.map(f64::from)).collect()),
         };
         let mut body = Self::new(skeleton)?;
+        body.agreement = Some(Agreement::default());
         if body.retargeter.same_map(&self.retargeter) {
             body.local.copy_from_slice(&self.local);
             body.age.copy_from_slice(&self.age);
             body.seen.copy_from_slice(&self.seen);
             body.root = self.root;
             *self = body;
-            return Ok(false);
+            return Ok(Told::Alike);
         }
         *self = body;
-        Ok(true)
+        Ok(Told::Anew)
+    }
+
+    /// Why the body that was told is not the one that moves, once that is known.
+    pub(super) fn disagreement(&mut self) -> Option<&str> {
+        if let Some(agreement) = self.agreement.take_if(|a| a.frames() >= COMPARED) {
+            self.disagreement = agreement.disagreement().map(|d| d.to_string());
+        }
+        self.disagreement.as_deref()
     }
 
     pub(super) fn joints(&self) -> usize {
@@ -162,6 +191,9 @@ impl Body {
     /// The canonical pose as it stands, and which canonical joints (bit j) were not measured lately.
     pub(super) fn canonical(&mut self, out: &mut Pose) -> u32 {
         out.root = self.retargeter.apply(&self.local, self.root, &mut self.scratch);
+        if let Some(agreement) = &mut self.agreement {
+            agreement.push(&mut self.retargeter, &self.scratch);
+        }
         out.rotations.copy_from_slice(&self.scratch);
         for (q, present) in out.rotations.iter_mut().zip(self.mask) {
             if !present {

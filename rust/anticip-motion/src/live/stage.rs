@@ -5,7 +5,7 @@ use std::time::Instant;
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
 use super::Source;
-use super::body::Body;
+use super::body::{Body, Told};
 use super::clock::{Stamp, StreamClock, When};
 use super::output::{Counters, FrontOutput, Stages};
 use crate::MotionError;
@@ -126,9 +126,10 @@ impl Stage {
     pub(super) fn skeleton(&mut self, update: &SkeletonUpdate, counters: &mut Counters) {
         self.clock.declare(update.rate);
         match self.body.tell(update) {
-            Ok(changed) => {
-                self.refusal = None;
-                if changed {
+            Ok(told) => {
+                // Of the same body once more, what was found out about it holds.
+                self.refusal = self.body.disagreement().map(str::to_owned);
+                if told == Told::Anew {
                     self.rebuild();
                 }
             }
@@ -198,6 +199,10 @@ impl Stage {
         if self.playing {
             self.held[1] = self.held[0];
             self.held[0] = self.body.canonical(&mut self.pose);
+            if let Some(reason) = self.body.disagreement() {
+                self.refusal = Some(reason.to_owned());
+                return false;
+            }
             self.enter(seconds, lost, counters);
         }
         true
