@@ -110,7 +110,7 @@ class Pipeline:
         dt = self._advance(out, now)
         self._scalars = out.scalars.tolist()
         taught = self._by_mapping(out, step, dt)
-        params, events = self.desk.play(step, self._scalars, dt, taught)
+        params, events = self.desk.play(step, self._scalars, dt, taught, out.activity)
         status = self._due_status(now)
         field, plan = inner_of(step)
         frame = ControlFrame(
@@ -378,7 +378,7 @@ def assemble(
             sink.close()
         raise
     pipeline = Pipeline(
-        front=LiveFront(kind),
+        front=LiveFront(kind, steady=rig.performer.steady, noise=rig.performer.jitter),
         desk=desk_of(rig),
         sinks=made,
         clock=clock,
@@ -407,6 +407,7 @@ def desk_of(rig: Rig) -> Desk:
         presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),
         neutral=neutral,
         extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
+        performer=rig.performer.build(),
     )
 
 

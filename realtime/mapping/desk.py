@@ -28,6 +28,7 @@ from pyanticip.controls import (
 from pyanticip.errors import OptionError
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from realtime.mapping.lane import MODES, Lane
+from realtime.mapping.performer import Performer
 
 __all__ = ["Desk", "Stepped", "Teaching"]
 
@@ -87,6 +88,7 @@ class Desk:
         neutral: Sequence[float] = NEUTRAL,
         teaching: Teaching | None = None,
         extra_smoothing: Smoothing | None = None,
+        performer: Performer | None = None,
     ) -> None:
         self._main = Lane(smoothing or [Smoothing()] * len(PARAMETERS), presence, neutral)
         self._trigger = trigger or LastMoment(lead_ms=BEAT_LEAD_MS)
@@ -98,6 +100,8 @@ class Desk:
         self.bypass = False
         self.lead_ms = lead_ms
         self.gain = gain
+        #: Stretches what the model says to the performer's range; None: the model's own scale.
+        self.performer = performer
         self._extra_smoothing = extra_smoothing or Smoothing()
         self._extra: Lane | None = None
         self._extra_names: list[str] = []
@@ -198,20 +202,27 @@ class Desk:
             lane.presence.restart()
 
     def play(
-        self, step: Stepped | None, scalars: Sequence[float], dt: float, taught: Sequence[float] | None = None
+        self,
+        step: Stepped | None,
+        scalars: Sequence[float],
+        dt: float,
+        taught: Sequence[float] | None = None,
+        activity: float = 1.0,
     ) -> tuple[list[float], list[Event]]:
         """A frame, ``dt`` seconds of source time after the last.
 
         ``step`` None means that there is no model or that it is late: the scalars play. ``taught`` are the
-        mapping's values; None: it cannot speak, its own outputs hold.
+        mapping's values; None: it cannot speak, its own outputs hold. ``activity`` is 0 while the body stands
+        still: it is silent then, but for what is taught, and has no events.
         """
         by = step is not None and not self.bypass, taught is not None and not self.bypass
         events: list[Event] = []
         if step is None:
             target = scalar_mapping(scalars)
         else:
-            target = scalar_mapping(scalars) if self.bypass else at_lead(step.params, self._lead_ms)
+            target = scalar_mapping(scalars) if self.bypass else self._said(step, dt, activity)
             events = self._trigger.step(step.hazards, step.gate, self._lead_ms, dt)
+        target[_LOUDNESS] *= activity
         if taught is not None and not self.bypass:
             self._held = []
             for place, value in zip(self._places, taught, strict=True):
@@ -229,9 +240,18 @@ class Desk:
             goal[_LOUDNESS] = min(goal[_LOUDNESS] * self._gain, 1.0)
         if self._extra is not None:
             self.extras = self._extra.play(self._held, dt)
-        if self.mode != "playing" or self.bypass:
+        if self.mode != "playing" or self.bypass or activity == 0.0:
             events = []
         return self._main.play(goal, dt), events
+
+    def _said(self, step: Stepped, dt: float, activity: float) -> list[float]:
+        """The model's parameters at the lead, in the performer's range."""
+        rows = step.params.tolist()
+        target = at_lead(rows, self._lead_ms)
+        if self.performer is None:
+            return target
+        self.performer.hear([row[0] for row in rows], activity, dt)
+        return self.performer.play(target)
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""

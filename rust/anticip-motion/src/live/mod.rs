@@ -52,6 +52,10 @@ pub struct FrontConfig {
     pub rate: f64,
     /// Window of the seven scalars in frames.
     pub window: usize,
+    /// Whether a noise gate holds the pose of a body that stands still.
+    pub steady: bool,
+    /// What is known of each joint's jitter; see [`NoiseGate::new`](crate::NoiseGate::new).
+    pub noise: Option<[f64; JOINT_COUNT]>,
 }
 
 impl Default for FrontConfig {
@@ -59,6 +63,8 @@ impl Default for FrontConfig {
         Self {
             rate: RATE,
             window: 256,
+            steady: false,
+            noise: None,
         }
     }
 }
@@ -88,7 +94,7 @@ impl LiveFront {
         }
         Ok(Self {
             decoder: Decoder::new(source),
-            stage: Stage::new(source, config.window)?,
+            stage: Stage::new(source, config)?,
             counters: Counters::default(),
         })
     }
@@ -120,6 +126,12 @@ impl LiveFront {
     #[must_use]
     pub fn skeleton(&self) -> Option<&[String]> {
         self.stage.names()
+    }
+
+    /// The jitter of each joint as learned so far, radians; `None` without a noise gate.
+    #[must_use]
+    pub fn noise(&self) -> Option<[f64; JOINT_COUNT]> {
+        self.stage.noise()
     }
 
     /// Forgets the stream and the skeleton; the counters go on.

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
-use super::Source;
 use super::body::Body;
 use super::output::{Counters, FrontOutput, Stages};
+use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
 use crate::features::{FEATURE_COUNT, FeatureExtractor, RATE};
+use crate::noise::NoiseGate;
 use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
 use crate::sequence::{Numbers, Order, Times};
 use crate::timemap::TimeMap;
@@ -45,7 +46,7 @@ enum Place {
 
 pub(super) struct Stage {
     source: Source,
-    window: usize,
+    config: FrontConfig,
     body: Body,
     /// True when the source's frame numbers are grid indices.
     numbered: bool,
@@ -59,6 +60,7 @@ pub(super) struct Stage {
     map: TimeMap,
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
+    gate: Option<NoiseGate>,
     /// Canonical joints not measured in the newest frame, and in the one before.
     held: [u32; 2],
     pose: Pose,
@@ -70,13 +72,13 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(source: Source, window: usize) -> Result<Self, MotionError> {
+    pub(super) fn new(source: Source, config: FrontConfig) -> Result<Self, MotionError> {
         let body = Body::standard(source)?;
         // Refuses a window out of range now, not with the first frame.
-        let extractor = FeatureExtractor::new(&[true; JOINT_COUNT], window)?;
+        let extractor = FeatureExtractor::new(&[true; JOINT_COUNT], config.window)?;
         Ok(Self {
             source,
-            window,
+            config,
             numbered: source == Source::Mocopi,
             numbers: Numbers::default(),
             times: Times::default(),
@@ -86,6 +88,7 @@ impl Stage {
             map: TimeMap::new(),
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?,
             extractor: (*body.mask() == [true; JOINT_COUNT]).then_some(extractor),
+            gate: gate_for(config, body.mask()),
             body,
             held: [0; 2],
             pose: Pose::identity(JOINT_COUNT),
@@ -99,6 +102,7 @@ impl Stage {
                 scalars: [0.0; 7],
                 pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
                 root: [0.0; 3],
+                activity: 1.0,
                 filled: 0,
                 valid: true,
                 stages: Stages::default(),
@@ -110,6 +114,10 @@ impl Stage {
 
     pub(super) fn mask(&self) -> &[bool; JOINT_COUNT] {
         self.body.mask()
+    }
+
+    pub(super) fn noise(&self) -> Option<[f64; JOINT_COUNT]> {
+        self.gate.as_ref().map(NoiseGate::noise)
     }
 
     pub(super) fn names(&self) -> Option<&[String]> {
@@ -131,7 +139,8 @@ impl Stage {
         self.resampler.reset();
         self.numbered = self.source == Source::Mocopi;
         if let Ok(body) = Body::standard(self.source) {
-            self.extractor = FeatureExtractor::new(body.mask(), self.window).ok();
+            self.extractor = FeatureExtractor::new(body.mask(), self.config.window).ok();
+            self.gate = gate_for(self.config, body.mask());
             self.body = body;
         }
     }
@@ -167,7 +176,8 @@ impl Stage {
     /// The body or its mask is another one: what follows is a new stream of features.
     fn rebuild(&mut self) {
         self.resampler.restart();
-        self.extractor = FeatureExtractor::new(self.body.mask(), self.window).ok();
+        self.extractor = FeatureExtractor::new(self.body.mask(), self.config.window).ok();
+        self.gate = gate_for(self.config, self.body.mask());
     }
 
     /// Takes one pose.
@@ -324,6 +334,7 @@ impl Stage {
         let Self {
             resampler,
             extractor,
+            gate,
             out,
             pose,
             scratch,
@@ -344,6 +355,7 @@ impl Stage {
         let mut newest = None;
         let pushed = resampler.push(seconds, pose, scratch, |grid, frame| {
             let began = Instant::now();
+            let frame = still(grid, frame, gate.as_mut(), out);
             row(grid, frame, held, extractor, out, counters);
             newest = Some(grid.index);
             *scalars_ns += began.elapsed().as_nanos() as i64;
@@ -379,6 +391,27 @@ impl Stage {
         };
         Some(&self.out)
     }
+}
+
+/// The noise gate of a body with these joints, where one is wanted.
+fn gate_for(config: FrontConfig, mask: &[bool; JOINT_COUNT]) -> Option<NoiseGate> {
+    config.steady.then(|| NoiseGate::new(mask, config.noise.as_ref()))
+}
+
+/// The grid frame behind the noise gate.
+fn still<'a>(
+    grid: GridFrame,
+    frame: &'a Pose,
+    gate: Option<&'a mut NoiseGate>,
+    out: &mut FrontOutput,
+) -> &'a Pose {
+    let Some(gate) = gate else { return frame };
+    if grid.start {
+        gate.restart();
+    }
+    gate.push(frame);
+    out.activity = gate.openness() as f32;
+    gate.pose()
 }
 
 /// Turns one grid frame into a feature row.
