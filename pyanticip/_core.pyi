@@ -368,9 +368,10 @@ class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 
     `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of features v1; `window` is that of
-    the seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that stands
-    still; `noise` (22,) is the jitter of each joint, radians, where it is known from before. Nothing in a datagram can raise: what is wrong with it is counted. What comes out
-    depends on the source's own numbers and times, not on arrival.
+    the seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that
+    stands still; `noise` (22,) is the jitter of each joint, radians, where it is known from before. Nothing
+    in a datagram can raise: what is wrong with it is counted. What comes out depends on the source's own
+    numbers and times, not on arrival.
     """
 
     def __new__(
@@ -410,9 +411,10 @@ class LiveFront:
 def noise_gate(
     quats: npt.ArrayLike, root: npt.ArrayLike, mask: npt.ArrayLike, *, noise: Sequence[float] | None = None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Canonical frames (T, 22, 4), (T, 3) at 50 Hz behind the noise gate of `LiveFront`: rotations, root, activity (T,).
+    """Canonical frames (T, 22, 4), (T, 3) at 50 Hz behind the noise gate of `LiveFront`.
 
-    `mask` (22,) says which joints the source has. Raises `ShapeError`, `OptionError`.
+    Gives rotations, root and activity (T,). `mask` (22,) says which joints the source has. Raises
+    `ShapeError`, `OptionError`.
     """
 
 # --- datagrams and recordings ---

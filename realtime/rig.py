@@ -190,17 +190,21 @@ class SilenceRig(Table):
         return tuple(self.neutral.get(n, d) for n, d in zip(PARAMETERS, NEUTRAL, strict=True))
 
 
-class PerformerRig(Table):
-    """Who plays: how much each joint of the suit trembles, and the range of the parameters that are stretched.
+Degrees = Annotated[float, Field(ge=0.0, le=30.0)]
+Jitter = Annotated[tuple[Degrees, ...], Field(min_length=22, max_length=22)]
 
-    ``noise`` is the jitter of the 22 canonical joints in degrees; ``loudness`` and ``brightness`` are still, low
-    and high as the model says them. `pyanticip calibrate` writes all three.
+
+class PerformerRig(Table):
+    """Who plays: how much the suit trembles, and the range of the parameters that are stretched.
+
+    ``noise`` is the jitter of the 22 canonical joints in degrees; ``loudness`` and ``brightness`` are still,
+    low and high as the model says them. `pyanticip calibrate` writes all three.
     """
 
     enabled: bool = True
     steady: bool = True
     frozen: bool = False
-    noise: Annotated[tuple[Annotated[float, Field(ge=0.0, le=30.0)], ...], Field(min_length=22, max_length=22)] | None = None
+    noise: Jitter | None = None
     loudness: tuple[Unit, Unit, Unit] | None = None
     brightness: tuple[Unit, Unit, Unit] | None = None
 
@@ -424,7 +428,8 @@ catch_up = 0.4
 enabled = true            # loudness and brightness follow the performer's range
 steady = true             # who stands still, stands still: the suit's noise is learned and held
 frozen = false            # true: what is not calibrated is learned no further
-# noise, loudness and brightness: written by `pyanticip calibrate`
+# loudness = [0.02, 0.06, 0.5]   # still, low, high: `pyanticip calibrate` writes these, and the noise
+# brightness = [0.02, 0.06, 0.5]
 
 [control]
 enabled = true

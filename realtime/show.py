@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.attendance import Attendance
+from realtime.calibrate import Calibration
 from realtime.child import SynthProcess
 from realtime.control import Action, ControlServer, number, switch
 from realtime.pipeline import Pipeline
@@ -104,6 +105,7 @@ class Show:
         self.interrupted = False
         self._loader = Loader(pipeline, _mapping_file(rig), say)
         self._teach = self._teaching(rig)
+        self._calibration = Calibration(pipeline, rig.file)
         self.control = self._remote(rig, must_listen)
 
     def _remote(self, rig: Rig, must_listen: bool) -> ControlServer | None:
@@ -343,6 +345,7 @@ class Show:
             "record/stop": self._record_stop,
             "load": self._loader.load,
             "unload": self._loader.unload,
+            **self._calibration.actions,
             "plan": PlanWishes(self.pipeline.backend).wish,
             **(self._teach.actions if self._teach is not None else {}),
         }

@@ -15,13 +15,11 @@ type Vec4 = [f64; 4];
 
 /// Degrees to radians.
 const DEGREE: f64 = std::f64::consts::PI / 180.0;
-/// What a joint is taken to tremble before anything is known of it (rms about each axis).
+/// What a joint is taken to tremble at least before it was heard (rms about each axis), however good it was before.
 const PRIOR: f64 = DEGREE;
-/// No more than this is taken for noise unless a joint is known to be worse: the rest is movement.
-const CAP: f64 = 1.2 * DEGREE;
 /// No suit is better.
 const FLOOR: f64 = 0.06 * DEGREE;
-/// A joint that is known to be worse than [`CAP`] may be so much worse than it was.
+/// It may come to tremble so much more than at first; what is beyond is movement.
 const WORSE: f64 = 1.2;
 /// Rms of jitter over the rms of its fast part: 2.7 where it is white, 3.1 where it ends at 5 Hz.
 const WHOLE: f64 = 3.0;
@@ -84,8 +82,8 @@ struct Joint {
 }
 
 impl Joint {
-    fn new(noise: f64) -> Self {
-        let noise = noise.max(FLOOR);
+    fn new(known: f64) -> Self {
+        let noise = known.max(PRIOR);
         Self {
             smooth: [0.0; 4],
             fast: [[0.0; 4]; 2],
@@ -94,7 +92,7 @@ impl Joint {
             held: [0.0; 4],
             level: (noise / WHOLE).powi(2),
             noise: noise * noise,
-            most: CAP.max(WORSE * noise).powi(2),
+            most: (WORSE * noise).powi(2),
         }
     }
 
@@ -144,7 +142,7 @@ impl NoiseGate {
         let known = |j: usize| noise.map(|n| n[j]).filter(|n| n.is_finite() && *n >= 0.0);
         Self {
             mask: *mask,
-            joints: std::array::from_fn(|j| Joint::new(known(j).unwrap_or(PRIOR))),
+            joints: std::array::from_fn(|j| Joint::new(known(j).unwrap_or(0.0))),
             root: [0.0; 3],
             shares: Shares {
                 smooth: share(SMOOTH),
