@@ -71,6 +71,10 @@ _FADE, _FLOOR = 60.0, 0.02
 # Low and high: percentile, how many seconds of movement weigh as much as what is assumed, what is assumed.
 _ENDS = (0.05, 8.0, _ANYBODY.low), (0.95, 0.3, _ANYBODY.high)
 _BINS_AN_OCTAVE = 8
+# Frames between two looks at the percentiles.
+_LOOK = 5
+# After a gap a frame stands for no more than so many seconds.
+_LONGEST = 0.1
 _BINS = math.ceil(-math.log2(_FLOOR) * _BINS_AN_OCTAVE)
 
 
@@ -82,6 +86,7 @@ class Running:
 
     def __init__(self) -> None:
         self._bins = [0.0] * _BINS
+        self._heard, self._age = 0, 0.0
         self.reach = _ANYBODY
 
     def hear(self, value: float, dt: float) -> None:
@@ -89,10 +94,19 @@ class Running:
         if not value >= _FLOOR:
             return
         place = min(int(math.log2(value / _FLOOR) * _BINS_AN_OCTAVE), _BINS - 1)
-        keep = math.exp(-dt / _FADE)
+        self._bins[place] += min(dt, _LONGEST)
+        self._age += dt
+        self._heard += 1
+        if self._heard % _LOOK == 0:
+            self._look()
+
+    def _look(self) -> None:
+        keep = math.exp(-self._age / _FADE)
+        self._age = 0.0
         self._bins = [seconds * keep for seconds in self._bins]
-        self._bins[place] += dt
         known = sum(self._bins)
+        if known <= 0.0:
+            return
         ends = []
         for share, belief, assumed in _ENDS:
             found, doubt = self._percentile(share * known), belief / (belief + known)
