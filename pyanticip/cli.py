@@ -14,29 +14,25 @@ import click
 
 from pyanticip import cli_tools
 from pyanticip.cli_bench import bench
+from pyanticip.cli_calibrate import calibrate
 from pyanticip.cli_tasks import tasks
 from pyanticip.cli_teach import teach
 from pyanticip.cli_tools import (
     BACKENDS,
     CHECKPOINT,
     JSON,
+    RIG,
     SECONDS,
+    SOURCE,
     SOURCES,
     Group,
     HostPort,
-    SourceType,
 )
 from pyanticip.cli_training import evaluate, train
 from pyanticip.errors import MotionError
 
 if TYPE_CHECKING:
     from realtime.rig import Rig
-
-RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="Rig file (TOML).")
-SOURCE = click.option(
-    "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
-)
-
 
 MAPPING = click.option(
     "--mapping", type=click.Path(path_type=Path), help="Taught outputs: what `teach fit` wrote."
@@ -281,50 +277,6 @@ def record(
 
 
 @cli.command()
-@click.argument("file", type=click.Path(path_type=Path), required=False)
-@RIG
-@SOURCE
-@CHECKPOINT
-@click.option("--still", type=click.FloatRange(2, 600), default=8.0, help="Seconds to stand still.")
-@click.option("--move", type=click.FloatRange(2, 600), default=22.0, help="Seconds to move.")
-@JSON
-def calibrate(
-    file: Path | None,
-    rig_file: Path | None,
-    source: dict[str, Any] | None,
-    checkpoint: Path | None,
-    still: float,
-    move: float,
-    as_json: bool,
-) -> None:
-    """Get to know a performer: stand still, then move as you will.
-
-    Learns how much the suit trembles and how far the performer goes, and writes both into the rig as
-    [performer]. With a FILE, a recording or any motion file stands in for the suit.
-
-    \b
-    Example: pyanticip calibrate --source mocopi://0.0.0.0:12351 --rig stage.toml
-    """
-    from realtime.calibrate import calibrate_from, calibrate_live, write_performer
-
-    found = _rig(rig_file if rig_file and rig_file.exists() else None, source=source, checkpoint=checkpoint)
-    if file is not None:
-        from realtime.live import open_show
-
-        table = calibrate_from(*open_show(file), found)
-    else:
-        table = calibrate_live(found, still, move, _say)
-    if rig_file is not None:
-        write_performer(rig_file, table)
-    if as_json:
-        cli_tools.print_json(table)
-        return
-    click.echo("\n".join(["[performer]", *(f"{name} = {values}" for name, values in table.items())]))
-    if rig_file is not None:
-        click.echo(f"written into {rig_file}; play with: pyanticip live --rig {cli_tools.typed(rig_file)}")
-
-
-@cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "protocol", type=click.Choice(SOURCES), required=True, help="What the suit speaks.")
 @click.option("--to", type=HostPort(), required=True, metavar="HOST:PORT", help="Who listens.")
@@ -439,6 +391,7 @@ def synth(
         cli_tools.print_json(found)
 
 
+cli.add_command(calibrate)
 cli.add_command(teach)
 cli.add_command(train)
 cli.add_command(evaluate)
