@@ -396,6 +396,10 @@ class FrontOutput:
         """Position of the hips in the newest row, (3,) metres."""
 
     @property
+    def activity(self) -> float:
+        """0 while the body stands still in the newest row, 1 while it moves; 1 without a noise gate."""
+
+    @property
     def filled(self) -> int:
         """How many of the rows fill a gap."""
 
@@ -412,12 +416,22 @@ class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 
     `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of features v1; `window` is that of
-    the seven scalars. Nothing in a datagram can raise: what is wrong with it is counted. Of several senders
-    one plays. What comes out depends on the player's own numbers and times; on arrivals only where it has
-    none, or where they contradict them.
+    the seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that
+    stands still; `noise` (22,) is the jitter of each joint, radians, where it is known from before. Nothing
+    in a datagram can raise: what is wrong with it is counted. Of several senders one plays. What comes out
+    depends on the player's own numbers and times; on arrivals only where it has none, or where they
+    contradict them.
     """
 
-    def __new__(cls, source: str, *, rate: float = 50.0, window: int = 256) -> LiveFront: ...
+    def __new__(
+        cls,
+        source: str,
+        *,
+        rate: float = 50.0,
+        window: int = 256,
+        steady: bool = False,
+        noise: Sequence[float] | None = None,
+    ) -> LiveFront: ...
     def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontOutput | None:
         """Takes one datagram of `sender` that arrived at `t_arrival_ns`; `None`: no new frame on the grid,
         or somebody else plays."""
@@ -453,8 +467,21 @@ class LiveFront:
         """Which canonical joints the source has, as far as known, (22,)."""
 
     @property
+    def noise(self) -> npt.NDArray[np.float64] | None:
+        """The jitter of each joint as learned so far, (22,) radians, rms about each axis; `None`: no gate."""
+
+    @property
     def skeleton(self) -> list[str] | None:
         """The source's joint names; `None` before they are known."""
+
+def noise_gate(
+    quats: npt.ArrayLike, root: npt.ArrayLike, mask: npt.ArrayLike, *, noise: Sequence[float] | None = None
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Canonical frames (T, 22, 4), (T, 3) at 50 Hz behind the noise gate of `LiveFront`.
+
+    Gives rotations, root and activity (T,). `mask` (22,) says which joints the source has. Raises
+    `ShapeError`, `OptionError`.
+    """
 
 # --- datagrams and recordings ---
 

@@ -14,6 +14,7 @@ import click
 
 from pyanticip import cli_tools
 from pyanticip.cli_bench import bench
+from pyanticip.cli_calibrate import calibrate
 from pyanticip.cli_files import READING, export, info, reading_of
 from pyanticip.cli_tasks import tasks
 from pyanticip.cli_teach import teach
@@ -21,23 +22,18 @@ from pyanticip.cli_tools import (
     BACKENDS,
     CHECKPOINT,
     JSON,
+    RIG,
     SECONDS,
+    SOURCE,
     SOURCES,
     Group,
     HostPort,
-    SourceType,
 )
 from pyanticip.cli_training import evaluate, train
 from pyanticip.errors import MotionError
 
 if TYPE_CHECKING:
     from realtime.rig import Rig
-
-RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="Rig file (TOML).")
-SOURCE = click.option(
-    "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
-)
-
 
 MAPPING = click.option(
     "--mapping", type=click.Path(path_type=Path), help="Taught outputs: what `teach fit` wrote."
@@ -375,6 +371,7 @@ def synth(
         cli_tools.print_json(found)
 
 
+cli.add_command(calibrate)
 cli.add_command(teach)
 cli.add_command(train)
 cli.add_command(evaluate)

@@ -276,3 +276,25 @@ def bench_positions(
     from realtime.bench.positions import LENGTHS, run, table
 
     show(run(seconds, lengths or LENGTHS, width=width, batch=batch, device=device), as_json, table)
+
+
+@bench.command("performer")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path("../shared/data"),
+    help="The folder that holds cmu and more.",
+)
+@click.option("--seeds", type=click.IntRange(1), default=1, help="Draws of noise for each held pose.")
+@JSON
+def bench_performer(data: Path, seeds: int, as_json: bool) -> None:
+    """Stillness, range, and movement that passes unchanged, through the whole pipeline.
+
+    \b
+    Example: pyanticip bench performer --data ../shared/data --json
+    """
+    from realtime.bench.stillness import run
+
+    result = run(data, seeds=seeds, say=lambda line: click.echo(line, err=as_json))
+    if as_json:
+        print_json(result)

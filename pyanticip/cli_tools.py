@@ -179,6 +179,12 @@ class SourceType(click.ParamType):  # type: ignore[type-arg]
         return found
 
 
+RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="Rig file (TOML).")
+SOURCE = click.option(
+    "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
+)
+
+
 def speed_factor(text: str) -> float | None:
     """A factor on the recorded pace; None for `max`."""
     if text == "max":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyanticip.errors import MotionError, OptionError
+from realtime.calibrate import Calibration
 from realtime.control import number, switch
 from realtime.mapping.desk import Desk
 from realtime.mapping.taught import Taught, open_taught
@@ -25,13 +26,20 @@ _SETTINGS = ("gain", "smoothing", "lead_ms")
 class Commands:
     """The commands that change what is heard, by name.
 
-    ``say`` takes a line for the person at the terminal: what a replay could not do again.
+    ``say`` takes a line for the person at the terminal: what a replay could not do again. ``rig_file`` is
+    where a calibration is written.
     """
 
-    def __init__(self, pipeline: Pipeline, say: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        say: Callable[[str], None] = lambda line: None,
+        rig_file: Path | None = None,
+    ) -> None:
         self._pipeline = pipeline
         self._say = say
         self._mapping: tuple[str, str] | None = None
+        self._calibration = Calibration(pipeline, rig_file)
         wishes = PlanWishes(pipeline.backend)
         desk = pipeline.desk
         self._actions: dict[str, Callable[..., str]] = {
@@ -44,6 +52,7 @@ class Commands:
             "plan": wishes.wish,
             "unload": self._unload,
             **{name: self._setting(name) for name in _SETTINGS},
+            **self._calibration.actions,
         }
 
     @property
@@ -74,6 +83,9 @@ class Commands:
                 self._pipeline.rest(command.t_ns)
             elif name == "mapping":
                 self._map_again(*arguments)
+            elif name == "calibrate/save":
+                # The rig was written then.
+                self._calibration.play()
             elif name in self._actions:
                 self._actions[name](*arguments)
             else:

@@ -74,6 +74,11 @@ class FrontFrame(Protocol):
         ...
 
     @property
+    def activity(self) -> float:
+        """0 while the body stands still, 1 while it moves."""
+        ...
+
+    @property
     def valid(self) -> bool:
         """False while too much of the window is missing."""
         ...

@@ -167,7 +167,7 @@ class Pipeline:
             self.tape.frame(now, number, out.t_source_ns, out.quats, out.root)
         if number > self._seq:
             dt = (number - self._spoken) * _FRAME if self._seq >= 0 else _FRAME
-            params, events = self.desk.play(step, self._scalars, dt, taught)
+            params, events = self.desk.play(step, self._scalars, dt, taught, out.activity)
             self._seq = self._spoken = number
             frame = self._frame(now, params, events, step)
             self._newest = step, frame

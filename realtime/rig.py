@@ -6,17 +6,27 @@ suggestion; every error is one line that names the file and the key.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, EventTrigger, Range, Smoothing
 from pyanticip.errors import OptionError, RigError
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
+from realtime.mapping.performer import Performer, Reach
 
 __all__ = ["PORTS", "Rig", "load_rig", "recorded_rig", "template"]
 
@@ -198,6 +208,47 @@ class SilenceRig(Table):
         return tuple(self.neutral.get(n, d) for n, d in zip(PARAMETERS, NEUTRAL, strict=True))
 
 
+Degrees = Annotated[float, Field(ge=0.0, le=30.0)]
+Jitter = Annotated[tuple[Degrees, ...], Field(min_length=22, max_length=22)]
+
+
+class PerformerRig(Table):
+    """Who plays: how much the suit trembles, and the range of the parameters that are stretched.
+
+    ``noise`` is the jitter of the 22 canonical joints in degrees; ``loudness`` and ``brightness`` are still,
+    low and high as the model says them. `pyanticip calibrate` writes all three.
+    """
+
+    enabled: bool = True
+    steady: bool = True
+    frozen: bool = False
+    noise: Jitter | None = None
+    loudness: tuple[Unit, Unit, Unit] | None = None
+    brightness: tuple[Unit, Unit, Unit] | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> PerformerRig:
+        try:
+            self.reaches()
+        except OptionError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def jitter(self) -> list[float] | None:
+        """The noise in radians."""
+        return None if self.noise is None else [math.radians(degrees) for degrees in self.noise]
+
+    def reaches(self) -> dict[str, Reach]:
+        """The ranges that are known."""
+        given = {"loudness": self.loudness, "brightness": self.brightness}
+        return {name: Reach(*values) for name, values in given.items() if values is not None}
+
+    def build(self) -> Performer | None:
+        """What stretches the parameters; None where it is not wanted."""
+        return Performer(self.reaches(), frozen=self.frozen) if self.enabled else None
+
+
 class ControlRig(Table):
     """The performer's OSC control. Replies go to the sender, or to ``reply_port`` on the sender's host."""
 
@@ -226,12 +277,19 @@ class Rig(Table):
     osc: tuple[OscRig, ...] = (OscRig(),)
     events: EventsRig = EventsRig()
     silence: SilenceRig = SilenceRig()
+    performer: PerformerRig = PerformerRig()
     control: ControlRig = ControlRig()
     synth: SynthRig = SynthRig()
     record: str | None = None
     mapping: str | None = None
     teach: str | None = None
     realtime_priority: bool = True
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The file it was read from."""
+        return self._file
 
     @model_validator(mode="after")
     def _known_names(self) -> Rig:
@@ -297,9 +355,11 @@ def load_rig(
         old.pop("port", None)
     _merge(tree, overrides or {})
     try:
-        return Rig.model_validate(tree)
+        rig = Rig.model_validate(tree)
     except ValidationError as error:
         raise RigError(f"{where}: {_one_line(error)}") from None
+    rig._file = None if path is None else Path(path)
+    return rig
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
@@ -417,6 +477,13 @@ hold = 1.0                # seconds
 fade = 2.0
 catch_up = 0.4
 # neutral.loudness = 0.0
+
+[performer]
+enabled = true            # loudness and brightness follow the performer's range
+steady = true             # who stands still, stands still: the suit's noise is learned and held
+frozen = false            # true: what is not calibrated is learned no further
+# loudness = [0.02, 0.06, 0.5]   # still, low, high: `pyanticip calibrate` writes these, and the noise
+# brightness = [0.02, 0.06, 0.5]
 
 [control]
 enabled = true

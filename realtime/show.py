@@ -105,7 +105,7 @@ class Show:
         self._end_ns: int | None = None
         self._record_path: Path | None = None
         self.interrupted = False
-        self.commands = Commands(pipeline, say)
+        self.commands = Commands(pipeline, say, rig.file)
         self._loader = Loader(pipeline, self.commands, _mapping_file(rig), say)
         self._teach = self._teaching(rig)
         self.control = self._remote(rig, must_listen)

@@ -46,7 +46,7 @@ def assemble(
             sink.close()
         raise
     pipeline = Pipeline(
-        front=LiveFront(kind),
+        front=LiveFront(kind, steady=rig.performer.steady, noise=rig.performer.jitter),
         desk=desk_of(rig),
         sinks=made,
         clock=clock,
@@ -78,6 +78,7 @@ def desk_of(rig: Rig) -> Desk:
         presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),
         neutral=neutral,
         extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
+        performer=rig.performer.build(),
     )
 
 

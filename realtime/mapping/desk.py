@@ -29,6 +29,7 @@ from pyanticip.controls import (
 from pyanticip.errors import OptionError
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from realtime.mapping.lane import MODES, Lane
+from realtime.mapping.performer import Performer
 
 __all__ = ["Desk", "Stepped", "Teaching"]
 
@@ -90,19 +91,23 @@ class Desk:
         neutral: Sequence[float] = NEUTRAL,
         teaching: Teaching | None = None,
         extra_smoothing: Smoothing | None = None,
+        performer: Performer | None = None,
     ) -> None:
         self._main = Lane(smoothing or [Smoothing()] * len(PARAMETERS), presence, neutral)
         self._trigger = trigger or LastMoment(lead_ms=BEAT_LEAD_MS)
         self._neutral = list(neutral)
         self._switch = Crossfade(_SWITCH)
         self._target = list(neutral)
-        # What the last frame asked for, before the forecast took over.
+        # What the last frame asked for, before the forecast took over, and whether the body moved in it.
         self._asked = list(neutral)
+        self._activity = 1.0
         # Who gives the target: whether the model steps, and whether a mapping speaks.
         self._by: tuple[bool, bool] | None = None
         self.bypass = False
         self.lead_ms = lead_ms
         self.gain = gain
+        #: Stretches what the model says to the performer's range; None: the model's own scale.
+        self.performer = performer
         self._extra_smoothing = extra_smoothing or Smoothing()
         self._extra: Lane | None = None
         self._extra_names: list[str] = []
@@ -203,20 +208,27 @@ class Desk:
             lane.presence.restart()
 
     def play(
-        self, step: Stepped | None, scalars: Sequence[float], dt: float, taught: Sequence[float] | None = None
+        self,
+        step: Stepped | None,
+        scalars: Sequence[float],
+        dt: float,
+        taught: Sequence[float] | None = None,
+        activity: float = 1.0,
     ) -> tuple[list[float], list[Event]]:
         """A frame, ``dt`` seconds of source time after the last.
 
         ``step`` None means that there is no model or that it is late: the scalars play. ``taught`` are the
-        mapping's values; None: it cannot speak, its own outputs hold.
+        mapping's values; None: it cannot speak, its own outputs hold. ``activity`` is 0 while the body stands
+        still: it is silent then, but for what is taught, and has no events.
         """
         by = step is not None and not self.bypass, taught is not None and not self.bypass
         events: list[Event] = []
         if step is None:
             target = scalar_mapping(scalars)
         else:
-            target = scalar_mapping(scalars) if self.bypass else at_lead(step.params, self._lead_ms)
+            target = scalar_mapping(scalars) if self.bypass else self._said(step, dt, activity)
             events = self._trigger.step(step.hazards, step.gate, self._lead_ms, dt)
+        target[_LOUDNESS] *= activity
         if taught is not None and not self.bypass:
             self._held = []
             for place, value in zip(self._places, taught, strict=True):
@@ -227,7 +239,7 @@ class Desk:
         if self._by is not None and by != self._by:
             self._switch.start(self._target)
         self._by = by
-        self._asked = list(target)
+        self._asked, self._activity = list(target), activity
         return self._out(target, events, dt)
 
     def bridge(self, step: Stepped | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
@@ -239,6 +251,9 @@ class Desk:
         target, events = list(self._asked), []
         if step is not None and self._by is not None and self._by[0]:
             ahead = at_lead(step.params, min(self._lead_ms + 1000.0 * away, HORIZONS_MS[-1]))
+            if self.performer is not None:
+                ahead = self.performer.play(ahead)
+            ahead[_LOUDNESS] *= self._activity
             trust = min(1.0, _TRUSTED / away)
             taught = set(self._places) if self._by[1] else set()
             for i, value in enumerate(ahead):
@@ -258,9 +273,18 @@ class Desk:
             goal[_LOUDNESS] = min(goal[_LOUDNESS] * self._gain, 1.0)
         if self._extra is not None:
             self.extras = self._extra.play(self._held, dt)
-        if self.mode != "playing" or self.bypass:
+        if self.mode != "playing" or self.bypass or self._activity == 0.0:
             events = []
         return self._main.play(goal, dt), events
+
+    def _said(self, step: Stepped, dt: float, activity: float) -> list[float]:
+        """The model's parameters at the lead, in the performer's range."""
+        rows = step.params.tolist()
+        target = at_lead(rows, self._lead_ms)
+        if self.performer is None:
+            return target
+        self.performer.hear([row[0] for row in rows], activity, dt)
+        return self.performer.play(target)
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""

@@ -55,7 +55,8 @@ async def _record(
 ) -> TakeEntry:
     loop = asyncio.get_running_loop()
     done, begun = asyncio.Event(), asyncio.Event()
-    front = LiveFront(source.kind)
+    # What is taught stands as still as what plays.
+    front = LiveFront(source.kind, steady=True)
     lesson = Lesson(project, mask=lambda: front.mask, source=source.kind, full=done.set)
     lesson.want(values)
 

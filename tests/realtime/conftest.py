@@ -32,6 +32,7 @@ class PaperFrame:
         self.scalars = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
         self.quats = np.zeros((22, 4), np.float32)
         self.root = np.zeros(3, np.float32)
+        self.activity = 1.0
         self.filled = self.rows - 1
         self.stages_ns = (1000, 2000, 3000)
 

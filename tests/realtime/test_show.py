@@ -20,6 +20,7 @@ from pyanticip.errors import DeviceError, OptionError
 from realtime.child import free_port
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.mapping.desk import Desk
+from realtime.mapping.performer import Performer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.show import Show
@@ -169,6 +170,11 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert await hall.command("gain", 0.5) == ["ok", "0.5"]
         assert desk.gain == 0.5
         assert await hall.command("smoothing", 2.0) == ["ok", "2"]
+        refused = "calibrate: the rig plays without it (performer.enabled = false)"
+        assert await hall.command("calibrate/still") == ["error", refused]
+        hall.pipeline.desk.performer = Performer()
+        assert await hall.command("calibrate/still") == ["ok", "stand still"]
+        assert await hall.command("calibrate/freeze", 1) == ["ok", "frozen"]
         assert await hall.command("lead_ms", 100) == ["ok", "100"]
         assert (await hall.command("lead_ms", 1000))[0] == "error"
         assert desk.lead_ms == 100

@@ -14,6 +14,7 @@ mod live;
 mod mapping;
 pub mod model;
 mod names;
+mod noise;
 mod resample;
 mod rest;
 mod retarget;
@@ -29,6 +30,7 @@ pub use features::{
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};
 pub use mapping::guess_joints;
+pub use noise::NoiseGate;
 pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
 pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;

@@ -339,7 +339,11 @@ fn local_time_is_the_least_delay() {
 #[test]
 fn options_are_checked_and_reset_forgets() {
     assert!(Source::from_name("kinect").is_err());
-    let config = |rate, window| FrontConfig { rate, window };
+    let config = |rate, window| FrontConfig {
+        rate,
+        window,
+        ..FrontConfig::default()
+    };
     assert!(LiveFront::new(Source::Vmc, config(60.0, 256)).is_err());
     assert!(LiveFront::new(Source::Mocopi, config(50.0, 1)).is_err());
     let mut front = front(Source::Mocopi);

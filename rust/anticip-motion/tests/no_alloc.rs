@@ -51,6 +51,7 @@ fn a_mocopi_frame_is_fed_without_allocating() {
     };
     let config = FrontConfig {
         window: 64,
+        steady: true,
         ..FrontConfig::default()
     };
     let mut front = LiveFront::new(Source::Mocopi, config).expect("options");

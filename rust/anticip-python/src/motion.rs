@@ -4,6 +4,7 @@ mod body;
 mod convert;
 mod features;
 mod live;
+mod noise;
 mod resample;
 mod step;
 
@@ -17,6 +18,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     body::register(m)?;
     features::register(m)?;
     live::register(m)?;
+    noise::register(m)?;
     resample::register(m)?;
     step::register(m)
 }

@@ -55,6 +55,10 @@ pub struct FrontConfig {
     pub rate: f64,
     /// Window of the seven scalars in frames.
     pub window: usize,
+    /// Whether a noise gate holds the pose of a body that stands still.
+    pub steady: bool,
+    /// What is known of each joint's jitter; see [`NoiseGate::new`](crate::NoiseGate::new).
+    pub noise: Option<[f64; JOINT_COUNT]>,
 }
 
 impl Default for FrontConfig {
@@ -62,6 +66,8 @@ impl Default for FrontConfig {
         Self {
             rate: RATE,
             window: 256,
+            steady: false,
+            noise: None,
         }
     }
 }
@@ -103,7 +109,7 @@ impl LiveFront {
         // Refuses a window out of range now, not with the first frame.
         FeatureExtractor::new(&[true; JOINT_COUNT], config.window)?;
         Ok(Self {
-            senders: Senders::new(source, config.window)?,
+            senders: Senders::new(source, config)?,
             counters: Counters::default(),
         })
     }
@@ -164,6 +170,12 @@ impl LiveFront {
     #[must_use]
     pub fn skeleton(&self) -> Option<&[String]> {
         self.senders.player().stage.names()
+    }
+
+    /// The jitter of each joint as learned so far, radians; `None` without a noise gate.
+    #[must_use]
+    pub fn noise(&self) -> Option<[f64; JOINT_COUNT]> {
+        self.senders.player().stage.noise()
     }
 
     /// Forgets the stream, the skeleton and who plays; the counters go on.

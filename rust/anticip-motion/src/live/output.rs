@@ -41,6 +41,8 @@ pub struct FrontOutput {
     pub pose: CanonicalPose,
     /// Position of the hips in the newest row, metres.
     pub root: [f32; 3],
+    /// 0 while the body stands still in the newest row, 1 while it moves; 1 without a noise gate.
+    pub activity: f32,
     /// How many of the rows fill a gap.
     pub filled: u32,
     /// False while more than a tenth of the scalar window's joint-frames were not measured.

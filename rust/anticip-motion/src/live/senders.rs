@@ -1,9 +1,9 @@
 //! Who plays: of several senders one is heard, the others are followed until it is their turn.
 
-use super::Source;
 use super::decode::Decoder;
 use super::output::Counters;
 use super::stage::Stage;
+use super::{FrontConfig, Source};
 use crate::MotionError;
 
 /// Senders that are followed; of more, the one that was silent for longest is forgotten.
@@ -40,11 +40,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn new(source: Source, window: usize, name: &str) -> Result<Self, MotionError> {
+    fn new(source: Source, config: FrontConfig, name: &str) -> Result<Self, MotionError> {
         Ok(Self {
             name: name.to_owned(),
             decoder: Decoder::new(source),
-            stage: Stage::new(source, window)?,
+            stage: Stage::new(source, config)?,
             frames: 0,
             since_ns: 0,
             frame_ns: i64::MIN,
@@ -78,7 +78,7 @@ impl Session {
 
 pub(super) struct Senders {
     source: Source,
-    window: usize,
+    config: FrontConfig,
     /// Never empty; a nameless one stands in until somebody comes.
     sessions: Vec<Session>,
     /// Index of the one that plays.
@@ -91,12 +91,12 @@ pub(super) struct Senders {
 }
 
 impl Senders {
-    pub(super) fn new(source: Source, window: usize) -> Result<Self, MotionError> {
-        let mut nobody = Session::new(source, window, "")?;
+    pub(super) fn new(source: Source, config: FrontConfig) -> Result<Self, MotionError> {
+        let mut nobody = Session::new(source, config, "")?;
         nobody.stage.play(true);
         Ok(Self {
             source,
-            window,
+            config,
             sessions: vec![nobody],
             player: 0,
             playing: false,
@@ -106,7 +106,7 @@ impl Senders {
     }
 
     pub(super) fn reset(&mut self) {
-        if let Ok(fresh) = Self::new(self.source, self.window) {
+        if let Ok(fresh) = Self::new(self.source, self.config) {
             let wanted = self.wanted.take();
             *self = Self { wanted, ..fresh };
         }
@@ -204,7 +204,7 @@ impl Senders {
         if let Some(index) = self.sessions.iter().position(|s| s.name == sender) {
             return Some(index);
         }
-        let new = Session::new(self.source, self.window, sender).ok()?;
+        let new = Session::new(self.source, self.config, sender).ok()?;
         if self.sessions.len() < MOST {
             self.sessions.push(new);
             return Some(self.sessions.len() - 1);

@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
-use super::Source;
 use super::body::{Body, Told};
 use super::clock::{Stamp, StreamClock, When};
 use super::output::{Counters, FrontOutput, Stages};
+use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
 use crate::features::{FEATURE_COUNT, FeatureExtractor, RATE};
+use crate::noise::NoiseGate;
 use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
 
 /// A source slower than this between two frames (seconds) has left a gap. The frame that ends it waits for the next,
@@ -29,7 +30,7 @@ const MOST_JITTER: f64 = 0.01;
 
 pub(super) struct Stage {
     source: Source,
-    window: usize,
+    config: FrontConfig,
     body: Body,
     /// Why the body that the source told last cannot be played; its frames are not.
     refusal: Option<String>,
@@ -38,6 +39,7 @@ pub(super) struct Stage {
     clock: StreamClock,
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
+    gate: Option<NoiseGate>,
     /// Canonical joints not measured in the newest frame, and in the one before.
     held: [u32; 2],
     pose: Pose,
@@ -52,15 +54,16 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(source: Source, window: usize) -> Result<Self, MotionError> {
+    pub(super) fn new(source: Source, config: FrontConfig) -> Result<Self, MotionError> {
         Ok(Self {
             source,
-            window,
+            config,
             refusal: None,
             playing: false,
             clock: StreamClock::new(),
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
             extractor: None,
+            gate: None,
             body: Body::standard(source)?,
             held: [0; 2],
             pose: Pose::identity(JOINT_COUNT),
@@ -79,6 +82,7 @@ impl Stage {
                 scalars: [0.0; 7],
                 pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
                 root: [0.0; 3],
+                activity: 1.0,
                 filled: 0,
                 valid: true,
                 stages: Stages::default(),
@@ -90,6 +94,10 @@ impl Stage {
 
     pub(super) fn mask(&self) -> &[bool; JOINT_COUNT] {
         self.body.mask()
+    }
+
+    pub(super) fn noise(&self) -> Option<[f64; JOINT_COUNT]> {
+        self.gate.as_ref().map(NoiseGate::noise)
     }
 
     pub(super) fn names(&self) -> Option<&[String]> {
@@ -144,7 +152,8 @@ impl Stage {
     fn rebuild(&mut self) {
         self.waiting = None;
         self.resampler.restart();
-        self.extractor = FeatureExtractor::new(self.body.mask(), self.window).ok();
+        self.extractor = FeatureExtractor::new(self.body.mask(), self.config.window).ok();
+        self.gate = gate_for(self.config, self.body.mask());
     }
 
     /// Takes one pose; true where it is a frame that goes on as the stream does.
@@ -247,6 +256,7 @@ impl Stage {
         let Self {
             resampler,
             extractor,
+            gate,
             out,
             pose,
             scratch,
@@ -260,6 +270,7 @@ impl Stage {
         let mut newest = None;
         let pushed = resampler.push_before(seconds, pose, next, scratch, |grid, frame| {
             let began = Instant::now();
+            let frame = still(grid, frame, gate.as_mut(), out);
             row(grid, frame, held, extractor, out, counters);
             newest = Some(grid.index);
             *scalars_ns += began.elapsed().as_nanos() as i64;
@@ -330,6 +341,27 @@ impl Stage {
         };
         Some(&self.out)
     }
+}
+
+/// The noise gate of a body with these joints, where one is wanted.
+fn gate_for(config: FrontConfig, mask: &[bool; JOINT_COUNT]) -> Option<NoiseGate> {
+    config.steady.then(|| NoiseGate::new(mask, config.noise.as_ref()))
+}
+
+/// The grid frame behind the noise gate.
+fn still<'a>(
+    grid: GridFrame,
+    frame: &'a Pose,
+    gate: Option<&'a mut NoiseGate>,
+    out: &mut FrontOutput,
+) -> &'a Pose {
+    let Some(gate) = gate else { return frame };
+    if grid.start {
+        gate.restart();
+    }
+    gate.push(frame);
+    out.activity = gate.openness() as f32;
+    gate.pose()
 }
 
 /// Turns one grid frame into a feature row.

@@ -37,6 +37,8 @@ pub(super) struct PyFrontOutput {
     quats: Py<PyArray2<f32>>,
     /// Position of the hips in the newest row, (3,) metres.
     root: Py<PyArray1<f32>>,
+    /// 0 while the body stands still in the newest row, 1 while it moves.
+    activity: f32,
     /// How many rows fill a gap.
     filled: u32,
     /// False while too much of the scalars' window was not measured.
@@ -63,6 +65,7 @@ impl PyFrontOutput {
             scalars: PyArray1::from_slice(py, &out.scalars).unbind(),
             quats: quats.unbind(),
             root: PyArray1::from_slice(py, &out.root).unbind(),
+            activity: out.activity,
             filled: out.filled,
             valid: out.valid,
             stages_ns: (out.stages.decode, out.stages.resample, out.stages.scalars),
@@ -79,9 +82,21 @@ pub(super) struct PyLiveFront {
 #[pymethods]
 impl PyLiveFront {
     #[new]
-    #[pyo3(signature = (source, *, rate = 50.0, window = 256))]
-    fn new(source: &str, rate: f64, window: usize) -> PyResult<Self> {
-        let front = Source::from_name(source).and_then(|s| LiveFront::new(s, FrontConfig { rate, window }));
+    #[pyo3(signature = (source, *, rate = 50.0, window = 256, steady = false, noise = None))]
+    fn new(
+        source: &str,
+        rate: f64,
+        window: usize,
+        steady: bool,
+        noise: Option<[f64; JOINT_COUNT]>,
+    ) -> PyResult<Self> {
+        let config = FrontConfig {
+            rate,
+            window,
+            steady,
+            noise,
+        };
+        let front = Source::from_name(source).and_then(|s| LiveFront::new(s, config));
         let inner = front.map_err(|e| motion_error(&e))?;
         Ok(Self { inner })
     }
@@ -143,6 +158,12 @@ impl PyLiveFront {
     #[getter]
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         PyArray1::from_slice(py, self.inner.mask())
+    }
+
+    /// The jitter of each canonical joint as learned so far, (22,) radians; `None` without a noise gate.
+    #[getter]
+    fn noise<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.inner.noise().map(|n| PyArray1::from_slice(py, &n))
     }
 
     /// The source's joint names, or `None` before they are known.

@@ -1,0 +1,253 @@
+"""What the performer's noise gate and range do: stillness, levels, and movement that passes unchanged.
+
+The whole pipeline runs offline, as ``render`` runs it; the voice is heard in LUFS.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.controls import EVENTS, PARAMETERS
+from pyanticip.errors import OptionError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.load import load_motion
+from pyanticip.motion.rotations import multiply
+from realtime.bench.loudness import RATE, SILENCE, integrated
+from realtime.calibrate import Table, calibrate_from
+from realtime.clock import OfflineClock
+from realtime.frame import ControlFrame
+from realtime.render import Roll
+from realtime.rig import Rig, load_rig
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
+
+__all__ = ["IDLE", "PAIRS", "POSES", "UNCHANGED", "jitter", "perform", "run", "with_performer"]
+
+F64 = npt.NDArray[np.float64]
+Say = Callable[[str], None]
+
+#: Poses to hold: a clip of CMU or others, and a second of it.
+POSES = (
+    ("cmu/49_09.amc", 6.0),
+    ("cmu/05_12.bvh", 4.0),
+    ("cmu/02_01.bvh", 1.4),
+    ("cmu/14_24.amc", 10.0),
+    ("more/reactidle/p001/001_acted.bvh", 20.0),
+)
+#: Ten clips and, for each, another take of the same person to be calibrated on.
+PAIRS = (
+    ("49_09.amc", "49_10.amc", "slow dance"),
+    ("49_19.amc", "49_18.amc", "balance"),
+    ("05_02.bvh", "05_20.bvh", "dance"),
+    ("02_05.amc", "02_08.bvh", "punch, swordplay"),
+    ("06_15.bvh", "06_14.bvh", "basketball"),
+    ("14_24.amc", "14_25.amc", "direct traffic"),
+    ("14_11.amc", "14_13.amc", "wash windows, mop"),
+    ("16_05.amc", "16_06.amc", "jump"),
+    ("01_08.bvh", "01_10.bvh", "climb, sit"),
+    ("35_02.amc", "35_05.amc", "walk"),
+)
+#: Standing about.
+IDLE = "more/reactidle"
+#: Movement that should pass as it came.
+UNCHANGED = {
+    "walking": tuple(
+        f"cmu/{n}" for n in ("02_01.bvh", "06_01.bvh", "35_02.amc", "39_01.amc", "16_15.amc", "49_01.amc")
+    ),
+    "dance": (
+        *(f"cmu/{n}" for n in ("05_02.bvh", "05_09.bvh", "05_12.bvh", "05_20.bvh", "49_09.amc", "49_10.amc")),
+        "more/cmu-85/bvh/cmu85/85_12.bvh",
+    ),
+    "other": tuple(f"cmu/{n}" for n in ("02_05.amc", "06_13.bvh", "14_11.amc", "16_05.amc", "01_08.bvh")),
+}
+_LOUDNESS = PARAMETERS.index("loudness")
+_SETTLED = 50
+
+
+class Ear(Roll):
+    """A roll that hears its voice as well."""
+
+    def __init__(self, clock: OfflineClock) -> None:
+        from pyanticip._core import Voice
+
+        super().__init__(clock)
+        self._voice = Voice(RATE)
+        self._sound: list[npt.NDArray[np.float32]] = []
+
+    def send(self, frame: ControlFrame) -> None:
+        """Write the frame down and play it."""
+        super().send(frame)
+        if frame.seq < 0:
+            return
+        missing = round(self.times[-1] * RATE) - self._voice.position
+        if missing > 0:
+            self._sound.append(self._voice.render(missing))
+        self._voice.params(np.asarray(frame.params, np.float32))
+        for name, strength, ahead in frame.events:
+            self._voice.event(EVENTS.index(name), strength, ahead)
+
+    @property
+    def lufs(self) -> float:
+        """The integrated loudness of all that was heard."""
+        return integrated(np.concatenate(self._sound)) if self._sound else SILENCE
+
+
+def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> Roll:
+    """Play a clip through the pipeline that ``rig`` describes, sent as it is on its own skeleton."""
+    clock = OfflineClock()
+    roll = Ear(clock) if sound else Roll(clock)
+    pipeline = assemble(rig, clock, kind="msgpack", sinks=[roll])
+    try:
+        shown = (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
+        play_offline(shown, clock, pipeline.feed)
+        pipeline.run_until(clock.now_ns())
+    finally:
+        pipeline.close()
+    return roll
+
+
+def with_performer(**keys: object) -> Rig:
+    """The built-in rig with these keys of ``[performer]``."""
+    return load_rig(None, {"model": {"backend": "onnx"}, "performer": keys})
+
+
+def jitter(clip: Clip, second: float, degrees: float, slow: bool, seed: int, length: float = 60.0) -> Clip:
+    """A held pose of ``clip`` whose joints all tremble, at 60 frames a second.
+
+    Normal noise of ``degrees`` rms about each axis, white or below 5 Hz.
+    """
+    frame, count = min(round(second * clip.rate), len(clip) - 1), round(length * 60.0)
+    noise = np.random.default_rng(seed).standard_normal((count, len(clip.skeleton), 3))
+    if slow:
+        spectrum = np.fft.rfft(noise, axis=0)
+        spectrum[np.fft.rfftfreq(count, 1.0 / 60.0) >= 5.0] = 0.0
+        noise = np.fft.irfft(spectrum, count, axis=0)
+        noise /= noise.std()
+    half = np.radians(degrees) * noise / 2.0
+    angle = np.linalg.norm(half, axis=-1, keepdims=True)
+    turns = np.concatenate([np.cos(angle), np.sinc(angle / np.pi) * half], axis=-1)
+    quats = multiply(clip.quats[frame], turns).astype(np.float32)
+    root = np.tile(clip.root[frame], (count, 1))
+    return Clip(quats, root, 60.0, clip.skeleton, f"{clip.name} held")
+
+
+def run(data: Path, *, seeds: int = 1, say: Say = lambda line: None) -> dict[str, Any]:
+    """Every table; ``data`` holds ``cmu`` and ``more``, ``seeds`` are draws of noise for each pose."""
+    if not (data / "cmu").is_dir():
+        raise OptionError(f"{data}: expected a folder that holds cmu and more")
+    calibrated = {clip: _calibrated(data / "cmu" / take) for clip, take, _ in PAIRS}
+    return {
+        "still": list(_told(_still(data, seeds, calibrated["49_09.amc"]), say)),
+        "range": list(_told(_range(data, calibrated), say)),
+        "idle": list(_told(_idle(data), say)),
+        "unchanged": list(_told(_unchanged(data), say)),
+    }
+
+
+def _told(rows: Iterator[dict[str, Any]], say: Say) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        say("  ".join(f"{name} {value}" for name, value in row.items()))
+        yield row
+
+
+def _calibrated(take: Path) -> Table:
+    shown = (Datagram(*pair) for pair in datagrams(load_motion(take), "msgpack"))
+    return calibrate_from("msgpack", shown, with_performer())
+
+
+def _still(data: Path, seeds: int, table: Table) -> Iterator[dict[str, Any]]:
+    """The loudest of all poses and draws."""
+    rigs = {"off": with_performer(enabled=False, steady=False), "on": with_performer()}
+    rigs["calibrated"] = with_performer(**table)
+    for slow, degrees in itertools.product((False, True), (0.2, 0.5, 1.0)):
+        row: dict[str, Any] = {"jitter": "below 5 Hz" if slow else "white", "degrees": degrees}
+        for name, rig in rigs.items():
+            rolls = [
+                perform(jitter(load_motion(data / path), second, degrees, slow, seed), rig)
+                for (path, second), seed in itertools.product(POSES, range(seeds))
+            ]
+            row[f"lufs_{name}"] = round(max(_lufs(roll) for roll in rolls), 1)
+            row[f"events_{name}"] = max(len(roll.events) for roll in rolls)
+        yield row
+
+
+def _range(data: Path, tables: dict[str, Table]) -> Iterator[dict[str, Any]]:
+    for path, take, kind in PAIRS:
+        clip = load_motion(data / "cmu" / path)
+        row: dict[str, Any] = {"clip": path, "kind": kind, "calibrated_on": take}
+        rigs = {"off": with_performer(enabled=False), "calibrated": with_performer(**tables[path])}
+        rigs["running"] = with_performer()
+        for name, rig in rigs.items():
+            roll = perform(clip, rig)
+            low, high = np.quantile(_loudness(roll), (0.05, 0.95))
+            row[f"lufs_{name}"], row[f"span_{name}"] = round(_lufs(roll), 1), round(float(high - low), 2)
+        yield row
+
+
+def _idle(data: Path) -> Iterator[dict[str, Any]]:
+    rigs = {"off": with_performer(enabled=False, steady=False), "running": with_performer()}
+    for path in sorted((data / IDLE).rglob("*.bvh")):
+        clip = load_motion(path)
+        row: dict[str, Any] = {"clip": path.name, "seconds": round(clip.duration)}
+        for name, rig in rigs.items():
+            roll = perform(clip, rig)
+            row[f"lufs_{name}"], row[f"events_{name}"] = round(_lufs(roll), 1), len(roll.events)
+            row[f"median_{name}"] = round(float(np.median(_loudness(roll))), 2)
+        yield row
+
+
+def _unchanged(data: Path) -> Iterator[dict[str, Any]]:
+    """Error of the eight parameters with the gate against without it, over their SD in a kind of movement."""
+    off, on = (with_performer(enabled=False, steady=steady) for steady in (False, True))
+    for kind, paths in UNCHANGED.items():
+        wrong, plain, moved, beats = [], [], [], []
+        for path in paths:
+            clip = load_motion(data / path)
+            without, gated = (perform(clip, rig, sound=False) for rig in (off, on))
+            before, after = np.array(without.params), np.array(gated.params)
+            # From a second after the gate opened for the first time.
+            begin = next((i for i, p in enumerate(gated.params) if p[_LOUDNESS] > 0.0), len(after)) + _SETTLED
+            wrong.append(after - before)
+            plain.append(before)
+            moved.append(begin)
+            beats += _matched(without, gated, begin / 50.0)
+        yield {
+            "kind": kind,
+            "error": _relative(wrong, plain, moved),
+            "error_with_beginnings": _relative(wrong, plain, [0] * len(wrong)),
+            "opens_after_s": round(float(np.median(moved)) / 50.0 - _SETTLED / 50.0, 2),
+            "beats": len(beats),
+            "beats_within_20_ms": sum(beats),
+        }
+
+
+def _relative(wrong: Sequence[F64], plain: Sequence[F64], begins: Sequence[int]) -> float:
+    error = np.concatenate([e[b:] for e, b in zip(wrong, begins, strict=True)])
+    usual = np.concatenate([p[b:] for p, b in zip(plain, begins, strict=True)])
+    return round(float(np.mean(np.sqrt((error**2).mean(0)) / usual.std(0))), 3)
+
+
+def _matched(without: Roll, gated: Roll, since: float) -> list[bool]:
+    """Whether each beat without the gate has one with it within 20 ms, and the other way round."""
+    told = [
+        [t + ahead for t, name, _, ahead in roll.events if name == "onset" and t >= since]
+        for roll in (without, gated)
+    ]
+    pairs = ((a, b) for a, b in (told, told[::-1]))
+    return [any(abs(t - u) <= 0.0205 for u in b) for a, b in pairs for t in a]
+
+
+def _lufs(roll: Roll) -> float:
+    assert isinstance(roll, Ear)
+    return roll.lufs
+
+
+def _loudness(roll: Roll) -> F64:
+    return np.array(roll.params)[:, _LOUDNESS]

@@ -1,0 +1,188 @@
+"""Calibration: the rig that is written, the commands, a real performance, a real suit's datagrams."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pyanticip.cli import cli
+from pyanticip.errors import OptionError, RigError
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.load import load_motion
+from realtime.bench.stillness import jitter, perform, with_performer
+from realtime.calibrate import Calibration, calibrate_from, calibrate_live, write_performer
+from realtime.child import free_port
+from realtime.clock import OfflineClock
+from realtime.mapping.performer import Performer, Reach
+from realtime.rig import load_rig, template
+from realtime.send import send
+from realtime.stage import assemble
+
+TABLE = {"noise": [0.5] * 22, "loudness": [0.02, 0.1, 0.6], "brightness": [0.02, 0.2, 0.7]}
+NOW = [0.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "gain = 2.0  # mine\n",
+        template(),
+        "[performer]\nfrozen = true  # mine\nloudness = [0.0, 0.1, 0.2]\n\n[control]\nport = 9011\n",
+        "gain = 2.0\n[[osc]]\nport = 9001",
+    ],
+)
+def test_the_rig_keeps_all_else(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "rig.toml"
+    if text:
+        file.write_text(text)
+    write_performer(file, TABLE)
+    write_performer(file, TABLE)
+    new = file.read_text()
+    before, after = tomllib.loads(text), tomllib.loads(new)
+    assert after["performer"] == {**before.pop("performer", {}), **TABLE}
+    after.pop("performer")
+    assert after == before
+    ours = ("noise", "loudness", "brightness")
+    kept = [line for line in text.splitlines() if line.strip() and not line.startswith(ours)]
+    assert [line for line in new.splitlines() if line in kept] == kept
+    assert load_rig(file).performer.loudness == (0.02, 0.1, 0.6)
+
+
+def test_a_table_that_cannot_be_edited_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text("performer.frozen = true\n")
+    with pytest.raises(RigError, match=r"rig\.toml: performer: expected a table"):
+        write_performer(file, TABLE)
+    assert file.read_text() == "performer.frozen = true\n"
+
+
+class Front:
+    noise = np.radians(np.full(22, 0.5))
+
+
+class Playing:
+    """A pipeline as a calibration sees it."""
+
+    def __init__(self, performer: Performer | None) -> None:
+        self.front = Front()
+        self.desk = type("Desk", (), {"performer": performer})()
+
+    def hear(self, now: list[float], activity: float, seconds: float) -> None:
+        for _ in range(round(seconds * 50)):
+            self.desk.performer.hear(now, activity, 0.02)
+
+
+def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    playing = Playing(Performer())
+    act = {n.removeprefix("calibrate/"): a for n, a in Calibration(playing, file).actions.items()}  # type: ignore[arg-type]
+    act["still"]()
+    playing.hear([0.9] * 8, 1.0, 0.5)  # settling
+    playing.hear([0.01] * 8, 0.0, 3.0)
+    act["move"]()
+    playing.hear([0.0] * 8, 0.0, 1.0)  # standing does not count as moving
+    for level in np.linspace(0.1, 0.6, 11):
+        playing.hear([float(level)] * 8, 1.0, 1.0)
+    assert "written" in str(act["save"]())
+    assert tomllib.loads(file.read_text())["performer"]["noise"] == [0.5] * 22
+    loudness = playing.desk.performer.reaches()["loudness"]
+    assert loudness == Reach(0.02, 0.1, 0.6)
+    assert load_rig(file).performer.reaches()["loudness"] == loudness
+    assert act["clear"]() == "learning while playing"
+    assert playing.desk.performer.reaches()["loudness"] != loudness
+    assert act["freeze"](1) == "frozen"
+    assert playing.desk.performer.frozen
+    assert act["freeze"](0) == "learning"
+
+
+def test_too_little_is_said() -> None:
+    playing = Playing(Performer())
+    calibration = Calibration(playing, None)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"calibrate/move: expected at least 2 s of it, got 0\.0"):
+        calibration.save()
+    calibration.still()
+    playing.hear(NOW, 1.0, 3.0)
+    calibration.move()
+    playing.hear(NOW, 1.0, 3.0)
+    with pytest.raises(OptionError, match="calibrate/still: expected a still body"):
+        calibration.save()
+    with pytest.raises(OptionError, match="plays without it"):
+        Calibration(Playing(None), None).still()  # type: ignore[arg-type]
+
+
+def test_the_live_command_over_a_real_socket(data_dir: Path, tmp_path: Path) -> None:
+    port, rig = free_port(), tmp_path / "rig.toml"
+    rig.write_text(f'[source]\nkind = "msgpack"\nport = {port}\n')
+    dance = data_dir / "cmu" / "14_11.amc"
+    sender = threading.Thread(
+        target=send, args=(dance, "msgpack", "127.0.0.1", port), kwargs={"seconds": 12.0}, daemon=True
+    )
+    threading.Timer(0.5, sender.start).start()
+    said: list[str] = []
+    # He washes windows all the time: whoever does not stand still is told so.
+    with pytest.raises(OptionError, match="expected a still body"):
+        calibrate_live(load_rig(rig), 2.5, 2.0, said.append)
+    assert said[0].startswith("waiting for msgpack at")
+    assert any(line.startswith("stand still") for line in said)
+    assert any(line.startswith("move as you will") for line in said)
+
+
+def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) -> None:
+    rig = tmp_path / "new.toml"
+    take = data_dir / "cmu" / "49_10.amc"
+    found = CliRunner().invoke(cli, ["calibrate", str(take), "--rig", str(rig), "--json"])
+    assert found.exit_code == 0, found.output
+    table = json.loads(found.output)
+    assert table == calibrate_from("msgpack", datagrams(load_motion(take), "msgpack"), with_performer())
+    assert tomllib.loads(rig.read_text())["performer"] == table
+    still, low, high = table["loudness"]
+    assert still == 0.02 <= low < 0.05 < high < 0.25
+
+
+def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
+    cmu = data_dir / "cmu"
+    clip = load_motion(cmu / "49_09.amc")
+    table = calibrate_from("msgpack", datagrams(load_motion(cmu / "49_10.amc"), "msgpack"), with_performer())
+    rig = with_performer(**table)
+    loudness = np.array(perform(clip, rig, sound=False).params)[:, 1]
+    assert np.subtract(*np.quantile(loudness, (0.95, 0.05))) > 0.5
+    for slow in (False, True):
+        held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=20.0), rig)
+        assert held.lufs < -50.0  # type: ignore[attr-defined]
+        assert held.events == []
+
+
+def test_a_replay_gives_the_same_bits_whatever_the_clock(data_dir: Path) -> None:
+    """The running estimate and the gate hang on the frames alone."""
+    clip = load_motion(data_dir / "cmu" / "05_02.bvh")
+    pairs = list(datagrams(clip, "msgpack"))
+    played = []
+    for late in (0, 3_000_000):
+        clock = OfflineClock(late)
+        pipeline = assemble(with_performer(), clock, kind="msgpack", sinks=[])
+        outs = []
+        for t_ns, datagram in pairs:
+            clock.advance_to(t_ns + late)
+            if pipeline.feed(datagram, t_ns + late):
+                outs.append(np.array(pipeline.desk._main.out).tobytes())
+        assert pipeline.desk.performer is not None
+        played.append((outs, str(pipeline.desk.performer.reaches())))
+        pipeline.close()
+    assert played[0] == played[1]
+
+
+def test_nobody_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("realtime.calibrate._PATIENCE", 0.3)
+    rig = load_rig(None, {"source": {"kind": "mocopi", "port": free_port()}})
+    began = time.monotonic()
+    with pytest.raises(Exception, match="expected somebody to stand still, got nothing"):
+        calibrate_live(rig, 2.0, 2.0, lambda line: None)
+    assert time.monotonic() - began < 20.0

@@ -1,0 +1,145 @@
+"""The performer's range: the map, the running estimate, and what the desk makes of both."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyanticip.controls import HORIZONS_MS, PARAMETERS, Smoothing
+from pyanticip.errors import OptionError
+from realtime.mapping.desk import Desk
+from realtime.mapping.performer import PLACES, STRETCHED, Performer, Reach, Running
+
+LOUD = PARAMETERS.index("loudness")
+unit = st.floats(0.0, 1.0)
+
+
+class Step:
+    def __init__(self, params: np.ndarray) -> None:
+        self.params = params.astype(np.float32)
+        self.hazards = np.full((2, 25), 0.9, np.float32)
+        self.gate = 1.0
+
+
+def unsmoothed(performer: Performer | None, lead_ms: float = 0.0) -> Desk:
+    return Desk(smoothing=[Smoothing("none")] * 8, performer=performer, lead_ms=lead_ms)
+
+
+@given(ends=st.lists(unit, min_size=3, max_size=3).map(sorted), values=st.lists(unit, min_size=2, max_size=9))
+def test_the_map_rises_from_silence_to_full(ends: list[float], values: list[float]) -> None:
+    reach = Reach(0.3 * ends[0], *ends[1:])
+    out = [reach(v) for v in sorted([*values, 0.0, 1.0])]
+    assert all(0.0 <= a <= b <= 1.0 for a, b in itertools.pairwise(out))
+    assert reach(reach.still) == 0.0
+    assert reach(1.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("ends", [(0.02, 0.03, 0.17), (0.02, 0.45, 0.66), (0.05, 0.2, 0.9)])
+def test_the_performers_range_becomes_most_of_the_scale(ends: tuple[float, float, float]) -> None:
+    reach = Reach(*ends)
+    assert reach(ends[1]) == pytest.approx(0.1, abs=0.1)
+    assert reach(ends[2]) == pytest.approx(0.75)
+    assert reach(ends[0]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "ends", [(0.3, 0.2, 0.8), (-0.1, 0.2, 0.8), (0.0, 0.2, 1.1), (0.4, 0.5, 0.6), (0.0, float("nan"), 1.0)]
+)
+def test_a_range_in_disorder_is_refused(ends: tuple[float, float, float]) -> None:
+    with pytest.raises(OptionError, match="range: expected"):
+        Reach(*ends)
+
+
+def test_the_running_estimate_finds_the_range_and_follows_slowly() -> None:
+    rng = np.random.default_rng(0)
+    running = Running()
+    begin = running.reach
+    for value in rng.uniform(0.55, 0.8, 3000):
+        running.hear(float(value), 0.02)
+    assert running.reach.high == pytest.approx(0.79, abs=0.03)
+    assert 0.35 < running.reach.low < 0.57
+    before = running.reach
+    for value in rng.uniform(0.1, 0.2, 50):
+        running.hear(float(value), 0.02)
+    assert abs(running.reach.high - before.high) < 0.03
+    assert begin.high < before.high
+
+
+def test_who_hardly_moves_is_not_made_loud() -> None:
+    running = Running()
+    begin = running.reach
+    for value in np.random.default_rng(0).uniform(0.0, 0.1, 3000):
+        running.hear(float(value), 0.02)
+    assert running.reach(0.1) <= begin(0.1)
+
+
+@given(st.lists(st.tuples(unit, st.floats(0.0, 5.0)), max_size=40))
+def test_the_running_estimate_is_always_a_range(heard: list[tuple[float, float]]) -> None:
+    running, again = Running(), Running()
+    for value, dt in heard:
+        running.hear(value, dt)
+        again.hear(value, dt)
+    assert running.reach == again.reach
+    assert 0.0 < running.reach.still <= running.reach.low <= running.reach.high <= 1.0
+
+
+def test_nothing_is_learned_while_still_frozen_or_known() -> None:
+    known = {"loudness": Reach(0.02, 0.1, 0.3)}
+    now = [0.9] * 8
+    still, frozen, calibrated = Performer(), Performer(frozen=True), Performer(known)
+    begin = Performer().reaches()
+    for _ in range(200):
+        still.hear(now, 0.9, 0.02)
+        frozen.hear(now, 1.0, 0.02)
+        calibrated.hear(now, 1.0, 0.02)
+    assert still.reaches() == frozen.reaches() == begin
+    assert calibrated.reaches()["loudness"] == known["loudness"]
+    assert calibrated.reaches()["brightness"] != begin["brightness"]
+
+
+def test_only_what_says_how_much_is_stretched() -> None:
+    values = [0.3] * 8
+    out = Performer({name: Reach(0.0, 0.01, 0.31) for name in STRETCHED}).play(values)
+    for place in range(8):
+        assert (out[place] != values[place]) == (place in PLACES)
+    assert values == [0.3] * 8
+
+
+def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
+    steps = [Step(np.tile(np.linspace(0.2, 0.6, 5), (8, 1)) + 0.1 * np.sin(i / 9)) for i in range(100)]
+    performers = [Performer() for _ in HORIZONS_MS]
+    for place, (lead, performer) in enumerate(zip(HORIZONS_MS, performers, strict=True)):
+        desk = unsmoothed(performer, lead)
+        for step in steps:
+            out, _ = desk.play(step, [0.5] * 7, 0.02)
+        reach = performer.reaches()["loudness"]
+        desk_value = reach(float(steps[-1].params[LOUD, place]))
+        assert out[LOUD] == pytest.approx(desk_value, abs=1e-6)
+    assert len({str(p.reaches()) for p in performers}) == 1
+
+
+def test_a_still_body_is_silent_whatever_the_model_says() -> None:
+    desk = unsmoothed(None)
+    step = Step(np.full((8, 5), 0.6))
+    out, events = desk.play(step, [0.5] * 7, 0.02, None, 0.0)
+    assert out[LOUD] == 0.0
+    assert events == []
+    out, _ = desk.play(step, [0.5] * 7, 0.02, None, 1.0)
+    assert out[LOUD] == pytest.approx(0.6)
+    out, _ = desk.play(None, [0.9, 0.9, 0.0, 0.1, 0.9, 0.9, 0.1], 0.02, None, 0.0)
+    assert out[LOUD] < 0.6
+
+
+def test_a_taught_loudness_sounds_while_the_body_stands() -> None:
+    class Teaching:
+        names = ("loudness",)
+        neutral = (0.0,)
+
+    desk = unsmoothed(Performer())
+    desk.teach(Teaching())
+    out, _ = desk.play(Step(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
+    assert out[LOUD] == pytest.approx(0.7)
