@@ -125,6 +125,7 @@ class Pipeline:
         self.expected_ns: int | None = None
         # Until when the datagram that is expected may still come.
         self._last_call_ns = 0
+        self._is_leaving = False
         self._carried: list[tuple[int, str, float]] = []
         self._scalars: list[float] = [0.0] * 7
         self._taped: list[float] = []
@@ -327,6 +328,8 @@ class Pipeline:
         self.run_until(t_ns)
         self._now_ns = max(t_ns, self._now_ns)
         self.desk.leave(_FADE_OUT)
+        # However late the loop is, silence must be heard.
+        self._is_leaving = True
         return t_ns + round((_FADE_OUT + 2 * _FRAME) * 1e9)
 
     def _leave(self, frame: ControlFrame, release_ns: int) -> None:
@@ -347,7 +350,8 @@ class Pipeline:
 
     def _send(self, frame: ControlFrame) -> None:
         """Hand a frame to the sinks, unless the loop is so late that newer ones wait."""
-        if self.clock.live and frame.seq >= 0 and self.clock.now_ns() - frame.t_ns > _STALE_NS:
+        stale = self.clock.live and self.clock.now_ns() - frame.t_ns > _STALE_NS
+        if stale and frame.seq >= 0 and not self._is_leaving:
             self.counts["superseded"] += 1
             self._carried.extend((frame.t_ns + round(a * 1e9), name, s) for name, s, a in frame.events)
             return

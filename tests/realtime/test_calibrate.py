@@ -23,10 +23,15 @@ from realtime.clock import OfflineClock
 from realtime.mapping.performer import Performer, Reach
 from realtime.rig import load_rig, template
 from realtime.send import send
+from realtime.sources.replay import Datagram
 from realtime.stage import assemble
 
 TABLE = {"noise": [0.5] * 22, "loudness": [0.02, 0.1, 0.6], "brightness": [0.02, 0.2, 0.7]}
 NOW = [0.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5]
+
+
+def shown(take: Path) -> list[Datagram]:
+    return [Datagram(*pair) for pair in datagrams(load_motion(take), "msgpack")]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +146,7 @@ def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) 
     found = CliRunner().invoke(cli, ["calibrate", str(take), "--rig", str(rig), "--json"])
     assert found.exit_code == 0, found.output
     table = json.loads(found.output)
-    assert table == calibrate_from("msgpack", datagrams(load_motion(take), "msgpack"), with_performer())
+    assert table == calibrate_from("msgpack", shown(take), with_performer())
     assert tomllib.loads(rig.read_text())["performer"] == table
     still, low, high = table["loudness"]
     assert still == 0.02 <= low < 0.05 < high < 0.25
@@ -150,7 +155,7 @@ def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) 
 def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     cmu = data_dir / "cmu"
     clip = load_motion(cmu / "49_09.amc")
-    table = calibrate_from("msgpack", datagrams(load_motion(cmu / "49_10.amc"), "msgpack"), with_performer())
+    table = calibrate_from("msgpack", shown(cmu / "49_10.amc"), with_performer())
     rig = with_performer(**table)
     loudness = np.array(perform(clip, rig, sound=False).params)[:, 1]
     assert np.subtract(*np.quantile(loudness, (0.95, 0.05))) > 0.5
