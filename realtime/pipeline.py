@@ -26,6 +26,7 @@ from realtime.clock import Clock
 from realtime.frame import ControlFrame, Sink
 from realtime.inner import inner_of
 from realtime.mapping.desk import Desk, Stepped
+from realtime.mapping.performer import Performer
 from realtime.mapping.taught import Taught
 from realtime.parts import Backend, Front, FrontFrame, Lesson, Observer, Tape
 from realtime.playout import FRAME_NS, Playout
@@ -104,7 +105,7 @@ class Pipeline:
         self.clock = clock
         self._playout = playout
         self._queue: deque[tuple[int, ControlFrame]] = deque()
-        self._understudy = Desk()
+        self._understudy = Desk(performer=None if desk.performer is None else Performer())
         self._newest: tuple[Stepped | None, ControlFrame] | None = None
         self._row: F32 | None = None
         self._budget_ns = int(budget_ms * 1e6)

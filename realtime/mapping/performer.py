@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import OptionError
@@ -23,8 +23,9 @@ PLACES = tuple(PARAMETERS.index(name) for name in STRETCHED)
 
 # Where the performer's low and high (5th and 95th percentile) are put.
 _LOW, _HIGH = 0.1, 0.75
-# No range is narrower than this.
+# No range is narrower than this; values below the floor are none.
 _NARROWEST = 0.1
+_FLOOR = 0.02
 # Nobody's high is so near the end that the rest of the way would be a jump, and nobody stands above this.
 _FULL, RESTLESS = 0.98, 0.3
 
@@ -37,6 +38,10 @@ class Reach:
     still: float
     low: float
     high: float
+    # Where the map rises from 0, where it reaches 0.75, and its curve: worked out once, used in every frame.
+    _foot: float = field(init=False, repr=False, compare=False)
+    _top: float = field(init=False, repr=False, compare=False)
+    _curve: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.still <= self.low <= self.high <= 1.0 and self.still <= RESTLESS):
@@ -44,6 +49,12 @@ class Reach:
             raise OptionError(
                 f"range: expected 0 <= still <= low <= high <= 1, still at most {RESTLESS:g}, got {given}"
             )
+        high = min(max(self.high, self.still + _NARROWEST), _FULL)
+        low = min(self.low, high - _NARROWEST)
+        curve = 1.0 / (1.0 + 0.5 * math.log2(high / max(low, _FLOOR)))
+        foot = max(low - (high - low) / ((_HIGH / _LOW) ** (1.0 / curve) - 1.0), self.still)
+        for name, value in (("_foot", foot), ("_top", high), ("_curve", curve)):
+            object.__setattr__(self, name, value)
 
     def __call__(self, value: float) -> float:
         """``value`` stretched: 0 up to still, 0.1 at low, 0.75 at high, 1 at 1, and never falling.
@@ -51,28 +62,24 @@ class Reach:
         The more octaves a range has, the more its lower half is lifted: what is slow is heard before it is
         loud.
         """
-        high = min(max(self.high, self.still + _NARROWEST), _FULL)
-        low = min(self.low, high - _NARROWEST)
-        curve = 1.0 / (1.0 + 0.5 * math.log2(high / max(low, _FLOOR)))
-        foot = max(low - (high - low) / ((_HIGH / _LOW) ** (1.0 / curve) - 1.0), self.still)
+        foot, high = self._foot, self._top
         if value <= foot:
             return 0.0
         if value < high:
-            return _HIGH * math.pow((value - foot) / (high - foot), curve)
+            return _HIGH * math.pow((value - foot) / (high - foot), self._curve)
         return _HIGH + (1.0 - _HIGH) * min((value - high) / (1.0 - high), 1.0)
 
 
 # What is assumed of somebody unknown, and the least that anybody's range is taken for: who moves less is not
 # made as loud as who dances.
 _ANYBODY = Reach(0.02, 0.06, 0.5)
-# The running estimate: older seconds of movement fade with this time constant; values below the floor are
-# none.
-_FADE, _FLOOR = 60.0, 0.02
+# The running estimate: older seconds of movement fade with this time constant.
+_FADE = 60.0
 # Low and high: percentile, how many seconds of movement weigh as much as what is assumed, what is assumed.
 _ENDS = (0.05, 8.0, _ANYBODY.low), (0.95, 0.3, _ANYBODY.high)
 _BINS_AN_OCTAVE = 8
 # Frames between two looks at the percentiles.
-_LOOK = 5
+_LOOK = 10
 # After a gap a frame stands for no more than so many seconds.
 _LONGEST = 0.1
 _BINS = math.ceil(-math.log2(_FLOOR) * _BINS_AN_OCTAVE)
@@ -161,6 +168,6 @@ class Performer:
     def play(self, values: list[float]) -> list[float]:
         """The eight parameters, stretched."""
         out = list(values)
-        for place, reach in zip(PLACES, self.reaches().values(), strict=True):
-            out[place] = reach(out[place])
+        for place, known, running in zip(PLACES, self._known, self._running, strict=True):
+            out[place] = (known or running.reach)(out[place])
         return out

@@ -96,7 +96,9 @@ impl Interval {
             self.recent[self.next] = seconds;
         }
         self.next = (self.next + 1) % INTERVALS.0;
-        if self.recent.len() < INTERVALS.1 {
+        // Full, it is looked at now and then: a rate does not change from frame to frame.
+        let full = self.recent.len() == INTERVALS.0;
+        if self.recent.len() < INTERVALS.1 || full && !self.next.is_multiple_of(INTERVALS.1) {
             return;
         }
         self.sorted.clone_from(&self.recent);
