@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,47 @@ def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
         two.rehearse(rows[3], None)
         assert one.step(row, None, 0.02) == two.step(row, None, 0.02)
     assert one.novelty == two.novelty
+
+
+def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp_path: Path) -> None:
+    """A command of the recording; the same bits, and a word where the file is another one now."""
+    from pyanticip.motion.recording import Output as RecordedOutput
+    from pyanticip.motion.recording import RecordingWriter, read_recording
+    from realtime.commands import Commands
+    from realtime.live import open_show, replay
+
+    file = tmp_path / "mapping.safetensors"
+    shutil.copy(fitted, file)
+    rig = Rig.model_validate({"osc": [], "model": {"backend": "onnx"}, "control": {"enabled": False}})
+    clock = OfflineClock()
+    pipeline = assemble(rig, clock, kind="msgpack", sinks=[])
+    commands = Commands(pipeline)
+    with RecordingWriter(tmp_path / "first.anticip") as tape:
+        pipeline.tape = tape
+        for n, item in enumerate(shown(datagrams(swing(4), "msgpack"))):
+            clock.advance_to(item.t_ns)
+            if n == 60:
+                commands.play_mapping(open_taught(file, pipeline.backend), file)
+            if n == 150:
+                assert commands.obey("unload") == "the model plays alone"
+            pipeline.feed(item.data, item.t_ns, item.sender)
+        pipeline.tape = None
+    pipeline.close()
+
+    def outputs(name: str) -> list[tuple[int, bytes]]:
+        records = read_recording(tmp_path / name)
+        return [(r.seq, r.params.tobytes()) for r in records if isinstance(r, RecordedOutput)]
+
+    said: list[str] = []
+    for name, tampered in (("second.anticip", False), ("third.anticip", True)):
+        if tampered:
+            project = Project.create(tmp_path / "other", (Output("brightness"),))
+            project.add_take("still", swing(3), values={"brightness": 0.5})
+            fit_project(project.folder, FitOptions("mlp", inputs=("body",)))
+            shutil.copy(project.folder / MAPPING, file)
+        kind, items = open_show(tmp_path / "first.anticip")
+        again = rig.model_copy(update={"record": str(tmp_path / name)})
+        replay(items, kind, again, speed=None, say=said.append)
+        first = outputs("first.anticip")
+        assert (outputs(name)[: len(first)] == first) is not tampered
+    assert any("is another mapping now" in line for line in said)

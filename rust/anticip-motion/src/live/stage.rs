@@ -318,7 +318,11 @@ impl Stage {
         let frames = ((due - tolerance / RATE - seconds) / interval).ceil().max(1.0);
         let next = seconds + frames * interval;
         // Of a fast source the frame after a lost one is worth waiting for.
-        let slack = if 1.1 * interval < 0.5 / RATE { 1.1 * interval } else { 0.0 };
+        let slack = if 1.1 * interval < 0.5 / RATE {
+            1.1 * interval
+        } else {
+            0.0
+        };
         let slack = slack.max(LATE / RATE) + map.jitter().min(MOST_JITTER);
         let both = next >= due + (1.0 - tolerance) / RATE;
         let late = if both { local(due) } else { local(next) } + slack;

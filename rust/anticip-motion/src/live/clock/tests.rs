@@ -1,0 +1,192 @@
+//! The clock of a stream: order, rates, jitter, senders that start over.
+
+use super::*;
+
+fn stamp(number: impl Into<Option<u32>>, time: impl Into<Option<f64>>, arrival: f64) -> Stamp {
+    Stamp {
+        number: number.into(),
+        time: time.into(),
+        arrival,
+    }
+}
+
+fn seconds(when: When) -> f64 {
+    match when {
+        When::Next { seconds, .. } => seconds,
+        _ => panic!("{when:?}"),
+    }
+}
+
+/// A clock that has heard `frames` frames of `rate` a second.
+fn heard(frames: u32, rate: f64) -> StreamClock {
+    let mut clock = StreamClock::new();
+    for i in 0..frames {
+        let t = f64::from(i) / rate;
+        clock.take(stamp(i, 100.0 + t, t));
+    }
+    clock
+}
+
+#[test]
+fn numbers_order_and_count_losses() {
+    let mut c = heard(12, 60.0);
+    let at = |i: u32| stamp(i, 100.0 + f64::from(i) / 60.0, f64::from(i) / 60.0);
+    assert_eq!(c.take(at(11)), When::Doubled);
+    assert!(matches!(
+        c.take(at(14)),
+        When::Next {
+            lost: 2,
+            anew: false,
+            ..
+        }
+    ));
+    assert_eq!(c.take(at(12)), When::Late { lost: true });
+    assert_eq!(c.take(at(12)), When::Doubled);
+    assert_eq!(c.take(at(13)), When::Late { lost: true });
+    assert!(matches!(c.take(at(15)), When::Next { lost: 0, .. }));
+}
+
+#[test]
+fn numbers_wrap_and_times_place() {
+    for rate in [24.0, 50.0, 60.0, 240.0, 1000.0] {
+        let mut c = StreamClock::new();
+        for i in 0..600u32 {
+            let t = f64::from(i) / rate;
+            let when = c.take(stamp(u32::MAX.wrapping_sub(99).wrapping_add(i), 5.0 + t, t));
+            assert!((seconds(when) - 5.0 - t).abs() < 1e-6, "{rate} {i}");
+        }
+        assert!((c.rate().expect("measured") / rate - 1.0).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn strange_frames_change_nothing_and_a_sender_that_starts_over_is_recognised() {
+    let mut c = heard(100, 60.0);
+    for i in 0..1000u32 {
+        // A thousand stray frames between the frames.
+        assert!(!matches!(
+            c.take(stamp(50_000 + i, 900.0 + f64::from(i) / 60.0, 1.7)),
+            When::Next { .. }
+        ));
+        if i % 5 == 0 {
+            let n = 100 + i / 5;
+            let t = f64::from(n) / 60.0;
+            assert!(matches!(
+                c.take(stamp(n, 100.0 + t, t)),
+                When::Next {
+                    lost: 0,
+                    anew: false,
+                    ..
+                }
+            ));
+        }
+    }
+    for (number, time) in [(0, 0.0), (200, 0.0), (7_000_000, 4e6)] {
+        let mut c = heard(250, 60.0);
+        let begun: Vec<bool> = (0..20u32)
+            .map(|i| {
+                let when = c.take(stamp(
+                    number + i,
+                    time + f64::from(i) / 60.0,
+                    5.0 + f64::from(i) / 60.0,
+                ));
+                matches!(when, When::Next { anew: true, .. })
+            })
+            .collect();
+        assert_eq!(
+            begun.iter().position(|&b| b),
+            Some(CONFIRMED as usize - 1),
+            "{number}"
+        );
+        assert_eq!(begun.iter().filter(|&&b| b).count(), 1);
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_bends_nothing() {
+    for step in [-3000.0, -0.5, 7.0, 1e6] {
+        let mut c = heard(100, 50.0);
+        for i in 100..200u32 {
+            let t = f64::from(i) / 50.0;
+            let when = c.take(stamp(i, 100.0 + t + step, t));
+            assert!((seconds(when) - 100.0 - t).abs() < 1e-4, "{step} {i}");
+        }
+    }
+}
+
+#[test]
+fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
+    let mut state = 9u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state) / f64::from(u32::MAX) * 0.02
+    };
+    for numbered in [true, false] {
+        for time in [None, Some(0.0)] {
+            if !numbered && time.is_some() {
+                continue;
+            }
+            let mut c = StreamClock::new();
+            let mut errors = Vec::new();
+            for i in 0..600u32 {
+                let t = f64::from(i) / 60.0;
+                let at = stamp(numbered.then_some(i), time, t + 0.5 * noise());
+                if let When::Next { seconds, .. } = c.take(at) {
+                    errors.push(c.sender_time(seconds) - t);
+                }
+            }
+            assert!(errors.len() > 570, "{}", errors.len());
+            let late = &errors[120..];
+            let mean = late.iter().sum::<f64>() / late.len() as f64;
+            let sd = (late.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / late.len() as f64).sqrt();
+            assert!(
+                sd < if numbered { 0.0015 } else { 0.006 },
+                "{numbered} {time:?}: {sd}"
+            );
+            assert!((c.rate().expect("measured") - 60.0).abs() < 1.0);
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_runs_wrong_gives_way_to_arrivals() {
+    for factor in [1000.0, 1.5, 1.02] {
+        let mut c = StreamClock::new();
+        let mut last = 0.0;
+        let mut first = None;
+        for i in 0..3000u32 {
+            let t = f64::from(i) / 60.0;
+            if let When::Next { seconds, .. } = c.take(stamp(i, t * factor, t)) {
+                if i > 1800 {
+                    first.get_or_insert((seconds, t));
+                }
+                last = seconds;
+            }
+        }
+        let (s, t) = first.expect("goes on");
+        let pace = (last - s) / (2999.0 / 60.0 - t);
+        assert!((pace - 1.0).abs() < 0.01, "{factor}: {pace}");
+    }
+}
+
+#[test]
+fn a_sender_that_had_paused_goes_on_after_a_moment() {
+    let mut c = heard(200, 60.0);
+    let anew: Vec<bool> = (200..240u32)
+        .map(|i| {
+            let t = f64::from(i) / 60.0;
+            matches!(
+                c.take(stamp(i, 100.0 + t, 3.0 + t)),
+                When::Next { anew: true, .. }
+            )
+        })
+        .collect();
+    assert_eq!(anew.iter().filter(|&&a| a).count(), 1);
+    // A backlog that comes at once is none.
+    let mut c = heard(200, 60.0);
+    for i in 200..380u32 {
+        let t = f64::from(i) / 60.0;
+        let when = c.take(stamp(i, 100.0 + t, t.max(380.0 / 60.0)));
+        assert!(matches!(when, When::Next { anew: false, .. }));
+    }
+}
