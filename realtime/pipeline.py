@@ -40,6 +40,8 @@ _FRAME = FRAME_NS / 1e9
 _BRIDGED = 20
 # A frame is never waited for longer than this, nor shorter.
 _SHORTEST_NS, _LONGEST_NS = 1_000_000, 60_000_000
+# Frames that have come behind their turn for so long will not come in time again.
+_DETOUR_NS = 500_000_000
 # What the loop gets round to this late is worked through without a bundle: newer frames wait.
 _STALE_NS = 40_000_000
 _STATUS_NS = 1_000_000_000
@@ -61,9 +63,8 @@ class Pipeline:
 
     Each frame of the 50 Hz grid leaves once: with the datagram that completes it, or, where that is late, by
     :meth:`run_until` as the forecast of the newest frame has it. The model is optional: without it, while it
-    is
-    late, and after it failed, the scalar mapping plays. ``tape`` and ``observer`` may be set and cleared at
-    any time.
+    is late, and after it failed, the scalar mapping plays. ``tape`` and ``observer`` may be set and cleared
+    at any time.
     """
 
     def __init__(
@@ -117,6 +118,8 @@ class Pipeline:
         self._seq = -1
         # The newest frame that a datagram completed: its number, and what the model said of it.
         self._heard = -1
+        # Since when frames come behind their turn.
+        self._behind_ns: int | None = None
         # The newest that was more than silence.
         self._spoken = -1
         self._step: Stepped | None = None
@@ -149,7 +152,7 @@ class Pipeline:
         begun = time.perf_counter_ns()
         step = self._model(out, now)
         stepped = time.perf_counter_ns()
-        number = self._number(out)
+        number = self._number(out, now)
         since = max(number - self._heard, 1) * _FRAME
         self._scalars = out.scalars.tolist()
         taught = self._by_mapping(out, step, since)
@@ -198,16 +201,22 @@ class Pipeline:
             self._seq, seconds, self._scalars, params, events, status, self.desk.extras, field, plan, now
         )
 
-    def _number(self, out: FrontFrame) -> int:
+    def _number(self, out: FrontFrame, now: int) -> int:
         """The frame's number: grid indices go on where the stream begins anew or ticks ran ahead of it."""
         if self._seq < 0:
             self._base = -out.seq
         number = self._base + out.seq
+        if number > self._seq:
+            self._behind_ns = None
+        elif self._behind_ns is None:
+            self._behind_ns = now
         if out.reset:
             self.desk.forget()
-            if number <= self._seq:
-                self._base += self._seq + 1 - number
-                number = self._seq + 1
+        # Frames that keep coming behind their turn have a longer way now: the count goes on with them.
+        behind = self._behind_ns is not None and now - self._behind_ns > _DETOUR_NS
+        if number <= self._seq and (out.reset or behind):
+            self._base += self._seq + 1 - number
+            number, self._behind_ns = self._seq + 1, None
         return number
 
     def teach(self, taught: Taught | None) -> None:

@@ -176,6 +176,23 @@ def test_a_burst_leaves_one_bundle(stage: Any) -> None:
     assert s.model.steps == 36, "all of them are understood"
 
 
+def test_a_way_that_has_become_longer_is_got_used_to(stage: Any) -> None:
+    """From one frame on everything comes 200 ms later, for good."""
+    s = stage(Falling())
+    for n in range(150):
+        t = n * 20_000_000 + (200_000_000 if n >= 50 else 0) + 1
+        s.clock.advance_to(t)
+        s.pipeline.feed(str(n).encode(), t)
+    assert [f.seq for f in s.ear.frames] == list(range(s.ear.frames[-1].seq + 1))
+    assert s.pipeline.counts["overtaken"] < 30
+    bridged = s.pipeline.counts["bridged"]
+    for n in range(150, 200):
+        t = n * 20_000_000 + 200_000_001
+        s.clock.advance_to(t)
+        s.pipeline.feed(str(n).encode(), t)
+    assert s.pipeline.counts["bridged"] == bridged
+
+
 def test_what_the_loop_is_late_with_is_worked_through_in_silence(stage: Any) -> None:
     s = stage(Falling())
     for n in range(25):
