@@ -150,13 +150,13 @@ class Show:
             if self.control is not None:
                 self.control.start(self._loop)
             self._source.start(self._loop, self._receive)
-            self._await_due()
+            self._await()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), seconds)
             self._source.poll()
             self._source.close()
             # Whatever the timer was waiting for, no datagram follows.
-            self._await_due()
+            self._await()
             await self._fade_out()
         finally:
             watch.cancel()
@@ -208,13 +208,10 @@ class Show:
             if self.pipeline.counts["errors"] == 1:
                 self._say(f"internal error, going on: {type(error).__name__}: {error}")
             return
-        expected = self.pipeline.expected_ns
-        if expected is None or self._in(expected) > 2 * _FRAME:
-            self._await_due()
-        elif self._collector.due():
-            self._set(self._in(expected) / 4, self._collect)
+        if self._collector.due():
+            self._set(min(_FRAME / 4, self._in(self.pipeline.due_ns)), self._collect)
         else:
-            self._set(self._in(expected) - _WAKE, self._before)
+            self._await()
 
     def _in(self, t_ns: int) -> float:
         """Seconds of the loop until a moment of the show."""
@@ -230,7 +227,17 @@ class Show:
     def _collect(self) -> None:
         """A quarter into the gap between two frames: the moment that disturbs nobody."""
         self._collector.collect()
-        self._set(self._in(self.pipeline.expected_ns or 0) - _WAKE, self._before)
+        self._await()
+
+    def _await(self) -> None:
+        """What comes next: the moment to warm up for the next datagram, or something that is due before."""
+        expected = self.pipeline.expected_ns
+        due = self._in(self.pipeline.due_ns)
+        warm = due if expected is None else self._in(expected) - _WAKE
+        if 0.0 < warm < due:
+            self._set(warm, self._before)
+        else:
+            self._set(due, self._due)
 
     def _before(self) -> None:
         """Shortly before the next datagram is due: warm the caches, unless it is here already."""
@@ -239,9 +246,6 @@ class Show:
             if not self._source.wait(min(expected - _PREWARM, _WAKE)):
                 until = min(self._in(self.pipeline.expected_ns) + _GRACE, self._in(self.pipeline.due_ns))
                 self._stay_warm(self._loop.time() + until)
-        self._await_due()
-
-    def _await_due(self) -> None:
         self._set(self._in(self.pipeline.due_ns), self._due)
 
     def _stay_warm(self, until: float) -> None:
@@ -260,7 +264,7 @@ class Show:
         self.pipeline.run_until(self.pipeline.clock.now_ns())
         if self._collector.due():
             self._collector.collect()
-        self._await_due()
+        self._await()
 
     async def _fade_out(self) -> None:
         """To neutral, in as many frames however late the loop is."""
