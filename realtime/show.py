@@ -156,6 +156,7 @@ class Show:
             self._source.poll()
             self._source.close()
             # Whatever the timer was waiting for, no datagram follows.
+            self.pipeline.expected_ns = None
             self._await()
             await self._fade_out()
         finally:
