@@ -179,6 +179,7 @@ class Pipeline:
             mapped = time.perf_counter_ns()
             self._leave(frame, release)
             sent = time.perf_counter_ns()
+            self.desk.learn()
             if self.observer is not None:
                 # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)

@@ -101,6 +101,7 @@ class Desk:
         # What the last frame asked for, before the forecast took over, and whether the body moved in it.
         self._asked = list(neutral)
         self._activity = 1.0
+        self._lesson: tuple[list[float], float, float] | None = None
         # Who gives the target: whether the model steps, and whether a mapping speaks.
         self._by: tuple[bool, bool] | None = None
         self.bypass = False
@@ -283,8 +284,15 @@ class Desk:
         target = at_lead(rows, self._lead_ms)
         if self.performer is None:
             return target
-        self.performer.hear([row[0] for row in rows], activity, dt)
+        self.learn()
+        self._lesson = [row[0] for row in rows], activity, dt
         return self.performer.play(target)
+
+    def learn(self) -> None:
+        """What the last frame says of the performer's range: for the time after it has been sent."""
+        if self._lesson is not None and self.performer is not None:
+            self.performer.hear(*self._lesson)
+        self._lesson = None
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""

@@ -243,6 +243,8 @@ impl Stage {
             counters.doubled += 1;
         } else if self.body.take(pose, true) {
             self.rebuild();
+        } else if self.playing && self.waiting.is_some() {
+            self.held[0] = self.body.canonical(&mut self.ending);
         } else if self.playing {
             self.held[0] = self.body.canonical(&mut self.pose);
             self.resampler.amend(&self.pose);
