@@ -213,10 +213,13 @@ class Resampler:
     """Puts timed poses on a uniform grid that begins with the first one; slerp along the shortest arc.
 
     Gaps of up to `max_gap` grid frames are filled when the next pose comes, a longer one begins a new grid;
-    `None` fills any gap. Batch `resample` is the same code.
+    `None` fills any gap. Batch `resample` is the same code. `curved` joins poses as the live front end does:
+    by parabolas, and gaps at the speeds of their ends, for which the pose that ends one waits for the next.
     """
 
-    def __new__(cls, joints: int, rate_out: float = 50.0, *, max_gap: int | None = ...) -> Resampler: ...
+    def __new__(
+        cls, joints: int, rate_out: float = 50.0, *, max_gap: int | None = ..., curved: bool = False
+    ) -> Resampler: ...
     def push(
         self, t_seconds: float, quats: npt.ArrayLike, root: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

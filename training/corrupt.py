@@ -149,9 +149,12 @@ def delivered(
     quats: NDArray[np.floating], root: NDArray[np.floating], arrived: Mask
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The stream with only the frames that arrived, its gaps filled by the live resampler."""
-    resampler = _core.Resampler(quats.shape[1], RATE)
+    resampler = _core.Resampler(quats.shape[1], RATE, curved=True)
     turns, places = [], []
-    for frame in np.flatnonzero(arrived).tolist():
+    # A frame that ends a gap waits for the next one: the last two are there.
+    there = arrived.copy()
+    there[-2:] = True
+    for frame in np.flatnonzero(there).tolist():
         made, at = resampler.push(
             frame / RATE, quats[frame].astype(np.float32), root[frame].astype(np.float32)
         )

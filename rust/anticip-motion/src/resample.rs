@@ -9,6 +9,8 @@ pub const MAX_GAP: u32 = 25;
 
 /// A curve is drawn through three frames where neither interval is longer than this times the other.
 const ALIKE: f64 = 2.5;
+/// Frames farther apart than this (grid steps), and than others are, have a gap between them.
+const GAP: f64 = 3.5;
 
 /// A source time this close to a grid time (in grid steps) is that grid time: sources give seconds with rounding.
 const SNAP: f64 = 1e-3;
@@ -179,6 +181,9 @@ pub struct Resampler {
     curve: Option<Curve>,
     before: Pose,
     before_at: Option<f64>,
+    /// The frame that ends a gap: its time, and its pose.
+    waiting: Option<f64>,
+    ending: Pose,
 }
 
 impl Resampler {
@@ -209,11 +214,14 @@ impl Resampler {
             curve: None,
             before: Pose::identity(joints),
             before_at: None,
+            waiting: None,
+            ending: Pose::identity(joints),
         })
     }
 
     /// Joins frames by curves from now on: three frames that follow each other by a parabola, so that no frame of the
-    /// grid is slower than the movement; the two ends of a gap (see [`Resampler::push_before`]) at their speeds.
+    /// grid is slower than the movement; the ends of a gap at the speed of each, for which the frame that ends it waits
+    /// for the next one. Crossed at an even speed a gap looks like a stroke.
     #[must_use]
     pub fn curved(mut self) -> Self {
         self.curve = Some(Curve::new(self.joints()));
@@ -234,6 +242,7 @@ impl Resampler {
 
     /// Forgets the stream; the next frame begins a new one with the next grid index.
     pub fn restart(&mut self) {
+        self.waiting = None;
         if self.running {
             self.base += self.emitted;
             self.emitted = 0;
@@ -255,7 +264,12 @@ impl Resampler {
 
     /// Replaces the newest frame: more of it has come. Grid frames that have left stay as they were.
     pub fn amend(&mut self, pose: &Pose) {
-        if self.running && pose.rotations.len() == self.joints() {
+        if pose.rotations.len() != self.joints() {
+            return;
+        }
+        if self.waiting.is_some() {
+            self.ending.copy_from(pose);
+        } else if self.running {
             self.current.copy_from(pose);
         }
     }
@@ -267,7 +281,7 @@ impl Resampler {
     }
 
     /// Takes the frame at time `seconds`; `each` receives every grid frame it completes, with the pose there (which
-    /// lies in `scratch`).
+    /// lies in `scratch`). Where frames are joined by curves, one that ends a gap completes nothing until the next.
     ///
     /// # Errors
     /// A time that is not finite, or a pose with another number of joints.
@@ -275,22 +289,6 @@ impl Resampler {
         &mut self,
         seconds: f64,
         pose: &Pose,
-        scratch: &mut Pose,
-        each: impl FnMut(GridFrame, &Pose),
-    ) -> Result<Pushed, MotionError> {
-        self.push_before(seconds, pose, None, scratch, each)
-    }
-
-    /// The same for a frame that ends a gap, when the frame `next` after it (time and pose) is known already: the gap
-    /// is crossed at the speeds that the movement has before and behind it.
-    ///
-    /// # Errors
-    /// As [`Resampler::push`].
-    pub fn push_before(
-        &mut self,
-        seconds: f64,
-        pose: &Pose,
-        next: Option<(f64, &Pose)>,
         scratch: &mut Pose,
         mut each: impl FnMut(GridFrame, &Pose),
     ) -> Result<Pushed, MotionError> {
@@ -308,8 +306,64 @@ impl Resampler {
                 given: format!("{} joints", pose.rotations.len()),
             });
         }
+        if let Some(then) = self.waiting {
+            if seconds <= then {
+                return Ok(if seconds < then {
+                    Pushed::Backwards
+                } else {
+                    Pushed::Doubled
+                });
+            }
+            self.waiting = None;
+            let ending = std::mem::take(&mut self.ending);
+            let gap = self.enter(then, &ending, Some((seconds, pose)), scratch, &mut each);
+            self.ending = ending;
+            let last = self.enter(seconds, pose, None, scratch, &mut each);
+            return Ok(match (gap, last) {
+                (Pushed::Frames { first, count }, Pushed::Frames { count: more, .. }) => Pushed::Frames {
+                    first,
+                    count: count + more,
+                },
+                _ => last,
+            });
+        }
+        if self.ends_gap(seconds) {
+            self.ending.copy_from(pose);
+            self.waiting = Some(seconds);
+            let first = self.base + self.emitted;
+            return Ok(Pushed::Frames { first, count: 0 });
+        }
+        Ok(self.enter(seconds, pose, None, scratch, &mut each))
+    }
+
+    /// True while a frame that ends a gap waits for the next one.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Whether a frame at this time ends a gap that is crossed at the speeds of both its ends.
+    fn ends_gap(&self, seconds: f64) -> bool {
+        let (Some(_), Some(before), Some(max), true) =
+            (&self.curve, self.before_at, self.max_gap, self.running)
+        else {
+            return false;
+        };
+        let gap = (seconds - self.start) * self.rate - self.newest;
+        gap > GAP && gap > ALIKE * (self.newest - before) && gap < f64::from(max) + 1.5
+    }
+
+    /// Puts a frame on the grid; `next` is the one after it, where it ends a gap.
+    fn enter(
+        &mut self,
+        seconds: f64,
+        pose: &Pose,
+        next: Option<(f64, &Pose)>,
+        scratch: &mut Pose,
+        each: &mut impl FnMut(GridFrame, &Pose),
+    ) -> Pushed {
         if !self.running {
-            return Ok(self.begin(seconds, pose, scratch, each));
+            return self.begin(seconds, pose, scratch, each);
         }
         let exact = (seconds - self.start) * self.rate;
         let nearest = exact.round();
@@ -319,10 +373,10 @@ impl Resampler {
             exact
         };
         if at == self.newest {
-            return Ok(Pushed::Doubled);
+            return Pushed::Doubled;
         }
         if at < self.newest {
-            return Ok(Pushed::Backwards);
+            return Pushed::Backwards;
         }
         let due = at.floor();
         let last = self.emitted as f64 - 1.0;
@@ -333,7 +387,7 @@ impl Resampler {
             let passed = (due - last).min(1e12) as u64;
             self.base += self.emitted + passed - 1;
             self.emitted = 0;
-            return Ok(self.begin(seconds, pose, scratch, each));
+            return self.begin(seconds, pose, scratch, each);
         }
         let from = self.newest;
         let lead = self.before_at.map(|before| from - before);
@@ -378,7 +432,7 @@ impl Resampler {
             self.before.copy_from(&self.previous);
             self.before_at = Some(from);
         }
-        Ok(Pushed::Frames { first, count })
+        Pushed::Frames { first, count }
     }
 
     fn begin(
@@ -386,7 +440,7 @@ impl Resampler {
         seconds: f64,
         pose: &Pose,
         scratch: &mut Pose,
-        mut each: impl FnMut(GridFrame, &Pose),
+        each: &mut impl FnMut(GridFrame, &Pose),
     ) -> Pushed {
         self.running = true;
         self.before_at = None;

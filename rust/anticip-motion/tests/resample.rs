@@ -192,21 +192,25 @@ fn curves_keep_the_speed() {
 fn a_gap_is_crossed_at_the_speeds_of_its_ends() {
     let turn = |t: f64| at(1.2 * (5.0 * t).sin(), (4.0 * t).cos());
     let mut errors = Vec::new();
-    for known in [false, true] {
-        let mut r = Resampler::new(1, 50.0, Some(MAX_GAP)).expect("rate").curved();
-        let mut scratch = Pose::identity(1);
-        for i in 0..20 {
-            push(&mut r, f64::from(i) / 60.0, &turn(f64::from(i) / 60.0));
+    for curved in [false, true] {
+        let mut r = Resampler::new(1, 50.0, Some(MAX_GAP)).expect("rate");
+        if curved {
+            r = r.curved();
         }
-        let (end, next) = (37.0 / 60.0, 38.0 / 60.0);
-        let after = turn(next);
         let mut worst: f64 = 0.0;
-        let known = known.then_some((next, &after));
-        r.push_before(end, &turn(end), known, &mut scratch, |grid, pose| {
-            let exact = turn(grid.index as f64 / 50.0);
-            worst = worst.max(pose.rotations[0].angle_to(exact.rotations[0]));
-        })
-        .expect("fits");
+        let mut frames = 0;
+        for i in (0..20).chain(37..60) {
+            let t = f64::from(i) / 60.0;
+            let (_, made) = push(&mut r, t, &turn(t));
+            // The frame that ends the gap waits for the next one.
+            assert_eq!(r.waits(), curved && i == 37);
+            frames += made.len();
+            for (grid, pose) in made {
+                let exact = turn(grid.index as f64 / 50.0);
+                worst = worst.max(pose.rotations[0].angle_to(exact.rotations[0]));
+            }
+        }
+        assert_eq!(frames, 50);
         errors.push(worst);
     }
     assert!(errors[1] < 0.25 * errors[0], "{errors:?}");

@@ -19,8 +19,10 @@ const STUCK: u32 = 25;
 const WRONG: [(f64, f64); 2] = [(0.01, 10.0), (0.1, 0.0)];
 /// A clock that was set so often is none; nor is one that seems to have paused twice within these seconds.
 const UNSTEADY: (u32, f64) = (3, 10.0);
-/// Frames that keep coming this late (seconds) at the usual pace: the sender had paused and its clock with it.
-const PAUSED: f64 = 0.25;
+/// Frames that keep coming this late (seconds) at the usual pace have a longer way than before; this late: the sender had
+/// paused and its clock with it.
+const LONGER: f64 = 0.04;
+const PAUSED: f64 = 0.5;
 /// Arrivals closer than this (seconds) are parts of one frame or a burst; they say nothing of the rate.
 const TOGETHER: f64 = 0.002;
 /// Intervals that the rate is told from, and how many it takes.
@@ -454,9 +456,11 @@ impl StreamClock {
         when
     }
 
-    /// Whether frames keep coming late at the usual pace: then stream time has stood still for a while.
+    /// Frames that keep coming late at the usual pace. A little: their way has become longer, and delays are told anew.
+    /// By more (true): stream time has stood still for a while.
     fn was_paused(&mut self, seconds: f64, arrival: f64) -> bool {
-        if self.by_arrival || arrival - self.map.local(seconds) - self.map.usual() < PAUSED {
+        let late = arrival - self.map.local(seconds) - self.map.usual();
+        if self.by_arrival || late < LONGER {
             self.pause = None;
             return false;
         }
@@ -466,7 +470,15 @@ impl StreamClock {
             frames: 0,
         });
         pause.frames += 1;
-        pause.frames > CONFIRMED && arrival - pause.arrival >= 0.5 * (seconds - pause.seconds)
+        let paced = arrival - pause.arrival >= 0.5 * (seconds - pause.seconds);
+        if late >= PAUSED {
+            return paced && pause.frames > CONFIRMED;
+        }
+        if paced && pause.frames > STUCK {
+            self.pause = None;
+            self.map.reset();
+        }
+        false
     }
 }
 

@@ -14,9 +14,8 @@ use crate::features::{FEATURE_COUNT, FeatureExtractor, RATE};
 use crate::noise::NoiseGate;
 use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
 
-/// A source slower than this between two frames (seconds) has left a gap. The frame that ends it waits for the next,
-/// which tells how fast the movement has become: crossed at the wrong speed a gap looks like a stroke.
-const GAP: f64 = 0.07;
+/// A source slower than this between two frames (seconds) has left a gap.
+const GAP: f64 = 0.1;
 /// How far a source's time may be from a grid time (grid steps) to be taken for it: a source of 50 Hz whose clock is
 /// rounded to milliseconds is not to wait for its next frame. More where the source has the grid's own rate.
 const COARSE: f64 = 0.05;
@@ -44,9 +43,6 @@ pub(super) struct Stage {
     held: [u32; 2],
     pose: Pose,
     scratch: Pose,
-    /// The frame that ends a gap: its time, and how many were lost before it.
-    waiting: Option<(f64, u64)>,
-    ending: Pose,
     out: FrontOutput,
     /// When decoding ended; the first pose of a datagram stamps it.
     decoded: Option<Instant>,
@@ -68,8 +64,6 @@ impl Stage {
             held: [0; 2],
             pose: Pose::identity(JOINT_COUNT),
             scratch: Pose::identity(JOINT_COUNT),
-            waiting: None,
-            ending: Pose::identity(JOINT_COUNT),
             out: FrontOutput {
                 rows: Vec::with_capacity(MAX_GAP as usize + 1),
                 reset: false,
@@ -150,7 +144,6 @@ impl Stage {
 
     /// The body or its mask is another one: what follows is a new stream of features.
     fn rebuild(&mut self) {
-        self.waiting = None;
         self.resampler.restart();
         self.extractor = FeatureExtractor::new(self.body.mask(), self.config.window).ok();
         self.gate = gate_for(self.config, self.body.mask());
@@ -199,7 +192,6 @@ impl Stage {
         counters.frames += 1;
         counters.lost += lost;
         if anew {
-            self.waiting = None;
             self.resampler.restart();
         }
         if self.body.take(pose, false) {
@@ -212,28 +204,9 @@ impl Stage {
                 self.refusal = Some(reason.to_owned());
                 return false;
             }
-            self.enter(seconds, lost, counters);
+            self.push(seconds, lost, counters);
         }
         true
-    }
-
-    /// Puts the newest pose on the grid, or keeps it until the next one where it ends a gap.
-    fn enter(&mut self, seconds: f64, lost: u64, counters: &mut Counters) {
-        if let Some((then, missed)) = self.waiting.take() {
-            std::mem::swap(&mut self.pose, &mut self.ending);
-            let next = std::mem::take(&mut self.ending);
-            self.push(then, Some((seconds, &next)), missed, counters);
-            self.ending = std::mem::replace(&mut self.pose, next);
-        } else if let Some(before) = self.resampler.newest_time() {
-            let gap = seconds - before;
-            let crossed = gap * RATE < f64::from(MAX_GAP) + 1.5;
-            if gap > GAP && crossed && self.clock.interval().is_some_and(|i| gap > 2.5 * i) {
-                std::mem::swap(&mut self.pose, &mut self.ending);
-                self.waiting = Some((seconds, lost));
-                return;
-            }
-        }
-        self.push(seconds, None, lost, counters);
     }
 
     /// Takes what belongs to the newest frame: the rest of a pose in several bundles.
@@ -243,8 +216,6 @@ impl Stage {
             counters.doubled += 1;
         } else if self.body.take(pose, true) {
             self.rebuild();
-        } else if self.playing && self.waiting.is_some() {
-            self.held[0] = self.body.canonical(&mut self.ending);
         } else if self.playing {
             self.held[0] = self.body.canonical(&mut self.pose);
             self.resampler.amend(&self.pose);
@@ -252,8 +223,7 @@ impl Stage {
     }
 
     /// Puts the pose on the grid and turns the frames that completes into rows; `lost` frames before it never came.
-    /// `next` is the frame after it, where that is known.
-    fn push(&mut self, seconds: f64, next: Option<(f64, &Pose)>, lost: u64, counters: &mut Counters) {
+    fn push(&mut self, seconds: f64, lost: u64, counters: &mut Counters) {
         let tolerance = self.tolerance(seconds);
         let Self {
             resampler,
@@ -269,8 +239,10 @@ impl Stage {
         let Some(extractor) = extractor else { return };
         resampler.set_tolerance(tolerance);
         let before = resampler.newest_time();
+        // Frames that were sent among those that are completed.
+        let sent = 1 + u32::from(resampler.waits());
         let mut newest = None;
-        let pushed = resampler.push_before(seconds, pose, next, scratch, |grid, frame| {
+        let pushed = resampler.push(seconds, pose, scratch, |grid, frame| {
             let began = Instant::now();
             let frame = still(grid, frame, gate.as_mut(), out);
             row(grid, frame, held, extractor, out, counters);
@@ -279,11 +251,11 @@ impl Stage {
         });
         let Some(index) = newest else { return };
         if let Ok(Pushed::Frames { count, .. }) = pushed
-            && count > 1
-            && (lost > 0 || before.is_some_and(|b| seconds - b > GAP))
+            && count > sent
+            && (lost > 0 || sent > 1 || before.is_some_and(|b| seconds - b > GAP))
         {
-            out.filled += count - 1;
-            counters.filled += u64::from(count - 1);
+            out.filled += count - sent;
+            counters.filled += u64::from(count - sent);
         }
         out.seq = index;
         let time = resampler.time_of(index);

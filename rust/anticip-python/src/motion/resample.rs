@@ -56,9 +56,10 @@ pub(super) struct PyResampler {
 #[pymethods]
 impl PyResampler {
     #[new]
-    #[pyo3(signature = (joints, rate_out = 50.0, *, max_gap = 25))]
-    fn new(joints: usize, rate_out: f64, max_gap: Option<u32>) -> PyResult<Self> {
+    #[pyo3(signature = (joints, rate_out = 50.0, *, max_gap = 25, curved = false))]
+    fn new(joints: usize, rate_out: f64, max_gap: Option<u32>, curved: bool) -> PyResult<Self> {
         let inner = Resampler::new(joints, rate_out, max_gap).map_err(|e| motion_error(&e))?;
+        let inner = if curved { inner.curved() } else { inner };
         Ok(Self {
             inner,
             pose: Pose::identity(joints),

@@ -190,3 +190,25 @@ fn a_sender_that_had_paused_goes_on_after_a_moment() {
         assert!(matches!(when, When::Next { anew: false, .. }));
     }
 }
+
+#[test]
+fn a_way_that_has_become_longer_is_learned_without_a_new_beginning() {
+    let mut c = heard(200, 60.0);
+    let at = |i: u32, late: f64| {
+        let t = f64::from(i) / 60.0;
+        stamp(i, 100.0 + t, late + t)
+    };
+    for i in 200..260 {
+        assert!(matches!(c.take(at(i, 0.2)), When::Next { anew: false, .. }));
+    }
+    let local = c.map().local(100.0 + 260.0 / 60.0);
+    assert!((local - 260.0 / 60.0 - 0.2).abs() < 0.002, "{local}");
+    // Bursts are none: what is on time between them says that the way is as long as before.
+    let mut c = heard(200, 60.0);
+    for i in 200..800u32 {
+        let held = f64::from(i % 60).mul_add(-1.0 / 60.0, 0.15).max(0.0);
+        assert!(matches!(c.take(at(i, held)), When::Next { anew: false, .. }));
+    }
+    let local = c.map().local(100.0 + 800.0 / 60.0);
+    assert!((local - 800.0 / 60.0).abs() < 0.002, "{local}");
+}
