@@ -41,7 +41,7 @@ _BRIDGED = 20
 # A frame is never waited for longer than this, nor shorter.
 _SHORTEST_NS, _LONGEST_NS = 1_000_000, 60_000_000
 # Frames that have come behind their turn for so long will not come in time again.
-_DETOUR_NS = 500_000_000
+_DETOUR_NS = 300_000_000
 # What the loop gets round to this late is worked through without a bundle: newer frames wait.
 _STALE_NS = 40_000_000
 _STATUS_NS = 1_000_000_000

@@ -141,7 +141,7 @@ pub(super) struct StreamClock {
     pace: Option<f64>,
     rival: Option<Rival>,
     pause: Option<Pause>,
-    /// Arrival of the frame that ended the last pause.
+    /// Arrival of the frame that confirmed the last pause.
     paused: Option<f64>,
     map: TimeMap,
 }
@@ -235,10 +235,10 @@ impl StreamClock {
             _ => self.by_time(newest, stamp),
         };
         match when {
-            When::Next { seconds, .. } if self.was_paused(seconds, stamp.arrival) => {
-                self.resume(stamp, seconds)
-            }
             When::Next { seconds, .. } => {
+                if self.keeps_pausing(seconds, stamp.arrival) {
+                    self.go_by_arrival(seconds, stamp.arrival);
+                }
                 self.accept(stamp, seconds);
                 when
             }
@@ -439,26 +439,10 @@ impl StreamClock {
         frames >= CONFIRMED
     }
 
-    /// Goes on after a pause of the sender's clock. One that pauses again and again is none.
-    fn resume(&mut self, stamp: Stamp, seconds: f64) -> When {
-        let again = self.paused.is_some_and(|last| stamp.arrival - last < UNSTEADY.1);
-        if again {
-            self.go_by_arrival(seconds, stamp.arrival);
-            self.accept(stamp, seconds);
-            return When::Next {
-                seconds,
-                lost: 0,
-                anew: true,
-            };
-        }
-        let when = self.begin(stamp);
-        self.paused = Some(stamp.arrival);
-        when
-    }
-
-    /// Frames that keep coming late at the usual pace. A little: their way has become longer, and delays are told anew.
-    /// By more (true): stream time has stood still for a while.
-    fn was_paused(&mut self, seconds: f64, arrival: f64) -> bool {
+    /// Frames that keep coming late at the usual pace: their way has become longer, or the sender and its clock had
+    /// paused. The movement goes on as the sender says, its delays are told anew. True for a clock that pauses again
+    /// and again: it is none.
+    fn keeps_pausing(&mut self, seconds: f64, arrival: f64) -> bool {
         let late = arrival - self.map.local(seconds) - self.map.usual();
         if self.by_arrival || late < LONGER {
             self.pause = None;
@@ -471,14 +455,18 @@ impl StreamClock {
         });
         pause.frames += 1;
         let paced = arrival - pause.arrival >= 0.5 * (seconds - pause.seconds);
-        if late >= PAUSED {
-            return paced && pause.frames > CONFIRMED;
+        let paused = late >= PAUSED;
+        if !paced || pause.frames <= if paused { CONFIRMED } else { STUCK } {
+            return false;
         }
-        if paced && pause.frames > STUCK {
-            self.pause = None;
-            self.map.reset();
-        }
-        false
+        self.pause = None;
+        self.map.reset();
+        let before = if paused {
+            self.paused.replace(arrival)
+        } else {
+            None
+        };
+        before.is_some_and(|before| arrival - before < UNSTEADY.1)
     }
 }
 
