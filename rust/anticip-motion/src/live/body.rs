@@ -18,17 +18,6 @@ const COMPARED: usize = 50;
 /// Positions farther than this (metres) are a fault of the source.
 const FAR: f32 = 1e5;
 
-/// What a told skeleton is to the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    /// The very same.
-    Same,
-    /// Another, but poses map as before.
-    Alike,
-    /// Poses mean something else from now on.
-    Anew,
-}
-
 /// The source's pose so far: joints that a frame leaves out keep their last rotation.
 pub(super) struct Body {
     skeleton: Skeleton,
@@ -95,8 +84,8 @@ impl Body {
         })
     }
 
-    /// Takes a told skeleton.
-    pub(super) fn tell(&mut self, update: &SkeletonUpdate) -> Result<Told, MotionError> {
+    /// Takes a told skeleton; `Ok(true)` where poses now map differently.
+    pub(super) fn tell(&mut self, update: &SkeletonUpdate) -> Result<bool, MotionError> {
         let same = self.told
             && self.skeleton.names == update.names
             && self.skeleton.parents == update.parents
@@ -107,7 +96,7 @@ impl Body {
                 self.skeleton.rest(j).angle_to(rest) < 1e-6 && self.skeleton.offsets[j] == offset
             });
         if same {
-            return Ok(Told::Same);
+            return Ok(false);
         }
         let skeleton = Skeleton {
             names: update.names.clone(),
@@ -125,10 +114,10 @@ impl Body {
             body.seen.copy_from_slice(&self.seen);
             body.root = self.root;
             *self = body;
-            return Ok(Told::Alike);
+            return Ok(false);
         }
         *self = body;
-        Ok(Told::Anew)
+        Ok(true)
     }
 
     /// Why the body that was told is not the one that moves, once that is known.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
-use super::body::{Body, Told};
+use super::body::Body;
 use super::clock::{Stamp, StreamClock, When};
 use super::output::{Counters, FrontOutput, Stages};
 use super::{FrontConfig, Source};
@@ -128,10 +128,10 @@ impl Stage {
     pub(super) fn skeleton(&mut self, update: &SkeletonUpdate, counters: &mut Counters) {
         self.clock.declare(update.rate);
         match self.body.tell(update) {
-            Ok(told) => {
+            Ok(changed) => {
                 // Of the same body once more, what was found out about it holds.
                 self.refusal = self.body.disagreement().map(str::to_owned);
-                if told == Told::Anew {
+                if changed {
                     self.rebuild();
                 }
             }
