@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-import trajectories
+from support import trajectories
 
 import pyanticip as pa
 from pyanticip.errors import OptionError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-import trajectories
+from support import trajectories
 
 import pyanticip as pa
 from pyanticip.bridge import (

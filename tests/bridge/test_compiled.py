@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-import trajectories
+from support import trajectories
 
 from pyanticip.bridge import bridge_scalars, torch_scalars
 

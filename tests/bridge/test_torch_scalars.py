@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-import reference
 import torch
-import trajectories
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support import reference, trajectories
 
 import pyanticip as pa
 from pyanticip import bridge

@@ -1,7 +1,7 @@
 import shutil
 
 import pytest
-from synthetic_motion import example_of, move, one_thread, piece_of
+from support.synthetic_motion import example_of, move, one_thread, piece_of
 
 from training.data import plain
 from training.sets.format import ClipEntry

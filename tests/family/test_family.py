@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from members import FACTORS, KINDS, VOCAB, build, covering, inputs, name_of, pairs, product, run, said
+from support.members import FACTORS, KINDS, VOCAB, build, covering, inputs, name_of, pairs, product, run, said
 from torch.nn import functional as F
 
 from pyanticip.models import ModelConfig, load_checkpoint, save_checkpoint

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from benchmark_files import random_takes
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
+from support.benchmark_files import random_takes
 
 from pyanticip.cli import cli
 from pyanticip.cli_tools import run

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from benchmark_files import random_takes
+from support.benchmark_files import random_takes
 
 from pyanticip.cli import cli
 from pyanticip.cli_tools import run

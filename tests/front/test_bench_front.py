@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from test_live_front import datagrams
+from support.sent import datagrams
 
 from pyanticip import _core
 

@@ -4,8 +4,8 @@ import struct
 
 import numpy as np
 import pytest
-from captures import packets
 from pythonosc.osc_packet import OscPacket
+from support.captures import packets
 
 from pyanticip import _core
 from pyanticip.errors import WireError

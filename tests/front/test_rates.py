@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stranger import FRAMES, LEFT_UPPER_ARM, msgpack_skeleton, vmc_pose
+from support.stranger import FRAMES, LEFT_UPPER_ARM, msgpack_skeleton, vmc_pose
 
 from pyanticip import _core
 

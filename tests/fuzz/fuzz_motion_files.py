@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "motion"), str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from motion_files import AMC, ASF, bvh_text  # noqa: E402
+from support.motion_files import AMC, ASF, bvh_text  # noqa: E402
 
 from pyanticip.errors import FormatError  # noqa: E402
 from pyanticip.motion.asf import read_asf  # noqa: E402

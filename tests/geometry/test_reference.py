@@ -1,9 +1,8 @@
 """The Rust core against the definition, evaluated slowly in NumPy."""
 
-import motions
 import numpy as np
 import pytest
-import reference
+from support import motions, reference
 
 import pyanticip as pa
 

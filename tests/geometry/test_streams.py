@@ -5,9 +5,9 @@ import sys
 import threading
 import time
 
-import motions
 import numpy as np
 import pytest
+from support import motions
 
 import pyanticip as pa
 

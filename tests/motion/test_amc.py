@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from motion_files import AMC, ASF, write_amc
 from scipy.spatial.transform import Rotation
+from support.motion_files import AMC, ASF, write_amc
 
 import pyanticip as pa
 from pyanticip.errors import FormatError

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, write_bvh
 from scipy.spatial.transform import Rotation
+from support.motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError

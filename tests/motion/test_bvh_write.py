@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from motion_files import write_amc, write_bvh
+from support.motion_files import write_amc, write_bvh
 
 import pyanticip as pa
 from pyanticip.motion.bvh_write import save_bvh

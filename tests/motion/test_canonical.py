@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from body_files import walking_clip
-from motion_files import write_bvh
+from support.body_files import walking_clip
+from support.motion_files import write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import SkeletonError

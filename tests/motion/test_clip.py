@@ -4,8 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-from motion_files import write_bvh
 from scipy.spatial.transform import Rotation
+from support.motion_files import write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import OptionError, ShapeError, SkeletonError

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from body_files import walking_clip
+from support.body_files import walking_clip
 
 from pyanticip import _core
 from pyanticip.errors import OptionError

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from body_files import walking_clip
-from odd_rigs import about, local_axes, turned_world, walker
+from support.body_files import walking_clip
+from support.odd_rigs import about, local_axes, turned_world, walker
 
 import pyanticip as pa
 from pyanticip import _core

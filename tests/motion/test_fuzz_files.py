@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from motion_files import AMC, ASF, bvh_text, write_amc
+from support.motion_files import AMC, ASF, bvh_text, write_amc
 
 import pyanticip as pa
 from pyanticip.errors import FormatError

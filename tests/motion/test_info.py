@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from odd_rigs import about, local_axes, turned_world, walker
+from support.odd_rigs import about, local_axes, turned_world, walker
 
 import pyanticip as pa
 from pyanticip.cli import cli

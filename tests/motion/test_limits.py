@@ -1,7 +1,7 @@
 """Files made to be awkward: enormous lines, headers and counts are refused, quickly and in one line."""
 
 import pytest
-from motion_files import AMC, ASF, BVH_HEADER, bvh_text, write_amc, write_bvh
+from support.motion_files import AMC, ASF, BVH_HEADER, bvh_text, write_amc, write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import FormatError

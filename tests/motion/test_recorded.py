@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from body_files import walking_clip
+from support.body_files import walking_clip
 
 import pyanticip as pa
 from pyanticip.errors import FormatError

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from body_files import write_walk
+from support.body_files import write_walk
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, FormatError, OptionError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from odd_rigs import (
+from support.odd_rigs import (
     about,
     difference,
     limb_errors,

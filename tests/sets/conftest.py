@@ -14,8 +14,6 @@ from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "motion"))
-
 
 def moving(frames: int = 200, seed: int = 0, rate: float = 50.0, amount: float = 0.4) -> pa.Clip:
     """A canonical body whose joints swing at 0.3 to 1.5 Hz while it walks in a circle."""

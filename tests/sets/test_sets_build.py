@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from motion_files import AMC
+from support.motion_files import AMC
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from swinging import swing
+from support.swinging import swing
 
 from pyanticip.errors import CheckpointError
 from pyanticip.models.manifest import MANIFEST, SHIPPED, read_manifest

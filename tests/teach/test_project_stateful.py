@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from swinging import LEFT_ARM, RIGHT_ARM, swing
+from support.swinging import LEFT_ARM, RIGHT_ARM, swing
 
 from pyanticip.errors import OptionError
 from pyanticip.teach.fit import FitOptions

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from swinging import LEFT_ARM, swing
+from support.swinging import LEFT_ARM, swing
 
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import CheckpointError, FormatError

@@ -15,7 +15,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from swinging import LEFT_ARM, swing
+from support.swinging import LEFT_ARM, swing
 
 from pyanticip.cli import cli
 from pyanticip.errors import MotionError

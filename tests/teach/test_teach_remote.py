@@ -13,7 +13,7 @@ import pytest
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
-from swinging import LEFT_ARM, swing
+from support.swinging import LEFT_ARM, swing
 
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.project import MAPPING, Project

@@ -1,3 +1,3 @@
-from synthetic_motion import example_of, move, one_thread, piece_of
+from support.synthetic_motion import example_of, move, one_thread, piece_of
 
 __all__ = ["example_of", "move", "one_thread", "piece_of"]

@@ -1,7 +1,8 @@
 """Vector sequences on which implementations of the scalars come apart, made from a seed."""
 
-import motions
 import numpy as np
+
+from support import motions
 
 
 def tokens(frames, vocab, dim, seed=0):

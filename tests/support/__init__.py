@@ -1,0 +1,1 @@
+"""What tests of several folders share: made-up motion, files of other makers, reference implementations."""
