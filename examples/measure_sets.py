@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pyanticip.motion.canonical import canonical_skeleton
-from training.sets import MotionSet, build
+from training.data.sets import MotionSet, build
 
 
 def write_synthetic(folder: Path, number: int, frames: int = 100) -> None:

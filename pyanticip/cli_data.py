@@ -14,7 +14,7 @@ from pyanticip.cli_files import READING
 from pyanticip.cli_tools import JSON, Group, print_json
 
 if TYPE_CHECKING:
-    from training.sets.builder import Step
+    from training.data.sets.builder import Step
 
 PATH = click.Path(path_type=Path)
 WORKERS = click.option(
@@ -51,7 +51,7 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
     """A bar on the terminal, and a line for every file that cannot be used, on standard error."""
     from rich.console import Console
 
-    from training.sets.progress import shown
+    from training.data.sets.progress import shown
 
     return shown(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty())
 
@@ -100,7 +100,7 @@ def data_build(
              pyanticip train data build takes --out sets/mine --split-file who.toml
              pyanticip train data build amass --out sets/amass --subject-from top
     """
-    from training.sets import build
+    from training.data.sets import build
 
     with _progress("takes", as_json) as say:
         unit = _unit(units)
@@ -141,7 +141,7 @@ def data_augment(
     \b
     Example: pyanticip train data augment sets/mine --out sets/mine-varied --copies 16
     """
-    from training.sets import augment, read_recipe
+    from training.data.sets import augment, read_recipe
 
     how = None if recipe is None else read_recipe(recipe)
     with _progress("clips", as_json) as say:
@@ -167,7 +167,7 @@ def data_inspect(folder: Path, out: Path | None, verify: bool, as_json: bool) ->
     \b
     Example: pyanticip train data inspect sets/mine --out mine.html
     """
-    from training.sets.page import inspect, totals_rows
+    from training.data.sets.page import inspect, totals_rows
 
     found = inspect(folder, out, verify=verify)
     if as_json:

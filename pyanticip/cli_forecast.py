@@ -60,8 +60,8 @@ def train_forecast(
     Example: pyanticip train forecast --data data/cmu-bench --out runs/forecast
              pyanticip train forecast --data data/cmu-bench --out runs/folds --folds 5
     """
-    from training.forecast import folds as leave_out
-    from training.forecast import train as trainer
+    from training.tasks.forecast import folds as leave_out
+    from training.tasks.forecast import train as trainer
 
     options = trainer.options_from(given)
     can_hold(out.parent)
@@ -109,8 +109,8 @@ def evaluate_forecast(
              pyanticip evaluate forecast --data data/cmu-bench --checkpoint runs/forecast
              pyanticip evaluate forecast --folds runs/folds --report report
     """
-    from training.forecast import evaluate as judge
-    from training.forecast import report as writer
+    from training.tasks.forecast import evaluate as judge
+    from training.tasks.forecast import report as writer
 
     if page is not None:
         can_hold(page)
@@ -118,8 +118,8 @@ def evaluate_forecast(
     if folds is not None:
         if data is not None or checkpoint is not None:
             raise click.UsageError("--folds stands alone: its scores are in its folder")
-        from training.forecast.judge_folds import judge_folds
-        from training.pages import as_markdown
+        from training.report.pages import as_markdown
+        from training.tasks.forecast.judge_folds import judge_folds
 
         report = judge_folds(folds, without=without)
         parts = writer.fold_parts(report, pictures=page is not None)
@@ -131,7 +131,7 @@ def evaluate_forecast(
             raise click.UsageError("--without goes with --folds")
         predictors, known = {}, []
         if checkpoint is not None:
-            from training.forecast.predict import load_predictor, trained_on
+            from training.tasks.forecast.predict import load_predictor, trained_on
 
             predictors["model"] = load_predictor(checkpoint)
             known = trained_on(checkpoint)

@@ -50,7 +50,7 @@ def train_motion(
              pyanticip train motion --config motion.toml --set ema=0.999 --seed 1 --out runs/one
              pyanticip train motion --out runs/one --resume
     """
-    from training.motion.command import run
+    from training.tasks.motion.command import run
 
     report, lines = run(out, given, config=config, settings=settings, resume=resume, quiet=as_json)
     if as_json and lines:

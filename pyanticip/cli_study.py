@@ -50,7 +50,7 @@ def train_study(
     \b
     Example: pyanticip train study --out runs/study --train learn.txt --test test.txt --seeds 0-4
     """
-    from training.language import study
+    from training.study import text as study
     from training.study.runs import seeds as numbers
 
     names = named(variants, {"main": study.MAIN, "strides": tuple(study.STRIDES.values())})
@@ -78,7 +78,8 @@ def evaluate_study(runs: Path, report: Path | None, measure: bool, as_json: bool
     \b
     Example: pyanticip evaluate study runs/study --report docs/experiments
     """
-    from training.language import stride_cost, study_report
+    from training.study import stride_cost
+    from training.study import text_report as study_report
 
     if measure:
         study_report.load(runs)  # tells what is not a study before minutes of timing

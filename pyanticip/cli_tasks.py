@@ -28,7 +28,7 @@ def tasks_list(as_json: bool) -> None:
     \b
     Example: pyanticip tasks list
     """
-    from training.tasks.command import described
+    from training.tasks.algorithmic.command import described
 
     found = described()
     if as_json:
@@ -55,7 +55,7 @@ def tasks_show(task: str, length: int | None, count: int, seed: int, test: bool,
     \b
     Example: pyanticip tasks show addition --length 20 --count 3
     """
-    from training.tasks.command import show
+    from training.tasks.algorithmic.command import show
 
     found = show(task, length, count, seed, test=test)
     if as_json:
@@ -74,7 +74,7 @@ def tasks_check(task: str, texts: tuple[str, ...], as_json: bool) -> None:
     \b
     Example: pyanticip tasks check addition "829+03=8008,2305,9009>859."
     """
-    from training.tasks.command import check
+    from training.tasks.algorithmic.command import check
 
     found = check(task, texts)
     if as_json:
@@ -125,7 +125,7 @@ def tasks_train(
     \b
     Example: pyanticip tasks train --out runs/tasks --task copy --positions prism,rope --seeds 0-2
     """
-    from training.tasks.command import run
+    from training.tasks.algorithmic.command import run
 
     given = {
         "longest": longest,
@@ -184,7 +184,7 @@ def tasks_evaluate(
     \b
     Example: pyanticip tasks evaluate runs/tasks --checkpoints 3
     """
-    from training.tasks.evaluate import evaluate, last, parse_lengths, top_three
+    from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 
     found = evaluate(
         list(runs),
@@ -218,7 +218,7 @@ def tasks_report(runs: tuple[Path, ...], out: Path | None, counters: bool, brief
     \b
     Example: pyanticip tasks report runs/tasks --out docs/experiments
     """
-    from training.tasks.report import report
+    from training.tasks.algorithmic.report import report
 
     found = report(list(runs), out, counters=counters, brief=[name for name in brief.split(",") if name])
     if as_json:

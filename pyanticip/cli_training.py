@@ -68,7 +68,7 @@ def train_language(
              pyanticip train language --preset smoke --seed 1 --out runs/smoke-1
              pyanticip train language --out runs/text --resume
     """
-    from training.language.command import run
+    from training.tasks.token.command import run
 
     report, lines = run(
         out, given, preset=preset, config=config, settings=settings, resume=resume, quiet=as_json
@@ -135,8 +135,8 @@ def evaluate_motion(
     \b
     Example: pyanticip evaluate motion --data data/cmu --split test --joints 22,10,6,1 --report report
     """
-    from training.evaluation import command, worn
-    from training.evaluation import report as page
+    from training.evaluate import command, worn
+    from training.evaluate import report as page
 
     def say(part: str) -> None:
         if not as_json:
@@ -224,8 +224,8 @@ def evaluate_language(
     \b
     Example: pyanticip evaluate language runs/text-0 runs/text-1 --report report
     """
-    from training.language.evaluate import evaluate as judge
-    from training.language.report import tables
+    from training.tasks.token.evaluate import evaluate as judge
+    from training.tasks.token.report import tables
 
     found = judge(runs, report=report, sequences=sequences, steps=drift_steps, which=which, seed=seed)
     if as_json:
@@ -270,7 +270,7 @@ def evaluate_generation(
     \b
     Example: pyanticip evaluate generation runs/text-0 --judge runs/plain-1 --theta 0.8 --theta 0.5
     """
-    from training.language import generation
+    from training.tasks.token import generation
 
     report = generation.compare(
         run,
@@ -301,7 +301,7 @@ def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | Non
     \b
     Example: pyanticip evaluate gate --out runs/gate
     """
-    from training.language import gate_study
+    from training.study import gate as gate_study
 
     gate_study.single_thread()
     try:

@@ -26,13 +26,13 @@ from pyanticip.last_moment import LastMoment
 from pyanticip.models import MotionTransformer, load_motion_model
 from training import beat_probe
 from training.beat_strokes import hurried
-from training.data import SHORTEST, Example, Piece, plain, varied
+from training.data.examples import SHORTEST, Example, Piece, plain, varied
 from training.end_curves import Frames, hear, teach_ends
-from training.evaluation.categories import group_of, read_categories
-from training.evaluation.events import Announcements
-from training.evaluation.rules import LEADS_MS, live
-from training.filters import RATE
-from training.scores import Said
+from training.evaluate.categories import group_of, read_categories
+from training.evaluate.events import Announcements
+from training.evaluate.rules import LEADS_MS, live
+from training.tasks.motion.scores import Said
+from training.teacher.filters import RATE
 
 PACES: Final = (0.65, 1.6)
 """How fast varied copies are played."""

@@ -27,20 +27,20 @@ from torch.nn import functional as F
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.config import EVENT_BINS
-from training.batches import event_targets
 from training.beats import Beats, arrivals, ends_of, middles, speed_of
-from training.data import Example, Piece, load_split, training_examples
-from training.evaluation.categories import CATEGORIES, group_of, read_categories
-from training.evaluation.event_tuning import DELAYS_S, MOTION_DELAYS_S, fit
-from training.evaluation.events import Announcements, score_clips, total
-from training.evaluation.extrapolator import BEHIND, fire, places, predicted, speed_curve
-from training.evaluation.rules import LEADS_MS, live
-from training.filters import RATE
-from training.kinematics import Array
-from training.losses import event_nll
-from training.scores import CHUNK, Said
+from training.data.batches import event_targets
+from training.data.examples import Example, Piece, load_split, training_examples
+from training.evaluate.categories import CATEGORIES, group_of, read_categories
+from training.evaluate.event_tuning import DELAYS_S, MOTION_DELAYS_S, fit
+from training.evaluate.events import Announcements, score_clips, total
+from training.evaluate.extrapolator import BEHIND, fire, places, predicted, speed_curve
+from training.evaluate.rules import LEADS_MS, live
 from training.steady import recent_of
-from training.teacher import ONSET_FLOOR, ONSET_GAP
+from training.tasks.motion.losses import event_nll
+from training.tasks.motion.scores import CHUNK, Said
+from training.teacher.filters import RATE
+from training.teacher.handmade import ONSET_FLOOR, ONSET_GAP
+from training.teacher.kinematics import Array
 
 DEFINITIONS: Final[Mapping[str, Beats]] = {"middle of a trough": middles, "arrival": arrivals}
 STEPS: Final = 1500
@@ -216,7 +216,7 @@ def next_arrival(path: Array, fall: float, lead: float, lag: float, aim: float) 
     """When the next arrival at least ``lead`` frames ahead comes (T,), in what is predicted; inf: not known.
 
     Args:
-        path: of :func:`training.evaluation.extrapolator.predicted`.
+        path: of :func:`training.evaluate.extrapolator.predicted`.
         fall: octaves from the highest of the frames before.
         lead: frames.
         lag: frames that the causal curve is late.

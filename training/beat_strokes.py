@@ -23,12 +23,12 @@ from pyanticip.last_moment import LastMoment
 from pyanticip.models import MotionTransformer, load_motion_model
 from training import beat_probe
 from training.beats import arrivals, ends_of, speed_of
-from training.data import SHORTEST, Example, Piece, plain, training_examples
-from training.evaluation.categories import group_of, read_categories
-from training.evaluation.events import Announcements
-from training.evaluation.rules import live
-from training.scores import Said
+from training.data.examples import SHORTEST, Example, Piece, plain, training_examples
+from training.evaluate.categories import group_of, read_categories
+from training.evaluate.events import Announcements
+from training.evaluate.rules import live
 from training.strokes import Heard, strokes_of, teach_beats
+from training.tasks.motion.scores import Said
 
 FASTER: Final = (1.15, 1.6)
 """How much faster the hurried copies are."""

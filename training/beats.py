@@ -20,15 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks, peak_widths
 
-from training import teacher
-from training.corrupt import sensor_noise
-from training.data import Split, at_rate, load_split
-from training.descriptors import ENDS, FAST_HZ, MOTION_HZ
-from training.evaluation.categories import CATEGORIES, group_of, read_categories
-from training.evaluation.events import TOLERANCE_FRAMES, Announcements, score_clip, total
-from training.filters import RATE, derivative, smooth
-from training.kinematics import Array, check_quats, positions
-from training.scores import EventScore
+from training.data.corrupt import sensor_noise
+from training.data.examples import Split, at_rate, load_split
+from training.evaluate.categories import CATEGORIES, group_of, read_categories
+from training.evaluate.events import TOLERANCE_FRAMES, Announcements, score_clip, total
+from training.tasks.motion.scores import EventScore
+from training.teacher import handmade as teacher
+from training.teacher.descriptors import ENDS, FAST_HZ, MOTION_HZ
+from training.teacher.filters import RATE, derivative, smooth
+from training.teacher.kinematics import Array, check_quats, positions
 
 Beats = Callable[[Array], NDArray[np.int64]]
 """Finds the frames of beats in the smoothed speed (T,) of the ends of the body, m/s."""
@@ -92,7 +92,7 @@ def peaks(speed: Array, prominence: float = teacher.ONSET_FALL) -> NDArray[np.in
 def arrivals(
     speed: Array, fall: float = teacher.ONSET_FALL, least: float = teacher.ONSET_SPEED
 ) -> NDArray[np.int64]:
-    """Beats as the teacher has them: the arrivals of strokes (:func:`training.teacher.arrivals`).
+    """Beats as the teacher has them: the arrivals of strokes (:func:`training.teacher.handmade.arrivals`).
 
     Args:
         speed: (T,) m/s.

@@ -15,12 +15,12 @@ from rich.table import Table
 from pyanticip.errors import OptionError
 from training import teach_beats
 from training.beat_strokes import FASTER, hurried
-from training.evaluation.categories import group_of, read_categories
-from training.evaluation.rules import LEADS_MS
-from training.motion.data import base_set, training_data
-from training.motion.options import MotionTrainOptions
-from training.sets import MotionSet
-from training.sets.vary import finer
+from training.data.sets import MotionSet
+from training.data.sets.vary import finer
+from training.evaluate.categories import group_of, read_categories
+from training.evaluate.rules import LEADS_MS
+from training.tasks.motion.data import base_set, training_data
+from training.tasks.motion.options import MotionTrainOptions
 
 
 def run(

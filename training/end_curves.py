@@ -27,11 +27,11 @@ from pyanticip.models.smoothed import ENDS, VELOCITY_COLUMNS
 from training import beat_probe
 from training.beat_probe import octaves
 from training.beats import ends_of
-from training.data import Example
-from training.descriptors import FAST_HZ, MOTION_HZ
-from training.filters import derivative, smooth
-from training.losses import event_nll
+from training.data.examples import Example
 from training.strokes import strokes
+from training.tasks.motion.losses import event_nll
+from training.teacher.descriptors import FAST_HZ, MOTION_HZ
+from training.teacher.filters import derivative, smooth
 
 LAGS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 40)
 """Frames before now at which the scalars of an end are read."""

@@ -17,11 +17,11 @@ from pyanticip.models import MotionTransformer
 from pyanticip.models.config import HORIZONS_MS
 from pyanticip.models.kinematics import MEASURES
 from pyanticip.models.smoothed import BODY, HANDS, JERK, QUANTITIES, SHARING, SIDE, SPEED, STRETCHES
-from training.batches import HORIZONS
-from training.data import Example
-from training.descriptors import PARAMETERS
-from training.filters import RATE
-from training.scores import measure, run_model
+from training.data.batches import HORIZONS
+from training.data.examples import Example
+from training.tasks.motion.scores import measure, run_model
+from training.teacher.descriptors import PARAMETERS
+from training.teacher.filters import RATE
 
 SHARES: Final = (0.1, 0.2)
 """Shares of the hold that are tried beside none."""

@@ -34,15 +34,15 @@ from pyanticip.errors import MotionError, OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.config import HORIZONS_MS
 from pyanticip.models.smoothed import STRETCHES
-from training.batches import HORIZONS, TARGET_EDGE
-from training.data import SHORTEST, Example, Split
-from training.descriptors import PARAMETERS
-from training.filters import RATE
-from training.motion.data import base_set
-from training.motion.options import MotionTrainOptions
-from training.scores import measure, run_model
+from training.data.batches import HORIZONS, TARGET_EDGE
+from training.data.examples import SHORTEST, Example, Split
 from training.shrink import draw_towards, slow_hold
 from training.steady_suits import give_back
+from training.tasks.motion.data import base_set
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.scores import measure, run_model
+from training.teacher.descriptors import PARAMETERS
+from training.teacher.filters import RATE
 
 Array = NDArray[np.float64]
 Table = dict[tuple[int, int, int], Array]

@@ -17,10 +17,10 @@ from torch.nn import functional as F
 
 from pyanticip._core import motion_features
 from pyanticip.models import MotionTransformer
-from training.corrupt import SUITS, dropped_joints, sensor_noise
-from training.data import Example
-from training.kinematics import JOINTS
-from training.sets import MotionSet
+from training.data.corrupt import SUITS, dropped_joints, sensor_noise
+from training.data.examples import Example
+from training.data.sets import MotionSet
+from training.teacher.kinematics import JOINTS
 
 KINDS: Final = (*SUITS, "noise")
 EACH: Final = 2

@@ -22,11 +22,11 @@ from pyanticip.models.config import EVENT_BINS
 from pyanticip.models.kinematics import MEASURES
 from pyanticip.models.smoothed import ENDS
 from training.beat_probe import said_of
-from training.data import Example
-from training.kinematics import Array
-from training.losses import event_nll
-from training.scores import Said
-from training.teacher import ONSET_FALL, ONSET_FLOOR, ONSET_SPEED
+from training.data.examples import Example
+from training.tasks.motion.losses import event_nll
+from training.tasks.motion.scores import Said
+from training.teacher.handmade import ONSET_FALL, ONSET_FLOOR, ONSET_SPEED
+from training.teacher.kinematics import Array
 
 LAGS: Final = (*range(1, 13), *range(14, 50, 2))
 """Frames before now at which the curve is told, relative to now."""

@@ -33,13 +33,13 @@ from pyanticip.models.manifest import Manifest, read_manifest
 from pyanticip.models.strokes import STROKES
 from training import beat_probe
 from training.beat_strokes import hurried, listen
-from training.data import Example, training_examples
-from training.evaluation.categories import group_of, read_categories
-from training.evaluation.events import Announcements
-from training.evaluation.rules import live
-from training.scores import run_model
+from training.data.examples import Example, training_examples
+from training.evaluate.categories import group_of, read_categories
+from training.evaluate.events import Announcements
+from training.evaluate.rules import live
 from training.strokes import STEPS, Beats, Heard, teach_beats
-from training.teacher import PARAMETERS_SINCE, TEACHER_VERSION
+from training.tasks.motion.scores import run_model
+from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 RULES: Final[Mapping[str, EventTrigger]] = {"reach": EventTrigger(), "last-moment": LastMoment()}
 """By the names that a rig has for them."""

@@ -4,8 +4,8 @@ import torch
 pytest.importorskip("lightning")
 pytest.importorskip("matplotlib")
 
-from training.language.options import LanguageOptions
-from training.language.train import train
+from training.tasks.token.options import LanguageOptions
+from training.tasks.token.train import train
 
 TINY = LanguageOptions(
     model={"d_model": 16, "ff": 16, "heads": 4, "fast_layers": 1, "slow_layers": 1, "window": 8},

@@ -13,10 +13,10 @@ from torch.nn import functional as F
 from pyanticip.bridge import bridge_scalars
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, OptionError
-from training.language.evaluate import bridge, evaluate, held_out
-from training.language.folder import load_run, open_run
-from training.language.gate import shuffled_loss
-from training.language.listen import HeldOut, by_context, drift, endless, listen
+from training.tasks.token.evaluate import bridge, evaluate, held_out
+from training.tasks.token.folder import load_run, open_run
+from training.tasks.token.gate import shuffled_loss
+from training.tasks.token.listen import HeldOut, by_context, drift, endless, listen
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_masked_positions_do_not_count(runs):
     half = listen(model, HeldOut(held.ids, mask, held.mean), scalars_of)
     whole = listen(model, held, scalars_of)
     assert np.array_equal(half.loss, whole.loss)
-    from training.language.metrics import perplexity
+    from training.tasks.token.metrics import perplexity
 
     assert perplexity(half.loss, half.mask).value == pytest.approx(math.exp(whole.loss[:, :20].mean()))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from training.language.foretelling import foretelling, recalled
+from training.study.foretelling import foretelling, recalled
 
 
 def test_recalled_is_what_the_last_visit_continued_with():

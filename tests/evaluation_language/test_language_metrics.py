@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import OptionError, ShapeError
-from training.language import metrics
+from training.tasks.token import metrics
 
 
 def test_perplexity_of_a_uniform_model_is_its_vocabulary():

@@ -3,9 +3,9 @@ import shutil
 import pytest
 from support.synthetic_motion import example_of, move, one_thread, piece_of
 
-from training.data import plain
-from training.sets.format import ClipEntry
-from training.sets.writer import SetWriter
+from training.data.examples import plain
+from training.data.sets.format import ClipEntry
+from training.data.sets.writer import SetWriter
 
 __all__ = ["example_of", "move", "one_thread", "piece_of"]
 

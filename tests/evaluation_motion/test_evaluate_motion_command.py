@@ -10,11 +10,11 @@ import pytest
 from pyanticip.cli_tools import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.manifest import SHIPPED
-from training import baselines
-from training.evaluation import command, event_tuning, report, trackers
-from training.evaluation.command import evaluate
-from training.evaluation.rivals import AllRivals
-from training.evaluation.source import Source
+from training.evaluate import command, event_tuning, report, trackers
+from training.evaluate.command import evaluate
+from training.evaluate.rivals import AllRivals
+from training.evaluate.source import Source
+from training.tasks.motion import baselines
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_set_can_be_judged_and_must_hold_somebody_out(move, tmp_path):
     import pyanticip as pa
     from pyanticip.motion.bvh_write import save_bvh
     from pyanticip.motion.canonical import canonical_skeleton
-    from training.sets import build
+    from training.data.sets import build
 
     def take(name, seed):
         path = tmp_path / "takes" / name
@@ -155,8 +155,8 @@ def test_a_folder_of_takes_with_any_names_is_judged_as_it_is_trained_on(move, tm
     import pyanticip as pa
     from pyanticip.motion.bvh_write import save_bvh
     from pyanticip.motion.canonical import canonical_skeleton
-    from training.motion.data import base_set
-    from training.motion.options import DataOptions, MotionTrainOptions
+    from training.tasks.motion.data import base_set
+    from training.tasks.motion.options import DataOptions, MotionTrainOptions
 
     for seed, name in enumerate(("anna", "ben", "cleo")):
         (tmp_path / "takes" / name).mkdir(parents=True)

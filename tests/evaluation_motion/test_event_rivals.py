@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError
-from training.evaluation import event_tuning
-from training.evaluation.event_tuning import EventRivals
-from training.evaluation.events import score_clip
-from training.evaluation.extrapolator import (
+from training.evaluate import event_tuning
+from training.evaluate.event_tuning import EventRivals
+from training.evaluate.events import score_clip
+from training.evaluate.extrapolator import (
     Detector,
     Extrapolator,
     best_lag,
@@ -21,8 +21,8 @@ from training.evaluation.extrapolator import (
     speed_curve,
     valleys,
 )
-from training.evaluation.rivals import SETTINGS
-from training.teacher import teach
+from training.evaluate.rivals import SETTINGS
+from training.teacher.handmade import teach
 
 PERIOD = Extrapolator(0.02, 0.04, 3.0, agreement=0.5, window=50, depth=0.3)
 

@@ -7,12 +7,12 @@ import pytest
 
 from pyanticip.controls import EventTrigger
 from pyanticip.last_moment import LastMoment
-from training.evaluation.beat import by_category, f1_interval
-from training.evaluation.categories import category_of, group_of, read_categories
-from training.evaluation.events import Announcements, pair, score_clip
-from training.evaluation.rules import Choice, Rule, live, window
-from training.scores import EventScore, Said
-from training.teacher import EDGE
+from training.evaluate.beat import by_category, f1_interval
+from training.evaluate.categories import category_of, group_of, read_categories
+from training.evaluate.events import Announcements, pair, score_clip
+from training.evaluate.rules import Choice, Rule, live, window
+from training.tasks.motion.scores import EventScore, Said
+from training.teacher.handmade import EDGE
 
 
 def said_of(hazards, gate=1.0):

@@ -5,16 +5,16 @@ import pytest
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
-from training.batches import HORIZONS
-from training.data import plain
-from training.evaluation import worn
-from training.evaluation.calibration import calibration, chance_within, comes_within, reliability
-from training.evaluation.gating import AT_ONCE, gate_curves
-from training.evaluation.rules import live
-from training.evaluation.shares import BARS, compare, shares
-from training.evaluation.source import Held
-from training.scores import Said, measure
-from training.teacher import EDGE, teach
+from training.data.batches import HORIZONS
+from training.data.examples import plain
+from training.evaluate import worn
+from training.evaluate.calibration import calibration, chance_within, comes_within, reliability
+from training.evaluate.gating import AT_ONCE, gate_curves
+from training.evaluate.rules import live
+from training.evaluate.shares import BARS, compare, shares
+from training.evaluate.source import Held
+from training.tasks.motion.scores import Said, measure
+from training.teacher.handmade import EDGE, teach
 
 TINY = ModelConfig(d_model=28, heads=4, fast_layers=1, slow_layers=1, ff=32, control_hidden=32, pools=4)
 

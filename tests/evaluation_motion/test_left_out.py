@@ -7,8 +7,8 @@ import pytest
 
 from pyanticip.errors import OptionError
 from pyanticip.models.manifest import MANIFEST, SHIPPED
-from training.evaluation import left_out, results
-from training.evaluation.left_out import OURS, judge, parse, section, summary
+from training.evaluate import left_out, results
+from training.evaluate.left_out import OURS, judge, parse, section, summary
 
 
 @pytest.fixture(scope="module")

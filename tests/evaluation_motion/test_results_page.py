@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from training.evaluation import results
-from training.evaluation.results import main, summary
+from training.evaluate import results
+from training.evaluate.results import main, summary
 
 
 def row(who, category, f1, lead_ms=100):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError
-from training.batches import HORIZONS
-from training.evaluation import trackers
-from training.evaluation.rivals import SETTINGS
-from training.evaluation.trackers import Tracker, carry, kalman, one_euro, predict, tracked
-from training.scores import measure
+from training.data.batches import HORIZONS
+from training.evaluate import trackers
+from training.evaluate.rivals import SETTINGS
+from training.evaluate.trackers import Tracker, carry, kalman, one_euro, predict, tracked
+from training.tasks.motion.scores import measure
 
 KALMAN = Tracker("kalman", 0.02, 0.02, 1e3, 0.2)
 EURO = Tracker("one-euro", 0.0, 0.04, min_cutoff=2.0, beta=4.0, gain=0.5)

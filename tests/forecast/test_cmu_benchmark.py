@@ -12,8 +12,8 @@ from support.benchmark_files import random_takes
 from pyanticip.cli import cli
 from pyanticip.cli_tools import run
 from pyanticip.errors import FormatError, OptionError
-from training.forecast import cmu, metrics
-from training.forecast.evaluate import evaluate_forecast, markdown
+from training.tasks.forecast import cmu, metrics
+from training.tasks.forecast.evaluate import evaluate_forecast, markdown
 
 KNOWN = {
     "walking_1": (

@@ -14,11 +14,11 @@ from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.forecast import PoseForecaster
 from pyanticip.models.forecast_checkpoint import load_forecaster, save_forecaster
 from pyanticip.models.forecast_manifest import ForecastConfig
-from training.forecast import bank, cmu, folds, metrics, train
-from training.forecast.judge_folds import judge_folds
-from training.forecast.predict import load_predictor, predictor
-from training.forecast.report import fold_parts
-from training.pages import as_markdown
+from training.report.pages import as_markdown
+from training.tasks.forecast import bank, cmu, folds, metrics, train
+from training.tasks.forecast.judge_folds import judge_folds
+from training.tasks.forecast.predict import load_predictor, predictor
+from training.tasks.forecast.report import fold_parts
 
 TINY = train.options_from({"steps": 4, "batch": 8, "width": 8, "blocks": 1, "every": 2})
 

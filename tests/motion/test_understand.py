@@ -180,7 +180,7 @@ def refused_file(folder: Path, clip: pa.Clip) -> Path:
 def test_a_body_that_is_not_the_files_is_refused_by_all(tmp_path, right):
     from realtime.live import open_show
     from realtime.send import send
-    from training.sets import build
+    from training.data.sets import build
 
     path = refused_file(tmp_path, right)
     clip = pa.load_motion(path)

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import BaselineTransformer, ModelConfig, save_checkpoint
-from training.language.tokens import characters
 from training.planning import metrics, writing
 from training.planning.tasks_text import Item, read_items
+from training.tasks.token.tokens import characters
 
 # From rouge_score 0.1.2, RougeScorer(["rougeL"]), F-measure.
 GOLDEN = [

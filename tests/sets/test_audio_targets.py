@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import FormatError
-from training.sets.audio import BRIGHTNESS_HZ, PITCH_HZ, analyse, duration, hear
+from training.teacher.sound import BRIGHTNESS_HZ, PITCH_HZ, analyse, duration, hear
 
 pytest.importorskip("librosa")
 soundfile = pytest.importorskip("soundfile")
@@ -221,7 +221,7 @@ def test_what_workers_need_is_compiled_before(tmp_path):
 import sys
 from pathlib import Path
 import numpy as np
-from training.sets.audio import analyse, warm
+from training.teacher.sound import analyse, warm
 
 kept = Path(sys.argv[1])
 warm()

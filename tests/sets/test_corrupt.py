@@ -9,7 +9,7 @@ from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import forward_kinematics
-from training.corrupt import (
+from training.data.corrupt import (
     SUITS,
     Corruption,
     corrupt,

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from pyanticip._core import motion_features
 from pyanticip.errors import FormatError, OptionError
-from training.batches import Windows
-from training.corrupt import Corruption
-from training.glitches import KINDS, LIMBS, Glitches, glitch
-from training.kinematics import MIRROR
-from training.sets import MotionSet, Recipe, augment, build, read_recipe
-from training.sets.format import LABELS
+from training.data.batches import Windows
+from training.data.corrupt import Corruption
+from training.data.glitches import KINDS, LIMBS, Glitches, glitch
+from training.data.sets import MotionSet, Recipe, augment, build, read_recipe
+from training.data.sets.format import LABELS
+from training.teacher.kinematics import MIRROR
 
 ALL = np.ones(22, dtype=np.bool_)
 OFTEN = Glitches(share=1.0, per_minute=(60.0, 60.0), frames=(4, 12))

@@ -20,10 +20,10 @@ from support.motion_files import AMC
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.npz import save_npz
-from training.data import load_pieces, load_split, plain
-from training.sets import MotionSet, build
-from training.sets.format import ARRAYS, INDEX
-from training.sets.writer import WORK, Lock
+from training.data.examples import load_pieces, load_split, plain
+from training.data.sets import MotionSet, build
+from training.data.sets.format import ARRAYS, INDEX
+from training.data.sets.writer import WORK, Lock
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -231,8 +231,8 @@ def test_the_bvh_is_read_where_the_amc_cannot_be(take, tmp_path):
 
 SCRIPT = """
 import sys, time
-import training.sets.builder as b
-from training.sets.prepare import prepare
+import training.data.sets.builder as b
+from training.data.sets.prepare import prepare
 slow = lambda task: (time.sleep(0.3), prepare(task))[1]
 b.prepare = slow
 b.build(sys.argv[1], sys.argv[2])
@@ -267,7 +267,7 @@ def test_a_killed_build_goes_on_and_ends_with_the_same_bytes(takes, tmp_path, en
 
 LONG = """
 import sys, time
-import training.sets.builder as b
+import training.data.sets.builder as b
 from slow import prepare
 b.prepare = prepare
 if __name__ == "__main__":
@@ -312,7 +312,7 @@ def test_a_killed_build_leaves_no_process_behind(takes, tmp_path, environment):
 
 
 def test_a_full_disk_is_not_the_fault_of_the_takes(takes, tmp_path, monkeypatch):
-    import training.sets.prepare as module
+    import training.data.sets.prepare as module
 
     real, kept = module.write_atomic, []
 
@@ -352,7 +352,7 @@ def test_an_old_set_never_opens_with_new_arrays(takes, take, tmp_path, monkeypat
     before = contents(tmp_path / "set")
     take(takes / "dora" / "new.bvh", 100, 9)
     monkeypatch.setattr(
-        "training.sets.writer.write_atomic", lambda *_: (_ for _ in ()).throw(OSError("full"))
+        "training.data.sets.writer.write_atomic", lambda *_: (_ for _ in ()).throw(OSError("full"))
     )
     with pytest.raises(OSError, match="full"):
         build(takes, tmp_path / "set")
@@ -476,7 +476,7 @@ def test_one_subject_is_a_warning_and_asking_for_another_side_an_error(take, tmp
 
 
 def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
-    from training.sets.pool import spread
+    from training.data.sets.pool import spread
 
     with pytest.raises(FormatError, match="a worker process ended"):
         list(spread(os._exit, [1, 1, 1], 2))
@@ -490,7 +490,7 @@ def test_real_pieces_keep_their_names(data_dir, tmp_path):
     folder.mkdir()
     shutil.copy(data_dir / "cmu" / "06_13.bvh", folder)
     build(folder, tmp_path / "set")
-    from training.data import find_takes
+    from training.data.examples import find_takes
 
     pieces = load_pieces(find_takes(folder)[0])
     found = MotionSet.open(tmp_path / "set")

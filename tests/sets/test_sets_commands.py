@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from pyanticip.cli_data import data
 from pyanticip.cli_tools import run
-from training.sets import MotionSet, build
-from training.sets.overview import chosen, overview, sample
+from training.data.sets import MotionSet, build
+from training.data.sets.overview import chosen, overview, sample
 
 
 def call(capsys, *arguments):
@@ -205,8 +205,8 @@ def test_progress_shows_files_as_they_are_called_and_no_bar_where_nothing_is_don
 
     from rich.console import Console
 
-    from training.sets.builder import Step
-    from training.sets.progress import shown
+    from training.data.sets.builder import Step
+    from training.data.sets.progress import shown
 
     for steps in (0, 2):
         text = io.StringIO()

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.sets import MotionSet
+from training.data.sets import MotionSet
 
 FILES, CLIPS, FRAMES = 1000, 10, 10
 
 SCRIPT = """
 import json, resource, sys
-from training.sets import build
+from training.data.sets import build
 
 def peaks():
     unit = 1 if sys.platform == "darwin" else 1024

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError, OptionError
-from training.sets import MotionSet, Recipe, augment, build
-from training.sets.discover import discover
-from training.sets.sounds import Sound, pair
-from training.sets.splits import sides_of
+from training.data.sets import MotionSet, Recipe, augment, build
+from training.data.sets.discover import discover
+from training.data.sets.sounds import Sound, pair
+from training.data.sets.splits import sides_of
 
 pytest.importorskip("librosa")
 soundfile = pytest.importorskip("soundfile")

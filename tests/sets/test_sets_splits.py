@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError, OptionError
-from training.sets.discover import discover
-from training.sets.splits import (
+from training.data.sets.discover import discover
+from training.data.sets.splits import (
     default_split,
     hashed_split,
     read_split_file,

@@ -7,12 +7,12 @@ import pytest
 
 from pyanticip._core import motion_features
 from pyanticip.errors import FormatError, OptionError
-from training.corrupt import Corruption
-from training.data import Piece, varied
-from training.sets import MotionSet, Recipe, augment, build, read_recipe
-from training.sets.vary import finer
-from training.sets.writer import WORK
-from training.teacher import teach
+from training.data.corrupt import Corruption
+from training.data.examples import Piece, varied
+from training.data.sets import MotionSet, Recipe, augment, build, read_recipe
+from training.data.sets.vary import finer
+from training.data.sets.writer import WORK
+from training.teacher.handmade import teach
 
 CLEAN = Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)
 
@@ -50,7 +50,7 @@ def test_the_bytes_do_not_depend_on_workers(base, tmp_path):
 
 
 def test_what_is_there_is_opened_and_what_was_begun_is_gone_on_with(base, tmp_path, monkeypatch):
-    import training.sets.vary as vary_module
+    import training.data.sets.vary as vary_module
 
     calls = []
     real = vary_module._copy

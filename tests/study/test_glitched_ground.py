@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from pyanticip.models.control_field import FieldOutput, FieldTrace
-from training.data import Example
-from training.glitches import KINDS
-from training.risk import risk_loss, surprise
+from training.data.examples import Example
+from training.data.glitches import KINDS
 from training.study import glitched
 from training.study.glitched import AFTERMATH, Clip, auc, corrupted, mean_error
+from training.tasks.motion.risk import risk_loss, surprise
 
 
 @pytest.fixture

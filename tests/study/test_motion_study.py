@@ -13,12 +13,12 @@ from torch.nn import functional as F
 from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig
-from training.batches import Windows, event_targets
-from training.data import Example
-from training.losses import event_nll
+from training.data.batches import Windows, event_targets
+from training.data.examples import Example
 from training.study import motion, motion_data, motion_report, motion_scores
 from training.study.runs import read
 from training.study.scale import SIZES, parameters
+from training.tasks.motion.losses import event_nll
 
 TINY = motion.Recipe(
     steps=3,

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig
-from training.glitches import KINDS
+from training.data.glitches import KINDS
 from training.study import arms, arms_report, motion_data
 from training.study.questions import QUESTIONS, question
 from training.study.runs import read

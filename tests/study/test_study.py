@@ -13,8 +13,10 @@ from torch.nn import functional as F
 from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import build_language_model
-from training.language import held_out, study, study_report
+from training.study import held_out
 from training.study import runs as kept
+from training.study import text as study
+from training.study import text_report as study_report
 
 LINES = "the quick brown fox jumps over the lazy dog\nand comes back again, as foxes do\n"
 LENGTHS = {"text": 48, "synthetic": 40}
@@ -165,7 +167,7 @@ def test_commands_train_compare_and_measure(tmp_path):
 
 
 def test_strides_are_timed(tmp_path, monkeypatch):
-    from training.language import stride_cost
+    from training.study import stride_cost
 
     monkeypatch.setattr(stride_cost, "LENGTH", 20)
     found = stride_cost.measure(tmp_path, pairs=1)

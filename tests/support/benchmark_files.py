@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from training.forecast import cmu
+from training.tasks.forecast import cmu
 
 
 def random_takes(folder, split="test", actions=("walking", "soccer"), rows=200, seed=0):

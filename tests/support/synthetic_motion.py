@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from training.data import Example, Piece
-from training.teacher import teach
+from training.data.examples import Example, Piece
+from training.teacher.handmade import teach
 
 Move = Callable[..., NDArray[np.float64]]
 

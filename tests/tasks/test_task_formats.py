@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError, OptionError
-from training.tasks import scan
-from training.tasks.catalog import TASKS, find
-from training.tasks.scan import convert, interpret
-from training.tasks.vocabulary import END, SIZE, TOKENS, decode, encode, split
+from training.tasks.algorithmic import scan
+from training.tasks.algorithmic.catalog import TASKS, find
+from training.tasks.algorithmic.scan import convert, interpret
+from training.tasks.algorithmic.vocabulary import END, SIZE, TOKENS, decode, encode, split
 
 DRAWN = [name for name in TASKS if name != "scan-cot"]
 

@@ -13,18 +13,26 @@ from click.testing import CliRunner
 
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, FormatError, OptionError
-from training.runs.launch import Interrupt
-from training.tasks.batches import IGNORED, Batches, samples, stack
-from training.tasks.catalog import TASKS
-from training.tasks.decode import exact, said_after
-from training.tasks.evaluate import evaluate, last, parse_lengths, top_three
-from training.tasks.folder import open_run
-from training.tasks.module import TaskModule, capacity, cursor_weights, doubt, new_model, roomy, shifted
-from training.tasks.options import POSITIONS, TaskOptions, from_dict
-from training.tasks.record import kept
-from training.tasks.report import report
-from training.tasks.starts import attempt, choose, chosen
-from training.tasks.train import study, train
+from training.run.launch import Interrupt
+from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
+from training.tasks.algorithmic.catalog import TASKS
+from training.tasks.algorithmic.decode import exact, said_after
+from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
+from training.tasks.algorithmic.folder import open_run
+from training.tasks.algorithmic.module import (
+    TaskModule,
+    capacity,
+    cursor_weights,
+    doubt,
+    new_model,
+    roomy,
+    shifted,
+)
+from training.tasks.algorithmic.options import POSITIONS, TaskOptions, from_dict
+from training.tasks.algorithmic.record import kept
+from training.tasks.algorithmic.report import report
+from training.tasks.algorithmic.starts import attempt, choose, chosen
+from training.tasks.algorithmic.train import study, train
 
 TINY = {"d_model": 16, "heads": 2, "fast_layers": 1, "ff": 16}
 FEW = {"prism_cursors": 2, "prism_width": 4, "prism_hidden": 6}
@@ -261,7 +269,7 @@ def test_trials_that_were_interrupted_go_on(tmp_path: Path, monkeypatch: pytest.
             raise KeyboardInterrupt
         return attempt(given, start, device)
 
-    monkeypatch.setattr("training.tasks.starts.attempt", interrupted)
+    monkeypatch.setattr("training.tasks.algorithmic.starts.attempt", interrupted)
     assert not study(tmp_path / "runs", o, ("prism",), (0,), say=said.append)["finished"]
     assert "interrupted" in said[0]
     assert "the same command goes on" in said[0]

@@ -20,9 +20,9 @@ from training.beat_probe import (
     teach_hazards,
 )
 from training.beats import arrivals, ends_of, speed_of
-from training.evaluation.events import Announcements, score_clip
-from training.evaluation.extrapolator import BEHIND
-from training.losses import event_nll
+from training.evaluate.events import Announcements, score_clip
+from training.evaluate.extrapolator import BEHIND
+from training.tasks.motion.losses import event_nll
 
 ONSETS = slice(40, 65)
 

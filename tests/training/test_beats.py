@@ -18,8 +18,8 @@ from training.beats import (
     shaken,
     speed_of,
 )
-from training.evaluation.events import score_clip
-from training.teacher import teach
+from training.evaluate.events import score_clip
+from training.teacher.handmade import teach
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError, OptionError
-from training import augment, data
-from training.data import (
+from training.data import augment
+from training.data import examples as data
+from training.data.examples import (
     SHORTEST,
     TEST,
     VALIDATION,
@@ -18,8 +19,8 @@ from training.data import (
     statistics,
     training_examples,
 )
-from training.kinematics import positions, rotate
-from training.teacher import teach
+from training.teacher.handmade import teach
+from training.teacher.kinematics import positions, rotate
 
 
 def unit(quats):

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from pyanticip.models import ModelConfig, MotionTransformer
-from training.batches import HORIZONS, TARGET_EDGE, WARM_UP, Windows, event_targets
-from training.losses import event_nll, losses, reliability
+from training.data.batches import HORIZONS, TARGET_EDGE, WARM_UP, Windows, event_targets
+from training.tasks.motion.losses import event_nll, losses, reliability
 
 SMALL = ModelConfig(d_model=32, heads=4, fast_layers=1, slow_layers=1, ff=64, control_hidden=64, dropout=0.1)
 

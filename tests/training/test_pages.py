@@ -1,6 +1,6 @@
 """The same parts as a page for people and as Markdown."""
 
-from training.pages import as_html, as_markdown
+from training.report.pages import as_html, as_markdown
 
 PARTS = [
     ("title", "A < B"),

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError
-from training.baselines import Rivals, Setting, extrapolate, judged, predict, tune
-from training.batches import HORIZONS
-from training.evaluation.rivals import SETTINGS
-from training.scores import announced, bootstrap, match, measure
-from training.teacher import EDGE
+from training.data.batches import HORIZONS
+from training.evaluate.rivals import SETTINGS
+from training.tasks.motion.baselines import Rivals, Setting, extrapolate, judged, predict, tune
+from training.tasks.motion.scores import announced, bootstrap, match, measure
+from training.teacher.handmade import EDGE
 
 
 def test_a_straight_line_is_carried_on_exactly():

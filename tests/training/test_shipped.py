@@ -7,12 +7,12 @@ import pytest
 
 from pyanticip._core import motion_features
 from pyanticip.models import load_motion_model
-from training.corrupt import SUITS, dropped_joints
-from training.data import load_split, plain
-from training.evaluation.categories import group_of, read_categories
-from training.evaluation.events import score_clips, total
-from training.evaluation.rules import live
-from training.scores import measure, run_model
+from training.data.corrupt import SUITS, dropped_joints
+from training.data.examples import load_split, plain
+from training.evaluate.categories import group_of, read_categories
+from training.evaluate.events import score_clips, total
+from training.evaluate.rules import live
+from training.tasks.motion.scores import measure, run_model
 
 AHEAD = slice(2, None)
 

@@ -12,9 +12,9 @@ from pyanticip._core import motion_features
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training import steady, steady_suits
-from training.data import Example
-from training.descriptors import PARAMETERS
+from training.data.examples import Example
 from training.shrink import draw_towards, slow_hold
+from training.teacher.descriptors import PARAMETERS
 
 
 def small(**options):

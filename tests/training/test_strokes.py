@@ -10,10 +10,10 @@ from pyanticip.last_moment import LastMoment
 from pyanticip.models import ModelConfig, MotionTransformer
 from training import beat_strokes, strokes
 from training.beats import arrivals
-from training.evaluation.events import score_clip
-from training.evaluation.rules import live
-from training.scores import Said
+from training.evaluate.events import score_clip
+from training.evaluate.rules import live
 from training.strokes import STROKES, Heard, stands, teach_beats
+from training.tasks.motion.scores import Said
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, 
 from realtime.step import open_backend
 from training import beat_probe, strokes, teach_beats
 from training.beat_strokes import listen
-from training.scores import run_model
 from training.strokes import BeatHead, Beats
-from training.teacher import TEACHER_VERSION
+from training.tasks.motion.scores import run_model
+from training.teacher.handmade import TEACHER_VERSION
 
 SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
 
@@ -87,6 +87,6 @@ def test_the_command_writes_a_checkpoint_that_steps(model, piece_of, data_dir, t
 
 def listen_rows(piece):
     """Feature rows of a piece as it is."""
-    from training.data import plain
+    from training.data.examples import plain
 
     return np.asarray(plain(piece).features)

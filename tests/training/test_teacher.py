@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import ShapeError
-from training import kinematics
-from training.augment import mirror
-from training.descriptors import FAST_HZ, PARAMETERS, SLOW_HZ
-from training.filters import gaussian_kernel, smooth
-from training.teacher import TEACHER_VERSION, arrivals, teach
+from training.data.augment import mirror
+from training.teacher import kinematics
+from training.teacher.descriptors import FAST_HZ, PARAMETERS, SLOW_HZ
+from training.teacher.filters import gaussian_kernel, smooth
+from training.teacher.handmade import TEACHER_VERSION, arrivals, teach
 
 PAN = PARAMETERS.index("pan")
 
@@ -57,7 +57,7 @@ def test_the_mirror_turns_pan_round_and_nothing_else(move):
 
 
 def test_turning_on_the_spot_beforehand_changes_nothing(move):
-    from training.augment import yaw
+    from training.data.augment import yaw
 
     quats = move(200, seed=5)
     turned = yaw(quats, np.zeros((200, 3)), 1.234)[0]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import OptionError
-from training.descriptors import PARAMETERS
-from training.filters import CausalLowPass
-from training.teacher import teach
-from training.twin import CausalTwin, causal_events, causal_twin
+from training.teacher.descriptors import PARAMETERS
+from training.teacher.filters import CausalLowPass
+from training.teacher.handmade import teach
+from training.teacher.twin import CausalTwin, causal_events, causal_twin
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.08])

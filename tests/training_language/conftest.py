@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from training.language.options import LanguageOptions
+from training.tasks.token.options import LanguageOptions
 
 TINY: dict[str, Any] = {
     "steps": 12,

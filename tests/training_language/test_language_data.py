@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError, OptionError
-from training.language.corpus import Corpus, read_lines
-from training.language.data import Batches, Windows, synthetic_data
-from training.language.options import LanguageOptions
-from training.language.synthetic import CONVERGE, MOTIF, PADDING, RANDOM, synthetic
-from training.language.tokens import Tokenizer, byte_pairs, characters, learn
+from training.tasks.token.corpus import Corpus, read_lines
+from training.tasks.token.data import Batches, Windows, synthetic_data
+from training.tasks.token.options import LanguageOptions
+from training.tasks.token.synthetic import CONVERGE, MOTIF, PADDING, RANDOM, synthetic
+from training.tasks.token.tokens import Tokenizer, byte_pairs, characters, learn
 
 TEXT = "".join(f"line {n}: The quick brown fox jumps – über den Hund №{n % 7}.\n" for n in range(400))
 
@@ -116,14 +116,14 @@ def test_a_corpus_streams_to_the_tokens_of_its_lines(text, tmp_path, kind):
 
 
 def test_lines_longer_than_a_block_and_characters_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("training.language.corpus._BLOCK", 7)
+    monkeypatch.setattr("training.tasks.token.corpus._BLOCK", 7)
     path = tmp_path / "text.txt"
     path.write_text("\ufeff" + TEXT, encoding="utf-8")
     assert "".join(read_lines(path)) == TEXT
 
 
 def test_bad_text_is_named_with_file_and_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr("training.language.corpus._BLOCK", 4)
+    monkeypatch.setattr("training.tasks.token.corpus._BLOCK", 4)
     path = tmp_path / "latin1.txt"
     path.write_bytes(b"abcdef" + "ü".encode() + "ü".encode("latin-1") + b"xyz")
     with pytest.raises(FormatError, match=r"latin1\.txt: not UTF-8 at byte 8"):

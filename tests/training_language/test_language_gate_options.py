@@ -7,9 +7,9 @@ from torch.nn import functional as F
 
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, ModelConfig
-from training.language.losses import balanced, losses, shuffled, shuffled_gate
-from training.language.options import LanguageOptions, from_dict
-from training.language.synthetic import CONVERGE, MOTIF, PADDING, RANDOM, synthetic
+from training.tasks.token.losses import balanced, losses, shuffled, shuffled_gate
+from training.tasks.token.options import LanguageOptions, from_dict
+from training.tasks.token.synthetic import CONVERGE, MOTIF, PADDING, RANDOM, synthetic
 
 
 def test_chained_phases_follow_one_another_without_padding():

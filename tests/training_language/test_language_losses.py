@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional as F
 
 import pyanticip as pa
-from training.language.module import LanguageModule, forward_losses, new_model
-from training.language.options import LanguageOptions
+from training.tasks.token.module import LanguageModule, forward_losses, new_model
+from training.tasks.token.options import LanguageOptions
 
 
 def windows(options: LanguageOptions, rows: int = 4) -> torch.Tensor:

@@ -3,7 +3,7 @@
 import pytest
 
 from pyanticip.errors import OptionError
-from training.language.options import PRESETS, LanguageOptions, from_dict, read_toml
+from training.tasks.token.options import PRESETS, LanguageOptions, from_dict, read_toml
 
 
 @pytest.mark.parametrize(

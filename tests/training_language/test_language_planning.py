@@ -6,10 +6,10 @@ import signal
 import torch
 from torch.nn import functional as F
 
-from training.language.data import Batches
-from training.language.folder import load_run
-from training.language.module import LanguageModule, forward_losses, new_model
-from training.language.train import train
+from training.tasks.token.data import Batches
+from training.tasks.token.folder import load_run
+from training.tasks.token.module import LanguageModule, forward_losses, new_model
+from training.tasks.token.train import train
 
 PLANNING = {"planning": True, "plan_tokens": 4}
 

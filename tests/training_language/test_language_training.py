@@ -16,14 +16,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from pyanticip.cli_tools import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_checkpoint
-from training.language.data import Batches, synthetic_data
-from training.language.folder import load_run
-from training.language.losses import losses
-from training.language.module import forward_losses
-from training.language.train import train
-from training.runs.books import read_metrics
-from training.runs.files import LAST, read_state
-from training.runs.launch import resolve_device
+from training.run.books import read_metrics
+from training.run.files import LAST, read_state
+from training.run.launch import resolve_device
+from training.tasks.token.data import Batches, synthetic_data
+from training.tasks.token.folder import load_run
+from training.tasks.token.losses import losses
+from training.tasks.token.module import forward_losses
+from training.tasks.token.train import train
 
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
 
@@ -96,8 +96,8 @@ def test_the_model_learns_something(tiny, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from training.language.data import Batches, LanguageOptions
-from training.language.train import train
+from training.tasks.token.data import Batches, LanguageOptions
+from training.tasks.token.train import train
 take = Batches.update
 def update(self, step):
     if step == 7:
@@ -202,7 +202,7 @@ def infinite(*arguments):
 
 
 def test_a_loss_that_explodes_is_said(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.language.module.losses", infinite)
+    monkeypatch.setattr("training.tasks.token.module.losses", infinite)
     with pytest.raises(
         OptionError, match="the loss became inf at step 5 or shortly before; try a lower learning rate"
     ):

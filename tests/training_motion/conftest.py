@@ -11,10 +11,10 @@ import torch
 import pyanticip as pa
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
-from training.data import Example
-from training.motion.data import TrainingData
-from training.motion.options import MotionTrainOptions, from_tables
-from training.runs.settings import merge
+from training.data.examples import Example
+from training.run.settings import merge
+from training.tasks.motion.data import TrainingData
+from training.tasks.motion.options import MotionTrainOptions, from_tables
 
 TINY: dict[str, Any] = {
     "model": {

@@ -17,13 +17,13 @@ from pyanticip.models.manifest import read_manifest
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training import strokes, teach_beats
-from training.motion import command
-from training.motion.module import begun_from
-from training.motion.options import MotionTrainOptions
-from training.scores import run_model
-from training.sets import MotionSet, build
-from training.sets.vary import _opened
-from training.teacher import TEACHER_VERSION
+from training.data.sets import MotionSet, build
+from training.data.sets.vary import _opened
+from training.tasks.motion import command
+from training.tasks.motion.module import begun_from
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.scores import run_model
+from training.teacher.handmade import TEACHER_VERSION
 
 SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
 
@@ -74,7 +74,7 @@ def checkpoint(tmp_path_factory):
 def cli(monkeypatch, capsys, tmp_path, lively, checkpoint):
     from pyanticip.cli import cli as group
 
-    monkeypatch.setattr("training.motion.data.cores", lambda: 1)
+    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     monkeypatch.setattr(strokes, "FRAMES", 64)
     monkeypatch.chdir(tmp_path)
     defaults = {"--data": lively, "--checkpoint": checkpoint, "--out": "out", "--cache": "cache"}

@@ -13,11 +13,11 @@ import torch
 from pyanticip.cli_tools import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
-from training.motion.folder import load_run, ship
-from training.motion.module import new_model
-from training.motion.train import fit
-from training.motion.windows import Feed
-from training.runs.books import read_metrics
+from training.run.books import read_metrics
+from training.tasks.motion.folder import load_run, ship
+from training.tasks.motion.module import new_model
+from training.tasks.motion.train import fit
+from training.tasks.motion.windows import Feed
 
 
 def environment():
@@ -155,7 +155,7 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["resumed_at"] in (2, 4, 6)
-    from training.motion.options import gather
+    from training.tasks.motion.options import gather
 
     fit(gather(config), tmp_path / "whole")
     for which in ("best", "last"):
@@ -186,7 +186,7 @@ def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path):
     )
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["processes"] == 2
-    from training.motion.options import gather
+    from training.tasks.motion.options import gather
 
     fit(gather(config), tmp_path / "one")
     one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from pyanticip.errors import FormatError, OptionError
-from training.batches import HORIZONS
-from training.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
+from training.data.batches import HORIZONS
+from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 
 
 def test_statistics_are_those_of_all_frames_together(example_of):
@@ -113,7 +113,7 @@ def test_a_script_without_a_guard_ends_with_a_sentence(takes, tmp_path):
     script = tmp_path / "run.py"
     data = {"path": str(takes), "copies": 0, "cache": str(tmp_path / "cache"), "build_workers": 2}
     script.write_text(
-        "from training.motion import MotionTrainOptions, training_data\n"
+        "from training.tasks.motion import MotionTrainOptions, training_data\n"
         f"training_data(MotionTrainOptions().but(data={data!r}))\n"
     )
     root = str(Path(__file__).resolve().parents[2])

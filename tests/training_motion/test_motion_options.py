@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyanticip.errors import OptionError
-from training.motion.options import (
-    EXECUTION,
-    MotionTrainOptions,
-    assignments,
-    from_tables,
-    gather,
-)
+from training.tasks.motion.options import EXECUTION, MotionTrainOptions, assignments, from_tables, gather
 
 
 def test_defaults_are_the_recipe():

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError
-from training.batches import Windows
-from training.motion.data import RECIPES, TrainingData
-from training.motion.module import PIECES, MotionModule, new_model
-from training.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
-from training.motion.train import fit
-from training.motion.windows import Feed
-from training.risk import distrust_loss, risk_loss
+from training.data.batches import Windows
+from training.tasks.motion.data import RECIPES, TrainingData
+from training.tasks.motion.module import PIECES, MotionModule, new_model
+from training.tasks.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
+from training.tasks.motion.risk import distrust_loss, risk_loss
+from training.tasks.motion.train import fit
+from training.tasks.motion.windows import Feed
 
 PLAN = {"planning": True, "plan_codes": 12, "plan_tokens": 20, "plan_inference": "passes"}
 
@@ -55,7 +55,7 @@ def test_a_risk_needs_a_field_and_frames_that_are_known_to_be_bad(tiny, data, la
 
 def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
     """And only where it is told: the same field without the loss does not."""
-    from training.motion import load_run
+    from training.tasks.motion import load_run
 
     found = {}
     for weight in (0.0, 1.0):
@@ -148,7 +148,7 @@ def test_plans_are_drawn_in_training_and_may_be_left_empty(tiny, data):
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_an_anticipator_learns_with_plans_and_without(tiny, data, tmp_path, shown):
-    from training.motion import load_run
+    from training.tasks.motion import load_run
 
     options = tiny(
         model={**PLAN, "pose_horizons": []},

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError
-from training.batches import Windows
-from training.motion.module import MotionModule, new_model
-from training.motion.windows import Feed
-from training.resets import LATE, Resets, begun, reset_loss
+from training.data.batches import Windows
+from training.tasks.motion.module import MotionModule, new_model
+from training.tasks.motion.resets import LATE, Resets, begun, reset_loss
+from training.tasks.motion.windows import Feed
 
 PRISM = {
     "positions": "prism",
@@ -78,8 +78,8 @@ def test_other_positions_cannot_be_told(tiny):
 
 
 def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
-    from training.motion import fit, load_run
     from training.study.where import resets_of
+    from training.tasks.motion import fit, load_run
 
     found = {}
     for weight in (0.0, 2.0):

@@ -13,14 +13,14 @@ import torch
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
-from training.losses import losses
-from training.motion.folder import load_run
-from training.motion.module import MotionModule, new_model, widened
-from training.motion.options import MotionTrainOptions
-from training.motion.train import fit
-from training.motion.windows import Feed
-from training.runs.books import Books, read_metrics
-from training.runs.files import BEST, LAST, alone, read_state
+from training.run.books import Books, read_metrics
+from training.run.files import BEST, LAST, alone, read_state
+from training.tasks.motion.folder import load_run
+from training.tasks.motion.losses import losses
+from training.tasks.motion.module import MotionModule, new_model, widened
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.train import fit
+from training.tasks.motion.windows import Feed
 
 CLOCK = ("seconds", "frames_per_second", "loader_wait")
 
@@ -87,7 +87,7 @@ def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
 
 
 def feed_of(options, data, **where):
-    from training.batches import Windows
+    from training.data.batches import Windows
 
     return Feed(Windows(data.train), options, **where)
 
@@ -167,7 +167,7 @@ def test_a_graph_that_differs_from_torch_is_told_and_the_weights_stay(tiny, data
 
     options = tiny(schedule={"steps": 2}, run={"export": True})
     with monkeypatch.context() as patch:
-        patch.setattr("training.motion.train.save_checkpoint", differs)
+        patch.setattr("training.tasks.motion.train.save_checkpoint", differs)
         with pytest.raises(CheckpointError, match=r"not exported: step\.onnx: .*best\.safetensors"):
             fit(options, tmp_path / "run", data=data)
     load_run(tmp_path / "run")

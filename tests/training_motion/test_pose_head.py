@@ -8,8 +8,8 @@ import torch
 
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.pose import PoseHead, six_of, to_matrix, turns_of
-from training.kinematics import positions as teacher_positions
-from training.motion.validation import pose_figures, positions
+from training.tasks.motion.validation import pose_figures, positions
+from training.teacher.kinematics import positions as teacher_positions
 
 POSE = ModelConfig(
     d_model=28, heads=4, fast_layers=1, slow_layers=1, ff=32, control_hidden=32, pools=4, pose_horizons=(100,)

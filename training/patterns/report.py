@@ -6,8 +6,8 @@ from typing import Any, Final
 from pyanticip.errors import FormatError
 from training.patterns.generators import PATTERNS
 from training.patterns.study import KIND, VARIANTS
+from training.report.tables import interval, paired, place, spread, table
 from training.study.runs import read
-from training.study.tables import interval, paired, place, spread, table
 
 BEGIN: Final = "<!-- quality: written by `pyanticip evaluate patterns`, do not edit -->"
 END: Final = "<!-- end of quality -->"

@@ -23,7 +23,7 @@ from pyanticip.models.baselines import BaselineTransformer
 from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState
 from pyanticip.models.trajectory_strength import auto_strength
 from training.patterns.generators import PATTERNS, VOCAB, pattern
-from training.runs.settings import derived_seed
+from training.run.settings import derived_seed
 from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
 
 KIND: Final = "patterns"

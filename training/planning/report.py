@@ -7,8 +7,8 @@ from typing import Any, Final
 from pyanticip.errors import FormatError
 from training.planning.arms import ARMS, BACKBONE
 from training.planning.study import KIND
+from training.report.tables import interval, paired, place, spread, table
 from training.study.runs import read
-from training.study.tables import interval, paired, place, spread, table
 
 BEGIN: Final = "<!-- tables: written by `pyanticip evaluate planning`, do not edit -->"
 END: Final = "<!-- end of tables -->"

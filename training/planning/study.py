@@ -18,13 +18,13 @@ from torch import nn
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, build_language_model, load_language_model, save_checkpoint
 from pyanticip.models.manifest import read_description
-from training.language.corpus import digest
 from training.planning.arms import ARMS, BACKBONE, Arm, Optimisers, Planner, losses, planning_copy
 from training.planning.gpt2 import PlanningGPT2, load_gpt2
 from training.planning.judge import judge
 from training.planning.text import Text, read_texts
-from training.runs.settings import derived_seed
+from training.run.settings import derived_seed
 from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
+from training.tasks.token.corpus import digest
 
 KIND: Final = "planning"
 SMALL: Final = "small"
@@ -237,7 +237,7 @@ def _gpt2_tokens(path: Path, tokenizer: Any) -> Any:
     """The tokens of a text by a tokenizer of ``transformers``."""
     import numpy as np
 
-    from training.language.corpus import read_lines
+    from training.tasks.token.corpus import read_lines
 
     pieces = tokenizer(list(read_lines(path)), add_special_tokens=False, verbose=False)["input_ids"]
     return np.concatenate([np.asarray(piece, dtype=np.int64) for piece in pieces if piece])

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pyanticip.errors import OptionError
-from training.language.corpus import Corpus, digest, read_lines
-from training.language.tokens import Tokenizer, byte_pairs
+from training.tasks.token.corpus import Corpus, digest, read_lines
+from training.tasks.token.tokens import Tokenizer, byte_pairs
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, load_language_model
 from pyanticip.models.checkpoint import load_tokenizer_text
 from pyanticip.models.manifest import MANIFEST, TOKENIZER
-from training.language.tokens import Tokenizer
 from training.planning.arms import Planner
 from training.planning.gpt2 import load_gpt2
 from training.planning.metrics import coverage, rouge_l
 from training.planning.tasks_text import Item
+from training.tasks.token.tokens import Tokenizer
 
 BOOST = 6.0
 """By how much the contrast of wished-for codes is raised: e^6 times as likely as they were."""

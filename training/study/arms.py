@@ -1,9 +1,10 @@
 """Questions about the parts of the motion model, each asked by arms: runs that are equal but for one thing.
 
-An arm is what it changes in the options of :mod:`training.motion`. For a seed all arms of a question see the
-same windows in the same order, with the same losses, optimiser and schedule, and have as many parameters
-as the first arm (within 1 %: feed-forward layers are made wider or narrower for it). Runs come seed by seed,
-so that a study that was stopped early has treated all arms alike; a run whose file exists is not repeated.
+An arm is what it changes in the options of :mod:`training.tasks.motion`. For a seed all arms of a question
+see the same windows in the same order, with the same losses, optimiser and schedule, and have as many
+parameters as the first arm (within 1 %: feed-forward layers are made wider or narrower for it). Runs come
+seed by seed, so that a study that was stopped early has treated all arms alike; a run whose file exists is
+not repeated.
 """
 
 import functools
@@ -17,15 +18,15 @@ import torch
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
-from training.motion import MotionTrainOptions
-from training.motion.options import from_tables
-from training.runs.launch import resolve_device
-from training.runs.settings import merge
+from training.run.launch import resolve_device
+from training.run.settings import merge
 from training.study.motion import fit
 from training.study.motion_data import MotionData, load
 from training.study.motion_report import Measure
 from training.study.runs import check_names, perform, processor, read, versions, write
 from training.study.scale import Scale, parameters, widened
+from training.tasks.motion import MotionTrainOptions
+from training.tasks.motion.options import from_tables
 
 KIND: Final = "motion-arms"
 
@@ -38,7 +39,7 @@ NEEDS: Final[dict[str, Callable[[ModelConfig], bool]]] = {
 """Options that do nothing in models without a part: a run that had another value is the same run."""
 
 Tables = Mapping[str, Mapping[str, Any]]
-"""Options by table, as :func:`training.motion.options.from_tables` takes them."""
+"""Options by table, as :func:`training.tasks.motion.options.from_tables` takes them."""
 
 
 class Ground(Protocol):

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from pyanticip.errors import FormatError
+from training.report.tables import interval, paired, place, spread, table
 from training.study.arms import KIND, Question, reference_file
 from training.study.motion_report import DRAWS, SIDES, Measure, Study, difference
 from training.study.runs import read
-from training.study.tables import interval, paired, place, spread, table
 
 BEGIN: Final = "<!-- tables: written by `pyanticip evaluate study-parts {}`, do not edit -->"
 END: Final = "<!-- end of tables -->"

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from pyanticip._core import motion_features
 from pyanticip.models import MotionTransformer
-from training.baselines import RIVALS_FILE, Rivals, judged, predict
-from training.batches import HORIZONS
-from training.data import Example, Split
-from training.filters import RATE
-from training.glitches import KINDS, Glitches, glitch
-from training.motion import MotionTrainOptions
-from training.motion.module import JOINT_MASK
-from training.scores import CHUNK
+from training.data.batches import HORIZONS
+from training.data.examples import Example, Split
+from training.data.glitches import KINDS, Glitches, glitch
 from training.study.motion_data import MotionData
+from training.tasks.motion import MotionTrainOptions
+from training.tasks.motion.baselines import RIVALS_FILE, Rivals, judged, predict
+from training.tasks.motion.module import JOINT_MASK
+from training.tasks.motion.scores import CHUNK
+from training.teacher.filters import RATE
 
 Array = NDArray[np.float64]
 

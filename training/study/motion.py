@@ -22,20 +22,20 @@ import torch
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.motion.atomic import draft_folder
-from training.motion import MotionTrainOptions, load_run
-from training.motion import fit as train
-from training.runs.files import METRICS
-from training.runs.launch import resolve_device
+from training.run.files import METRICS
+from training.run.launch import resolve_device
 from training.study.motion_data import MotionData, load
 from training.study.motion_scores import judge
 from training.study.runs import check_names, must_equal, perform, processor, read, versions, write
 from training.study.scale import Scale, parameters, widened
+from training.tasks.motion import MotionTrainOptions, load_run
+from training.tasks.motion import fit as train
 
 KIND: Final = "motion"
 
 LOOP: Final = 2
-"""Counts the training loops: 1 was the one before ``training.motion``, which drew other windows. Runs of one
-are not mixed with runs of another."""
+"""Counts the training loops: 1 was the one before ``training.tasks.motion``, which drew other windows. Runs
+of one are not mixed with runs of another."""
 
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "trajectory": {},

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.models.config import EVENT_BINS, SCALAR_COLUMNS
-from training.baselines import RIVALS_FILE, Rivals, predict
-from training.batches import event_targets
-from training.data import Example, Split
-from training.descriptors import EVENTS
-from training.motion.data import TrainingData, base_set, cache_folder, training_data
-from training.motion.options import DataOptions, MotionTrainOptions
-from training.motion.validation import in_memory
-from training.scores import Said, measure
-from training.sets.pool import needs_guard
+from training.data.batches import event_targets
+from training.data.examples import Example, Split
+from training.data.sets.pool import needs_guard
+from training.tasks.motion.baselines import RIVALS_FILE, Rivals, predict
+from training.tasks.motion.data import TrainingData, base_set, cache_folder, training_data
+from training.tasks.motion.options import DataOptions, MotionTrainOptions
+from training.tasks.motion.scores import Said, measure
+from training.tasks.motion.validation import in_memory
+from training.teacher.descriptors import EVENTS
 
 SPLITS: Final[tuple[Split, ...]] = ("validation", "test")
 """The sides that are judged; nothing is chosen on the second."""

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
 from pyanticip.models.config import HORIZONS_MS
+from training.report.tables import interval, paired, place, spread, table
 from training.study.motion import KIND, REFERENCE, VARIANTS
 from training.study.runs import read
-from training.study.tables import interval, paired, place, spread, table
 
 BEGIN: Final = "<!-- tables: written by `pyanticip evaluate study-motion`, do not edit -->"
 END: Final = "<!-- end of tables -->"

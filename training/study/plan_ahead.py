@@ -15,16 +15,16 @@ from pyanticip.models.motion import MotionOutput
 from pyanticip.models.planning import LOWEST, divergence, look_ahead
 from pyanticip.models.planning_codebook import PlanCodebook
 from pyanticip.models.pose import PoseHead
-from training.data import Example, Split
-from training.motion import MotionTrainOptions
-from training.motion.planning import fitted, no_plans
-from training.motion.validation import pose_sums
-from training.scores import Said, measure
+from training.data.examples import Example, Split
 from training.study.arms import Question
 from training.study.motion_data import MotionData
 from training.study.motion_report import Measure, error_ratio
 from training.study.motion_scores import by_subject
 from training.study.risk import mean
+from training.tasks.motion import MotionTrainOptions
+from training.tasks.motion.planning import fitted, no_plans
+from training.tasks.motion.scores import Said, measure
+from training.tasks.motion.validation import pose_sums
 
 CODES: Final = 256
 AHEAD: Final = 50

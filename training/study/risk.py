@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from training.glitches import KINDS
+from training.data.glitches import KINDS
 from training.study.arms import Question
 from training.study.glitched import GlitchedGround
 from training.study.motion_report import Measure

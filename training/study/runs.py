@@ -18,7 +18,7 @@ import torch
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
-from training.sets.pool import end_with_parent
+from training.data.sets.pool import end_with_parent
 
 FORMAT: Final = 1
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
-from training.motion import MotionTrainOptions
-from training.motion.options import DataOptions, LossOptions, RunOptions, ScheduleOptions
 from training.study.motion_data import COPY_SEED
+from training.tasks.motion import MotionTrainOptions
+from training.tasks.motion.options import DataOptions, LossOptions, RunOptions, ScheduleOptions
 
 SIZES: Final[dict[str, Any]] = {
     "d_model": 64,

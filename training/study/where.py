@@ -7,16 +7,16 @@ import numpy as np
 import torch
 
 from pyanticip.models import MotionTransformer
-from training.batches import event_targets
-from training.data import Example
-from training.motion import MotionTrainOptions
-from training.resets import Resets, begun
+from training.data.batches import event_targets
+from training.data.examples import Example
 from training.study.arms import Question
 from training.study.glitched import auc
 from training.study.motion_data import MotionData
 from training.study.motion_report import MEASURES, Measure
 from training.study.motion_scores import judge
 from training.study.risk import mean
+from training.tasks.motion import MotionTrainOptions
+from training.tasks.motion.resets import Resets, begun
 
 
 class Forecasts:

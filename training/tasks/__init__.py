@@ -1,1 +1,1 @@
-"""Algorithmic tasks that ask for length extrapolation (paper 001, section 6): data, training, evaluation."""
+"""What can be trained: motion, tokens, algorithmic tasks, forecasts of poses."""

@@ -1,0 +1,283 @@
+"""Real motion for training: which takes there are, who is held out, and what the model sees and is taught."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import FormatError, OptionError
+from training.data import augment
+from training.teacher.filters import RATE
+from training.teacher.handmade import teach
+from training.teacher.kinematics import MIRROR
+
+Split = Literal["train", "validation", "test"]
+
+VALIDATION: Final = ("06", "43", "35")
+"""Subjects that choose (when to stop, which settings)."""
+
+TEST: Final = ("07", "49")
+"""Subjects that are looked at once per report."""
+
+CMU_RATE: Final = 120.0
+SHORTEST: Final = 80
+"""Frames at 50 Hz that a piece must have to teach anything."""
+
+JUMP_SPEED: Final = 8.0
+"""m/s of the root above which a frame is a tracking jump (there is one of 13.7 m/s in 03_02)."""
+
+JUMP_TURN: Final = 45.0
+"""rad/s of any joint above which a frame is a jump: the T-pose before the first frame, a lost marker."""
+
+# Joints that many suits lack: the features then hold the identity and a mask of 0.
+_OPTIONAL: Final = ((17, 21), (9, 13), (4,), (2,), (6, 10))
+
+
+@dataclass(frozen=True)
+class Take:
+    """One recorded take: ``05_02`` of subject ``05``, and the file it is read from."""
+
+    name: str
+    subject: str
+    path: Path
+
+    @property
+    def split(self) -> Split:
+        """Which side of the split its subject is on."""
+        return split_of(self.subject)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Canonical motion without a tracking jump, at the rate it was recorded."""
+
+    name: str
+    subject: str
+    quats: NDArray[np.float32]
+    """(T, 22, 4) w,x,y,z, local."""
+    root: NDArray[np.float32]
+    """(T, 3) metres."""
+    mask: NDArray[np.bool_]
+    """(22,) joints the source has."""
+    rate: float
+
+
+@dataclass(frozen=True)
+class Example:
+    """A piece at 50 Hz as the model sees it, and what the teacher says about it."""
+
+    name: str
+    subject: str
+    quats: NDArray[np.float32]
+    """(T, 22, 4)."""
+    features: NDArray[np.float32]
+    """(T, 231) features v1."""
+    params: NDArray[np.float32]
+    """(T, 8)."""
+    onsets: NDArray[np.int64]
+    phrases: NDArray[np.int64]
+    bad: NDArray[np.bool_] | None = None
+    """(T,) frames that are known to be wrong; None where nobody knows."""
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+
+def split_of(subject: str) -> Split:
+    """The side of the split a subject is on."""
+    if subject in VALIDATION:
+        return "validation"
+    return "test" if subject in TEST else "train"
+
+
+def find_takes(data_dir: Path, split: Split | None = None) -> list[Take]:
+    """Every take under ``data_dir`` (or its ``cmu`` folder), once; the AMC where there is a BVH as well.
+
+    Files are named SUBJECT_TRIAL.amc or .bvh.
+
+    Raises:
+        FormatError: no such folder, or no take in it.
+    """
+    folder = data_dir / "cmu" if (data_dir / "cmu").is_dir() else data_dir
+    if not folder.is_dir():
+        raise FormatError(f"{folder}: no such folder; expected one of CMU takes (SUBJECT_TRIAL.amc or .bvh)")
+    found: dict[str, Take] = {}
+    for suffix in (".bvh", ".amc"):
+        for path in sorted(folder.glob(f"*{suffix}")):
+            subject, _, trial = path.stem.partition("_")
+            if trial:
+                found[path.stem] = Take(path.stem, subject, path)
+    takes = [found[name] for name in sorted(found)]
+    if not takes:
+        raise FormatError(f"{folder}: no take in it; expected files SUBJECT_TRIAL.amc or .bvh")
+    return [take for take in takes if split is None or take.split == split]
+
+
+def jumps(quats: NDArray[np.floating], root: NDArray[np.floating], rate: float) -> NDArray[np.bool_]:
+    """Frames (T,) whose change over the last 20 ms no body makes.
+
+    Over 20 ms and not over one frame, so that the noise of a marker at 120 Hz is not taken for a jump.
+    """
+    q, r = np.asarray(quats, dtype=np.float64), np.asarray(root, dtype=np.float64)
+    found = np.zeros(len(q), dtype=np.bool_)
+    span = max(round(rate / RATE), 1)
+    dot = np.abs((q[span:] * q[:-span]).sum(axis=-1))
+    turn = 2.0 * np.arccos(np.clip(dot, 0.0, 1.0)).max(axis=1) * rate / span
+    speed = np.linalg.norm(r[span:] - r[:-span], axis=1) * rate / span
+    found[span:] = (turn > JUMP_TURN) | (speed > JUMP_SPEED)
+    return found
+
+
+def steady_runs(
+    quats: NDArray[np.floating], root: NDArray[np.floating], rate: float
+) -> list[tuple[int, int]]:
+    """First frame and the one after the last of every stretch without a tracking jump."""
+    fine = np.concatenate([[False], ~jumps(quats, root, rate), [False]])
+    edges = np.flatnonzero(fine[1:] != fine[:-1])
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _read(take: Take) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], float]:
+    from pyanticip.motion.load import load_motion
+
+    clip = load_motion(take.path).retarget("humanoid")
+    return clip.quats, clip.root, np.asarray(clip.mask, dtype=np.bool_), float(clip.rate)
+
+
+def load_pieces(take: Take, cache: Path | None = None) -> list[Piece]:
+    """The take on the canonical body, cut where the tracking jumps; pieces under 1.6 s are left out.
+
+    Args:
+        take: what to read.
+        cache: folder for the retargeted motion, made if missing. An entry is renewed when the file changes.
+    """
+    entry: Path | None = None
+    if cache is not None:
+        stat = take.path.stat()
+        key = hashlib.sha256(f"2|{take.path.name}|{stat.st_size}|{stat.st_mtime_ns}".encode()).hexdigest()[
+            :16
+        ]
+        entry = cache / f"{take.name}-{key}.npz"
+    if entry is not None and entry.is_file():
+        with np.load(entry) as saved:
+            quats, root, mask, rate = saved["quats"], saved["root"], saved["mask"], float(saved["rate"])
+    else:
+        quats, root, mask, rate = _read(take)
+        if entry is not None:
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(entry, quats=quats, root=root, mask=mask, rate=rate)
+    runs = steady_runs(quats, root, rate)
+    pieces = []
+    for number, (start, stop) in enumerate(runs):
+        if (stop - start) * RATE / rate >= SHORTEST:
+            name = take.name if len(runs) == 1 else f"{take.name}/{number}"
+            pieces.append(Piece(name, take.subject, quats[start:stop], root[start:stop], mask, rate))
+    return pieces
+
+
+def load_split(data_dir: Path, split: Split, cache: Path | None = None) -> list[Piece]:
+    """All pieces of one side of the split.
+
+    Raises:
+        FormatError: nothing there.
+    """
+    pieces = [piece for take in find_takes(data_dir, split) for piece in load_pieces(take, cache)]
+    if not pieces:
+        raise FormatError(f"{data_dir}: no motion of the {split} subjects in it")
+    return pieces
+
+
+def at_rate(piece: Piece) -> Piece:
+    """The piece at 50 Hz by the live resampler; itself where it is."""
+    if piece.rate == RATE:
+        return piece
+    from pyanticip._core import resample
+
+    quats, root = resample(piece.quats, piece.root, piece.rate, RATE)
+    return replace(piece, quats=quats, root=root, rate=RATE)
+
+
+def plain(piece: Piece) -> Example:
+    """The piece as it is, at 50 Hz, and what the teacher says of it."""
+    from pyanticip._core import motion_features
+
+    piece = at_rate(piece)
+    quats = np.ascontiguousarray(piece.quats, dtype=np.float32)
+    lesson = teach(quats)
+    rows = motion_features(quats, np.ascontiguousarray(piece.root, dtype=np.float32), piece.mask)
+    return Example(
+        piece.name,
+        piece.subject,
+        quats,
+        np.asarray(rows, dtype=np.float32),
+        lesson.params,
+        lesson.times("onset"),
+        lesson.times("phrase"),
+    )
+
+
+def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Piece:
+    """A new movement made from the piece, at 50 Hz: warped in time, turned, half of them mirrored.
+
+    Most are also held a little differently and swing wider or less wide, some down to near stillness, some
+    stop for a moment, some lean, and some have the upper body of ``partner``, so that there are more bodies
+    and movements to learn from than there were performers. One in eight lacks joints that some suits lack;
+    the teacher then sees the same body without them.
+    """
+    hold = bool(rng.random() < 0.3)
+    quats, root = augment.time_warp(piece.quats, piece.root, piece.rate, rng, hold=hold)
+    if partner is not None and rng.random() < 0.35:
+        other, _ = augment.time_warp(partner.quats, partner.root, partner.rate, rng)
+        if min(len(quats), len(other)) >= SHORTEST:
+            quats = augment.upper_body_of(quats, other)
+            root = root[: len(quats)]
+    if rng.random() < 0.5:
+        narrowest = np.log(0.1) if rng.random() < 0.3 else -0.35
+        quats = augment.exaggerate(quats, np.exp(rng.uniform(narrowest, 0.35)))
+    if rng.random() < 0.75:
+        quats = augment.posture(quats, rng.uniform(0.0, 0.3), rng)
+    if rng.random() < 0.3:
+        lean = rng.normal(0.0, 0.3 if rng.random() < 0.8 else 1.5, 3)
+        quats = augment.tilt(quats, lean * np.array([1.0, 0.0, 1.0]))
+    mask = piece.mask.copy()
+    if rng.random() < 0.5:
+        quats, root = augment.mirror(quats, root)
+        mask = mask[list(MIRROR)]
+    quats, root = augment.yaw(quats, root, rng.uniform(-np.pi, np.pi))
+    if rng.random() < 0.125:
+        for group in _OPTIONAL:
+            if rng.random() < 0.4:
+                for joint in group:
+                    mask[joint] = False
+                    quats = augment.without(quats, joint)
+    turns, places = quats.astype(np.float32), root.astype(np.float32)
+    return Piece(piece.name, piece.subject, turns, places, mask, RATE)
+
+
+def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Example:
+    """What :func:`vary` makes of the piece, and what the teacher says of it."""
+    return plain(vary(piece, rng, partner))
+
+
+def training_examples(pieces: Sequence[Piece], copies: int, seed: int) -> list[Example]:
+    """Every piece as it is, and ``copies`` varied ones of each; the same for the same seed."""
+    if copies < 0:
+        raise OptionError(f"copies must be at least 0, given {copies}")
+    examples = []
+    for number, piece in enumerate(pieces):
+        examples.append(plain(piece))
+        for copy in range(copies):
+            rng = np.random.default_rng((seed, number, copy))
+            examples.append(varied(piece, rng, pieces[int(rng.integers(len(pieces)))]))
+    return [example for example in examples if len(example) >= SHORTEST]
+
+
+def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and standard deviation (231,) of the features; a constant column gets deviation 1."""
+    rows = np.concatenate([example.features for example in examples]).astype(np.float64)
+    mean, std = rows.mean(axis=0), rows.std(axis=0)
+    return mean.astype(np.float32), np.where(std > 1e-4, std, 1.0).astype(np.float32)

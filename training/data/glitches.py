@@ -1,0 +1,158 @@
+"""Stretches of a movement that a tracker gets wrong, and which frames they are.
+
+:mod:`training.data.corrupt` makes the whole of a take worse. Here most of it stays good, and now and then a
+stretch is bad: so that a model can be told which frames not to trust. All functions are pure: canonical
+rotations (T, 22, 4) w x y z at 50 Hz and the root (T, 3) in metres in, the same shapes out.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import OptionError
+from training.data.corrupt import check_range, sensor_noise
+from training.teacher.filters import RATE
+from training.teacher.kinematics import MIRROR
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+KINDS: Final = ("dropout", "jitter", "swap", "freeze")
+"""What can happen: limbs fall back to the rest pose; joints shake; the sensors of the left and the right side
+are exchanged; the last frame is repeated."""
+
+LIMBS: Final = (
+    tuple(range(6, 10)),
+    tuple(range(10, 14)),
+    tuple(range(14, 18)),
+    tuple(range(18, 22)),
+    (4, 5),
+)
+"""Joints that are lost together: either arm, either leg, neck and head."""
+
+PAIRS: Final = (LIMBS[0], LIMBS[2])
+"""The left side's limbs, each of which has one on the right."""
+
+
+@dataclass(frozen=True)
+class Glitches:
+    """How often, how long and how badly.
+
+    :raises OptionError: a share outside 0 to 1, a range that does not rise, or a kind that does not exist.
+    """
+
+    share: float = 0.75
+    """Share of the copies that have bad stretches at all."""
+    kinds: tuple[str, ...] = KINDS
+    """Which of :data:`KINDS`, each as likely as the others."""
+    per_minute: tuple[float, float] = (6.0, 24.0)
+    frames: tuple[int, int] = (5, 40)
+    """Length of a bad stretch."""
+    jitter_degrees: tuple[float, float] = (4.0, 20.0)
+    """Standard deviation of a joint's jitter about each axis."""
+    place: float = 0.02
+    """Standard deviation of the root's jitter, metres."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share <= 1.0:
+            raise OptionError(f"share is from 0 to 1, given {self.share}")
+        for name in ("per_minute", "frames", "jitter_degrees"):
+            check_range(name, *getattr(self, name))
+        if self.frames[0] < 1:
+            raise OptionError(f"frames begin at 1, given {self.frames[0]}")
+        if self.place < 0.0:
+            raise OptionError(f"place is at least 0 m, given {self.place}")
+        unknown = [kind for kind in self.kinds if kind not in KINDS]
+        if unknown or not self.kinds:
+            raise OptionError(f"kinds are some of {', '.join(KINDS)}, given {unknown or 'none'}")
+
+
+@dataclass(frozen=True)
+class Glitched:
+    """A movement with bad stretches."""
+
+    quats: NDArray[np.float32]
+    root: NDArray[np.float32]
+    bad: Mask
+    """(T,) frames whose pose is wrong, and the first one after them: its velocities are."""
+    happened: tuple[tuple[str, int, int], ...]
+    """Kind, first frame and the one after the last of every stretch."""
+
+
+def glitch(
+    quats: NDArray[np.floating],
+    root: NDArray[np.floating],
+    mask: Mask,
+    rng: np.random.Generator,
+    how: Glitches,
+) -> Glitched:
+    """Bad stretches at random places, at least a frame apart; the first frame stays good.
+
+    Args:
+        quats: (T, 22, 4).
+        root: (T, 3) metres.
+        mask: (22,) joints that are there; the others stay as they are.
+        rng: where everything is drawn from.
+        how: how often and how badly.
+    """
+    turns, places = np.array(quats, dtype=np.float64), np.array(root, dtype=np.float64)
+    bad, happened = np.zeros(len(turns), dtype=np.bool_), []
+    hit = bool(rng.random() < how.share)
+    rate = float(rng.uniform(*how.per_minute))
+    for _ in range(int(rng.poisson(rate * len(turns) / (60.0 * RATE))) if hit else 0):
+        kind = how.kinds[int(rng.integers(len(how.kinds)))]
+        start, length = (
+            int(rng.integers(1, max(len(turns), 2))),
+            int(rng.integers(*how.frames, endpoint=True)),
+        )
+        stop = min(start + length, len(turns))
+        if bad[start - 1 : stop + 1].any():
+            continue
+        rows = slice(start, stop)
+        if kind == "freeze":
+            turns[rows], places[rows] = turns[start - 1], places[start - 1]
+        elif kind == "jitter":
+            turns[rows], places[rows] = _jitter(turns[rows], places[rows], mask, rng, how)
+        elif kind == "swap":
+            turns[rows] = _swap(turns[rows], mask, rng)
+        else:
+            turns[rows] = _dropout(turns[rows], mask, rng)
+        bad[start : stop + 1] = True
+        happened.append((kind, start, stop))
+    return Glitched(turns.astype(np.float32), places.astype(np.float32), bad, tuple(sorted(happened)))
+
+
+def _some(count: int, most: int, rng: np.random.Generator) -> list[int]:
+    """From one to ``most`` of ``count`` things."""
+    many = int(rng.integers(1, most, endpoint=True))
+    return sorted(rng.choice(count, many, replace=False).tolist())
+
+
+def _jitter(
+    turns: Array, places: Array, mask: Mask, rng: np.random.Generator, how: Glitches
+) -> tuple[Array, Array]:
+    jitter = np.radians(rng.uniform(*how.jitter_degrees))
+    shaken = np.zeros_like(mask)
+    for limb in _some(len(LIMBS), len(LIMBS), rng):
+        shaken[list(LIMBS[limb])] = True
+    return sensor_noise(turns, places, mask & shaken, rng, jitter=jitter, drift=0.0, place=how.place)
+
+
+def _swap(turns: Array, mask: Mask, rng: np.random.Generator) -> Array:
+    swapped = turns.copy()
+    for pair in _some(len(PAIRS), len(PAIRS), rng):
+        for left in PAIRS[pair]:
+            right = MIRROR[left]
+            if mask[left] and mask[right]:
+                swapped[:, left], swapped[:, right] = turns[:, right], turns[:, left]
+    return swapped
+
+
+def _dropout(turns: Array, mask: Mask, rng: np.random.Generator) -> Array:
+    lost = turns.copy()
+    for limb in _some(len(LIMBS), 3, rng):
+        joints = [joint for joint in LIMBS[limb] if mask[joint]]
+        lost[:, joints] = (1.0, 0.0, 0.0, 0.0)
+    return lost

@@ -1,0 +1,220 @@
+"""The pictures of a set, as PNG bytes."""
+
+import io
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.models.config import SCALAR_COLUMNS, SCALAR_NAMES
+from training.data.examples import Split
+from training.data.sets.format import SPLITS, ClipEntry, MotionSet
+from training.data.sets.overview import sample
+from training.teacher.descriptors import PARAMETERS
+from training.teacher.filters import RATE
+from training.teacher.kinematics import PARENTS, positions
+
+COLOURS: Final[dict[Split, str]] = {"train": "#3b6ea5", "validation": "#d08c2c", "test": "#8a4f9e"}
+LEFT: Final = "#c0504d"
+RIGHT: Final = "#3b6ea5"
+MIDDLE: Final = "#444444"
+DPI: Final = 110
+POSES: Final = 12
+SECONDS: Final = 12.0
+"""How much of a clip is drawn."""
+MOST_SUBJECTS: Final = 40
+
+Array = NDArray[np.float64]
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI)
+    _pyplot().close(figure)
+    return buffer.getvalue()
+
+
+def _bare(axis: Any) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(labelsize=8)
+
+
+def amounts(found: MotionSet) -> bytes:
+    """Minutes of each subject, and how long the clips are."""
+    plt = _pyplot()
+    minutes: dict[str, float] = {}
+    side: dict[str, Split] = {}
+    for clip in found.clips:
+        minutes[clip.subject] = minutes.get(clip.subject, 0.0) + clip.frames / RATE / 60.0
+        side[clip.subject] = clip.split
+    order = sorted(minutes, key=lambda subject: (SPLITS.index(side[subject]), -minutes[subject], subject))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.2), width_ratios=(3, 2), layout="constrained")
+    if len(order) <= MOST_SUBJECTS:
+        labels = [name if len(name) <= 14 else f"...{name[-11:]}" for name in order]
+        left.bar(range(len(order)), [minutes[s] for s in order], color=[COLOURS[side[s]] for s in order])
+        turned = 0 if max(map(len, labels)) <= 3 and len(order) <= 24 else 60
+        left.set_xticks(range(len(order)), labels, rotation=turned, ha="center" if turned == 0 else "right")
+        # A few subjects do not become a few walls.
+        left.set_xlim(-0.7, max(len(order), 12) - 0.3)
+        left.set_xlabel("subject", fontsize=9)
+        left.set_ylabel("minutes", fontsize=9)
+        handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[split]) for split in SPLITS]
+        figure.legend(handles, SPLITS, loc="outside upper left", ncols=3, fontsize=8, frameon=False)
+    else:
+        values = [[minutes[s] for s in order if side[s] == split] for split in SPLITS]
+        colours = [COLOURS[split] for split in SPLITS]
+        left.hist(values, bins=30, stacked=True, color=colours, label=SPLITS)
+        left.set_xlabel(f"minutes of a subject ({len(order)} subjects)", fontsize=9)
+        left.set_ylabel("subjects", fontsize=9)
+        figure.legend(loc="outside upper left", ncols=3, fontsize=8, frameon=False)
+    lengths = [[clip.frames / RATE for clip in found.clips if clip.split == split] for split in SPLITS]
+    everything = [value for values in lengths for value in values]
+    low, high = min(everything) * 0.999, max(everything) * 1.001
+    if high < 2.0 * low:
+        low, high = low / 2.0, high * 2.0
+    bins = np.geomspace(low, high, 30)
+    right.hist(lengths, bins=bins, stacked=True, color=[COLOURS[split] for split in SPLITS])
+    right.set_xscale("log")
+    ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 3600) if low <= t <= high]
+    right.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    right.set_xticks([], minor=True)
+    right.set_xlabel("seconds of a clip", fontsize=9)
+    right.set_ylabel("clips", fontsize=9)
+    right.yaxis.get_major_locator().set_params(integer=True)
+    for axis in (left, right):
+        _bare(axis)
+    return _png(figure)
+
+
+def spreads(found: MotionSet) -> bytes:
+    """How scalars and parameters are spread, side by side."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(3, 5, figsize=(10.0, 5.2), layout="constrained")
+    samples = {split: sample(found, split) for split in SPLITS}
+    names = [*SCALAR_NAMES, *PARAMETERS]
+    for number, (axis, name) in enumerate(zip(axes.ravel(), names, strict=True)):
+        scalar = number < len(SCALAR_NAMES)
+        column = number if scalar else number - len(SCALAR_NAMES)
+        low, high = (-2.0, 2.0) if name == "transition_pressure" else (0.0, 1.0)
+        for split, rows in samples.items():
+            values = (rows.scalars if scalar else rows.params)[:, column]
+            if len(values):
+                height, edges = np.histogram(np.clip(values, low, high), bins=40, range=(low, high))
+                axis.stairs(height / len(values), edges, color=COLOURS[split], label=split, lw=1.2)
+        axis.set_title(name.replace("_", " "), fontsize=9, color="#000" if scalar else "#555")
+        axis.set_yticks([])
+        axis.set_xlim(low, high)
+        _bare(axis)
+        axis.spines["left"].set_visible(False)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return _png(figure)
+
+
+def _colour(joint: int) -> str:
+    left = (6, 7, 8, 9, 14, 15, 16, 17)
+    return MIDDLE if joint < 6 else LEFT if joint in left else RIGHT
+
+
+def poses(found: MotionSet, numbers: list[int]) -> bytes:
+    """A row of poses for each clip, seen from its front and a little from the side."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(
+        len(numbers), 1, figsize=(10.0, 1.75 * len(numbers)), layout="constrained", squeeze=False
+    )
+    for axis, number in zip(axes[:, 0], numbers, strict=True):
+        clip = found.clips[number]
+        last = min(clip.frames, round(SECONDS * RATE)) - 1
+        frames = np.linspace(0, last, POSES).round().astype(int)
+        quats = found.quats[clip.start + frames].astype(np.float64)
+        place = _turned(positions(quats, upright=True), quats)
+        # Feet on one line: what matters here is the pose, not the way through the room.
+        height = place[..., 1] - place[..., 1].min(axis=1, keepdims=True)
+        for column, frame in enumerate(frames):
+            x = place[column, :, 0] + 1.35 * column
+            for joint, parent in enumerate(PARENTS):
+                if parent >= 0:
+                    ends = [parent, joint]
+                    axis.plot(
+                        x[ends], height[column][ends], color=_colour(joint), lw=1.6, solid_capstyle="round"
+                    )
+            axis.plot(x[5], height[column][5] + 0.08, "o", color=MIDDLE, ms=4.5)
+            axis.text(1.35 * column, -0.14, f"{frame / RATE:.1f} s", ha="center", va="top", fontsize=7)
+        axis.set_aspect("equal")
+        axis.set_xlim(-0.9, 1.35 * (POSES - 1) + 0.9)
+        axis.set_ylim(-0.35, 2.05)
+        axis.axis("off")
+        lacking = f", {len(clip.missing)} joints missing" if clip.missing else ""
+        axis.set_title(f"{_name(clip)}{lacking}", fontsize=9, loc="left", pad=2)
+    return _png(figure)
+
+
+def _turned(place: Array, quats: Array) -> Array:
+    """Positions (T, 22, 3) seen from a quarter to the left of where the hips of the first pose look."""
+    w, x, y, z = quats[0, 0]
+    forward = np.array([2.0 * (x * z + w * y), 1.0 - 2.0 * (x * x + y * y)])
+    angle = -np.arctan2(forward[0], forward[1]) - np.radians(25.0)
+    c, s = np.cos(angle), np.sin(angle)
+    turned = place.copy()
+    turned[..., 0] = c * place[..., 0] + s * place[..., 2]
+    turned[..., 2] = c * place[..., 2] - s * place[..., 0]
+    # The viewer stands in front: the performer's left is on the right of the picture.
+    return turned
+
+
+def _name(clip: ClipEntry) -> str:
+    who = "sound" if clip.targets == "audio" else "teacher"
+    return f"{clip.name}   ({clip.split}, subject {clip.subject}, {clip.frames / RATE:.1f} s, {who})"
+
+
+def course(found: MotionSet, number: int) -> bytes:
+    """Scalars, parameters and events of a clip over time."""
+    plt = _pyplot()
+    clip, example = found.clips[number], found.example(number)
+    frames = min(clip.frames, round(SECONDS * RATE))
+    t = np.arange(frames) / RATE
+    low, high = SCALAR_COLUMNS
+    columns = [
+        (
+            (*SCALAR_NAMES, "hips' height, m"),
+            example.features[:frames, low : high + 1],
+            "some of what the model sees: scalars and height",
+        ),
+        (PARAMETERS, example.params[:frames], "what it is taught: parameters, onsets, phrases"),
+    ]
+    figure, axes = plt.subplots(8, 2, figsize=(10.0, 5.4), sharex=True, layout="constrained")
+    for side, (names, values, heading) in enumerate(columns):
+        for row, axis in enumerate(axes[:, side]):
+            least, most = (-2.0, 2.0) if names[row] == "transition_pressure" else (0.0, 1.0)
+            if row == len(SCALAR_NAMES) and side == 0:
+                most = max(1.0, float(np.ceil(values[:, row].max())))
+            axis.plot(t, values[:, row], color="#222", lw=1.1)
+            axis.set_ylim(least - 0.05 * (most - least), most + 0.05 * (most - least))
+            axis.set_yticks([least, most])
+            axis.set_ylabel(
+                names[row].replace("_", "\n").replace(" ", "\n", 1),
+                rotation=0,
+                ha="right",
+                va="center",
+                fontsize=8,
+            )
+            _bare(axis)
+            axis.tick_params(labelsize=6)
+            if side == 1:
+                for times, colour, width in ((example.onsets, LEFT, 0.7), (example.phrases, RIGHT, 1.6)):
+                    for frame in times[times < frames]:
+                        axis.axvline(frame / RATE, color=colour, lw=width, alpha=0.7)
+        axes[0][side].set_title(heading, fontsize=9)
+    for axis in axes[-1]:
+        axis.set_xlabel("seconds", fontsize=8)
+    figure.suptitle(_name(clip), fontsize=9, x=0.01, ha="left")
+    return _png(figure)

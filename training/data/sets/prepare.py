@@ -1,0 +1,327 @@
+"""One take, from its file to rows of a set. Runs in worker processes; the result waits in a file."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+from pyanticip.errors import FormatError, MotionError
+from pyanticip.motion.asf import find_asf
+from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.joints import Joints
+from pyanticip.motion.load import load_motion
+from pyanticip.motion.npz import never_upright
+from pyanticip.motion.units import SLOW
+from training.data.examples import SHORTEST, Piece, at_rate, plain, steady_runs
+from training.data.sets.discover import printable
+from training.data.sets.format import sha256_of
+from training.data.sets.sounds import Sound
+from training.data.sets.take_sound import TakeSound
+from training.teacher.filters import RATE
+from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.sound import AUDIO_VERSION
+
+PREPARE_VERSION: Final = 2
+"""Counts the changes of what is made of a file; results of another version are made anew."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is the same for all takes."""
+
+    min_frames: int = SHORTEST
+    """Frames at 50 Hz that a clip must have."""
+    rate: float | None = None
+    """Frames a second of all files, instead of what they say."""
+    units: str | float | None = None
+    """Unit of length of all files, instead of what their size says."""
+    up: str | None = None
+    """Axis that is up in all files, instead of what their motion says."""
+    rest: int | None = None
+    """Frame of all files whose pose is the rest pose, instead of what is found."""
+    joints: Joints | None = None
+    """Which joint of all files is which, instead of what their names say."""
+    skeleton: str | None = None
+    """ASF of all AMC files, instead of the one beside them."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One take to prepare."""
+
+    folder: Path
+    work: Path
+    paths: tuple[str, ...]
+    """Files it can be read from, relative to ``folder``, the best first."""
+    options: Options
+    sound: Sound | None = None
+    known: str = ""
+    """Key of what an earlier set made of it."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a take: a key, or an error."""
+
+    paths: tuple[str, ...]
+    key: str = ""
+    state: Literal["made", "found", "kept", "refused"] = "refused"
+    """Made now, found in the work of an interrupted build, kept from the set that was there, or unusable."""
+    record: dict[str, Any] = field(default_factory=dict)
+    """Its entry among the sources of the set."""
+    error: str = ""
+    """Why it was refused, or why not the first of its files was read."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A clip of a take."""
+
+    number: int | None
+    """Which stretch between tracking jumps, None where there was no jump; or which copy."""
+    seconds: float
+    missing: tuple[str, ...]
+    targets: Literal["teacher", "audio"]
+    features: NDArray[np.float32]
+    params: NDArray[np.float32]
+    quats: NDArray[np.float32]
+    root: NDArray[np.float32]
+    onsets: NDArray[np.int64]
+    phrases: NDArray[np.int64]
+    bad: NDArray[np.bool_] | None = None
+
+
+def work_file(work: Path, key: str) -> Path:
+    """Where a finished take waits."""
+    return work / f"{key}.npz"
+
+
+def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
+    """Keep the clips of a take in a file that is whole or not there."""
+    meta = {
+        "record": record,
+        "parts": [
+            {
+                "number": part.number,
+                "seconds": part.seconds,
+                "missing": list(part.missing),
+                "targets": part.targets,
+                "frames": len(part.params),
+                "events": [len(part.onsets), len(part.phrases)],
+            }
+            for part in parts
+        ],
+    }
+    bad = [part.bad for part in parts if part.bad is not None]
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
+        features=_joined([part.features for part in parts]),
+        params=_joined([part.params for part in parts]),
+        quats=_joined([part.quats for part in parts]),
+        root=_joined([part.root for part in parts]),
+        events=_joined([times for part in parts for times in (part.onsets, part.phrases)]),
+        # Sets whose clips have no labels have no array of them.
+        bad=_joined(bad) if len(bad) == len(parts) else np.zeros(0, dtype=np.bool_),
+    )
+    write_atomic(path, buffer.getvalue())
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.float32)
+
+
+def read_parts(path: Path) -> tuple[Iterator[Part], dict[str, Any]]:
+    """The clips of a take, and its entry among the sources.
+
+    Raises:
+        FormatError: damaged.
+    """
+    try:
+        with path.open("rb") as file, np.load(file) as saved:
+            arrays = {name: saved[name] for name in saved.files}
+        meta = json.loads(arrays["meta"].tobytes())
+        return _parts(arrays, meta["parts"]), meta["record"]
+    except Exception as error:  # zip, zlib, JSON, KeyError: whatever damage does
+        raise FormatError(f"{path}: is damaged: {error}") from None
+
+
+def _parts(arrays: dict[str, NDArray[Any]], metas: list[dict[str, Any]]) -> Iterator[Part]:
+    row = event = 0
+    for meta in metas:
+        rows = slice(row, row + meta["frames"])
+        onsets, phrases = meta["events"]
+        events = arrays["events"][event : event + onsets + phrases]
+        yield Part(
+            meta["number"],
+            meta["seconds"],
+            tuple(meta["missing"]),
+            meta["targets"],
+            arrays["features"][rows],
+            arrays["params"][rows],
+            arrays["quats"][rows],
+            arrays["root"][rows],
+            events[:onsets],
+            events[onsets:],
+            arrays["bad"][rows] if len(arrays.get("bad", ())) else None,
+        )
+        row, event = rows.stop, event + onsets + phrases
+
+
+def prepare(task: Task) -> Result:
+    """Read a take and keep what it gives in the work folder.
+
+    Never raises for a bad file.
+
+    Raises:
+        OSError: the result cannot be kept; a full disk is not the fault of a file.
+    """
+    error = ""
+    for path in task.paths:
+        try:
+            found, parts = _prepare(task, path)
+        except MotionError as failure:
+            reason = str(failure)
+        except OSError as failure:
+            reason = f"{task.folder / path}: cannot be read: {failure.strerror or failure}"
+        except Exception as failure:  # one odd file among thousands must not end the build
+            reason = f"{task.folder / path}: {type(failure).__name__}: {failure}"
+        else:
+            if parts:
+                save_parts(work_file(task.work, found.key), parts, found.record)
+            return replace(found, error=error)
+        error = error or _relative(reason, task.folder)
+    return Result(task.paths, error=error)
+
+
+def _relative(line: str, folder: Path) -> str:
+    """The line without the folder in front of its paths: sets do not say where they were built."""
+    return " ".join(printable(line.replace(f"{folder}/", "")).split())
+
+
+def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
+    """What became of a file, and the clips that have to be kept."""
+    file = task.folder / path
+    record: dict[str, Any] = {"path": path, "sha256": sha256_of(file)}
+    skeleton: Path | None = None
+    if PurePosixPath(path).suffix.lower() == ".amc":
+        given = task.options.skeleton
+        skeleton = find_asf(file) if given is None else Path(given)
+        inside = skeleton.is_relative_to(task.folder)
+        record["skeleton"] = {
+            "path": skeleton.relative_to(task.folder).as_posix() if inside else skeleton.name,
+            "sha256": sha256_of(skeleton),
+        }
+    if task.sound is not None:
+        record["sound"] = {
+            "path": task.sound.path,
+            "sha256": sha256_of(task.folder / task.sound.path),
+            "offset": task.sound.offset,
+        }
+    key = _key(task.options, record)
+    record["key"] = key
+    target = work_file(task.work, key)
+    if key == task.known:
+        return Result(task.paths, key, "kept", record), []
+    if target.is_file():
+        try:
+            _, saved = read_parts(target)
+        except FormatError:
+            target.unlink()
+        else:
+            # The same motion may lie there under another name.
+            return Result(task.paths, key, "found", {**saved, **record}), []
+    parts, notes, warnings = _make(task, file, skeleton)
+    record["warnings"] = [f"{printable(path)}: {_relative(line, task.folder)}" for line in warnings]
+    record["notes"] = [_relative(note, task.folder) for note in notes]
+    return Result(task.paths, key, "made", record), parts
+
+
+def _key(options: Options, record: dict[str, Any]) -> str:
+    """Names what is made of a take: of the same bytes in the same way."""
+    what = [
+        PREPARE_VERSION,
+        FEATURES_VERSION,
+        TEACHER_VERSION,
+        vars(options),
+        record["sha256"],
+        record.get("skeleton", {}).get("sha256"),
+        [AUDIO_VERSION, record["sound"]["sha256"], record["sound"]["offset"]] if "sound" in record else None,
+    ]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], list[str], list[str]]:
+    options = task.options
+    clip = load_motion(
+        file,
+        skeleton=skeleton,
+        rate=options.rate,
+        units=options.units,
+        up=options.up,
+        rest=options.rest,
+        joints=options.joints,
+    ).retarget("humanoid")
+    rate = float(clip.rate)
+    if rate < SLOW:
+        raise FormatError(f"{file}: {rate:.3g} frames a second, expected at least {SLOW:g}; give its rate")
+    notes = list(clip.warnings)
+    if never_upright(clip.quats[:, 0]) and not any("lies down" in note for note in notes):
+        notes.append("the body lies down throughout, or hangs: is up in this file another axis?")
+    mask = np.asarray(clip.mask, dtype=np.bool_)
+    missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, mask, strict=True) if not there)
+    runs = steady_runs(clip.quats, clip.root, rate)
+    kept = [(n, run) for n, run in enumerate(runs) if (run[1] - run[0]) * RATE / rate >= options.min_frames]
+    if not kept:
+        longest = max((stop - start for start, stop in runs), default=0) / rate
+        cut = f" between {len(runs) - 1} tracking jumps" if len(runs) > 1 else ""
+        raise FormatError(
+            f"{file}: {longest:.2f} s of motion{cut}, expected at least {options.min_frames / RATE:.2f} s"
+        )
+    if len(runs) > 1:
+        lost = (len(clip) - sum(stop - start for _, (start, stop) in kept)) / rate
+        notes.append(f"cut at {len(runs) - 1} tracking jumps; {lost:.2f} s left out")
+    heard = None if task.sound is None else TakeSound(task.folder / task.sound.path, task.sound.offset)
+    parts = []
+    for number, (start, stop) in kept:
+        piece = at_rate(Piece(clip.name, "", clip.quats[start:stop], clip.root[start:stop], mask, rate))
+        seconds = start / rate
+        if heard is not None:
+            first, last = heard.overlap(seconds, len(piece.quats))
+            if last - first < options.min_frames:
+                continue
+            piece = replace(piece, quats=piece.quats[first:last], root=piece.root[first:last])
+            seconds += first / RATE
+        example = plain(piece)
+        if heard is not None:
+            example = heard.taught(example, seconds, notes)
+        if not (np.isfinite(example.features).all() and np.isfinite(example.params).all()):
+            raise FormatError(f"{file}: gives features or targets that are not finite")
+        parts.append(
+            Part(
+                number if len(runs) > 1 else None,
+                round(seconds, 6),
+                missing,
+                "teacher" if heard is None else "audio",
+                example.features,
+                example.params,
+                piece.quats,
+                piece.root,
+                example.onsets,
+                example.phrases,
+            )
+        )
+    if heard is not None:
+        warnings = heard.compare(len(clip) / rate)
+        if not parts:
+            raise FormatError(f"{file}: {warnings[0]}; expected at least {options.min_frames / RATE:.2f} s")
+        return parts, notes, warnings
+    return parts, notes, []

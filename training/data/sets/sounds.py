@@ -1,0 +1,146 @@
+"""Which sound belongs to which take, and where in it the movement begins."""
+
+import csv
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from pyanticip.errors import FormatError, reason
+from training.data.sets.discover import Found, printable
+from training.data.sets.splits import composed
+
+NO_SOUND: Final = "none"
+_KEYS: Final = ("file", "sound", "offset")
+
+
+@dataclass(frozen=True)
+class Sound:
+    """The sound of a take."""
+
+    path: str
+    """Relative to the folder of the takes, / between the parts."""
+    offset: float = 0.0
+    """Seconds into the sound at which the movement begins; below 0 the movement begins first."""
+
+
+def pair(folder: Path, found: Found, manifest: Path | None = None) -> dict[str, Sound]:
+    """The sound of each take that has one, by the path of the take's first file.
+
+    A WAV or FLAC of the same name beside one of a take's files belongs to it. A manifest overrules that:
+    its ``sound`` may be elsewhere in the folder, or ``none``; left empty it is the one beside the take.
+
+    TOML: ``[[take]]`` tables with ``file``, ``sound``, ``offset``. CSV: these three columns under a heading.
+    Paths are relative to the folder of the takes.
+
+    Raises:
+        FormatError: a manifest that cannot be read, or that names files that are not there.
+    """
+    sounds: dict[str, Sound] = {}
+    owner: dict[str, str] = {}
+    for source in found.sources:
+        for path in source.paths:
+            owner[composed(path)] = source.paths[0]
+            beside = found.sounds.get(PurePosixPath(path).with_suffix("").as_posix())
+            if beside is not None:
+                sounds.setdefault(source.paths[0], Sound(beside))
+    told: dict[str, str] = {}
+    lying = [*found.sounds.values(), *chain.from_iterable(found.left_out.values())]
+    heard = {composed(path): path for path in lying}
+    for where, row in [] if manifest is None else _read(manifest):
+        take = owner.get(composed(_posix(row["file"])))
+        if take is None:
+            raise FormatError(f"{where}: file {row['file']!r} is no take in {folder}")
+        if take in told:
+            raise FormatError(f"{where}: {row['file']!r} is a take of which {told[take]} speaks as well")
+        told[take] = where.removeprefix(f"{manifest}: ")
+        given = row.get("sound", "")
+        if given == NO_SOUND:
+            sounds.pop(take, None)
+            continue
+        if not given and take not in sounds:
+            raise FormatError(f"{where}: no sound is given, and there is none beside {row['file']!r}")
+        path = _posix(given) if given else sounds[take].path
+        path = heard.get(composed(path), path)
+        if not (folder / path).is_file():
+            raise FormatError(f"{where}: there is no sound {path!r} in {folder}")
+        sounds[take] = Sound(path, row.get("offset", 0.0))
+    found.warnings += _left_out(found, sounds, told)
+    return sounds
+
+
+def _left_out(found: Found, sounds: Mapping[str, Sound], told: Mapping[str, str]) -> list[str]:
+    """Sounds that lie beside takes and teach nothing: a line for each kind of reason."""
+    unread: list[str] = []
+    second: list[str] = []
+    for source in found.sources:
+        take = source.paths[0]
+        stems = dict.fromkeys(PurePosixPath(path).with_suffix("").as_posix() for path in source.paths)
+        beside = [path for stem in stems for path in found.left_out.get(stem, ())]
+        if take in told or not beside:
+            continue
+        (second if take in sounds else unread).append(beside[0])
+    lines = []
+    for paths, why in (
+        (unread, "lies beside a take but is neither WAV nor FLAC: the teacher teaches that take"),
+        (second, "another sound beside the same take is used"),
+    ):
+        more = f"; the like of {len(paths) - 1} more" if len(paths) > 1 else ""
+        lines += [f"{printable(paths[0])}: {why}{more}"] if paths else []
+    return lines
+
+
+def _posix(path: str) -> str:
+    return PurePosixPath(path.replace("\\", "/")).as_posix()
+
+
+def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Where each row stands, and the row."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
+    rows: list[tuple[str, dict[str, Any]]] = []
+    if path.suffix.lower() == ".csv":
+        table = csv.DictReader(text.splitlines())
+        for raw in table:
+            where = f"{path}: line {table.line_num}"
+            if None in raw:
+                raise FormatError(f"{where}: more cells than columns (a decimal comma?)")
+            row: dict[str, Any] = {str(key): str(value or "").strip() for key, value in raw.items()}
+            if "offset" in row:
+                row["offset"] = _offset(where, row["offset"] or "0")
+            rows.append((where, row))
+    else:
+        try:
+            tree = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise FormatError(f"{path}: is not TOML: {error}") from None
+        takes = tree.get("take")
+        if not isinstance(takes, list) or set(tree) != {"take"}:
+            raise FormatError(f"{path}: expected [[take]] tables with file, sound and offset")
+        rows = [(f"{path}: take {number}", row) for number, row in enumerate(takes, start=1)]
+    for where, row in rows:
+        _check(where, row)
+    return rows
+
+
+def _offset(where: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise FormatError(f"{where}: offset: expected seconds, given {text!r}") from None
+
+
+def _check(where: str, row: Mapping[str, Any]) -> None:
+    unknown = [key for key in row if key not in _KEYS]
+    if unknown or not isinstance(row.get("file"), str) or not row["file"]:
+        what = f"no column or key {unknown[0]!r}" if unknown else "no file"
+        raise FormatError(f"{where}: {what}; expected file, sound and offset")
+    if not isinstance(row.get("sound", ""), str):
+        raise FormatError(f"{where}: sound: expected a path, given {row['sound']!r}")
+    offset = row.get("offset", 0.0)
+    if isinstance(offset, bool) or not isinstance(offset, int | float) or not abs(offset) < 1e6:
+        raise FormatError(f"{where}: offset: expected seconds, given {offset!r}")

@@ -1,0 +1,194 @@
+"""Writes a set: arrays first, the index last, so that what opens is whole."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.atomic import write_atomic
+from training.data.sets.format import (
+    ARRAYS,
+    FORMAT,
+    INDEX,
+    KINDS,
+    LABELS,
+    VERSION,
+    ClipEntry,
+    digest_of,
+    row_bytes,
+)
+from training.teacher.filters import RATE
+from training.teacher.handmade import TEACHER_VERSION
+
+WORK: Final = ".work"
+"""Folder inside the set for finished pieces and unfinished arrays; gone once the set is complete."""
+
+
+def prepare_folder(out: Path) -> Path:
+    """Make the folder of a set and of the work on it; returns the latter.
+
+    Raises:
+        OptionError: there is something else in the folder.
+    """
+    ours = {*KINDS, INDEX, WORK}
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"{out}: is a file, expected a new folder or one that holds a set")
+    if out.is_dir():
+        others = sorted(entry.name for entry in out.iterdir() if entry.name not in ours)
+        known = (out / INDEX).is_file() or (out / WORK).is_dir()
+        if others and not known:
+            raise OptionError(f"{out}: holds {others[0]} and no set; expected a new or empty folder")
+    work = out / WORK
+    work.mkdir(parents=True, exist_ok=True)
+    return work
+
+
+class Lock:
+    """Only one process builds a set: the lock goes with the process that holds it."""
+
+    def __init__(self, work: Path) -> None:
+        self._path = work / "lock"
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> "Lock":
+        self._file = self._path.open("a", encoding="utf-8")
+        try:
+            import fcntl
+        except ImportError:  # no such locks here: two builds at once are the user's to avoid
+            return self
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise OptionError(f"{self._path.parent.parent}: another process is building this set") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class SetWriter:
+    """Appends clips to new arrays beside the old ones; :meth:`finish` puts them into place.
+
+    Only one clip is in memory at a time. Left without ``finish`` (an error, Ctrl-C) nothing has changed.
+
+    Args:
+        out: folder of the set.
+        labels: whether every clip says which of its frames are wrong.
+    """
+
+    def __init__(self, out: Path, *, labels: bool = False) -> None:
+        self.out = out
+        self.names = (*ARRAYS, *((LABELS,) if labels else ()))
+        self._work = prepare_folder(out)
+        self._files: dict[str, IO[bytes]] = {}
+        self._sums = {name: hashlib.sha256() for name in self.names}
+        self._rows = dict.fromkeys(self.names, 0)
+        self.clips: list[ClipEntry] = []
+
+    def __enter__(self) -> "SetWriter":
+        for name in self.names:
+            self._files[name] = (self._work / f"{name}.new").open("wb")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name, file in self._files.items():
+            file.close()
+            with suppress(FileNotFoundError):
+                (self._work / f"{name}.new").unlink()
+
+    def _append(self, name: str, rows: NDArray[Any]) -> None:
+        kind, row = KINDS[name]
+        if rows.shape[1:] != row:
+            raise FormatError(f"{name}: expected rows of shape {row}, given {rows.shape[1:]}")
+        data = np.ascontiguousarray(rows, dtype=kind).tobytes()
+        self._files[name].write(data)
+        self._sums[name].update(data)
+        self._rows[name] += len(rows)
+
+    def append(
+        self,
+        entry: ClipEntry,
+        features: NDArray[np.float32],
+        params: NDArray[np.float32],
+        quats: NDArray[np.float32],
+        root: NDArray[np.float32],
+        onsets: NDArray[np.integer],
+        phrases: NDArray[np.integer],
+        bad: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Add a clip; where its rows and events lie is filled in here."""
+        first = self._rows["events.i32"]
+        start = self._rows["features.f32"]
+        for name, rows in (
+            ("features.f32", features),
+            ("params.f32", params),
+            ("quats.f32", quats),
+            ("root.f32", root),
+        ):
+            if len(rows) != len(features) or not np.isfinite(rows).all():
+                raise FormatError(f"{entry.name}: {name} has frames that are missing or not finite")
+            self._append(name, rows)
+        self._append("events.i32", np.concatenate([onsets, phrases]))
+        if LABELS in self.names:
+            if bad is None or len(bad) != len(features):
+                raise FormatError(f"{entry.name}: does not say of every frame whether it is wrong")
+            self._append(LABELS, bad)
+        found = (first, len(onsets), len(phrases))
+        self.clips.append(replace(entry, start=start, frames=len(features), events=found))
+
+    def finish(
+        self,
+        *,
+        made_by: Mapping[str, Any],
+        sources: Sequence[Mapping[str, Any]],
+        refused: Sequence[Mapping[str, str]],
+        warnings: Sequence[str],
+    ) -> dict[str, Any]:
+        """Put the arrays into place and write the index; returns it."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        index: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "rate": RATE,
+            "features_version": FEATURES_VERSION,
+            "teacher_version": TEACHER_VERSION,
+            "joints": list(CANONICAL_JOINTS),
+            "frames": self._rows["features.f32"],
+            "arrays": {
+                name: {
+                    "rows": self._rows[name],
+                    "row_bytes": row_bytes(name),
+                    "sha256": self._sums[name].hexdigest(),
+                }
+                for name in self.names
+            },
+            "made_by": dict(made_by),
+            "clips": [clip.record() for clip in self.clips],
+            "sources": [dict(source) for source in sources],
+            "refused": [dict(line) for line in refused],
+            "warnings": list(warnings),
+        }
+        index["digest"] = digest_of(index)
+        # Without an index nothing opens: arrays of one set and the index of another never meet.
+        with suppress(FileNotFoundError):
+            (self.out / INDEX).unlink()
+        for name in self.names:
+            (self._work / f"{name}.new").replace(self.out / name)
+        write_atomic(self.out / INDEX, (json.dumps(index, indent=1, ensure_ascii=True) + "\n").encode())
+        return index

@@ -1,0 +1,219 @@
+"""Choosing the settings of the rivals in foreseeing events, on the training subjects."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import FormatError
+from training.data.examples import Example
+from training.evaluate.events import Announcements, Array, events_of, score_clips, total
+from training.evaluate.extrapolator import (
+    AHEAD,
+    GAPS,
+    Detector,
+    Extrapolator,
+    best_lag,
+    fire,
+    inputs,
+    next_by_line,
+    next_by_period,
+    past_events,
+    places,
+    predicted,
+    speed_curve,
+)
+from training.evaluate.rules import LEADS_MS
+from training.teacher.descriptors import EVENTS
+from training.teacher.filters import RATE
+from training.teacher.handmade import TEACHER_VERSION
+
+MOTION_DELAYS_S: Final = (0.02, 0.04)
+DELAYS_S: Final = ((0.02, 0.04), (0.15, 0.3))
+"""For each kind of event."""
+WINDOWS: Final = (30, 60)
+AGREEMENTS: Final = (0.4, 0.6, 0.8)
+DEPTHS: Final = ((0.3, 0.2), (0.3, 0.5))
+"""For each kind of event, as those below."""
+FALLS: Final = ((0.05, 0.1, 0.15, 0.2, 0.3), (0.2, 0.4, 0.7))
+FITTED_RISES: Final = ((0.0,), (0.02, 0.06, 0.12, 0.2))
+RIDGE: Final = 1e-3
+"""Share of the inputs' power added to it, so that the weights stay small."""
+AIMS: Final = (1.0, 2.0, 4.0)
+DETECTED: Final = ((0.1, 0.15, 0.2, 0.25, 0.3, 0.4), (0.05, 0.1, 0.2, 0.3, 0.4))
+"""For each kind of event: the octaves at which the detector reports it."""
+KEPT: Final = 4
+"""How many of the best of either means are tried together."""
+
+Curves = dict[tuple[float, float], list[Array]]
+Periods = dict[int, list[tuple[NDArray[np.int64], Array]]]
+
+
+@dataclass(frozen=True)
+class EventRivals:
+    """Tuned settings: ``extrapolators[kind][lead]`` over ``LEADS_MS``, and ``detectors[kind]``."""
+
+    extrapolators: tuple[tuple[Extrapolator, ...], ...]
+    detectors: tuple[Detector, ...]
+
+    def save(self, path: Path) -> None:
+        """Write as JSON."""
+        content = {
+            "teacher_version": TEACHER_VERSION,
+            "events": EVENTS,
+            "leads_ms": LEADS_MS,
+            "extrapolators": [[asdict(one) for one in row] for row in self.extrapolators],
+            "detectors": [asdict(one) for one in self.detectors],
+        }
+        path.write_text(json.dumps(content) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "EventRivals":
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            FormatError: not such a file, or one for another teacher.
+        """
+        try:
+            content = json.loads(path.read_text())
+            version = content["teacher_version"]
+            rows = tuple(tuple(_extrapolator_of(one) for one in row) for row in content["extrapolators"])
+            found = cls(rows, tuple(Detector(**one) for one in content["detectors"]))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{path}: not a file of tuned event rivals ({error})") from error
+        if version != TEACHER_VERSION:
+            raise FormatError(f"{path}: tuned for teacher {version}, expected {TEACHER_VERSION}")
+        return found
+
+
+def tune(examples: Sequence[Example], on_part: Callable[[], None] | None = None) -> EventRivals:
+    """The settings with the greatest F1 over the clips of ``examples``."""
+    placed = [places(example.quats) for example in examples]
+    extrapolators, detectors = [], []
+    for kind in range(len(EVENTS)):
+        curves = {
+            (delay, motion): [speed_curve(place, kind, delay, motion) for place in placed]
+            for delay in DELAYS_S[kind]
+            for motion in MOTION_DELAYS_S
+        }
+        detectors.append(_detector(examples, kind, curves))
+        row = []
+        for lead_ms in LEADS_MS:
+            row.append(_extrapolator(examples, kind, lead_ms * RATE / 1000.0, curves))
+            if on_part is not None:
+                on_part()
+        extrapolators.append(tuple(row))
+    return EventRivals(tuple(extrapolators), tuple(detectors))
+
+
+def _lateness(examples: Sequence[Example], kind: int, found: Sequence[Array]) -> float:
+    """How many frames after the nearest event the found frames lie, the median of those within half a
+    second."""
+    gaps = []
+    for example, frames in zip(examples, found, strict=True):
+        true = events_of(example, kind)
+        if len(true) and len(frames):
+            apart = frames[:, None] - true[None, :]
+            gaps.append(apart[np.arange(len(frames)), np.abs(apart).argmin(axis=1)])
+    near = np.concatenate([*gaps, np.zeros(0)])
+    near = near[np.abs(near) <= RATE / 2.0]
+    return float(np.median(near)) if len(near) else 0.0
+
+
+def _f1(examples: Sequence[Example], told: Sequence[Announcements], kind: int, lead: float) -> float:
+    return total(score_clips(examples, told, kind, lead)[0]).f1
+
+
+def _detector(examples: Sequence[Example], kind: int, curves: Curves) -> Detector:
+    """The one that knows best, in hindsight, when events were."""
+    best, chosen = -1.0, Detector(0.0, 0.0, 0.4, 0.0)
+    for (delay, motion), clips in curves.items():
+        for depth in DETECTED[kind]:
+            found = [past_events(curve, kind, depth) for curve in clips]
+            lag = _lateness(examples, kind, [at for at, _ in found])
+            told = [Announcements(seen.astype(np.float64), at - lag) for at, seen in found]
+            f1 = _f1(examples, told, kind, -np.inf)
+            if f1 > best:
+                best, chosen = f1, Detector(delay, motion, depth, lag)
+    return chosen
+
+
+def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: Curves) -> Extrapolator:
+    """Each means by itself first; then the best few of both together, on the same curve."""
+    gap = GAPS[kind]
+    tried: list[tuple[float, Extrapolator]] = []
+    for (delay, motion), clips in curves.items():
+        found = [past_events(curve, kind, DEPTHS[kind][0])[0] for curve in clips]
+        base = Extrapolator(delay, motion, _lateness(examples, kind, found))
+        periods = {window: [best_lag(curve, window) for curve in clips] for window in WINDOWS}
+
+        weights = fit(clips, kind)
+        paths = [predicted(curve, kind, np.array(weights)) for curve in clips] if weights else []
+
+        def by_period(
+            one: Extrapolator, clips: list[Array] = clips, periods: Periods = periods
+        ) -> list[Array]:
+            known = periods[one.window]
+            return [
+                next_by_period(curve, *lags, one, lead, kind)
+                for curve, lags in zip(clips, known, strict=True)
+            ]
+
+        def by_line(one: Extrapolator, paths: list[Array] = paths) -> list[Array]:
+            # The widest aim: what lies beyond a narrower one is not announced.
+            wide = replace(one, aim_frames=AIMS[-1])
+            return [next_by_line(path, wide, lead, kind) for path in paths]
+
+        def judge(one: Extrapolator, expected: list[Array]) -> list[tuple[float, Extrapolator]]:
+            out = []
+            for aim in AIMS:
+                told = [fire(e, lead, aim, gap) for e in expected]
+                out.append((_f1(examples, told, kind, lead), replace(one, aim_frames=aim)))
+            return out
+
+        periodic, linear = [], []
+        for window, agreement, depth in product(WINDOWS, AGREEMENTS, DEPTHS[kind]):
+            one = replace(base, window=window, agreement=agreement, depth=depth)
+            periodic += judge(one, by_period(one))
+        for fall, rise in product(FALLS[kind], FITTED_RISES[kind]) if weights else ():
+            one = replace(base, fall=fall, rise=rise, weights=weights)
+            linear += judge(one, by_line(one))
+        tried += periodic + linear
+        for (_, one), (_, other) in product(_best(periodic), _best(linear)):
+            both = replace(one, fall=other.fall, rise=other.rise, weights=weights)
+            pairs = zip(by_period(both), by_line(both), strict=True)
+            tried += judge(both, [np.where(np.isfinite(p), p, line) for p, line in pairs])
+    return _best(tried)[0][1]
+
+
+def fit(clips: Sequence[Array], kind: int) -> tuple[tuple[float, ...], ...]:
+    """Weights of the linear prediction of curves by ridge regression, for every frame ahead by itself."""
+    ahead = AHEAD[kind]
+    long = [curve for curve in clips if len(curve) > 2 * ahead]
+    if not long:
+        return ()
+    x = np.concatenate([inputs(curve, kind)[:-ahead] for curve in long])
+    y = np.concatenate(
+        [
+            np.stack([curve[n : len(curve) - ahead + n] for n in range(1, ahead + 1)], axis=1)
+            - curve[:-ahead, None]
+            for curve in long
+        ]
+    )
+    power = x.T @ x
+    power += RIDGE * np.diag(np.diag(power))
+    found = np.linalg.solve(power, x.T @ y)
+    return tuple(tuple(round(float(value), 5) for value in row) for row in found)
+
+
+def _extrapolator_of(found: dict[str, Any]) -> Extrapolator:
+    return Extrapolator(**{**found, "weights": tuple(tuple(row) for row in found["weights"])})
+
+
+def _best(tried: list[tuple[float, Extrapolator]]) -> list[tuple[float, Extrapolator]]:
+    return sorted(tried, key=lambda pair: -pair[0])[:KEPT]

@@ -1,0 +1,254 @@
+"""The third rival: a filter that tracks the causal twin and says where it is going.
+
+Either a Kalman filter of a damped local trend (Gardner and McKenzie 1985 in state-space form; without
+damping it is the constant-velocity filter) in its steady state, or a one-euro filter (Casiez, Roussel and
+Vogel, CHI 2012) carried on along its own speed estimate. Which of the two, and every setting, is chosen on
+the training subjects, for each parameter at each horizon by itself, as for the other two rivals.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_discrete_are
+from scipy.signal import lfilter, lfilter_zi
+
+from pyanticip.errors import FormatError
+from training.data.batches import HORIZONS
+from training.data.examples import Example
+from training.tasks.motion.baselines import DELAYS_S, MOTION_DELAYS_S, judged
+from training.teacher.descriptors import PARAMETERS
+from training.teacher.filters import RATE
+from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
+from training.teacher.twin import causal_twin
+
+Array = NDArray[np.float64]
+
+DT: Final = 1.0 / RATE
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """One tracker for one parameter at one horizon."""
+
+    kind: str
+    """``kalman`` or ``one-euro``."""
+    delay_s: float
+    motion_delay_s: float
+    noise: float = 1.0
+    """Kalman: spectral density of the trend's noise over the variance of a measurement, 1/s^3."""
+    memory_s: float = 0.0
+    """Kalman: time constant of the trend; 0: it lasts."""
+    min_cutoff: float = 1.0
+    """One-euro: Hz at rest."""
+    beta: float = 0.0
+    """One-euro: Hz per unit/s of speed."""
+    gain: float = 1.0
+    """One-euro: factor on the speed that is carried on."""
+
+
+NOISES: Final = (1.0, 10.0, 100.0, 1e3, 1e4, 1e6)
+MEMORIES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
+CUTOFFS: Final = (1.0, 3.0, 8.0)
+BETAS: Final = (0.0, 4.0, 16.0)
+GAINS: Final = (0.0, 0.3, 0.6, 1.0)
+SPEED_CUTOFF: Final = 1.0
+"""Hz of the one-euro filter's own smoothing of the speed: the paper's."""
+
+
+@lru_cache(maxsize=256)
+def kalman_filter(noise: float, memory_s: float) -> tuple[Array, Array, Array]:
+    """Numerators of value and speed, and their common denominator, of the filter in its steady state."""
+    keep = np.exp(-DT / memory_s) if memory_s else 1.0
+    move = np.array([[1.0, _carried(DT, memory_s)], [0.0, keep]])
+    driven = noise * np.array([[DT**3 / 3.0, DT**2 / 2.0], [DT**2 / 2.0, DT]])
+    seen = np.array([[1.0, 0.0]])
+    spread = solve_discrete_are(move.T, seen.T, driven, np.eye(1))
+    gain = spread @ seen.T / (seen @ spread @ seen.T + 1.0)
+    a = move - gain @ seen @ move
+    # x_t = A x_(t-1) + K y_t: both states are filters of y with the denominator det(I - A/z).
+    bottom = np.array([1.0, -np.trace(a), np.linalg.det(a)])
+    k0, k1 = gain[:, 0]
+    value = np.array([k0, a[0, 1] * k1 - a[1, 1] * k0, 0.0])
+    speed = np.array([k1, a[1, 0] * k0 - a[0, 0] * k1, 0.0])
+    return value, speed, bottom
+
+
+def _carried(seconds: float, memory_s: float) -> float:
+    """How long a trend of that memory is carried on within a time, as seconds of its present speed."""
+    return float(memory_s * -np.expm1(-seconds / memory_s)) if memory_s else seconds
+
+
+def kalman(y: Array, noise: float, memory_s: float) -> tuple[Array, Array]:
+    """Value and speed (per second), both like ``y`` (T, C); it starts at rest at the first value."""
+    value, speed, bottom = kalman_filter(noise, memory_s)
+    out = []
+    for top in (value, speed):
+        start = lfilter_zi(top, bottom)[:, None] * y[:1]
+        out.append(np.asarray(lfilter(top, bottom, y, axis=0, zi=start)[0], dtype=np.float64))
+    return out[0], out[1]
+
+
+def one_euro(clips: Sequence[Array], min_cutoff: float, beta: float) -> list[tuple[Array, Array]]:
+    """Value and speed of each clip (T, C), clips of any length side by side."""
+    order = sorted(range(len(clips)), key=lambda n: -len(clips[n]))
+    longest = len(clips[order[0]])
+    lengths = np.array([len(clips[n]) for n in order])
+    padded = np.zeros((longest, len(clips), clips[0].shape[1]))
+    for row, n in enumerate(order):
+        padded[: len(clips[n]), row] = clips[n]
+    value, speed = padded.copy(), np.zeros_like(padded)
+    speed_gain = DT / (DT + 1.0 / (2.0 * np.pi * SPEED_CUTOFF))
+    for t in range(1, longest):
+        live = slice(0, int(np.searchsorted(-lengths, -t, side="left")))
+        x, v, y = value[t - 1, live], speed[t - 1, live], padded[t, live]
+        v = v + speed_gain * ((y - x) / DT - v)
+        cutoff = min_cutoff + beta * np.abs(v)
+        value[t, live] = x + (y - x) * (DT / (DT + 1.0 / (2.0 * np.pi * cutoff)))
+        speed[t, live] = v
+    found: list[tuple[Array, Array]] = [(value, speed)] * len(clips)
+    for row, n in enumerate(order):
+        found[n] = (value[: lengths[row], row], speed[: lengths[row], row])
+    return found
+
+
+def tracked(clips: Sequence[Array], tracker: Tracker) -> list[tuple[Array, Array]]:
+    """Value and speed of each clip by a tracker."""
+    if tracker.kind == "kalman":
+        return [kalman(y, tracker.noise, tracker.memory_s) for y in clips]
+    return one_euro(clips, tracker.min_cutoff, tracker.beta)
+
+
+def carry(value: Array, speed: Array, tracker: Tracker, horizon: int) -> Array:
+    """The value ``horizon`` frames, and the twin's own delay, on; inside 0..1."""
+    seconds = horizon * DT + tracker.delay_s
+    if tracker.kind == "kalman":
+        return np.clip(value + speed * _carried(seconds, tracker.memory_s), 0.0, 1.0)
+    return np.clip(value + tracker.gain * speed * seconds, 0.0, 1.0)
+
+
+Table = tuple[tuple[Tracker, ...], ...]
+"""``table[k][i]`` for parameter k at horizon i."""
+
+
+def save(table: Table, path: Path) -> None:
+    """Write as JSON."""
+    content = {
+        "teacher_version": TEACHER_VERSION,
+        "parameters": PARAMETERS,
+        "horizon_frames": HORIZONS,
+        "trackers": [[asdict(tracker) for tracker in row] for row in table],
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def load(path: Path) -> Table:
+    """Read what :func:`save` wrote.
+
+    Raises:
+        FormatError: not such a file, or one for another teacher.
+    """
+    try:
+        content = json.loads(path.read_text())
+        version = content["teacher_version"]
+        table = tuple(tuple(Tracker(**tracker) for tracker in row) for row in content["trackers"])
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: not a file of tuned trackers ({error})") from error
+    if not PARAMETERS_SINCE <= version <= TEACHER_VERSION:
+        expected = f"{PARAMETERS_SINCE} to {TEACHER_VERSION}"
+        raise FormatError(f"{path}: tuned for teacher {version}, expected {expected}")
+    return table
+
+
+def candidates(delay: float, motion_delay: float) -> list[Tracker]:
+    """Every setting that is tried on one twin."""
+    found = [Tracker("kalman", delay, motion_delay, q, memory) for q in NOISES for memory in MEMORIES_S]
+    found += [
+        Tracker("one-euro", delay, motion_delay, min_cutoff=c, beta=b, gain=g)
+        for c in CUTOFFS
+        for b in BETAS
+        for g in GAINS
+    ]
+    return found
+
+
+def tune(
+    examples: Sequence[Example],
+    *,
+    delays: Sequence[float] = DELAYS_S,
+    motion_delays: Sequence[float] = MOTION_DELAYS_S,
+    on_twin: Callable[[], None] | None = None,
+) -> Table:
+    """The trackers with the least mean absolute error, mean over the subjects of ``examples``."""
+    judge = _Judge(examples)
+    best = np.full((len(PARAMETERS), len(HORIZONS)), np.inf)
+    found = [[Tracker("kalman", 0.0, 0.0)] * len(HORIZONS) for _ in PARAMETERS]
+    for delay in delays:
+        for motion_delay in motion_delays:
+            twins = [
+                causal_twin(example.quats, delay, motion_delay).astype(np.float64) for example in examples
+            ]
+            known: dict[tuple[float, ...], tuple[Array, Array]] = {}
+            for tracker in candidates(delay, motion_delay):
+                key = (tracker.noise, tracker.memory_s, tracker.min_cutoff, tracker.beta)
+                if key not in known:
+                    pairs = tracked(twins, tracker)
+                    known = {
+                        key: (np.concatenate([x for x, _ in pairs]), np.concatenate([v for _, v in pairs]))
+                    }
+                value, speed = known[key]
+                mean = judge.errors(value, speed, tracker)
+                better = mean < best
+                best[better] = mean[better]
+                for k, i in zip(*np.nonzero(better), strict=True):
+                    found[k][i] = tracker
+            if on_twin is not None:
+                on_twin()
+    return tuple(tuple(row) for row in found)
+
+
+class _Judge:
+    """Mean errors over subjects of all clips laid end to end."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        lengths = np.array([len(example) for example in examples])
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        params = np.concatenate([example.params for example in examples]).astype(np.float64)
+        owners = np.array([example.subject for example in examples])
+        self.where, self.targets, self.weights = [], [], []
+        for horizon in HORIZONS:
+            spans = [judged(n, horizon) for n in lengths]
+            rows = [np.arange(s.start, s.stop) + at for s, at in zip(spans, starts, strict=True)]
+            frames = np.concatenate(rows)
+            who = np.concatenate([np.full(len(r), o) for r, o in zip(rows, owners, strict=True)])
+            names, index, counts = np.unique(who, return_inverse=True, return_counts=True)
+            self.where.append(frames)
+            self.targets.append(params[frames + horizon])
+            self.weights.append(1.0 / counts[index] / len(names))
+
+    def errors(self, value: Array, speed: Array, tracker: Tracker) -> Array:
+        """(8, 5)."""
+        out = np.zeros((len(PARAMETERS), len(HORIZONS)))
+        for i, horizon in enumerate(HORIZONS):
+            said = carry(value[self.where[i]], speed[self.where[i]], tracker, horizon)
+            out[:, i] = self.weights[i] @ np.abs(said - self.targets[i])
+        return out
+
+
+def predict(example: Example, table: Table) -> NDArray[np.float32]:
+    """What tuned trackers say (T, 8, 5) about a clip."""
+    out = np.zeros((len(example), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
+    twins: dict[tuple[float, float], Array] = {}
+    for k, row in enumerate(table):
+        for i, tracker in enumerate(row):
+            key = (tracker.delay_s, tracker.motion_delay_s)
+            if key not in twins:
+                twins[key] = causal_twin(example.quats, *key).astype(np.float64)
+            value, speed = tracked([twins[key][:, k : k + 1]], tracker)[0]
+            out[:, k, i] = carry(value, speed, tracker, HORIZONS[i])[:, 0]
+    return out

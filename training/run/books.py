@@ -1,0 +1,280 @@
+"""What a run writes while it goes: metrics, validations, the best weights, the state to go on from."""
+
+import csv
+import io
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+from torch.distributed import ReduceOp, all_reduce, is_initialized
+
+from pyanticip.errors import OptionError
+from training.run.files import LAST, METRICS, TENSORBOARD, write_text
+
+
+def read_metrics(folder: Path | str) -> list[dict[str, float]]:
+    """The rows of a run's ``metrics.csv``; cells that are empty are left out."""
+    path = Path(folder) / METRICS
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: float(v) for name, v in row.items() if v} for row in csv.DictReader(file)]
+
+
+OnUpdate = Callable[[int, Tensor, Callable[[], str]], None]
+"""Called after every update with how many are done, the loss, and what gives a note to show beside it."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a run is, and what is due when, in updates."""
+
+    steps: int
+    log_every: int
+    eval_every: int
+    save_every: int
+    accumulate: int = 1
+    """Parts of an update."""
+
+
+class Books(pl.Callback):
+    """Keeps the books of a run, at the end of every update, in this order: row, validation, best, state.
+
+    Every process calls it, the first one writes. Its own state is part of what is saved, so that a run which
+    goes on writes the rows it would have written. A batch has ``step`` and ``part``; the module's step
+    returns ``parts``, the pieces of the loss named by ``trained``; its ``grad_norm`` is the last update's.
+
+    Args:
+        folder: where to write.
+        pace: what is due when.
+        start: update the run goes on from; rows of later ones, written before it was killed, are dropped.
+        stop: asked after every update whether to save and stop.
+        on_update: see :data:`OnUpdate`.
+        tensorboard: whether TensorBoard events are written too.
+    """
+
+    columns: ClassVar[tuple[str, ...]]
+    """Of ``metrics.csv``. Rows are means over the steps since the row before."""
+    trained: ClassVar[tuple[str, ...]]
+    """Names of the pieces of the loss."""
+    shown: ClassVar[str]
+    """The piece that a progress bar shows."""
+    judged_by: ClassVar[str]
+    """The figure of a validation that is smallest where the weights are best."""
+
+    def __init__(
+        self,
+        folder: Path,
+        pace: Pace,
+        start: int,
+        stop: Callable[[], bool],
+        on_update: OnUpdate,
+        *,
+        tensorboard: bool = True,
+    ) -> None:
+        self.folder, self.pace = folder, pace
+        self.start, self.stop, self.on_update = start, stop, on_update
+        self.world = int(torch.distributed.get_world_size()) if is_initialized() else 1
+        self.rank = int(torch.distributed.get_rank()) if is_initialized() else 0
+        self.first = self.rank == 0
+        self.step = start
+        """Updates done."""
+        self.sums: Tensor | None = None
+        self.count = 0
+        self.seconds = 0.0
+        self.busy = 0.0
+        """Seconds in updates, waiting for their batches included, since training began or went on."""
+        self.busy_cpu = 0.0
+        """The same in seconds of processor time of this process, all its threads together."""
+        self.best, self.best_step = math.inf, 0
+        self.valid: dict[str, float] = {}
+        self.stopped = False
+        self.tensorboard = tensorboard
+        self._since = self._left = time.monotonic()
+        self._left_cpu = time.process_time()
+        self._writer: Any = None
+
+    def updated(self, module: Any, done: int, batch: Any) -> None:
+        """Called after every update, before anything is due, with its last part."""
+
+    def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
+        """What else stands in a row of means."""
+        return {}
+
+    def note(self) -> str:
+        """What a progress bar shows beside the loss."""
+        return ""
+
+    def validate(self, module: Any, done: int) -> dict[str, float]:
+        """The figures of a validation; every process calls it."""
+        raise NotImplementedError
+
+    def keep(self, module: Any) -> None:
+        """The weights are the best so far; the first process calls it."""
+        raise NotImplementedError
+
+    def enough(self) -> bool:
+        """Whether to end the run before its last step, as done; asked after every validation."""
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that later rows and validations depend on."""
+        return {
+            "sums": None if self.sums is None else self.sums.cpu(),
+            "count": self.count,
+            "seconds": self._elapsed(),
+            "best": self.best,
+            "best_step": self.best_step,
+            "valid": dict(self.valid),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """See :meth:`state_dict`."""
+        self.sums, self.count = state_dict["sums"], state_dict["count"]
+        self.seconds = state_dict["seconds"]
+        self.best, self.best_step = state_dict["best"], state_dict["best_step"]
+        self.valid = dict(state_dict["valid"])
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Drop what a killed run wrote after its last state. The events are written anew from the rows:
+        TensorBoard would order two files of one second by chance."""
+        if self.first:
+            kept = [row for row in read_metrics(self.folder) if row["step"] <= self.start]
+            self._rewrite(kept)
+            shutil.rmtree(self.folder / TENSORBOARD, ignore_errors=True)
+            if self.tensorboard:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._writer = SummaryWriter(str(self.folder / TENSORBOARD))
+            for row in kept:
+                self._events(row)
+        self._since = self._left = time.monotonic()
+        self._left_cpu = time.process_time()
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        """Count one part; after the last part of an update, do what is due."""
+        self.busy += time.monotonic() - self._left
+        self.busy_cpu += time.process_time() - self._left_cpu
+        self._after(trainer, pl_module, outputs["parts"], batch)
+        self._left, self._left_cpu = time.monotonic(), time.process_time()
+
+    def _after(self, trainer: pl.Trainer, module: Any, parts: Tensor, batch: Any) -> None:
+        zero = torch.zeros(len(self.trained) + 1, device=parts.device)
+        self.sums = zero if self.sums is None else self.sums.to(parts.device)
+        self.sums[:-1] += parts / self.pace.accumulate
+        if batch.part + 1 < self.pace.accumulate:
+            return
+        self.sums[-1] += module.grad_norm.to(parts.device)
+        self.count += 1
+        done = batch.step + 1
+        self.step = done
+        self.updated(module, done, batch)
+        self.on_update(done, parts[self.trained.index(self.shown)], self.note)
+        last = done == self.pace.steps
+        stop = self._agree(self.stop())
+        validate = last or done % self.pace.eval_every == 0
+        save = validate or stop or done % self.pace.save_every == 0
+        row: dict[str, float] = {}
+        if last or done % self.pace.log_every == 0:
+            row |= self._means(done)
+        if validate:
+            self.valid = self.validate(module, done)
+            row |= self.valid
+        if row:
+            self._write({"step": done, **row, "seconds": self._elapsed()})
+        if validate and self.valid[self.judged_by] < self.best:
+            self.best, self.best_step = self.valid[self.judged_by], done
+            if self.first:
+                self.keep(module)
+        if save:
+            self._save(trainer)
+        if validate and self.enough():
+            trainer.should_stop = True
+        elif stop and not last:
+            self.stopped = True
+            trainer.should_stop = True
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Close the event file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _elapsed(self) -> float:
+        now = time.monotonic()
+        self.seconds, self._since = self.seconds + now - self._since, now
+        return self.seconds
+
+    def _agree(self, asked: bool) -> bool:
+        """Whether any process wants to stop: they all stop at the same update."""
+        if self.world == 1:
+            return asked
+        assert self.sums is not None
+        wish = torch.tensor(float(asked), device=self.sums.device)
+        all_reduce(wish, ReduceOp.MAX)
+        return bool(wish)
+
+    def _share(self) -> None:
+        """Replace this process's sums by the mean over all; adding to that and sharing again stays right."""
+        if self.world > 1 and self.sums is not None:
+            all_reduce(self.sums, ReduceOp.SUM)
+            self.sums /= self.world
+
+    def _means(self, done: int) -> dict[str, float]:
+        assert self.sums is not None
+        self._share()
+        means = (self.sums / self.count).tolist()
+        self.sums, self.count = None, 0
+        row = dict(zip((*self.trained, "grad_norm"), means, strict=True))
+        if not math.isfinite(row["total"]):
+            raise OptionError(
+                f"the loss became {row['total']} at step {done} or shortly before; try a lower learning "
+                f"rate or precision 32"
+            )
+        return {**row, **self.extras(done, row)}
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        self._share()
+        trainer.save_checkpoint(self.folder / LAST)
+
+    def _write(self, row: dict[str, float]) -> None:
+        if not self.first:
+            return
+        with (self.folder / METRICS).open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerow(_cells(row, self.columns))
+        self._events(row)
+
+    def _events(self, row: dict[str, float]) -> None:
+        if self._writer is None:
+            return
+        for name, value in row.items():
+            if name in self.columns and name != "step":
+                group = "valid" if name.startswith("valid_") else "train"
+                self._writer.add_scalar(f"{group}/{name.removeprefix('valid_')}", value, int(row["step"]))
+        self._writer.flush()
+
+    def _rewrite(self, rows: list[dict[str, float]]) -> None:
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(self.columns)
+        writer.writerows(_cells(row, self.columns) for row in rows)
+        write_text(self.folder / METRICS, text.getvalue())
+
+
+def _cells(row: dict[str, float], columns: Sequence[str]) -> list[str]:
+    """The columns of a row, with all digits of single precision."""
+    return [f"{row[name]:.9g}" if name in row else "" for name in columns]

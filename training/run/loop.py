@@ -1,0 +1,136 @@
+"""Lightning's loop around a module and its books, alone or among the processes of ``torchrun``."""
+
+import io
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import lightning.pytorch as pl
+import torch
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch.strategies import DDPStrategy, Strategy
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from training.run.books import Books, OnUpdate, Pace
+from training.run.files import LAST, write_bytes
+from training.run.launch import Interrupt, Processes, quiet_lightning
+
+PRECISIONS: Final = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+
+
+def drive(
+    module: pl.LightningModule,
+    batches: Any,
+    books: Callable[[Interrupt, OnUpdate], Books],
+    pace: Pace,
+    here: Processes,
+    *,
+    device: str,
+    precision: str,
+    folder: Path,
+    start: int,
+    resume: bool,
+    quiet: bool,
+    idle_weights: bool = False,
+) -> Books:
+    """Train a module to the end of its pace, or until it is told to stop.
+
+    Args:
+        module: what is trained.
+        batches: what it is trained on, from update ``start`` on.
+        books: makes the run's books of what says whether to stop and what to call after an update.
+        pace: of the run, as in the books.
+        here: this process among all.
+        device: ``"cpu"`` or ``"cuda"``.
+        precision: a key of :data:`PRECISIONS`.
+        folder: of the run.
+        start: update to go on from.
+        resume: whether to go on from the state in ``folder``.
+        quiet: no progress bar.
+        idle_weights: whether some weights never get a gradient, which DDP must be told.
+
+    Returns:
+        The books.
+    """
+    (folder / LAST).parent.mkdir(exist_ok=True)
+    with (
+        quiet_lightning(),
+        Interrupt(insist=here.world == 1).armed() as interrupt,
+        _bar(pace.steps, start, quiet or not here.first) as on_update,
+    ):
+        kept = books(interrupt, on_update)
+        trainer = pl.Trainer(
+            accelerator="gpu" if device == "cuda" else "cpu",
+            devices=here.local,
+            num_nodes=here.world // here.local,
+            strategy=_strategy(here, idle_weights),
+            plugins=[TorchElasticEnvironment() if here.world > 1 else LightningEnvironment(), _StateFile()],
+            precision=PRECISIONS[precision],  # type: ignore[arg-type]
+            max_epochs=1,
+            max_steps=pace.steps,
+            accumulate_grad_batches=pace.accumulate,
+            limit_val_batches=0,
+            callbacks=[kept, _Rearm(interrupt)],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            default_root_dir=folder,
+        )
+        trainer.fit(module, batches, ckpt_path=folder / LAST if resume else None, weights_only=True)
+    return kept
+
+
+class _StateFile(TorchCheckpointIO):
+    """Writes states where they belong. Lightning's own way goes through the folder of temporary files, which
+    may be small, and leaves a copy there when it is killed."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        """Replace a state, at once."""
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
+        write_bytes(Path(path), buffer.getbuffer())
+
+
+class _Rearm(pl.Callback):
+    """Takes the signals back from lightning, whose handlers stop in the middle of an update."""
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        self.interrupt = interrupt
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """After lightning has put up its own."""
+        self.interrupt.arm()
+
+
+def _strategy(here: Processes, idle_weights: bool) -> Strategy | str:
+    return "auto" if here.world == 1 else DDPStrategy(find_unused_parameters=idle_weights)
+
+
+@contextmanager
+def _bar(steps: int, start: int, quiet: bool) -> Iterator[OnUpdate]:
+    """A progress bar on stderr; yields what is to be called after every update."""
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True, quiet=quiet)
+    with Progress(*columns, TextColumn("loss {task.fields[loss]}"), console=console, disable=quiet) as bar:
+        task = bar.add_task("training", total=steps, completed=start, loss="")
+        shown = 0.0
+
+        def update(done: int, loss: Tensor, note: Callable[[], str]) -> None:
+            nonlocal shown
+            # Looking at the loss waits for a GPU: not more often than an eye can follow.
+            if not quiet and (time.monotonic() - shown > 0.2 or done == steps):
+                shown = time.monotonic()
+                bar.update(task, completed=done, loss=f"{float(loss):.4f} {note()}")
+
+        yield update

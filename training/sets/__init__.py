@@ -1,8 +1,0 @@
-"""Sets of prepared motion: built once from a folder of takes, opened at no cost, the same for everybody."""
-
-from training.sets.builder import BuildReport, build
-from training.sets.format import ClipEntry, MotionSet, is_set
-from training.sets.recipe import Recipe, read_recipe
-from training.sets.vary import augment
-
-__all__ = ["BuildReport", "ClipEntry", "MotionSet", "Recipe", "augment", "build", "is_set", "read_recipe"]

@@ -1,0 +1,119 @@
+"""Addition with its chain of thought, and the rewriting of a multiplication."""
+
+import re
+from typing import Final
+
+import numpy as np
+
+from training.tasks.algorithmic.task import Example, Task, digits, wrong
+from training.tasks.algorithmic.vocabulary import ARROW, ASK, END
+
+
+def _number(rng: np.random.Generator, count: int) -> str:
+    """A number of ``count`` digits, most significant first, without leading zeros."""
+    first = int(rng.integers(0 if count == 1 else 1, 10))
+    return str(first) + digits(rng, count - 1)
+
+
+class Addition(Task):
+    """Two numbers, least significant digit first; every step with its digits, carry and sum."""
+
+    name, title, unit = "addition", "chain of thought, then the sum; all numbers backwards", "digits"
+    shown = "829+03=8008,2305,9009>859."
+    longest = 10
+
+    def draw(self, length: int, rng: np.random.Generator) -> Example:
+        """The longer number has ``length`` digits, the other 1 to ``length``, evenly; which one by chance."""
+        self.require(length)
+        sizes = [length, int(rng.integers(1, length + 1))]
+        if rng.integers(2):
+            sizes.reverse()
+        a, b = (_number(rng, size)[::-1] for size in sizes)
+        steps, total, carry = [], [], 0
+        for x, y in zip(a.ljust(length, "0"), b.ljust(length, "0"), strict=True):
+            carry, digit = divmod(int(x) + int(y) + carry, 10)
+            steps.append(f"{x}{y}{carry}{digit}")
+            total.append(str(digit))
+        written = ",".join(steps) + ARROW + "".join(total) + ("1" if carry else "")
+        return Example((*a, "+", *b, ASK), (*written, END))
+
+    def tokens(self, length: int) -> int:
+        """Two numbers of that length whose sum has one digit more."""
+        return 8 * length + 4
+
+    def check(self, text: str) -> None:
+        """Python's own integers give the sum; carries follow from the sums of the numbers' ends."""
+        match = _ADDITION.fullmatch(text.replace(" ", ""))
+        if match is None:
+            raise wrong(self.name, "text", "a+b=abcs,...>sum.", text)
+        a, b, thought, total = match.groups()
+        for number in (a, b):
+            if len(number) > 1 and number[-1] == "0":
+                raise wrong(self.name, "last digit of a number", "no leading zero", number)
+        x, y = int(a[::-1]), int(b[::-1])
+        wanted = str(x + y)[::-1].ljust(max(len(a), len(b)), "0")
+        if total != wanted:
+            raise wrong(self.name, "sum", wanted, total)
+        steps = thought.split(",")
+        if len(steps) != max(len(a), len(b)):
+            raise wrong(self.name, "number of steps", max(len(a), len(b)), len(steps))
+        for place, step in enumerate(steps):
+            low = 10 ** (place + 1)
+            # Of the numbers cut off after this place: what overflows is the carry.
+            carry, rest = divmod(x % low + y % low, low)
+            here = f"{x // (low // 10) % 10}{y // (low // 10) % 10}{carry}{rest // (low // 10)}"
+            if step != here:
+                raise wrong(self.name, f"step {place + 1}", here, step)
+
+
+class Multiplication(Task):
+    """A product rewritten as one number times the places of the other; nothing is multiplied."""
+
+    name, title, unit = "multiplication", "a times the places of b, by the distributive law", "digits"
+    shown = "675x1259=675x[1*(1>1)(2>0)(5>0)(9>0)+2*(2>1)(5>0)(9>0)+5*(5>1)(9>0)+9*(9>1)]."  # the paper's
+    longest = 9
+
+    def draw(self, length: int, rng: np.random.Generator) -> Example:
+        """Both numbers have ``length`` digits, most significant first."""
+        self.require(length)
+        a, b = _number(rng, length), _number(rng, length)
+        terms = [
+            f"{b[at]}*" + "".join(f"({d}{ARROW}{int(at == place)})" for place, d in list(enumerate(b))[at:])
+            for at in range(length)
+        ]
+        return Example((*f"{a}x{b}", ASK), (*f"{a}x[{'+'.join(terms)}]", END))
+
+    def tokens(self, length: int) -> int:
+        """All of them have so many: every term has five for each digit from its own on."""
+        return 6 * length + 5 + 5 * length * (length + 1) // 2
+
+    def check(self, text: str) -> None:
+        """The terms stand for the digits of b in order, and their values add up to b."""
+        match = _MULTIPLICATION.fullmatch(text.replace(" ", ""))
+        if match is None:
+            raise wrong(self.name, "text", "axb=ax[d*(d>1)(e>0)...+...].", text)
+        a, b, again, inside = match.groups()
+        if again != a:
+            raise wrong(self.name, "first factor of the answer", a, again)
+        terms = inside.split("+")
+        if len(terms) != len(b):
+            raise wrong(self.name, "number of terms", len(b), len(terms))
+        value = 0
+        for place, term in enumerate(terms):
+            head, _, rest = term.partition("*")
+            pairs = _PAIR.findall(rest)
+            if head != b[place] or "".join(f"({d}>{flag})" for d, flag in pairs) != rest:
+                raise wrong(self.name, f"term {place + 1}", f"{b[place]}*(digit>flag)...", term)
+            if "".join(d for d, _ in pairs) != b[place:]:
+                raise wrong(self.name, f"digits of term {place + 1}", b[place:], "".join(d for d, _ in pairs))
+            weight = int("".join(flag for _, flag in pairs))
+            if weight != 10 ** (len(b) - place - 1):
+                raise wrong(self.name, f"flags of term {place + 1}", 10 ** (len(b) - place - 1), weight)
+            value += int(head) * weight
+        if value != int(b):
+            raise wrong(self.name, "value of the terms", int(b), value)
+
+
+_ADDITION: Final = re.compile(r"(\d+)\+(\d+)=(\d{4}(?:,\d{4})*)>(\d+)\.")
+_MULTIPLICATION: Final = re.compile(r"(\d+)x(\d+)=(\d+)x\[([^\]]*)\]\.")
+_PAIR: Final = re.compile(r"\((\d)>([01])\)")

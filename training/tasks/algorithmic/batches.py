@@ -1,0 +1,114 @@
+"""Batches of examples that depend on nothing but the seed and the update, and samples to judge by."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.tasks.algorithmic.catalog import TASKS
+from training.tasks.algorithmic.options import TaskOptions
+from training.tasks.algorithmic.task import Example, Task
+from training.tasks.algorithmic.vocabulary import PAD_ID, encode
+
+# Independent streams of random numbers from one seed.
+TRAIN: Final = 21
+SHIFT: Final = 22
+INITIAL: Final = 23
+VALID: Final = 24
+TEST: Final = 25
+
+IGNORED: Final = -100
+"""The target of what is not asked for."""
+
+
+class Rows(NamedTuple):
+    """Examples side by side, filled up at their ends."""
+
+    ids: Tensor
+    """(B, L) int64: prompt and answer."""
+    prompt: Tensor
+    """(B,) int64: tokens of the prompt."""
+    length: Tensor
+    """(B,) int64: tokens of prompt and answer."""
+
+    def targets(self) -> Tensor:
+        """(B, L - 1): what follows each token of ``ids[:, :-1]``; :data:`IGNORED` left of ``=`` and behind
+        the end."""
+        place = torch.arange(1, self.ids.shape[1], device=self.ids.device)
+        asked = (place >= self.prompt[:, None]) & (place < self.length[:, None])
+        return torch.where(asked, self.ids[:, 1:], IGNORED)
+
+
+def stack(examples: Sequence[Example]) -> Rows:
+    """Examples as rows."""
+    encoded = [encode(example.tokens) for example in examples]
+    width = max(len(row) for row in encoded)
+    ids = np.full((len(encoded), width), PAD_ID, dtype=np.int64)
+    for row, numbers in zip(ids, encoded, strict=True):
+        row[: len(numbers)] = numbers
+    return Rows(
+        torch.from_numpy(ids),
+        torch.tensor([len(example.prompt) for example in examples]),
+        torch.tensor([len(row) for row in encoded]),
+    )
+
+
+def samples(task: Task, length: int, count: int, seed: int, purpose: int = TEST) -> list[Example]:
+    """Examples of one length to judge by; those of training come from another stream of numbers.
+
+    Args:
+        task: which task.
+        length: of every example.
+        count: how many.
+        seed: of the samples.
+        purpose: :data:`TEST` or :data:`VALID`.
+    """
+    rng = np.random.default_rng([seed, purpose, length])
+    return [task.draw_test(length, rng) for _ in range(count)]
+
+
+class Batch(NamedTuple):
+    """What an update is computed from."""
+
+    rows: Rows
+    shift: float
+    """From 0 to below 1: where in what is left of their table the sinusoids begin."""
+    step: int
+    """Number of the update, from 0."""
+    part: int = 0
+
+
+class Batches:
+    """The batches of a run from update ``start`` on; functions of seed and update, not states."""
+
+    def __init__(self, options: TaskOptions, *, start: int = 0) -> None:
+        self.options, self.start = options, start
+        self.task = TASKS[options.task]
+
+    def __len__(self) -> int:
+        """Updates of the whole run, those before ``start`` included."""
+        return self.options.steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        for step in range(self.start, self.options.steps):
+            yield self.update(step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: where to go on follows from the update. Tells lightning that going on is provided for."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing, see :meth:`state_dict`."""
+
+    def update(self, step: int) -> Batch:
+        """Everything update ``step`` is computed from."""
+        options, task = self.options, self.task
+        rng = np.random.default_rng([options.seed, TRAIN, step])
+        least, most = task.least, options.reach(step)
+        drawn = rng.integers(least, most + 1, options.batch if options.mixed else 1)
+        lengths = np.broadcast_to(drawn, options.batch)
+        rows = stack([task.draw(int(length), rng) for length in lengths])
+        shift = float(np.random.default_rng([options.seed, SHIFT, step]).random())
+        return Batch(rows, shift, step)

@@ -1,0 +1,27 @@
+"""The eight tasks by their names."""
+
+from typing import Final
+
+from pyanticip.errors import OptionError
+from training.run.settings import hint
+from training.tasks.algorithmic.arithmetic import Addition, Multiplication
+from training.tasks.algorithmic.scan import Scan
+from training.tasks.algorithmic.sequences import Copy, DynamicCopy, OddsFirst, Reverse
+from training.tasks.algorithmic.stack import Stack
+from training.tasks.algorithmic.task import Task
+
+TASKS: Final[dict[str, Task]] = {
+    task.name: task
+    for task in (Addition(), Copy(), Reverse(), OddsFirst(), Stack(), Scan(), DynamicCopy(), Multiplication())
+}
+
+
+def find(name: str) -> Task:
+    """A task.
+
+    Raises:
+        OptionError: there is none of this name.
+    """
+    if name not in TASKS:
+        raise OptionError(f"unknown task {name!r}{hint(name, list(TASKS))} (there are {', '.join(TASKS)})")
+    return TASKS[name]

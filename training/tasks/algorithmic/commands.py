@@ -1,0 +1,73 @@
+"""The command lines that make runs and their tables anew."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from training.tasks.algorithmic.options import CURSORS, EXECUTION, TaskOptions
+
+if TYPE_CHECKING:
+    from training.tasks.algorithmic.report import Group
+
+
+def train_and_judge(groups: Sequence["Group"], brief: Sequence[str] = ()) -> str:
+    """A block of the commands that train these groups, measure them and write their tables.
+
+    Groups that differ only in their positions are trained by one command. Where a folder would have two runs
+    of one name, another folder is used. ``brief``: as in :func:`~training.tasks.algorithmic.report.report`.
+    """
+    made: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        made.setdefault((group.task, settings(group.runs[0].options.to_dict())), []).append(group)
+    lines, folders, seen = ["```"], ["runs/tasks"], set[tuple[str, str]]()
+    for (task, special), same in made.items():
+        seeds = sorted({run.options.seed for group in same for run in group.runs})
+        names = {(task, group.positions) for group in same}
+        if names & seen:
+            folders.append(f"runs/tasks-{len(folders) + 1}")
+        folder = folders[-1] if names & seen else folders[0]
+        seen |= names
+        lines.append(
+            f"pyanticip tasks train --out {folder} --task {task} --positions "
+            f"{','.join(group.positions for group in same)} --seeds {','.join(map(str, seeds))}{special}"
+        )
+    where = " ".join(folders)
+    judged: dict[str, None] = {}
+    for group in groups:
+        page = group.pages[0]
+        counts = sorted(set(page["samples"].values()), reverse=True)
+        far = f" --long-samples {counts[-1]}" if len(counts) > 1 else ""
+        far += " --whole" if page.get("whole") else ""
+        one_task = len({g.task for g in groups}) == 1
+        folder = where if one_task else f"{folders[0]}/{group.task}-*"
+        most = max(len(p["curves"]) for g in groups if one_task or g.task == group.task for p in g.pages)
+        judged[
+            f"pyanticip tasks evaluate {folder} --samples {counts[0]}{far} --seed {page['seed']} "
+            f"--lengths {','.join(str(n) for n in group.shares(False))} --checkpoints {most}"
+        ] = None
+    few = f" --brief {','.join(brief)}" if brief else ""
+    return "\n".join([*lines, *judged, f"pyanticip tasks report {where} --out docs/experiments{few}", "```"])
+
+
+def settings(options: Mapping[str, Any]) -> str:
+    """The options that differ from the defaults, as the command line takes them."""
+    base = TaskOptions(task=options["task"]).to_dict()
+    named = ("longest", "steps", "batch", "lr")
+    text = ""
+    for name, value in options.items():
+        if name in ("task", "positions", "seed", *EXECUTION) or value == base[name]:
+            continue
+        if name in CURSORS and options["positions"] != "prism":
+            continue
+        if name == "model":
+            text += "".join(f" --set model.{key}={plain(item)}" for key, item in value.items())
+        elif name in named:
+            text += f" --{name} {value}"
+        else:
+            text += f" --set {name}={plain(value)}"
+    return text
+
+
+def plain(value: Any) -> str:
+    """A value as the command line takes it."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

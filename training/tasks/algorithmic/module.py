@@ -1,0 +1,219 @@
+"""One update of a model on a task: forward, loss, optimiser; what lightning drives."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import LambdaLR
+
+from pyanticip.models.baselines import BaselineTransformer
+from pyanticip.models.prism import PrismPositions
+from training.run.settings import derived_seed
+from training.tasks.algorithmic.batches import IGNORED, INITIAL, Batch
+from training.tasks.algorithmic.catalog import TASKS
+from training.tasks.algorithmic.options import TaskOptions
+
+PIECES: Final = ("loss", "wrong")
+"""Cross-entropy of the tokens right of ``=``, and the share of them that is wrong."""
+
+
+def capacity(options: TaskOptions, longest: int = 0) -> int:
+    """Tokens of the longest example, of training or of ``longest`` where that is more.
+
+    Shifted sinusoids need a table for the whole curve from the start: in training, too.
+    """
+    task = TASKS[options.task]
+    reach = max(longest, options.top)
+    if options.positions == "sinusoidal":
+        reach = max(reach, *task.lengths(options.top))
+    return task.tokens(reach)
+
+
+def new_model(options: TaskOptions, longest: int = 0, *, start: int = 0) -> BaselineTransformer:
+    """The untrained model of a run: the same weights for the same seed.
+
+    Args:
+        options: of the run.
+        longest: the length it must be able to read; 0: those of training. The weights do not depend on it.
+        start: other first weights of the same seed, see :mod:`training.tasks.algorithmic.starts`.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(options.seed, INITIAL, *([start] if start else [])))
+        model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
+        if model.prism is not None and options.latch:
+            latch(model.prism, options.latch)
+        if options.habits == "dealt":
+            for source in (model.prism, model.again):
+                if source is not None:
+                    deal(source)
+        if options.embedding:
+            nn.init.normal_(model.token.weight, 0.0, options.embedding)
+        return model
+
+
+@torch.no_grad()
+def latch(cursors: PrismPositions, gain: float) -> None:
+    """Let every unit of the cursors' recurrence begin as a switch that keeps its state: its candidate is
+    ``gain`` times itself, through a reset gate that is open."""
+    recurrence = cursors.recurrent
+    recurrence.recurrent[2] = gain * torch.eye(recurrence.hidden)
+    recurrence.input_bias[: recurrence.hidden] = 1.0
+
+
+@torch.no_grad()
+def deal(cursors: PrismPositions) -> None:
+    """Let cursors begin with habits dealt in turn, up, down and neither, over the queries' and over the
+    keys', in place of drawn ones."""
+    cfg = cursors.cfg
+    habits = cursors.gates.bias.view(4, -1)
+    habits[0] = math.log(cfg.prism_reset / (1.0 - cfg.prism_reset))
+    habits[1:] = 0.0
+    for group in (habits[:, : cursors.pairs], habits[:, cursors.pairs :]):
+        for number, cursor in enumerate(group.unbind(1)):
+            cursor[1 + number % 3] = cfg.prism_spread
+
+
+def fitted(weights: Mapping[str, Tensor], model: BaselineTransformer) -> dict[str, Tensor]:
+    """Weights for a model that reads other lengths: its own table of sinusoids in place of theirs."""
+    own = model.state_dict()
+    return {name: own[name] if name.endswith(".table") and name in own else v for name, v in weights.items()}
+
+
+def cursor_weights(model: nn.Module) -> list[nn.Parameter]:
+    """The weights of the cursors in the scores of every layer, which learn at a rate of their own."""
+    return [weight for name, weight in model.named_parameters() if name.rpartition(".")[2] == "alpha"]
+
+
+@contextmanager
+def shifted(model: BaselineTransformer, share: float, length: int) -> Iterator[None]:
+    """Let a model's sinusoids begin somewhere in their table, as far as ``length`` tokens leave room.
+
+    Without sinusoids nothing changes. (Randomly shifted absolute positions, McLeish et al. 2024: one shift
+    for a batch, in training only.)
+    """
+    table = model.places
+    room = len(table) - length
+    if model.cfg.positions != "sinusoidal" or room < 1:
+        yield
+        return
+    model.places = table[int(share * (room + 1)) :]
+    try:
+        yield
+    finally:
+        model.places = table
+
+
+@contextmanager
+def roomy(model: BaselineTransformer, length: int) -> Iterator[None]:
+    """Let a model's cursors have as many places as ``length`` tokens can need, and no more: the scan costs
+    less, and nothing else changes. A cursor goes one place up at most at each token.
+
+    Without cursors nothing changes.
+    """
+    sources = [source for source in (model.prism, model.again) if source is not None]
+    before = [source.cfg.prism_places for source in sources]
+    for source, places in zip(sources, before, strict=True):
+        source.set_places(min(places, max(length + 2, 3)))
+    try:
+        yield
+    finally:
+        for source, places in zip(sources, before, strict=True):
+            source.set_places(places)
+
+
+def doubt(logits: Tensor) -> Tensor:
+    """Mean entropy, in nats, of the moves that cursors make: of whether to go back to the start, and of the
+    choice between up, down and neither.
+
+    Args:
+        logits: (..., 4 C): of the reset, of up, down and neither, for C cursors each.
+    """
+    moves = logits.view(*logits.shape[:-1], 4, -1)
+    reset, logs = moves[..., 0, :], moves[..., 1:, :].log_softmax(-2)
+    back = F.softplus(reset) - reset * reset.sigmoid()
+    mean: Tensor = (back - (logs.exp() * logs).sum(-2)).mean()
+    return mean
+
+
+class TaskModule(pl.LightningModule):
+    """A model as lightning trains it on a task."""
+
+    def __init__(self, model: BaselineTransformer, options: TaskOptions) -> None:
+        super().__init__()
+        self.model, self.options = model, options
+        self.grad_norm = torch.zeros(())
+        """Norm of the last update's gradient before it was clipped."""
+        self._doubts: list[Tensor] = []
+        self._weights = cursor_weights(model)
+        for source in (model.prism, model.again):
+            if source is not None and options.crisp:
+                source.gates.register_forward_hook(self._doubted)
+
+    def _doubted(self, gates: nn.Module, inputs: Any, logits: Tensor) -> None:
+        if self.training:
+            self._doubts.append(doubt(logits))
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device | str, dataloader_idx: int
+    ) -> Batch:
+        """The rows of a batch."""
+        return batch._replace(rows=type(batch.rows)(*(part.to(device) for part in batch.rows)))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        """The loss of an update; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
+        inputs, targets = batch.rows.ids[:, :-1], batch.rows.targets()
+        length = inputs.shape[1]
+        with shifted(self.model, batch.shift, length), roomy(self.model, length):
+            logits = self.model(inputs).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        total = loss
+        if batch.step >= self.options.crisp_from * self.options.steps:
+            if self._doubts:
+                total = total + self.options.crisp * torch.stack(self._doubts).sum()
+            if self.options.sparse and self._weights:
+                total = (
+                    total + self.options.sparse * torch.stack([w.abs().mean() for w in self._weights]).mean()
+                )
+        self._doubts.clear()
+        asked = targets != IGNORED
+        wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()
+        return {"loss": total, "parts": torch.stack((loss.detach(), wrong.to(loss.dtype)))}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip by the norm over all parameters, and keep it for the metrics."""
+        bound = self.options.clip or float("inf")
+        self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
+
+    def configure_optimizers(self) -> Any:
+        """AdamW: matrices with decay, the rest without; the recurrence with its own decay, and the cursors'
+        weights at their own rate."""
+        options = self.options
+        cursors = cursor_weights(self.model)
+        matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
+        recurrences = [
+            p for name, p in self.model.named_parameters() if name.endswith(".recurrent.recurrent")
+        ]
+        grouped = {id(weight) for weight in (*matrices, *recurrences, *cursors)}
+        rest = [p for p in self.model.parameters() if id(p) not in grouped]
+        groups: list[dict[str, Any]] = [
+            {"params": matrices, "weight_decay": options.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        if recurrences:
+            groups.append({"params": recurrences, "weight_decay": options.recurrent_decay})
+        if cursors:
+            rate = {"lr": options.cursor_lr, "betas": options.cursor_betas}
+            groups.append({"params": cursors, "weight_decay": 0.0, **rate})
+        optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas)
+        schedule = LambdaLR(optimizer, options.rate)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -1,0 +1,266 @@
+"""``pyanticip tasks report``: tables and pictures of evaluated runs, put into their page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pyanticip.errors import FormatError
+from training.report.tables import place, spread, table
+from training.run.files import write_bytes
+from training.tasks.algorithmic import plots
+from training.tasks.algorithmic.catalog import TASKS, find
+from training.tasks.algorithmic.commands import plain, settings, train_and_judge
+from training.tasks.algorithmic.evaluate import last, read, top_three
+from training.tasks.algorithmic.folder import Run, find_runs
+from training.tasks.algorithmic.options import POSITIONS
+
+PAGE: Final = "prism-tasks.md"
+PICTURES: Final = "prism-tasks"
+BEGIN: Final = "<!-- tables: written by `pyanticip tasks report`, do not edit -->"
+END: Final = "<!-- end of tables -->"
+
+FIRM: Final = 0.95
+"""Exact matches from which on a length counts as mastered."""
+
+UNUSED: Final[Mapping[str, Any]] = {"habits": "drawn", "sparse": 0.0, "starts": 1}
+"""Values of options that go without saying in a label."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone: their curves, and what they cost."""
+
+    task: str
+    longest: int
+    positions: str
+    variant: str
+    """Options by which these runs differ from others of the same positions; empty where there are none."""
+    runs: tuple[Run, ...]
+    pages: tuple[dict[str, Any], ...]
+    reports: tuple[dict[str, Any], ...]
+
+    @property
+    def label(self) -> str:
+        """Positions, and what is special about them here."""
+        return f"{self.positions} ({self.variant})" if self.variant else self.positions
+
+    def shares(self, top: bool) -> dict[int, list[float]]:
+        """By length the share of every seed; of the last weights, or of the best three."""
+        found: dict[int, list[float]] = {}
+        for page in self.pages:
+            for length, share in (top_three if top else last)(page).items():
+                found.setdefault(length, []).append(share)
+        return dict(sorted(found.items()))
+
+    def cpu(self) -> list[float]:
+        """Processor seconds of all updates of every seed, those of trials included."""
+        updates = [page["cpu_ms_per_update"] * self.runs[0].options.steps / 1000 for page in self.reports]
+        trials = [page.get("trials", {}).get("cpu_seconds", 0.0) for page in self.reports]
+        return [sum(pair) for pair in zip(updates, trials, strict=True)]
+
+
+def gather(places: list[Path]) -> list[Group]:
+    """Evaluated runs by task, training length, positions and whatever else differs but the seed.
+
+    Raises:
+        FormatError: none of the runs was evaluated, or two of them are the same.
+    """
+    order = {name: at for at, name in enumerate((*TASKS, *POSITIONS))}
+    families: dict[tuple[str, int, str], dict[str, list[Run]]] = {}
+    for run in find_runs(places):
+        if run.finished and read(run):
+            o = run.options
+            special = settings(o.to_dict())
+            family = families.setdefault((o.task, o.top, o.positions), {})
+            same = family.setdefault(special, [])
+            if any(other.options.seed == o.seed for other in same):
+                raise FormatError(f"{run.folder}: {same[0].folder.parent} has the same run; give one of them")
+            same.append(run)
+    if not families:
+        raise FormatError(
+            f"{', '.join(map(str, places))}: no run is evaluated; see: pyanticip tasks evaluate"
+        )
+    found = []
+    for (task, longest, positions), family in sorted(
+        families.items(), key=lambda item: (order[item[0][0]], item[0][1], order[item[0][2]])
+    ):
+        for _, runs in sorted(family.items()):
+            runs.sort(key=lambda run: run.options.seed)
+            pages, reports = tuple(read(run) for run in runs), tuple(run.report() for run in runs)
+            variant = _special(runs[0], [others[0] for others in family.values()])
+            found.append(Group(task, longest, positions, variant, tuple(runs), pages, reports))
+    return found
+
+
+def _special(run: Run, family: Sequence[Run]) -> str:
+    """The options in which a run differs from any of its family, as ``name value``, but for those of
+    :data:`UNUSED`."""
+    mine = run.options.to_dict()
+    names = {n for other in family for n in run.options.differences(other.options)} - {"seed"}
+    said = sorted(name for name in names if mine[name] != UNUSED.get(name))
+    return ", ".join(f"{name} {plain(mine[name])}" for name in said)
+
+
+def report(
+    places: list[Path], out: Path | None, *, counters: bool = True, brief: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Tables of all evaluated runs; with ``out`` also pictures, and the page that shows them.
+
+    Args:
+        places: runs, or folders of runs.
+        out: folder of the page; what stands outside its marks is kept.
+        counters: whether the cursors of PRISM models are drawn before and after training.
+        brief: tasks that share one table at the end, without pictures.
+
+    Returns:
+        ``tables`` as Markdown; ``groups``: the figures.
+    """
+    short = {find(name).name for name in brief}
+    groups = gather(places)
+    text, pictures = _sections(
+        [group for group in groups if group.task not in short], brief, counters=counters and out is not None
+    )
+    rest = [group for group in groups if group.task in short]
+    if rest:
+        text += "\n" + _brief(rest, brief)
+    if out is not None:
+        folder = out / PICTURES
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures.items():
+            write_bytes(folder / name, picture)
+        place(out / PAGE, "Length extrapolation with PRISM positions", text, BEGIN, END)
+    return {"tables": text, "groups": [_plain(group) for group in groups]}
+
+
+def _sections(
+    groups: Sequence[Group], brief: Sequence[str], *, counters: bool
+) -> tuple[str, dict[str, bytes]]:
+    lines: list[str] = []
+    pictures: dict[str, bytes] = {}
+    for task, longest in dict.fromkeys((group.task, group.longest) for group in groups):
+        mine = [group for group in groups if (group.task, group.longest) == (task, longest)]
+        lines += [f"## {task}, trained up to {longest} {TASKS[task].unit}", ""]
+        stem = f"{task}-{longest}"
+        pictures[f"{stem}.png"] = plots.curves(mine)
+        lines += [f"![Exact matches over length]({PICTURES}/{stem}.png)", ""]
+        for top, title in ((False, "Last weights"), (True, "Mean of the three best weights at each length")):
+            if not any(group.shares(top) for group in mine):
+                continue
+            lines += [f"{title}, % exact (mean ± standard deviation over seeds):", "", _table(mine, top)]
+        if counters:
+            prism = [group for group in mine if group.positions == "prism"]
+            for number, group in enumerate(prism, 1):
+                drawn = plots.counters(group.runs[0])
+                if drawn is not None:
+                    name = f"{stem}-cursors{number if len(prism) > 1 else ''}.png"
+                    pictures[name] = drawn
+                    lines += [
+                        f"![Cursors of {group.label}, before and after training]({PICTURES}/{name})",
+                        "",
+                    ]
+        lines += [_cost(mine), train_and_judge(mine, brief), ""]
+    return "\n".join(lines), pictures
+
+
+def _brief(groups: Sequence[Group], names: Sequence[str]) -> str:
+    """One table of several tasks: every curve in a cell."""
+    head = [
+        "task",
+        "positions",
+        "seeds",
+        "trained up to",
+        "updates",
+        "batch",
+        "rate",
+        "CPU s",
+        "% exact by length",
+    ]
+    rows = []
+    for group in groups:
+        option = group.runs[0].options
+        shares = group.shares(False)
+        rows.append(
+            [
+                group.task,
+                group.label,
+                str(len(group.runs)),
+                f"{group.longest} {TASKS[group.task].unit}",
+                str(option.steps),
+                str(option.batch),
+                f"{option.lr:g}",
+                spread(group.cpu(), 0),
+                ", ".join(f"{n}: {spread([100 * v for v in values], 1)}" for n, values in shares.items()),
+            ]
+        )
+    title = "## The other tasks\n\nLast weights (mean ± standard deviation over seeds):\n\n"
+    return f"{title}{table(head, rows)}\n{train_and_judge(groups, names)}\n"
+
+
+def _table(groups: Sequence[Group], top: bool) -> str:
+    lengths = sorted({n for group in groups for n in group.shares(top)})
+    head = ["positions", "seeds", *(str(n) for n in lengths), f"holds {100 * FIRM:.0f} % up to"]
+    rows = []
+    for group in groups:
+        shares = group.shares(top)
+        if not shares:
+            continue
+        most = max(map(len, shares.values()))
+        cells = [_cell(shares.get(n, []), most) for n in lengths]
+        rows.append([group.label, str(most), *cells, _holds(shares)])
+    return table(head, rows)
+
+
+def _cell(values: Sequence[float], most: int) -> str:
+    """Mean and standard deviation; of how many seeds, where that is not of all."""
+    if not values:
+        return "-"
+    text = spread([100 * v for v in values], 1)
+    return text if len(values) == most else f"{text} ({len(values)} of {most})"
+
+
+def _holds(shares: Mapping[int, Sequence[float]]) -> str:
+    """The longest measured length up to which every measured one is mastered in the mean of the seeds."""
+    held = 0
+    for length, values in shares.items():
+        if np.mean(values) < FIRM:
+            break
+        held = length
+    return str(held) if held else "none"
+
+
+def _cost(groups: Sequence[Group]) -> str:
+    rows = []
+    for group in groups:
+        option = group.runs[0].options
+        rows.append(
+            [
+                group.label,
+                str(group.reports[0]["parameters"]),
+                str(option.steps),
+                str(option.batch),
+                f"{option.lr:g}",
+                spread([r["cpu_ms_per_update"] for r in group.reports], 1),
+                spread(group.cpu(), 0),
+            ]
+        )
+    head = ["positions", "parameters", "updates", "batch", "rate", "CPU ms an update", "CPU s of all updates"]
+    return "What the runs are, and cost (processor time of one thread; trials included):\n\n" + table(
+        head, rows
+    )
+
+
+def _plain(group: Group) -> dict[str, Any]:
+    return {
+        "task": group.task,
+        "longest": group.longest,
+        "positions": group.positions,
+        "variant": group.variant,
+        "seeds": [run.options.seed for run in group.runs],
+        "last": {str(n): values for n, values in group.shares(False).items()},
+        "top_three": {str(n): values for n, values in group.shares(True).items()},
+        "parameters": group.reports[0]["parameters"],
+        "cpu_ms_per_update": [report["cpu_ms_per_update"] for report in group.reports],
+    }

@@ -1,0 +1,167 @@
+"""Tables of the benchmark: the predictors that need no training beside what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pyanticip.errors import OptionError
+from training.tasks.forecast.cmu import HORIZONS, NOMINAL_MS, TRUE_MS, Array, Take, load_split, per_action
+from training.tasks.forecast.metrics import (
+    PositionPredictor,
+    angle_error,
+    error_curve,
+    extrapolate,
+    extrapolate_maps,
+    hold,
+    hold_maps,
+)
+
+LEFT_OUT: Final = "basketball_signal"
+"""Not in the averages: its test file is not to be had."""
+
+PUBLISHED: Final[Mapping[str, tuple[float, ...]]] = {
+    "Res-sup (Martinez 2017)": (24.79, 45.30, 80.96, 95.26, 115.86, 150.20),
+    "DMGNN (Li 2020)": (15.36, 26.61, 49.58, 60.77, 78.29, 111.80),
+    "LTD (Mao 2019)": (10.89, 19.70, 36.40, 44.23, 58.03, 85.84),
+    "MSR-GCN (Dang 2021)": (9.54, 17.28, 33.17, 41.22, 55.72, 83.02),
+    "PGBIG (Ma 2022)": (8.99, 16.91, 32.89, 40.51, 53.97, 80.48),
+}
+"""MPJPE on the test files, all windows, mean of the seven actions (published per-action rows averaged)."""
+
+PUBLISHED_ZERO: Final = (21.83, 41.77, 77.63, 93.31, 119.84, 161.63)
+"""Zero velocity on the same test files: to read a published row as a ratio."""
+
+
+def published_ratios() -> dict[str, list[float]]:
+    """The published rows as ratios (6,) to zero velocity, both on the test files."""
+    zero = np.array(PUBLISHED_ZERO)
+    return {name: (np.array(row) / zero).round(4).tolist() for name, row in PUBLISHED.items()}
+
+
+def evaluate_forecast(
+    folder: Path,
+    *,
+    split: str = "test",
+    predictors: Mapping[str, PositionPredictor] | None = None,
+    known: Collection[str] = (),
+) -> dict[str, Any]:
+    """Both metrics on one split of a folder in the benchmark's layout.
+
+    Args:
+        folder: has ``train/`` and ``test/``.
+        split: ``"train"`` or ``"test"``.
+        predictors: further predictors of positions, by name.
+        known: names of the training files that those were trained on.
+
+    Returns:
+        The report: per predictor the MPJPE per action and on average, its ratio to zero velocity and its
+        average at every target frame; angle errors of the two predictors that need no training; the files
+        that are missing.
+
+    Raises:
+        FormatError: no such files, or one that cannot be read.
+        OptionError: another split.
+    """
+    if split not in ("train", "test"):
+        raise OptionError(f"split must be 'train' or 'test', got {split!r}")
+    takes, missing = load_split(folder, split)
+    rivals: dict[str, PositionPredictor] = {"zero velocity": hold, "constant velocity": extrapolate}
+    rivals.update(predictors or {})
+    rows: dict[str, dict[str, list[float]]] = {}
+    whole: dict[str, Array] = {}
+    for name, predict in rivals.items():
+        curves = {take.name: error_curve(take, predict) for take in takes}
+        rows[name] = by_action(takes, partial(_at_horizons, curves))
+        whole[name] = np.mean(list(averaged(takes, partial(_whole, curves)).values()), axis=0)
+    picked = {name: curve[list(HORIZONS)] for name, curve in whole.items()}
+    return {
+        "benchmark": "cmu",
+        "split": split,
+        "files": len(takes),
+        "missing": missing,
+        "trained_on": [take.name for take in takes if split == "train" and take.name in known],
+        "horizons": list(HORIZONS),
+        "nominal_ms": list(NOMINAL_MS),
+        "true_ms": list(TRUE_MS),
+        "mpjpe": rows,
+        "ratio": {name: (row / picked["zero velocity"]).round(4).tolist() for name, row in picked.items()},
+        "curves": {name: curve.round(3).tolist() for name, curve in whole.items()},
+        "angle": {
+            "zero velocity": by_action(takes, lambda take: angle_error(take, hold_maps)),
+            "constant velocity": by_action(takes, lambda take: angle_error(take, extrapolate_maps)),
+        },
+        "published": {name: list(row) for name, row in PUBLISHED.items()},
+        "published_ratio": published_ratios(),
+    }
+
+
+def _whole(curves: Mapping[str, Array], take: Take) -> Array:
+    return curves[take.name]
+
+
+def _at_horizons(curves: Mapping[str, Array], take: Take) -> Array:
+    return curves[take.name][list(HORIZONS)]
+
+
+def averaged(takes: Sequence[Take], measure: Callable[[Take], Array]) -> dict[str, Array]:
+    """Mean of a measure over the takes of each action that the averages count."""
+    counted = [take for take in takes if take.action != LEFT_OUT] or list(takes)
+    return {
+        action: np.mean([measure(take) for take in chosen], axis=0) for action, chosen in per_action(counted)
+    }
+
+
+def counted_curves(takes: Sequence[Take], predict: PositionPredictor) -> dict[str, Array]:
+    """Error (25,) at every target frame by action, of the actions that the averages count."""
+    return averaged(takes, lambda take: error_curve(take, predict))
+
+
+def by_action(takes: list[Take], measure: Any) -> dict[str, list[float]]:
+    """Mean over the takes of each action, then the plain mean over actions without :data:`LEFT_OUT`."""
+    rows: dict[str, Array] = {}
+    for action, chosen in per_action(takes):
+        rows[action] = np.mean([measure(take) for take in chosen], axis=0)
+    counted = [row for action, row in rows.items() if action != LEFT_OUT]
+    if counted:
+        rows["average"] = np.mean(counted, axis=0)
+    return {name: [round(float(v), 4) for v in row] for name, row in rows.items()}
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The report as tables."""
+    head = " | ".join(f"{n} ({t})" for n, t in zip(report["nominal_ms"], report["true_ms"], strict=True))
+    rule = "---|" * (len(report["nominal_ms"]) + 1)
+    lines = [
+        f"CMU benchmark, {report['split']} files ({report['files']}), all windows, average of the actions"
+        f" without {LEFT_OUT}. Horizons: nominal ms (true ms).",
+        "",
+        f'| MPJPE, "mm" | {head} |',
+        f"|{rule}",
+    ]
+    for name, row in report["mpjpe"].items():
+        lines.append(f"| {name} | " + " | ".join(f"{v:.2f}" for v in row["average"]) + " |")
+    if report["split"] == "test":
+        for name, values in PUBLISHED.items():
+            lines.append(f"| {name}, published | " + " | ".join(f"{v:.2f}" for v in values) + " |")
+    lines += ["", f"| ratio to zero velocity | {head} |", f"|{rule}"]
+    for name, ratios in report["ratio"].items():
+        lines.append(f"| {name} | " + " | ".join(f"{v:.3f}" for v in ratios) + " |")
+    for name, ratios in published_ratios().items():
+        lines.append(f"| {name}, published, test files | " + " | ".join(f"{v:.3f}" for v in ratios) + " |")
+    lines += ["", f"| angle error, rad | {head} |", f"|{rule}"]
+    for name, row in report["angle"].items():
+        lines.append(f"| {name} | " + " | ".join(f"{v:.3f}" for v in row["average"]) + " |")
+    if report["trained_on"]:
+        known, files = len(report["trained_on"]), report["files"]
+        lines += [
+            "",
+            f"The model was trained on {known} of these {files} files: no measure of what it can do.",
+        ]
+    if report["missing"]:
+        lines += ["", "Missing: " + ", ".join(report["missing"]) + "."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,207 @@
+"""Leave clips out: how good the recipe is on takes of the training files that it has not seen.
+
+The benchmark's test files are not to be had by everybody; every clip of the training files can be left out
+once instead, judged by a model of the others, and set against zero velocity on that same clip.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from pyanticip.errors import FormatError, OptionError, reason
+from pyanticip.models.forecast_checkpoint import save_forecaster
+from training.run.files import check_new, write_text
+from training.tasks.forecast.cmu import ACTIONS, TARGET, Array, Take, load_split
+from training.tasks.forecast.evaluate import LEFT_OUT
+from training.tasks.forecast.metrics import error_curve, extrapolate, hold
+from training.tasks.forecast.predict import predictor
+from training.tasks.forecast.train import ForecastOptions, Say, fit
+
+NUMBERS: Final = 5
+"""Clips of an action, if none is missing."""
+DRAWS: Final = 2000
+
+MODEL: Final = "model"
+ZERO: Final = "zero velocity"
+CONSTANT: Final = "constant velocity"
+RIVALS: Final = (MODEL, ZERO, CONSTANT)
+
+
+def split_folds(takes: Sequence[Take], count: int) -> list[list[str]]:
+    """Names of the takes that each fold leaves out.
+
+    With as many folds as takes, one each; with 2 to 5, those of the same number in every action go
+    together (number 1 to fold 1, ...), which leaves a model less to learn from than one alone would.
+
+    Raises:
+        OptionError: another count.
+    """
+    if count == len(takes):
+        return [[take.name] for take in takes]
+    if not 2 <= count <= NUMBERS:
+        raise OptionError(f"folds must be 2 to {NUMBERS}, or {len(takes)} (one clip each), got {count}")
+    groups = [[t.name for t in takes if (t.number - 1) % count == k] for k in range(count)]
+    return [group for group in groups if group]
+
+
+def study(
+    data: Path, out: Path, options: ForecastOptions, count: int, *, say: Say | None = None
+) -> dict[str, Any]:
+    """Train one model per fold and judge it on what it was not shown; complete folds in OUT are kept.
+
+    Every fold runs its schedule to the end: nothing about the clips that are left out decides anything.
+
+    Writes ``OUT/study.json`` and ``OUT/fold-K/{checkpoint,scores.json}``.
+
+    Raises:
+        FormatError: no such files, or one that cannot be read.
+        OptionError: a wrong count, or OUT holds folds of other options or files.
+    """
+    takes, missing = load_split(data, "train")
+    folds = split_folds(takes, count)
+    plan = {
+        "benchmark": "cmu",
+        "options": options.to_dict(),
+        "folds": folds,
+        "missing": missing,
+    }
+    file = out / "study.json"
+    if not file.is_file():
+        check_new(out)
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps(plan, indent=1) + "\n")
+    elif read_json(file) != json.loads(json.dumps(plan)):
+        raise OptionError(f"{out}: holds folds of other options or files; choose another folder")
+    done = kept = 0
+    for number, left in enumerate(folds, 1):
+        folder = out / f"fold-{number}"
+        if (folder / "scores.json").is_file():
+            kept += 1
+            continue
+        held = [take for take in takes if take.name in left]
+        others = [take for take in takes if take.name not in left]
+        if say:
+            say(f"fold {number}/{len(folds)}: {len(others)} takes to learn from, {len(held)} left out")
+        trained = fit(others, options, say=say)
+        noted = {"benchmark": "cmu", "options": options.to_dict(), "left_out": left}
+        save_forecaster(folder / "checkpoint", trained.model, training=noted)
+        predict = predictor(trained.model)
+        scores = {
+            take.name: {
+                MODEL: error_curve(take, predict).tolist(),
+                ZERO: error_curve(take, hold).tolist(),
+                CONSTANT: error_curve(take, extrapolate).tolist(),
+            }
+            for take in held
+        }
+        content = {"seconds": trained.seconds, "torch": torch.__version__, "scores": scores}
+        write_text(folder / "scores.json", json.dumps(content, indent=1) + "\n")
+        done += 1
+        if say:
+            _, own = curves_of(scores)
+            say(f"fold {number}: " + " ".join(f"{v:.3f}" for v in (own[MODEL] / own[ZERO])[[7, 9, 13, 24]]))
+    return {"folds": len(folds), "done": done, "kept": kept, "out": str(out)}
+
+
+Scores = Mapping[str, Mapping[str, Sequence[float]]]
+"""By take and predictor: the error (25,) at every target frame."""
+
+
+def read_study(folder: Path) -> tuple[dict[str, Any], dict[int, Scores]]:
+    """The plan of a study and the scores of its complete folds, by number from 1.
+
+    Raises:
+        FormatError: there is no study, or none of its folds is complete.
+    """
+    plan = read_json(folder / "study.json")
+    found: dict[int, Scores] = {}
+    for number in range(1, len(plan.get("folds", ())) + 1):
+        file = folder / f"fold-{number}" / "scores.json"
+        if file.is_file():
+            found[number] = _scores(file, plan["folds"][number - 1])
+    if not found:
+        raise FormatError(f"{folder}: expected fold-1/scores.json, ...: no fold is complete")
+    return plan, found
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        FormatError: it cannot be read or is none.
+    """
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{file}: cannot be read: {reason(error)}") from None
+    if not isinstance(data, dict):
+        raise FormatError(f"{file}: expected a JSON object")
+    return data
+
+
+def _scores(file: Path, left: Sequence[str]) -> Scores:
+    """The scores of a fold that left these takes out."""
+    scores = read_json(file).get("scores", {})
+    try:
+        found = {name: {rival: [float(v) for v in scores[name][rival]] for rival in RIVALS} for name in left}
+    except (KeyError, TypeError, ValueError):
+        found = {}
+    wrong = [rows for take in found.values() for rows in take.values() if len(rows) != TARGET]
+    if wrong or not found or not np.isfinite([list(take.values()) for take in found.values()]).all():
+        raise FormatError(
+            f"{file}: lacks the error of a take at a target frame; remove it and go on with train forecast"
+            " --folds"
+        )
+    return found
+
+
+def action_of(name: str) -> str:
+    """The action that a take's name begins with."""
+    return name.rpartition("_")[0]
+
+
+def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Array]]:
+    """Error curves by action and predictor, and their averages over the counted actions."""
+    actions: dict[str, dict[str, Array]] = {}
+    for action in ACTIONS:
+        names = [name for name in scores if action_of(name) == action]
+        if names:
+            actions[action] = {
+                rival: np.mean([scores[name][rival] for name in names], axis=0) for rival in RIVALS
+            }
+    average = {rival: np.mean([actions[a][rival] for a in counted(actions)], axis=0) for rival in RIVALS}
+    return actions, average
+
+
+def counted(actions: Iterable[str]) -> list[str]:
+    """The actions that averages count: not the one that the published averages lack, unless it is alone."""
+    names = list(actions)
+    return [action for action in names if action != LEFT_OUT] or names
+
+
+def intervals(scores: Scores, *, over_actions: bool, draws: int = DRAWS, seed: int = 0) -> Array:
+    """95 % bootstrap interval (2, 25) of the ratio of averages, model to zero velocity.
+
+    Takes are drawn anew within each action; with ``over_actions`` the actions are drawn first.
+    """
+    groups: dict[str, Array] = {}
+    for action in ACTIONS:
+        names = [name for name in scores if action_of(name) == action]
+        if names:
+            groups[action] = np.array([[scores[n][MODEL], scores[n][ZERO]] for n in names])
+    draw = np.random.default_rng(seed)
+    names = counted(groups)
+    found = []
+    for _ in range(draws):
+        chosen = draw.choice(names, len(names)) if over_actions else names
+        means = [groups[a][draw.integers(0, len(groups[a]), len(groups[a]))].mean(0) for a in chosen]
+        own, zero = np.mean(means, axis=0)
+        found.append(own / zero)
+    interval: Array = np.percentile(found, (2.5, 97.5), axis=0)
+    return interval

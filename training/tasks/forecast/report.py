@@ -1,0 +1,174 @@
+"""The benchmark's report: Markdown, and a page of HTML with its pictures inside."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from training.report.pages import Part, as_html, as_markdown
+from training.tasks.forecast.cmu import HORIZONS, STRIDE
+from training.tasks.forecast.evaluate import LEFT_OUT
+from training.tasks.forecast.folds import CONSTANT, MODEL, ZERO
+
+FRAME_MS = 1000.0 * STRIDE / 120.0
+
+
+def write(parts: Sequence[Part], report: Mapping[str, Any], folder: Path) -> Path:
+    """Write ``report.html``, ``report.md`` with its PNG files, and ``report.json``; returns the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / "report.html"
+    page.write_text(as_html(parts, "Forecasts of motion"), encoding="utf-8")
+    (folder / "report.md").write_text(as_markdown(parts), encoding="utf-8")
+    (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    for kind, value in parts:
+        if kind == "image":
+            (folder / f"{value[0]}.png").write_bytes(value[2])
+    return page
+
+
+def _folds(what: str, numbers: Sequence[int]) -> str:
+    return f"{what} {', '.join(map(str, numbers))}" if numbers else ""
+
+
+def fold_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part]:
+    """A study of left-out clips as titles, texts, tables and pictures."""
+    head = labels(report)
+    everyone = range(1, len(report["left_out"]) + 1)
+    folds = _folds("folds", report["judged"]) + f" of {len(everyone)}"
+    folds += _folds("; left aside:", sorted({*report["complete"]} - {*report["judged"]}))
+    folds += _folds("; not complete:", sorted({*everyone} - {*report["complete"]}))
+    ratio, published = report["ratio"], report["published_ratio"]
+    table = [
+        ["ratio to zero velocity", *head],
+        ["model, clips left out", *_numbers(ratio["average"], 3)],
+        ["95 % over clips", *_ranges(report["interval_clips"])],
+        ["95 % over actions and clips", *_ranges(report["interval_actions"])],
+        *(
+            [f"{name}: published, test files, not these clips", *_numbers(values, 3)]
+            for name, values in published.items()
+        ),
+    ]
+    errors = [['MPJPE, "mm"', *head]]
+    for name in (MODEL, ZERO, CONSTANT):
+        errors.append([name, *_numbers(report["mpjpe"][name]["average"], 2)])
+    actions = [["ratio to zero velocity", *head]]
+    actions += [[name, *_numbers(values, 3)] for name, values in ratio.items()]
+    by_action = [['MPJPE, "mm" (model / zero velocity)', *head]]
+    for name, values in report["mpjpe"][MODEL].items():
+        pairs = zip(values, report["mpjpe"][ZERO][name], strict=True)
+        by_action.append([name, *(f"{own:.2f} / {zero:.2f}" for own, zero in pairs)])
+    split = [["fold", *head]] + [[name, *_numbers(v, 3)] for name, v in report["folds"].items()]
+    clips = [["clip", *head]] + [[name, *_numbers(v, 3)] for name, v in report["ratio_by_clip"].items()]
+    parts: list[Part] = [
+        ("title", "CMU benchmark, training files, clips left out"),
+        (
+            "text",
+            f"{report['clips']} clips, each judged by a model that never saw it ({folds});"
+            f" all windows; average of the actions without {LEFT_OUT}. Horizons:"
+            " nominal ms (true ms). The published ratios are those of the test files: other clips.",
+        ),
+        ("table", table),
+        ("table", errors),
+        ("title", "By action"),
+        ("table", actions),
+        ("table", by_action),
+        ("title", "By fold"),
+        ("table", split),
+        ("title", "By clip"),
+        ("table", clips),
+        ("text", missing(report)),
+    ]
+    if pictures:
+        curves = {name: report["curves"][name] for name in (MODEL, ZERO, CONSTANT)}
+        parts.insert(3, _pictures(curves, MODEL, published, report["interval_clips"]))
+    return parts
+
+
+def split_parts(report: Mapping[str, Any], text: str) -> list[Part]:
+    """The report of one split: the tables as ``text`` has them, and the picture."""
+    names = [name for name in report["curves"] if name not in (ZERO, CONSTANT)]
+    parts: list[Part] = [("title", f"CMU benchmark, {report['split']} files"), *tables_of(text)]
+    if names:
+        parts.append(_pictures(report["curves"], names[0], report["published_ratio"], None))
+    return parts
+
+
+def tables_of(text: str) -> list[Part]:
+    """Paragraphs and tables of simple Markdown."""
+    parts: list[Part] = []
+    for block in text.strip().split("\n\n"):
+        if block.startswith("|"):
+            rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+            parts.append(("table", [rows[0], *rows[2:]]))
+        else:
+            parts.append(("text", block))
+    return parts
+
+
+def labels(report: Mapping[str, Any]) -> list[str]:
+    """Heads of the horizons' columns: nominal and true milliseconds."""
+    return [f"{n} ({t})" for n, t in zip(report["nominal_ms"], report["true_ms"], strict=True)]
+
+
+def missing(report: Mapping[str, Any]) -> str:
+    """Which files are not there."""
+    return "Missing: " + (", ".join(report["missing"]) or "none") + "."
+
+
+def _numbers(values: Sequence[float], digits: int) -> list[str]:
+    return [f"{value:.{digits}f}" for value in values]
+
+
+def _ranges(interval: Sequence[Sequence[float]]) -> list[str]:
+    low, high = (np.asarray(end)[list(HORIZONS)] for end in interval)
+    return [f"{a:.3f} to {b:.3f}" for a, b in zip(low, high, strict=True)]
+
+
+def _pictures(
+    curves: Mapping[str, Sequence[float]],
+    name: str,
+    published: Mapping[str, Sequence[float]],
+    interval: Sequence[Sequence[float]] | None,
+) -> Part:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    frames = len(curves[name])
+    ms = FRAME_MS * np.arange(1, frames + 1)
+    zero = np.asarray(curves[ZERO])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.0, 4.2))
+    for who, colour in ((ZERO, "0.55"), (CONSTANT, "tab:orange"), (name, "tab:blue")):
+        left.plot(ms, curves[who], color=colour, lw=2.0 if who == name else 1.3, label=who)
+    left.set_ylim(0.0, 1.15 * zero.max())
+    left.set_ylabel('MPJPE, "mm" of the tables')
+    left.legend(loc="upper left", fontsize=8)
+    right.plot(ms, np.asarray(curves[name]) / zero, color="tab:blue", lw=2.0, label=name)
+    right.plot(ms, np.asarray(curves[CONSTANT]) / zero, color="tab:orange", lw=1.3, label=CONSTANT)
+    if interval is not None:
+        right.fill_between(ms, interval[0], interval[1], color="tab:blue", alpha=0.18, lw=0)
+    at = FRAME_MS * (np.array(HORIZONS) + 1)
+    marks = zip(published.items(), "vs^Do", strict=False)
+    for (row, values), mark in marks:
+        right.plot(at, values, mark, ms=4.5, color="0.35", mfc="none", label=f"{row}, test files")
+    right.axhline(1.0, color="0.55", lw=1.3)
+    right.set_ylim(0.0, 1.55)
+    right.set_ylabel("ratio to zero velocity")
+    right.legend(loc="upper left", fontsize=7, ncols=2)
+    for axis in (left, right):
+        axis.set_xlabel("true ms ahead")
+        axis.grid(alpha=0.25)
+    figure.tight_layout()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=90, metadata={"Software": None})
+    plt.close(figure)
+    caption = (
+        "Error over the horizon (left) and its ratio to zero velocity, beside what was published (right)"
+    )
+    return "image", ("horizon", caption, buffer.getvalue())

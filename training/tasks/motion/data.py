@@ -1,0 +1,320 @@
+"""What a run learns from and is judged on: a set, or a folder of takes."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from pyanticip.errors import FormatError, OptionError
+from training.data.batches import HORIZONS
+from training.data.corrupt import Corruption
+from training.data.examples import SHORTEST, Example
+from training.data.glitches import Glitches
+from training.data.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
+from training.data.sets.pool import needs_guard
+from training.data.sets.progress import shown
+from training.run.settings import hint
+from training.tasks.motion.options import MotionTrainOptions
+from training.teacher.filters import RATE
+
+PREDICTED_FROM: Final = 2
+"""Index of the first horizon that the choice of weights looks at: 100 ms."""
+
+FLAT: Final = 1e-4
+"""Deviation below which a feature is constant; it then gets deviation 1."""
+
+
+RECIPES: Final = {
+    "clean": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)),
+    "corrupted": Recipe(),
+    "glitched": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0), glitches=Glitches()),
+}
+"""The values of ``data.recipe`` that are no file."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Examples and what follows from them.
+
+    Raises:
+        OptionError: no training or no validation clip that is long enough, one subject on both sides.
+        FormatError: values that are not finite; clip and frame are named.
+    """
+
+    source: str
+    """What to call it in messages."""
+    train: Sequence[Example]
+    """What windows are drawn from: the training clips and their varied copies."""
+    bare: Sequence[Example]
+    """The training clips as they are."""
+    validation: Sequence[Example]
+    digest: str
+    """Of everything above."""
+    test_subjects: tuple[str, ...] = ()
+    """Held out for good; only noted down."""
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        sides = {}
+        warnings = list(self.warnings)
+        for side, examples in (("training", self.bare), ("validation", self.validation)):
+            long = long_enough(self.source, side, examples)
+            if len(long) < len(examples):
+                warnings.append(
+                    f"{self.source}: {len(examples) - len(long)} of {len(examples)} {side} clips are shorter "
+                    f"than {SHORTEST} frames ({SHORTEST / RATE:g} s) and are left out"
+                )
+            sides[side] = long
+        check_sides(
+            self.source, *({e.subject for e in side} for side in sides.values()), test=self.test_subjects
+        )
+        for example in (*sides["training"], *sides["validation"]):
+            _check_finite(self.source, example)
+        object.__setattr__(self, "bare", sides["training"])
+        object.__setattr__(self, "validation", sides["validation"])
+        object.__setattr__(self, "train", [e for e in self.train if len(e) >= SHORTEST])
+        object.__setattr__(self, "warnings", tuple(warnings))
+
+    @property
+    def frames(self) -> int:
+        """Of the training clips, without copies."""
+        return sum(map(len, self.bare))
+
+
+def long_enough(source: str, side: str, examples: Sequence[Example]) -> list[Example]:
+    """Those of some clips that something can be learned from.
+
+    Raises:
+        OptionError: there is none among them.
+    """
+    found = [example for example in examples if len(example) >= SHORTEST]
+    if not found and examples:
+        raise OptionError(
+            f"{source}: none of its {len(examples)} {side} clips is as long as {SHORTEST} "
+            f"frames ({SHORTEST / RATE:g} s), which the shortest context needs; record longer takes"
+        )
+    return found
+
+
+def check_sides(
+    source: str, taught: AbstractSet[str], judged: AbstractSet[str], *, test: Iterable[str] = ()
+) -> None:
+    """Refuse subjects that nothing can be learned from.
+
+    Args:
+        source: what to call the data in messages.
+        taught: subjects of the training clips.
+        judged: of the validation clips.
+        test: held out for good.
+
+    Raises:
+        OptionError: one subject only, an empty side, a subject on both sides.
+    """
+    everyone = taught | judged | set(test)
+    if len(everyone) == 1:
+        raise OptionError(
+            f"{source}: holds one subject only ({min(everyone)}); training needs another one to validate "
+            "on: add a subject, or build the set with a --subject-from or --split-file that makes two"
+        )
+    if not taught or not judged:
+        side = "validation" if taught else "training"
+        raise OptionError(
+            f"{source}: no {side} subject among {', '.join(sorted(everyone)) or 'nobody'}; build the set "
+            "with a split that has one"
+        )
+    if taught & judged:
+        raise OptionError(
+            f"{source}: subject {min(taught & judged)} is on both sides, training and validation"
+        )
+
+
+def _check_finite(source: str, example: Example) -> None:
+    for name in ("features", "params"):
+        rows = np.asarray(getattr(example, name))
+        # A sum is finite only if everything in it is: one pass instead of a table of flags.
+        if not np.isfinite(rows.sum(dtype=np.float64)):
+            frame = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise FormatError(f"{source}: clip {example.name}: {name} of frame {frame} are not finite")
+
+
+def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and standard deviation (231,) of the features, in one pass; a constant column gets deviation 1."""
+    count, mean, square = 0, np.zeros(1), np.zeros(1)
+    for example in examples:
+        rows = np.asarray(example.features, dtype=np.float64)
+        # Chan, Golub and LeVeque: means and squares of two parts make those of the whole.
+        away, total = rows.mean(axis=0) - mean, count + len(rows)
+        square = square + ((rows - rows.mean(axis=0)) ** 2).sum(axis=0) + away**2 * count * len(rows) / total
+        mean, count = mean + away * len(rows) / total, total
+    std = np.sqrt(square / max(count, 1))
+    return mean.astype(np.float32), np.where(std > FLAT, std, 1.0).astype(np.float32)
+
+
+def change_scale(examples: Iterable[Example]) -> NDArray[np.float64]:
+    """How far each parameter moves within each horizon, (8, 5): mean |y(t + h) - y(t)|, h at least 100 ms.
+
+    Errors are weighed by its inverse, so that a parameter that moves little is learned as precisely.
+    """
+    steps = [max(horizon, HORIZONS[PREDICTED_FROM]) for horizon in HORIZONS]
+    sums, counts = np.zeros((8, len(steps))), np.zeros(len(steps))
+    for example in examples:
+        rows = np.asarray(example.params, dtype=np.float64)
+        for i, h in enumerate(steps):
+            sums[:, i] += np.abs(rows[h:] - rows[:-h]).sum(axis=0)
+            counts[i] += len(rows) - h
+    return sums / counts
+
+
+def error_weights(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights (8, 5) with mean 1 for the errors of parameters that move as far as ``scale``."""
+    weights = 1.0 / (scale + 0.01)
+    return np.asarray(weights / weights.mean(), dtype=np.float64)
+
+
+def training_data(
+    options: MotionTrainOptions,
+    console: Console | None = None,
+    *,
+    base: MotionSet | None = None,
+    without: Sequence[str] = (),
+) -> TrainingData:
+    """The data of a run: a set and one of its varied copies, both mapped from files.
+
+    A folder of takes is built into a set first, and copies are made, in the cache folder; what is there
+    already and has not changed is taken from there.
+
+    Args:
+        options: ``data.path`` and what copies to make.
+        console: shows what takes a while.
+        base: the set, where it is open already.
+        without: training subjects to judge instead of the validation side; nothing is learned from them.
+
+    Raises:
+        OptionError: no path, somebody who is no training subject, or data that nothing can be learned from;
+            see :class:`TrainingData`.
+        FormatError: no motion there, or a damaged set.
+    """
+    data = options.data
+    recipe = _recipe(data.recipe)
+    quiet = console or Console(quiet=True)
+    workers = data.build_workers or cores()
+    base = base or base_set(options, quiet)
+    train, digest = base.training(without), "-".join((base.digest, *without))
+    bare = [base.example(number) for number in train]
+    judged = [n for n in base.indices("train") if base.clips[n].subject in without]
+    judged = judged if without else base.indices("validation")
+    # Before copies are made, which takes a while.
+    test = base.subjects("test")
+    sides = ({base.clips[number].subject for number in side} for side in (train, judged))
+    check_sides(data.path, *sides, test=test)
+    long_enough(data.path, "training", bare)
+    copies: list[Example] = []
+    if data.copies:
+        told: tuple[object, ...] = (base.digest, data.copies, data.copies_seed, recipe)
+        if recipe.glitches is not None:  # without any, copies lie where they did before there were any
+            told = (*told, recipe.glitches)
+        if without:
+            told = (*told, sorted(without))
+        key = hashlib.sha256(repr(told).encode()).hexdigest()
+        cache = cache_folder(options)
+        out = cache / f"copies-{key[:16]}"
+        with _turn(cache, quiet), shown(f"{data.copies} varied copies of each clip", quiet) as say:
+            varied = augment(
+                base,
+                out,
+                copies=data.copies,
+                seed=data.copies_seed,
+                recipe=recipe,
+                without=without,
+                workers=workers,
+                on_progress=say,
+            )
+        copies, digest = varied.examples(), f"{digest}+{varied.digest}"
+    return TrainingData(
+        source=data.path,
+        train=[*bare, *copies],
+        bare=bare,
+        validation=[base.example(number) for number in judged],
+        digest=digest,
+        test_subjects=tuple(test),
+        warnings=base.warnings,
+    )
+
+
+def _recipe(name: str) -> Recipe:
+    """How copies are made, by a name or from a file."""
+    if name.endswith(".toml") and not Path(name).exists():
+        raise OptionError(f"option data.recipe: {name}: no such file; paths are relative to where it runs")
+    if name not in RECIPES and not Path(name).exists():
+        raise OptionError(
+            f"option data.recipe: expected {', '.join(RECIPES)} or a TOML file, given {name!r}"
+            f"{hint(name, tuple(RECIPES))}"
+        )
+    return RECIPES.get(name) or read_recipe(Path(name))
+
+
+def base_set(options: MotionTrainOptions, console: Console | None = None) -> MotionSet:
+    """The set that ``data.path`` is, or that its takes are built into; see :func:`training_data`."""
+    data = options.data
+    if not data.path:
+        raise OptionError("option data.path: a set or a folder of takes is needed; give it with --data")
+    path = Path(data.path)
+    if not is_set(path):
+        workers = data.build_workers or cores()
+        path = _built(path, cache_folder(options), workers, console or Console(quiet=True))
+    return MotionSet.open(path)
+
+
+def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
+    """The set of a folder of takes in the cache, up to date."""
+    # The folder that holds the CMU takes beside other things may stand for them.
+    folder = folder / "cmu" if (folder / "cmu").is_dir() else folder
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "no such folder"
+        raise FormatError(f"{folder}: {what}; expected a set, or a folder of takes")
+    key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    out = cache / f"set-{folder.resolve().name}-{key}"
+    with _turn(cache, console), shown(f"a set of the takes in {folder}", console) as say:
+        report = build(folder, out, workers=workers, on_progress=say)
+    console.print(f"{out}: {report.clips} clips, {report.frames} frames")
+    return out
+
+
+@contextmanager
+def _turn(cache: Path, console: Console) -> Iterator[None]:
+    """One run at a time builds in a cache folder; runs that start together wait for it."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks here: two builds of one set at once then end with a clear error
+        yield
+        return
+    needs_guard()
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            console.print(f"another run builds in {cache}; waiting for it ...")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def cache_folder(options: MotionTrainOptions) -> Path:
+    """Where sets are built on the way: ``data.cache``, else the user's cache folder."""
+    if options.data.cache:
+        return Path(options.data.cache)
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "pyanticip"
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,284 @@
+"""One update of a motion model: forward, losses, optimiser; what lightning drives."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from pyanticip.errors import OptionError
+from pyanticip.models import MotionTransformer, load_motion_model
+from pyanticip.models.config import EVENT_NAMES
+from pyanticip.models.motion import MotionOutput
+from pyanticip.models.pose import six_of, turns_of
+from training.data.batches import Batch
+from training.run.settings import derived_seed
+from training.tasks.motion.losses import losses
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.planning import codes_of, planning_losses, plans_for
+from training.tasks.motion.resets import Resets, reset_loss
+from training.tasks.motion.risk import distrust_loss, risk_loss
+from training.tasks.motion.windows import DROPOUT, INITIAL, Part
+from training.teacher.filters import RATE
+
+WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
+"""Pieces of the loss whose weights are options, beside the parameters, the pose, the control field and the
+plans."""
+
+PIECES: Final = ("total", "params", *WEIGHED, "pose", "risk", "reset", "plan")
+"""The pieces of the loss, in the order of ``parts``."""
+
+
+FREE: Final = ("dropout", "pose_horizons")
+"""Fields of the model's configuration that may differ from those of ``run.init``."""
+
+
+def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionTransformer:
+    """The model of a run before its first update: the same weights for the same seed.
+
+    Args:
+        options: of the run; with ``run.init`` the weights and the normalisation are that checkpoint's.
+        mean: (231,) of the training features.
+        std: (231,) of the training features.
+
+    Raises:
+        CheckpointError: ``run.init`` is damaged, or made for other features or another body.
+        OptionError: it has other sizes than the options say.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
+        if not options.run.init:
+            model = MotionTransformer(options.config())
+            model.set_normalisation(mean, std)
+            return model
+        begun = begun_from(options)
+        known = {**begun.cfg.to_dict(), "pose_horizons": []}
+        changed = {name: value for name, value in options.model.items() if name in FREE}
+        model = MotionTransformer(type(begun.cfg).from_dict({**known, **changed}))
+        wanted = model.state_dict()
+        kept = {name: value for name, value in begun.state_dict().items() if name in wanted}
+        # A head for other horizons than the checkpoint's, or a first one, begins anew.
+        kept = {name: value for name, value in kept.items() if value.shape == wanted[name].shape}
+        model.load_state_dict({**wanted, **kept})
+        return model
+
+
+def begun_from(options: MotionTrainOptions) -> MotionTransformer:
+    """The model of ``run.init``.
+
+    Raises:
+        CheckpointError: it is damaged, or made for other features or another body.
+        OptionError: it has other sizes than the options say.
+    """
+    model = load_motion_model(Path(options.run.init))
+    known = model.cfg.to_dict()
+    for name, value in options.model.items():
+        if name not in FREE and known.get(name) != value:
+            taught = "; train beats teaches its head to hear them" if name == "strokes" and value else ""
+            raise OptionError(
+                f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "
+                f"given {value!r}{taught}"
+            )
+    return model
+
+
+def widened(out: MotionOutput) -> MotionOutput:
+    """The same in single precision: what mixed precision computed is judged without."""
+    told = {each.name: getattr(out, each.name) for each in fields(out)}
+    single: dict[str, Any] = {name: each.float() for name, each in told.items() if isinstance(each, Tensor)}
+    return replace(out, **single)
+
+
+def field_losses(model: MotionTransformer, out: MotionOutput, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The control field's own loss, and that of its risk where the bad frames are known; else 0."""
+    none = out.params.new_zeros(())
+    if out.field is None:
+        return none, none
+    if batch.bad is None:
+        return out.field.loss(), none
+    frames = None if batch.divisors is None else batch.divisors[1]
+    risk = risk_loss(out.field, batch.bad, batch.weight, model.cfg.slow_stride, frames, distrust=out.distrust)
+    return out.field.loss(), risk
+
+
+def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
+    """Mean absolute error of the six numbers of every joint's turn, over horizons, joints the body has, and
+    frames that know what comes."""
+    assert model.pose is not None
+    assert part.quats is not None
+    assert part.pose_known is not None
+    length = hidden.shape[1]
+    ahead = [round(ms * RATE / 1000) for ms in model.cfg.pose_horizons]
+    now = part.quats[:, :length]
+    later = torch.stack([part.quats[:, h : h + length] for h in ahead], 2)
+    with torch.no_grad():
+        wanted = six_of(turns_of(now[:, :, None].expand_as(later), later))
+    wrong = (model.pose(hidden) - wanted).abs().mean(-1)
+    has = part.batch.features[..., None, JOINT_MASK]
+    mean: Tensor = ((wrong * has).mean(-1) * part.pose_known).sum() / part.pose_divisor
+    return mean
+
+
+PHRASE: Final = EVENT_NAMES.index("phrase")
+
+SIGNAL_PACE: Final = 5.0
+"""Times the learning rate that the planning signal's own weights have: they start from next to nothing."""
+
+SIMULATOR_RATE: Final = 1e-2
+"""Learning rate of the anticipation simulator (the paper's)."""
+
+JOINT_MASK: Final = slice(198, 220)
+"""Columns of a feature row that say which joints the body has."""
+
+
+class MotionModule(pl.LightningModule):
+    """A motion model as lightning trains it.
+
+    The generator of dropout is seeded anew, from seed, update, part and process, before every part: what an
+    update does depends on nothing that happened before but the weights and the optimiser's state.
+
+    Args:
+        model: trained in place.
+        param_weights: (8, 5) weights of the parameters' errors.
+        options: of the run.
+    """
+
+    param_weights: Tensor
+
+    def __init__(self, model: MotionTransformer, param_weights: Tensor, options: MotionTrainOptions) -> None:
+        super().__init__()
+        self.model = model
+        self.options = options
+        self.register_buffer("param_weights", param_weights, persistent=False)
+        self.resets = Resets(model)
+        self.grad_norm = torch.zeros(())
+        """Norm of the last update's gradient before it was clipped."""
+
+    def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
+        """Every tensor of a part."""
+
+        def move(value: Any) -> Any:
+            return value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+
+        moved = Batch(**{name: move(value) for name, value in vars(batch.batch).items()})
+        return Part(moved, *(move(value) for value in batch[1:]))
+
+    def training_step(self, batch: Part, batch_idx: int) -> dict[str, Tensor]:
+        """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
+        options, step = self.options, batch.step
+        seed = options.schedule.seed
+        torch.manual_seed(derived_seed(seed, DROPOUT, step, batch.part, self.global_rank))
+        features, plan, codes = batch.batch.features, None, None
+        if self.model.planning is not None:
+            codes = codes_of(self.model, batch)
+            plan = plans_for(self.model, codes, features.shape[1], options.loss.plan_shown)
+        out = self.model(features, predicted=batch.own, plan=plan)
+        with torch.autocast(self.device.type, enabled=False):
+            out = widened(out)
+            found = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
+            pieces = {name: getattr(found, name) for name in WEIGHED}
+            total = found.params
+            for name, piece in pieces.items():
+                total = total + getattr(options.loss, name) * piece
+            pose = total.new_zeros(())
+            if self.model.pose is not None:
+                pose = pose_loss(self.model, out.hidden, batch)
+                total = total + options.loss.pose * pose
+            field, risk = field_losses(self.model, out, batch.batch)
+            total = total + options.loss.field * field
+            if options.loss.risk > 0.0:
+                total = total + options.loss.risk * risk
+            if options.loss.distrust > 0.0 and out.distrust is not None and batch.batch.bad is not None:
+                known = batch.batch.divisors
+                distrust = distrust_loss(
+                    out.distrust, batch.batch.bad, batch.batch.weight, None if known is None else known[1]
+                )
+                total = total + options.loss.distrust * distrust
+            foreseen = total.new_zeros(())
+            if codes is not None:
+                foreseen, simulator = planning_losses(self.model, out, codes)
+                # The simulator learns by itself, at a rate of its own.
+                total = total + options.loss.plan * foreseen + simulator
+            reset = total.new_zeros(())
+            if options.loss.reset > 0.0:
+                phrases, frames = batch.batch.event_bin[..., PHRASE], batch.batch.divisors
+                reset = reset_loss(
+                    self.resets, phrases, batch.batch.weight, None if frames is None else frames[1]
+                )
+                total = total + options.loss.reset * reset
+        told = (total, found.params, *pieces.values(), pose, risk, reset, foreseen)
+        parts = torch.stack([piece.detach() for piece in told])
+        return {"loss": total, "parts": parts}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip by the norm over all parameters, and keep it for the metrics."""
+        bound = self.options.schedule.clip_norm
+        self.grad_norm = nn.utils.clip_grad_norm_(self._learned(), bound).detach()
+
+    def _learned(self) -> list[nn.Parameter]:
+        """All parameters but the simulator's of the planning signal, which stands for itself."""
+        return [p for n, p in self.model.named_parameters() if not n.startswith("planning.simulator.")]
+
+    def configure_optimizers(self) -> Any:
+        """AdamW, with weight decay on what has more than one dimension, and the schedule of the options."""
+        schedule = self.options.schedule
+        signal = {id(p) for n, p in self.model.named_parameters() if n.startswith("planning.")}
+        shared = [p for p in self.model.parameters() if id(p) not in signal]
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in shared if p.ndim > 1], "weight_decay": schedule.weight_decay},
+            {"params": [p for p in shared if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        rates: list[Any] = [schedule.learning_rate] * 2
+        if self.model.planning is not None:
+            own = [p for p in self._learned() if id(p) in signal]
+            groups.append({"params": own, "weight_decay": schedule.weight_decay})
+            rates.append(lambda step: SIGNAL_PACE * schedule.learning_rate(step))
+            groups.append({"params": list(self.model.planning.simulator.parameters()), "weight_decay": 0.0})
+            rates.append(lambda step: SIMULATOR_RATE)
+        optimizer = torch.optim.AdamW(
+            groups,
+            # The schedule gives the rate itself, not a share of this.
+            lr=1.0,
+            betas=(0.9, 0.95),
+        )
+        rate = LambdaLR(optimizer, rates)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
+
+
+class Average:
+    """The exponential average of a model's weights, which is what is judged and exported.
+
+    Args:
+        model: whose weights are followed.
+        decay: share that stays at every update; less in the first ones, so that a young average forgets its
+            start quickly: (1 + t) / (10 + t).
+    """
+
+    def __init__(self, model: MotionTransformer, decay: float) -> None:
+        self.decay = decay
+        self.weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+
+    @torch.no_grad()
+    def follow(self, model: MotionTransformer, done: int) -> None:
+        """Move towards the weights of update ``done`` (from 1)."""
+        keep = min(self.decay, (1.0 + done) / (10.0 + done))
+        for name, value in model.named_parameters():
+            if self.weights[name].device != value.device:
+                self.weights[name] = self.weights[name].to(value.device)
+        torch._foreach_lerp_(
+            list(self.weights.values()), [p.detach() for _, p in model.named_parameters()], 1.0 - keep
+        )
+
+    def state(self, model: MotionTransformer) -> dict[str, Tensor]:
+        """The model's state with the averaged weights in place of the last ones, on the CPU."""
+        return {
+            name: self.weights.get(name, value).detach().cpu() for name, value in model.state_dict().items()
+        }

@@ -1,0 +1,119 @@
+"""The books of the training of a motion model: metrics, averaged weights, validation, throughput."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pyanticip.models import MotionTransformer
+from training.run.books import Books, OnUpdate, Pace
+from training.run.files import BEST, save_weights
+from training.tasks.motion.data import TrainingData
+from training.tasks.motion.module import PIECES, Average, MotionModule
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.validation import COLUMNS, row, validate
+from training.tasks.motion.windows import Feed
+
+SPEED: Final = ("frames_per_second", "loader_wait")
+"""Frames trained on in a second, over all processes, and the share of the time that the model waited for
+them; of the time between validations, since training began or went on."""
+
+
+def pace(options: MotionTrainOptions) -> Pace:
+    """How long a run is and what is due when."""
+    run = options.run
+    return Pace(options.schedule.steps, run.log_every, run.validate_every, run.save_every, run.accumulate)
+
+
+class Record(Books):
+    """The books of a run; see :class:`training.run.books.Books`.
+
+    Args:
+        folder: where to write.
+        options: of the run.
+        data: to validate on.
+        scale: (8, 5) how far the parameters move.
+        module: what is trained; its weights are averaged here.
+        feed: where it is fed from.
+        start: update the run goes on from.
+        stop: asked after every update whether to save and stop.
+        on_update: called after every update.
+    """
+
+    columns: ClassVar = ("step", "lr", *PIECES, "grad_norm", *COLUMNS, "seconds", *SPEED)
+    trained: ClassVar = PIECES
+    shown: ClassVar = "total"
+    judged_by: ClassVar = "valid_score"
+
+    def __init__(
+        self,
+        folder: Path,
+        options: MotionTrainOptions,
+        data: TrainingData,
+        scale: NDArray[np.float64],
+        module: MotionModule,
+        feed: Feed,
+        start: int,
+        stop: Callable[[], bool],
+        on_update: OnUpdate,
+    ) -> None:
+        super().__init__(folder, pace(options), start, stop, on_update, tensorboard=options.run.tensorboard)
+        self.options, self.data, self.scale, self.feed = options, data, scale, feed
+        self.average = Average(module.model, options.schedule.ema)
+        self.judge = MotionTransformer(module.model.cfg).eval()
+        self.frames = 0
+        """Frames trained on since training began or went on, over all processes."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """As the books', and the averaged weights."""
+        weights = {name: value.cpu() for name, value in self.average.weights.items()}
+        return {**super().state_dict(), "average": weights}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """See :meth:`state_dict`."""
+        super().load_state_dict(state_dict)
+        self.average.weights = {name: value.clone() for name, value in state_dict["average"].items()}
+
+    def updated(self, module: Any, done: int, batch: Any) -> None:
+        """Let the average follow."""
+        self.average.follow(module.model, done)
+        self.frames += batch.frames
+
+    def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
+        """The learning rate and the throughput."""
+        return {"lr": self.options.schedule.learning_rate(done - 1), **self.speed()}
+
+    def speed(self) -> dict[str, float]:
+        """See :data:`SPEED`."""
+        busy = max(self.busy, 1e-9)
+        return {"frames_per_second": self.frames / busy, "loader_wait": min(self.feed.waited / busy, 1.0)}
+
+    def note(self) -> str:
+        """Throughput for the progress bar."""
+        speed = self.speed()
+        return f"{speed['frames_per_second']:.0f} frames/s, waiting {100 * speed['loader_wait']:.1f} %"
+
+    def validate(self, module: Any, done: int) -> dict[str, float]:
+        """The figures of the averaged weights on the validation subjects, each process on its share."""
+        self.judge.load_state_dict(self.average.state(module.model))
+        with torch.random.fork_rng():
+            return row(
+                validate(self.judge, self.data.validation, self.scale, rank=self.rank, world=self.world)
+            )
+
+    def keep(self, module: Any) -> None:
+        """Replace the best weights of the run by the averaged ones of now."""
+        save_weights(self.folder / BEST, self.average.state(module.model))
+
+    def enough(self) -> bool:
+        """Whether as many validations as ``schedule.patience`` says were no better than the best."""
+        return exhausted(self.options, self.best_step, self.step)
+
+
+def exhausted(options: MotionTrainOptions, best_step: int, step: int) -> bool:
+    """Whether a run's patience is at its end: it is validated every ``validate_every`` steps."""
+    patience = options.schedule.patience
+    return patience > 0 and step - best_step >= patience * options.run.validate_every

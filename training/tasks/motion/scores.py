@@ -1,0 +1,198 @@
+"""Errors on held-out motion: summed per clip, averaged per subject, with a bootstrap over subjects."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pyanticip.models import MotionTransformer
+from training.data.batches import HORIZONS
+from training.data.examples import Example
+from training.tasks.motion.baselines import judged
+from training.teacher.descriptors import EVENTS, PARAMETERS
+
+Array = NDArray[np.float64]
+Predict = Callable[[Example], NDArray[np.float32]]
+
+CHUNK: Final = 400
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model says about every frame of a clip."""
+
+    params: NDArray[np.float32]
+    """(T, 8, 5)."""
+    hazards: NDArray[np.float32]
+    """(T, 2, 25) probabilities."""
+    scalars: NDArray[np.float32]
+    """(T, 7) of the refined head."""
+    gate: NDArray[np.float32]
+    """(T,)."""
+
+
+def run_model(model: MotionTransformer, example: Example) -> Said:
+    """The model over a whole clip, as a stream in chunks."""
+    model.eval()
+    parts: list[tuple[torch.Tensor, ...]] = []
+    with torch.no_grad():
+        state = model.initial_state(1)
+        for start in range(0, len(example), CHUNK):
+            # A copy: the features of a set are a read-only map.
+            rows = torch.from_numpy(np.array(example.features[start : start + CHUNK]))[None]
+            out, state = model(rows, state)
+            parts.append((out.params[0], torch.sigmoid(out.events[0]), out.scalars[0], out.gate[0]))
+    columns = [torch.cat(column).numpy() for column in zip(*parts, strict=True)]
+    return Said(*columns)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Absolute errors of one predictor on a set of clips.
+
+    ``sums`` (N, 8, 5) and ``counts`` (N, 5) per clip, ``subjects`` (N,) whose they are.
+    """
+
+    sums: Array
+    counts: Array
+    subjects: NDArray[np.str_]
+
+    def mean(self, clips: NDArray[np.int64] | None = None) -> Array:
+        """Mean absolute error (8, 5): per subject over frames, then over subjects.
+
+        Args:
+            clips: indices of clips (with repetitions, their order does not matter); all by default.
+        """
+        chosen = np.arange(len(self.sums)) if clips is None else clips
+        names = self.subjects[chosen]
+        rows = []
+        for subject in np.unique(names):
+            mine = chosen[names == subject]
+            rows.append(self.sums[mine].sum(axis=0) / np.maximum(self.counts[mine].sum(axis=0), 1.0))
+        return np.asarray(np.mean(rows, axis=0), dtype=np.float64)
+
+
+def measure(examples: Sequence[Example], predict: Predict) -> Errors:
+    """Errors of a predictor that gives (T, 8, 5) for a clip. Clips too short to judge are left out."""
+    sums, counts, subjects = [], [], []
+    for example in examples:
+        said = predict(example)
+        total = np.zeros((len(PARAMETERS), len(HORIZONS)))
+        count = np.zeros(len(HORIZONS))
+        for i, horizon in enumerate(HORIZONS):
+            span = judged(len(example), horizon)
+            wrong = (
+                said[span, :, i].astype(np.float64)
+                - example.params[span.start + horizon : span.stop + horizon]
+            )
+            total[:, i] = np.abs(wrong).sum(axis=0)
+            count[i] = len(wrong)
+        if count.min() > 0:
+            sums.append(total)
+            counts.append(count)
+            subjects.append(example.subject)
+    return Errors(np.array(sums), np.array(counts), np.array(subjects))
+
+
+def bootstrap(
+    all_errors: Sequence[Errors], statistic: Callable[[list[Array]], Array], *, draws: int, seed: int
+) -> tuple[Array, Array]:
+    """The 2.5 and 97.5 % points of a statistic of mean errors, over subjects and the clips inside them.
+
+    Args:
+        all_errors: of several predictors on the same clips, so that differences are paired.
+        statistic: of the list of their (8, 5) means.
+        draws: resamplings.
+        seed: of the resampling.
+    """
+    rng = np.random.default_rng(seed)
+    subjects = all_errors[0].subjects
+    names = np.unique(subjects)
+    groups = {name: np.flatnonzero(subjects == name) for name in names}
+    per_draw = []
+    for _ in range(draws):
+        drawn = rng.choice(names, size=len(names))
+        # A subject drawn twice counts twice: its clips are resampled for each.
+        means = []
+        picks = [rng.choice(groups[name], size=len(groups[name])) for name in drawn]
+        for errors in all_errors:
+            rows = [errors.sums[p].sum(axis=0) / errors.counts[p].sum(axis=0) for p in picks]
+            means.append(np.asarray(np.mean(rows, axis=0), dtype=np.float64))
+        per_draw.append(statistic(means))
+    low, high = np.quantile(np.array(per_draw), [0.025, 0.975], axis=0)
+    return np.asarray(low), np.asarray(high)
+
+
+@dataclass(frozen=True)
+class EventScore:
+    """Hits and misses of one kind of event at one lead."""
+
+    hits: int
+    reported: int
+    true: int
+
+    @property
+    def precision(self) -> float:
+        """Hits among what was reported; 0 when nothing was."""
+        return self.hits / self.reported if self.reported else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Hits among what there was; 0 when there was nothing."""
+        return self.hits / self.true if self.true else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of the two."""
+        both = self.precision + self.recall
+        return 2.0 * self.precision * self.recall / both if both else 0.0
+
+
+def match(reported: NDArray[np.floating], true: NDArray[np.floating], tolerance: float) -> int:
+    """How many reported times pair one to one with true ones within ``tolerance``; both ascending."""
+    hits = i = j = 0
+    while i < len(reported) and j < len(true):
+        gap = reported[i] - true[j]
+        if abs(gap) <= tolerance:
+            hits += 1
+            i += 1
+            j += 1
+        elif gap < 0:
+            i += 1
+        else:
+            j += 1
+    return hits
+
+
+def announced(hazards: NDArray[np.floating], kind: int, lead_frames: int, threshold: float) -> Array:
+    """Times, in frames, of the events of a kind that a stream of hazards (T, 2, 25) announces a lead ahead.
+
+    The chance of the event lying 2 frames around ``lead_frames + 1`` is followed; where it was highest one
+    frame ago, and over the threshold, the event is announced now; at least 8 frames apart.
+    """
+    h = np.asarray(hazards, dtype=np.float64)[:, kind]
+    alive = np.cumprod(np.concatenate([np.ones((len(h), 1)), 1.0 - h], axis=1), axis=1)[:, :-1]
+    chance = (alive * h)[:, max(lead_frames - 2, 0) : lead_frames + 3].sum(axis=1)
+    times: list[float] = []
+    for t in range(1, len(chance) - 1):
+        peak = chance[t] >= threshold and chance[t] >= chance[t - 1] and chance[t] > chance[t + 1]
+        when = float(t + 1 + lead_frames)
+        if peak and (not times or when - times[-1] >= 8):
+            times.append(when)
+    return np.array(times)
+
+
+__all__ = [
+    "EVENTS",
+    "Errors",
+    "EventScore",
+    "Said",
+    "announced",
+    "bootstrap",
+    "match",
+    "measure",
+    "run_model",
+]

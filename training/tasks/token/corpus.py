@@ -1,0 +1,162 @@
+"""Text files as streams of tokens, kept beside a run and read through a memory map."""
+
+import codecs
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.errors import CheckpointError, FormatError
+from training.tasks.token.tokens import Tokenizer
+
+_BLOCK: Final = 1 << 20
+"""Bytes read at a time."""
+
+_LINES: Final = 4096
+"""Lines encoded at a time."""
+
+
+def read_lines(path: Path | str) -> Iterator[str]:
+    """The lines of a UTF-8 file with their ends, in order; longer ones in pieces of about a megabyte.
+
+    A byte order mark at the beginning is left out.
+
+    Raises:
+        FormatError: no such file, or not UTF-8; the message says file and byte.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            yield from _lines(file, str(path))
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _lines(file: BinaryIO, path: str) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    at, rest = 0, ""
+    while True:
+        block = file.read(_BLOCK)
+        pending = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            bad = at - pending + error.start
+            raise FormatError(f"{path}: not UTF-8 at byte {bad}: {error.reason}") from None
+        if at == 0:
+            text = text.removeprefix("\ufeff")
+        at += len(block)
+        # Only \n ends a line here: what str.splitlines would add cuts words of other scripts.
+        *whole, rest = (rest + text).split("\n")
+        yield from (line + "\n" for line in whole)
+        if not block or len(rest) >= _BLOCK:
+            if rest:
+                yield rest
+            rest = ""
+        if not block:
+            return
+
+
+def digest(path: Path | str) -> str:
+    """SHA-256 of a file.
+
+    Raises:
+        FormatError: it cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The tokens of a text file, one after the other.
+
+    Each line is encoded by itself, so that the tokens do not depend on how the file is read.
+    """
+
+    tokens: NDArray[Any]
+    """(n,) unsigned numbers, mapped from ``file``."""
+    file: Path
+    source: str
+    sha256: str
+    """Of the text."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @classmethod
+    def encode(cls, path: Path | str, tokenizer: Tokenizer, folder: Path, name: str) -> "Corpus":
+        """Encode a text file into ``folder``, or map what an earlier call left there.
+
+        The file's name carries a hash of text and tokenizer: neither ever meets the other's old tokens.
+
+        Args:
+            path: the text.
+            tokenizer: how to encode it.
+            folder: where the tokens are kept; made if missing.
+            name: first part of their file's name.
+
+        Raises:
+            FormatError: no such text, not UTF-8, or empty.
+        """
+        sha = digest(path)
+        key = hashlib.sha256(f"{sha}\n{tokenizer.to_json()}".encode()).hexdigest()[:16]
+        target = folder / f"{name}-{key}.npy"
+        if not target.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            _write(path, tokenizer, target)
+        return cls.open(target, str(path), sha)
+
+    @classmethod
+    def open(cls, file: Path, source: str, sha256: str) -> "Corpus":
+        """Map tokens that :meth:`encode` wrote.
+
+        Raises:
+            CheckpointError: the file is missing or damaged.
+        """
+        try:
+            return cls(np.load(file, mmap_mode="r", allow_pickle=False), file, source, sha256)
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{file}: the tokens of {source} cannot be read ({error})") from None
+
+
+def _write(path: Path | str, tokenizer: Tokenizer, target: Path) -> None:
+    """Stream tokens into a .npy file that is complete or not there."""
+    kind = np.dtype(np.uint16 if tokenizer.vocab <= 1 << 16 else np.uint32)
+    part, raw = target.with_suffix(".part"), target.with_suffix(".raw")
+    count = 0
+    try:
+        with raw.open("wb") as out:
+            for batch in _batches(read_lines(path)):
+                ids = tokenizer.encode_pieces(batch).astype(kind)
+                ids.tofile(out)
+                count += len(ids)
+        if not count:
+            raise FormatError(f"{path}: empty, there is nothing to learn from")
+        mapped = np.lib.format.open_memmap(part, mode="w+", dtype=kind, shape=(count,))
+        mapped[:] = np.memmap(raw, dtype=kind, mode="r")
+        mapped.flush()
+        del mapped
+        part.replace(target)
+    finally:
+        for leftover in (raw, part):
+            with suppress(FileNotFoundError):
+                leftover.unlink()
+
+
+def _batches(lines: Iterator[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for line in lines:
+        batch.append(line)
+        if len(batch) == _LINES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

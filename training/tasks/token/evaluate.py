@@ -1,0 +1,296 @@
+"""``pyanticip evaluate language``: what the runs of token models learned, on data they never saw."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pyanticip.bridge import bridge_scalars
+from pyanticip.errors import OptionError
+from pyanticip.models import AnticipatoryTransformer
+from pyanticip.models.config import SCALAR_NAMES
+from training.run.books import read_metrics
+from training.tasks.token.folder import Run, load_run, open_run
+from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
+from training.tasks.token.listen import Drift, HeldOut, Mode, ScalarsOf, by_context, drift, listen
+from training.tasks.token.metrics import CONTEXTS, Array, Said, heads, perplexity, scalar_errors, spread
+from training.tasks.token.module import new_model
+
+MODES: Final[dict[str, Mode]] = {
+    "external": "external",
+    "initial": "initial",
+    "refined_prev": "refined_prev",
+}
+"""Which scalars steer: the given ones, those of the initial head, the refined head's of the step before."""
+
+
+MEAN_WINDOWS: Final = 1024
+"""Training windows that the mean of a position is taken over, at most."""
+
+Which = Literal["best", "last"]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One run, judged: ``report`` of plain values, and the arrays that pictures are drawn from."""
+
+    report: dict[str, Any]
+    curves: dict[str, NDArray[np.float64]]
+    said: dict[str, Said] = field(default_factory=dict)
+    before: Said | None = None
+    drift: Drift | None = None
+    amplitude: Array | None = None
+    kernel: Array | None = None
+    past: int = 0
+
+
+def bridge(model: nn.Module, neighbours: int = 8) -> ScalarsOf:
+    """Scalars of a model's own token embeddings, as in its training; None for a baseline."""
+
+    def scalars_of(ids: Tensor) -> Tensor | None:
+        if not isinstance(model, AnticipatoryTransformer):
+            return None
+        with torch.no_grad():
+            return bridge_scalars(model.embed(ids), k=neighbours).to(ids.device, torch.float32)
+
+    return scalars_of
+
+
+def held_out(run: Run, model: nn.Module, sequences: int, neighbours: int = 8) -> HeldOut:
+    """Held-out windows of a run, evenly spaced, and what its training windows are like at each position.
+
+    Synthetic sequences end in random tokens that nothing can foretell; they count like all others.
+    """
+    valid, train = run.data.valid, run.data.train
+    ids = torch.from_numpy(valid.take(valid.spread(sequences)))
+    mean = None
+    if isinstance(model, AnticipatoryTransformer):
+        seen = torch.from_numpy(train.take(train.spread(MEAN_WINDOWS)))[:, :-1]
+        found = bridge(model, neighbours)(seen)
+        assert found is not None
+        mean = found.double().numpy().mean(0)
+    return HeldOut(ids, np.ones((len(ids), ids.shape[1] - 1), dtype=bool), mean)
+
+
+def curves_of(folder: Path) -> dict[str, NDArray[np.float64]]:
+    """The columns of a run's metrics, NaN where a row has no value."""
+    rows = read_metrics(folder)
+    names = sorted({name for row in rows for name in row})
+    return {n: np.array([row.get(n, math.nan) for row in rows], dtype=np.float64) for n in names}
+
+
+def judge(
+    folder: Path | str,
+    *,
+    sequences: int = 256,
+    steps: int = 5000,
+    contexts: Sequence[int] = CONTEXTS,
+    which: Which = "best",
+    seed: int = 0,
+) -> Sheet:
+    """Everything that is measured of one run.
+
+    Args:
+        folder: of the run.
+        sequences: held-out sequences, at most.
+        steps: self-predicted steps of the drift watch; 0: none.
+        contexts: context lengths of the perplexities; those longer than a sequence are left out.
+        which: the weights that were best on the validation data, or the last ones.
+        seed: of resampling and shuffling.
+
+    Raises:
+        CheckpointError: no run, or no weights in it.
+    """
+    run = open_run(folder)
+    model, _, options = load_run(folder, which)
+    held = held_out(run, model, sequences, options.neighbours)
+    length = held.ids.shape[1] - 1
+    fitting = [c for c in contexts if c <= length]
+    report: dict[str, Any] = {
+        "run": Path(folder).name,
+        "kind": options.kind,
+        "seed": options.seed,
+        "steps": options.steps,
+        "data": Path(options.data).name,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "model": model.cfg.to_dict(),
+        "held_out": {"sequences": len(held.ids), "tokens": int(held.mask.sum()), "length": length},
+    }
+    curves = curves_of(Path(folder))
+    scalars_of = bridge(model, options.neighbours)
+    if not isinstance(model, AnticipatoryTransformer):
+        said = listen(model, held, scalars_of, None)
+        report["perplexity"] = {"plain": perplexity(said.loss, said.mask, seed=seed).to_dict()}
+        if fitting:
+            found = by_context(model, held, scalars_of, None, contexts=fitting)
+            report["contexts"] = {"plain": {name: v.to_dict() for name, v in found.items()}}
+        return Sheet(report, curves, {"plain": said})
+    heard = {name: listen(model, held, scalars_of, mode) for name, mode in MODES.items()}
+    assert held.mean is not None
+    report |= {key: {} for key in ("perplexity", "contexts", "scalars", "commitment_loss", "gate")}
+    for name, said in heard.items():
+        assert said.given is not None
+        assert said.scalars is not None
+        report["perplexity"][name] = perplexity(said.loss, said.mask, seed=seed).to_dict()
+        report["scalars"][name] = scalar_errors(said.scalars, said.given, said.mask, held.mean, seed=seed)
+        report["commitment_loss"][name] = commitment_report(said, seed=seed)
+        report["gate"][name] = gate_report(said, seed=seed)
+        if fitting and name != "refined_prev":
+            found = by_context(model, held, scalars_of, MODES[name], contexts=fitting)
+            report["contexts"][name] = {c: v.to_dict() for c, v in found.items()}
+    external = heard["external"]
+    assert external.initial is not None
+    assert external.given is not None
+    report["scalars"]["initial_head"] = scalar_errors(
+        external.initial, external.given, external.mask, held.mean, seed=seed
+    )
+    report["gate"]["shuffled"] = shuffling_report(
+        external, *shuffled_loss(model, held, scalars_of, seed=seed), seed=seed
+    )
+    before_model = new_model(options, run.vocab)
+    assert isinstance(before_model, AnticipatoryTransformer)
+    before = listen(before_model, held, bridge(before_model, options.neighbours))
+    report["gate"]["step0"] = gate_report(before, seed=seed)
+    watched = drift(model, held.ids, steps=steps) if steps else None
+    if watched is not None:
+        report["drift"] = watched.report()
+    amplitude = kernel = None
+    if model.trunk.bias is not None:
+        weight = model.trunk.bias.first.weight.detach().double().cpu().numpy()
+        report["heads"] = heads(weight, model.cfg.heads)
+        with torch.no_grad():
+            given = torch.from_numpy(external.given[:1]).float()
+            amplitude = model.trunk.bias(given)[0].double().numpy()
+            kernel = model.trunk.bias.kernel(length).double().numpy()
+    return Sheet(report, curves, heard, before, watched, amplitude, kernel, model.cfg.slow_past)
+
+
+def summarise(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mean and spread over runs that differ in nothing but their seed: one row per such group."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for report in reports:
+        groups.setdefault(_group(report), []).append(report)
+    return [_summary(name, members) for name, members in groups.items()]
+
+
+def _group(report: dict[str, Any]) -> str:
+    model = report["model"]
+    words = [report["kind"], report["data"], f"{report['steps']} steps", model["positions"]]
+    if report["kind"] == "anticipatory":
+        words += [f"bias {model['bias']}", f"gate start {model['gate_start']}"]
+    return ", ".join(words)
+
+
+def _summary(name: str, members: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "group": name,
+        "runs": [report["run"] for report in members],
+        "seeds": [report["seed"] for report in members],
+    }
+    for label, path in headline(members[0]):
+        found[label] = spread([value_at(report, path) for report in members])
+    return found
+
+
+def headline(report: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """What is shown of every run: a label, and where its value stands in a report."""
+    if report["kind"] != "anticipatory":
+        known = report.get("contexts", {}).get("plain", {})
+        return [
+            ("perplexity", ("perplexity", "plain", "value")),
+            *((f"perplexity, context {c}", ("contexts", "plain", c, "value")) for c in known),
+        ]
+    rows: list[tuple[str, tuple[str, ...]]] = [
+        (f"perplexity, {_steered(mode)}", ("perplexity", mode, "value")) for mode in MODES
+    ]
+    rows += [
+        (f"perplexity, context {c}", ("contexts", "external", c, "value"))
+        for c in report["contexts"].get("external", {})
+    ]
+    rows += [
+        ("corr(predicted commitment, loss)", ("commitment_loss", "external", "predicted", "value")),
+        ("corr(given commitment, loss)", ("commitment_loss", "external", "given", "value")),
+        ("corr(given commitment, gate)", ("gate", "external", "with_given", "value")),
+        ("the same at step 0", ("gate", "step0", "with_given", "value")),
+        ("corr(predicted commitment, gate)", ("gate", "external", "with_predicted", "value")),
+        ("standard deviation of the gate", ("gate", "external", "std")),
+        ("the same at step 0 ", ("gate", "step0", "std")),
+        ("loss added by shuffling the gate's commitment, nats", ("gate", "shuffled", "gain")),
+    ]
+    rows += [
+        (f"error of {name}, share of the position mean's", ("scalars", "external", name, "ratio", "value"))
+        for name in SCALAR_NAMES
+    ]
+    if "heads" in report:
+        rows += [
+            ("head overlap above its floor", ("heads", "excess")),
+            ("different dominant scalars", ("heads", "different")),
+        ]
+    return rows
+
+
+def _steered(mode: str) -> str:
+    return {
+        "external": "given scalars steer",
+        "initial": "initial head steers",
+        "refined_prev": "refined head of the step before steers",
+    }[mode]
+
+
+def value_at(report: dict[str, Any], path: Sequence[str]) -> float | None:
+    """The number at a path of keys; None where there is none."""
+    found: Any = report
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return None if found is None else float(found)
+
+
+def evaluate(
+    folders: Sequence[Path | str],
+    *,
+    report: Path | None = None,
+    sequences: int = 256,
+    steps: int = 5000,
+    which: Which = "best",
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Judge runs, and write a report with pictures where a folder for it is given.
+
+    Args:
+        folders: of the runs.
+        report: folder that gets ``report.json``, ``report.md``, ``report.html``; made if missing.
+        sequences: held-out sequences of each run, at most.
+        steps: self-predicted steps of the drift watch; 0: none.
+        which: the weights that were best on the validation data, or the last ones.
+        seed: of resampling and shuffling.
+
+    Returns:
+        ``runs``, a report each, and ``summary``, mean and spread over the seeds of equal runs.
+
+    Raises:
+        OptionError: no run is named, or the same one twice.
+        CheckpointError: a folder without a trained run.
+    """
+    if not folders:
+        raise OptionError("evaluate language: name at least one run")
+    resolved = [Path(folder).resolve() for folder in folders]
+    if len(set(resolved)) < len(resolved):
+        raise OptionError("evaluate language: a run is named twice")
+    sheets = [judge(folder, sequences=sequences, steps=steps, which=which, seed=seed) for folder in folders]
+    names = [sheet.report["run"] for sheet in sheets]
+    if len(set(names)) < len(names):
+        for sheet, folder in zip(sheets, resolved, strict=True):
+            sheet.report["run"] = f"{folder.parent.name}/{folder.name}"
+    reports = [sheet.report for sheet in sheets]
+    result = {"runs": reports, "summary": summarise(reports)}
+    if report is not None:
+        from training.tasks.token.report import write
+
+        write(result, sheets, report)
+    return result

@@ -1,0 +1,215 @@
+"""Running a token model over held-out sequences: what it says, at every context, and by itself for long."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.config import SCALAR_NAMES
+from training.tasks.token.metrics import CONTEXTS, Array, Interval, Mask, Said, perplexity
+
+Mode = Literal["external", "initial", "refined_prev"]
+ScalarsOf = Callable[[Tensor], Tensor | None]
+"""Scalars (B, L, 7) of token numbers (B, L); None where a model takes none."""
+
+CHUNK: Final = 64
+BLOCKS: Final = 10
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Sequences that no training step saw.
+
+    ``ids`` (N, L + 1) token numbers, of which the first L are read and the last L foretold; ``mask`` (N, L)
+    which predictions count; ``mean`` (L, 7) mean scalars of *training* sequences at each position, or None
+    for a model without scalars.
+    """
+
+    ids: Tensor
+    mask: Mask
+    mean: Array | None = None
+
+    def __post_init__(self) -> None:
+        rows, length = self.ids.shape
+        if self.mask.shape != (rows, length - 1):
+            raise ShapeError(f"mask: expected shape {(rows, length - 1)}, given {self.mask.shape}")
+        if self.mean is not None and self.mean.shape != (length - 1, 7):
+            raise ShapeError(f"mean: expected shape {(length - 1, 7)}, given {self.mean.shape}")
+
+
+def _call(model: nn.Module, ids: Tensor, scalars: Tensor | None, mode: Mode | None) -> Any:
+    if mode is None:
+        return model(ids)
+    return model(ids, scalars if mode == "external" else None, mode=mode)
+
+
+def _numbers(value: Tensor) -> Array:
+    return value.detach().cpu().double().numpy()
+
+
+@torch.no_grad()
+def listen(
+    model: nn.Module,
+    held: HeldOut,
+    scalars_of: ScalarsOf,
+    mode: Mode | None = "external",
+    *,
+    rows: int = CHUNK,
+) -> Said:
+    """What the model says of every position of held-out sequences.
+
+    Args:
+        model: a token model; set to evaluation.
+        held: the sequences.
+        scalars_of: the bridge, on this model's embeddings.
+        mode: which scalars steer it; None for a model that takes none.
+        rows: sequences per call.
+    """
+    model.eval()
+    parts: dict[str, list[Array]] = {}
+    for start in range(0, len(held.ids), rows):
+        ids = held.ids[start : start + rows]
+        seen, next_ids = ids[:, :-1], ids[:, 1:]
+        given = None if mode is None else scalars_of(seen)
+        out = _call(model, seen, given, mode)
+        logits = out.logits.float()
+        loss = F.cross_entropy(logits.flatten(0, 1), next_ids.flatten(), reduction="none")
+        found: dict[str, Any] = {"loss": loss.view(next_ids.shape), "right": logits.argmax(-1) == next_ids}
+        found["confidence"] = logits.softmax(-1).amax(-1)
+        if mode is not None:
+            found |= {"given": given}
+            found |= {name: getattr(out, name) for name in ("scalars", "initial", "gate", "share")}
+        for name, value in found.items():
+            if value is not None:
+                parts.setdefault(name, []).append(_numbers(value))
+    whole = {name: np.concatenate(values) for name, values in parts.items()}
+    right = whole.pop("right").astype(bool)
+    return Said(mask=held.mask, right=right, **whole)
+
+
+@torch.no_grad()
+def by_context(
+    model: nn.Module,
+    held: HeldOut,
+    scalars_of: ScalarsOf,
+    mode: Mode | None = "external",
+    *,
+    contexts: Sequence[int] = CONTEXTS,
+    positions: int = 8,
+    rows: int = 512,
+) -> dict[str, Interval]:
+    """Perplexity where each prediction sees exactly so many previous tokens, on the same targets for all.
+
+    Every window starts anew: its positions count from 0 and its scalars come from its own tokens alone.
+
+    Args:
+        model, held, scalars_of, mode: as for :func:`listen`.
+        contexts: numbers of tokens, none larger than a sequence.
+        positions: evenly spaced targets per sequence, from the largest context on.
+        rows: windows per call.
+
+    Returns:
+        The perplexity per context, and under ``"full"`` that of the same targets with all there is before.
+
+    Raises:
+        OptionError: a context longer than the sequences.
+    """
+    length = held.ids.shape[1] - 1
+    widest = max(contexts)
+    if min(contexts) < 1 or widest > length:
+        raise OptionError(
+            f"contexts must be from 1 to the sequences' {length} tokens, given {tuple(contexts)}"
+        )
+    model.eval()
+    # Column t is foretold from columns t - c .. t - 1.
+    targets = np.unique(np.linspace(widest, length, positions).round().astype(np.int64))
+    mask = held.mask[:, targets - 1]
+    report = {}
+    for context in contexts:
+        windows = torch.stack([held.ids[:, t - context : t] for t in targets], 1).flatten(0, 1)
+        truth = held.ids[:, targets].flatten()
+        losses = []
+        for start in range(0, len(windows), rows):
+            part = windows[start : start + rows]
+            out = _call(model, part, None if mode is None else scalars_of(part), mode)
+            last = out.logits[:, -1].float()
+            losses.append(F.cross_entropy(last, truth[start : start + rows], reduction="none"))
+        report[str(context)] = perplexity(_numbers(torch.cat(losses)).reshape(mask.shape), mask)
+    full = listen(model, held, scalars_of, mode)
+    report["full"] = perplexity(full.loss[:, targets - 1], mask)
+    return report
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The scalars of a model that steers itself by its own refined scalars for long.
+
+    ``blocks`` (BLOCKS, 3, 7) minimum, mean and standard deviation of each scalar in consecutive blocks;
+    ``first`` and ``last`` means over the first and last block; ``steps`` how many; ``trace`` (steps, 7).
+    """
+
+    steps: int
+    blocks: Array
+    trace: NDArray[np.float32]
+
+    def report(self) -> dict[str, Any]:
+        """Per scalar: range over all steps, mean and deviation of the first and the last block, and drift,
+        the change of the mean in units of the pooled deviation inside blocks."""
+        found: dict[str, Any] = {"steps": self.steps, "finite": bool(np.isfinite(self.trace).all())}
+        for k, name in enumerate(SCALAR_NAMES):
+            means, stds = self.blocks[:, 1, k], self.blocks[:, 2, k]
+            inside = float(np.sqrt(np.mean(np.square(stds))))
+            found[name] = {
+                "min": round(float(self.trace[:, k].min()), 4),
+                "max": round(float(self.trace[:, k].max()), 4),
+                "first_mean": round(float(means[0]), 4),
+                "last_mean": round(float(means[-1]), 4),
+                "first_std": round(float(stds[0]), 4),
+                "last_std": round(float(stds[-1]), 4),
+                "drift": round(float(means[-1] - means[0]) / max(inside, 1e-6), 3),
+            }
+        return found
+
+
+@torch.no_grad()
+def drift(model: Any, ids: Tensor, *, steps: int = 5000) -> Drift:
+    """Let the model steer itself by its refined scalars for ``steps`` steps over given tokens.
+
+    The tokens go through one row after another without a break, and begin again when they run out. A model
+    whose longest sequence is shorter runs as a copy with the same weights and the same finite contexts and a
+    longest sequence of ``steps``, for the loop of scalars is what is watched.
+
+    Args:
+        model: an AnticipatoryTransformer.
+        ids: (N, L) tokens.
+        steps: how many.
+    """
+    model.eval()
+    stream = ids.flatten()
+    runner = endless(model, steps)
+    state = runner.initial_state(1)
+    said = []
+    for t in range(steps):
+        out, state = runner.step(stream[t % len(stream)].view(1), state, mode="refined_prev")
+        said.append(out.scalars[0, -1])
+    trace = torch.stack(said).float().cpu().numpy()
+    parts = np.array_split(trace.astype(np.float64), BLOCKS)
+    blocks = np.stack([np.stack([p.min(0), p.mean(0), p.std(0)]) for p in parts])
+    return Drift(steps, blocks, trace)
+
+
+def endless(model: Any, steps: int) -> Any:
+    """The model, or a copy of it that may read ``steps`` tokens: same weights, same contexts."""
+    cfg = model.cfg
+    if cfg.max_seq_len >= steps:
+        return model
+    longer = type(model)(dataclasses.replace(cfg, max_seq_len=steps)).to(next(model.parameters()).device)
+    longer.load_state_dict(model.state_dict())
+    return longer.eval()

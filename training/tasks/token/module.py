@@ -1,0 +1,155 @@
+"""One update of a token model: forward, loss, optimiser; what lightning drives."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from pyanticip.bridge import bridge_scalars
+from pyanticip.models import AnticipatoryTransformer, build_language_model
+from pyanticip.models.baselines import BaselineOutput
+from pyanticip.models.language import LanguageModel, LanguageOutput
+from pyanticip.models.planning_heads import SIMULATOR_LR
+from training.run.settings import derived_seed
+from training.tasks.token.data import DROPOUT, INITIAL, Batch
+from training.tasks.token.losses import PARTS, LanguageLosses, losses
+from training.tasks.token.options import LanguageOptions
+
+
+def _constant(step: int) -> float:
+    return 1.0
+
+
+def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:
+    """The untrained model of a run: the same weights for the same seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(options.seed, INITIAL))
+        kind: Literal["anticipatory", "baseline"] = (
+            "baseline" if options.kind == "baseline" else "anticipatory"
+        )
+        return build_language_model(options.config(vocab), kind)
+
+
+def forward_losses(
+    model: LanguageModel, ids: Tensor, options: LanguageOptions, predicted: Tensor | None = None
+) -> LanguageLosses:
+    """Run windows (B, L + 1) through a model and compare with what comes next.
+
+    Scalars to steer by and to learn from are those of the token embeddings without gradient. A model that
+    plans looks at simulated plans in training, which know the future by design, and else at its own.
+
+    Args:
+        model: of either kind.
+        ids: (B, L + 1) tokens.
+        options: which scalars steer, and the loss.
+        predicted: (B, L) bool, steps steered by the model's own scalars.
+    """
+    inputs, targets = ids[:, :-1], ids[:, 1:]
+    plan = None
+    if model.planning is not None and model.training:
+        plan = model.planning.simulate(ids, inputs.shape[1])
+    if not isinstance(model, AnticipatoryTransformer):
+        said = model(inputs, plan=plan)
+        return with_planning(losses(model, said, targets, None, options), model, said, ids)
+    with torch.autocast(ids.device.type, enabled=False):
+        found = bridge_scalars(model.embed(inputs).detach(), k=options.neighbours)
+        given = found.to(ids.device, torch.float32)
+    if options.scalars == "self":
+        out = model(inputs, mode="initial", plan=plan)
+    else:
+        out = model(inputs, given, predicted=predicted, plan=plan)
+    return with_planning(losses(model, out, targets, given, options), model, out, ids)
+
+
+def with_planning(
+    found: LanguageLosses, model: LanguageModel, out: LanguageOutput | BaselineOutput, ids: Tensor
+) -> LanguageLosses:
+    """The losses of a model that plans: what its anticipator and its simulator have to learn comes to what is
+    minimised, and nothing else changes."""
+    if model.planning is None or out.anticipation is None:
+        return found
+    parts = model.planning.losses(out.anticipation, ids)
+    return replace(found, total=found.total + parts.ce + parts.unlikelihood + parts.simulator)
+
+
+class LanguageModule(pl.LightningModule):
+    """A token model as lightning trains it.
+
+    The generator of dropout is seeded anew, from seed, update, part and process, before every part: what an
+    update does depends on nothing that happened before but the weights and the optimiser's state.
+    """
+
+    def __init__(self, model: LanguageModel, options: LanguageOptions) -> None:
+        super().__init__()
+        self.model = model
+        self.options = options
+        self.grad_norm = torch.zeros(())
+        """Norm of the last update's gradient before it was clipped."""
+
+    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`."""
+        torch.manual_seed(derived_seed(self.options.seed, DROPOUT, batch.step, batch.part, self.global_rank))
+        sampling = self.options.sampling_end > 0.0
+        found = forward_losses(self.model, batch.ids, self.options, batch.predicted if sampling else None)
+        return {"loss": found.total, "parts": found.stacked()}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip by the norm over all parameters, and keep it for the metrics."""
+        bound = self.options.clip or float("inf")
+        self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
+
+    def configure_optimizers(self) -> Any:
+        """AdamW, with weight decay on the matrices of linear layers only, and the schedule of the options.
+
+        An embedding without gradient would still decay: rare tokens would drift towards the origin, and their
+        scalars with them.
+        """
+        options = self.options
+        planning = self.model.planning
+        # At a rate of its own: it has to forget what the anticipator was like before.
+        simulator = [] if planning is None else list(planning.simulator.parameters())
+        apart = {id(weight) for weight in simulator}
+        matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
+        matrices = [weight for weight in matrices if id(weight) not in apart]
+        decayed = {id(weight) for weight in matrices} | apart
+        rest = [p for p in self.model.parameters() if id(p) not in decayed]
+        groups: list[dict[str, Any]] = [
+            {"params": matrices, "weight_decay": options.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        rates: list[Callable[[int], float]] = [options.rate, options.rate]
+        if simulator:
+            groups.append({"params": simulator, "weight_decay": 0.0, "lr": SIMULATOR_LR})
+            rates.append(_constant)
+        optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas)
+        schedule = LambdaLR(optimizer, rates)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+@torch.no_grad()
+def summed_losses(module: LanguageModule, batches: list[Tensor]) -> Tensor:
+    """Sums over windows of every part of the loss, and their number: (len(PARTS) + 1,) float64.
+
+    Without dropout and scheduled sampling; the module is left in the mode it was in.
+    """
+    training = module.training
+    module.eval()
+    sums = torch.zeros(len(PARTS) + 1, dtype=torch.float64, device=module.device)
+    try:
+        with module.trainer.precision_plugin.forward_context():
+            for ids in batches:
+                found = forward_losses(module.model, ids.to(module.device), module.options).stacked()
+                sums[:-1] += found.double() * len(ids)
+                sums[-1] += len(ids)
+    finally:
+        module.train(training)
+    return sums

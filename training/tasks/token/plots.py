@@ -1,0 +1,185 @@
+"""The pictures of a language report, as PNG bytes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.models.config import SCALAR_NAMES
+from training.report.pages import png, pyplot
+from training.tasks.token.metrics import Said
+
+SHORT: Final = ("C", "U", "T", "R", "P", "N", "S")
+"""The scalars' letters, in their order."""
+
+DOTS: Final = 4000
+
+
+def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
+    """Loss curves of several runs.
+
+    Args:
+        curves: run name to columns of its metrics: ``step``, and any of the parts drawn here.
+    """
+    parts = [
+        ("ce", "cross-entropy, training"),
+        ("valid_ce", "cross-entropy, held out"),
+        ("scalar_refined", "scalar error (refined head)"),
+        ("ortho_excess", "head overlap above its floor"),
+    ]
+    shown = [(key, title) for key, title in parts if any(key in c for c in curves.values())]
+    plt = pyplot()
+    figure, axes = plt.subplots(1, max(1, len(shown)), figsize=(3.6 * max(1, len(shown)), 3.0), squeeze=False)
+    for axis, (key, title) in zip(axes[0], shown, strict=False):
+        for name, columns in curves.items():
+            # A plain transformer has no scalars: its zeros say nothing.
+            if key in columns and (key in ("ce", "valid_ce") or np.nanmax(columns[key]) > 0.0):
+                known = np.isfinite(columns[key])
+                axis.plot(columns["step"][known], columns[key][known], lw=1.2, label=name)
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("step")
+        if key in ("scalar_refined", "ortho_excess"):
+            axis.set_yscale("symlog", linthresh=1e-4)
+    if len(curves) <= 12 and shown:
+        axes[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    return png(figure)
+
+
+def gate(said: Said, before: Said | None, *, seed: int = 0) -> bytes:
+    """The commitment gate against the given and the predicted commitment; the untrained model in grey."""
+    assert said.gate is not None
+    assert said.given is not None
+    assert said.scalars is not None
+    plt = pyplot()
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4))
+    rng = np.random.default_rng(seed)
+    chosen = np.flatnonzero(said.mask.ravel())
+    chosen = rng.permutation(chosen)[:DOTS]
+    for axis, source, title in (
+        (axes[0], said.given, "given commitment"),
+        (axes[1], said.scalars, "predicted commitment"),
+    ):
+        if before is not None and before.gate is not None and before.given is not None:
+            old = before.given if source is said.given else before.scalars
+            assert old is not None
+            axis.plot(
+                old[..., 0].ravel()[chosen],
+                before.gate.ravel()[chosen],
+                ".",
+                ms=2,
+                color="0.75",
+                label="step 0",
+            )
+        axis.plot(
+            source[..., 0].ravel()[chosen], said.gate.ravel()[chosen], ".", ms=2, alpha=0.4, label="trained"
+        )
+        axis.set_xlabel(title)
+        axis.set_ylabel("gate")
+        axis.set_xlim(-0.02, 1.02)
+        axis.set_ylim(-0.02, 1.02)
+    axes[0].legend(fontsize=7, markerscale=3)
+    bins = np.quantile(said.given[..., 0][said.mask], np.linspace(0, 1, 11))
+    index = np.clip(np.searchsorted(bins, said.given[..., 0][said.mask], "right") - 1, 0, 9)
+    loss = said.loss[said.mask]
+    means = [loss[index == b].mean() if (index == b).any() else np.nan for b in range(10)]
+    axes[2].plot(0.5 * (bins[1:] + bins[:-1]), means, "o-", ms=3)
+    axes[2].set_xlabel("given commitment, tenths")
+    axes[2].set_ylabel("mean loss, nats")
+    figure.tight_layout()
+    return png(figure)
+
+
+def profiles(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
+    """Head profiles: what each head's first bias layer looks at, (H, 7), one panel per run."""
+    plt = pyplot()
+    count = len(found)
+    figure, axes = plt.subplots(1, count, figsize=(2.6 * count + 0.8, 2.6), squeeze=False)
+    image = None
+    for axis, report, name in zip(axes[0], found, names, strict=True):
+        rows = np.asarray(report["profiles"])
+        image = axis.imshow(rows, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto")
+        axis.set_xticks(range(7), SHORT)
+        first = axis is axes[0][0]
+        axis.set_yticks(
+            range(len(rows)), [f"head {h}" if first else "" for h in range(len(rows))], fontsize=7
+        )
+        axis.set_title(f"{name}: {report['different']} of {len(rows)} differ", fontsize=8)
+        for h, k in enumerate(np.abs(rows).argmax(1)):
+            axis.plot(k, h, "k.", ms=4)
+    figure.colorbar(image, ax=axes[0].tolist(), fraction=0.04)
+    return png(figure)
+
+
+def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past: int) -> bytes:
+    """The trajectory bias of every head over one sequence, queries downwards, keys to the right.
+
+    Each row's largest value is taken away: only differences along the keys survive the softmax.
+
+    Args:
+        amplitude: (L, H).
+        kernel: (H, at least L) over distance.
+        past: how far back the global pathway reaches.
+    """
+    length, count = amplitude.shape
+    distance = np.arange(length)[:, None] - np.arange(length)[None, :]
+    seen = (distance >= 0) & (distance <= past)
+    plt = pyplot()
+    columns = min(count, 4)
+    rows = -(-count // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(2.7 * columns, 2.5 * rows), squeeze=False)
+    for axis in axes.ravel()[count:]:
+        axis.axis("off")
+    for h in range(count):
+        value = amplitude[:, h, None] * kernel[h][np.clip(distance, 0, kernel.shape[1] - 1)]
+        value = np.where(seen, value, -np.inf)
+        value = value - value.max(1, keepdims=True)
+        axis = axes.ravel()[h]
+        image = axis.imshow(np.where(seen, value, np.nan), cmap="viridis", interpolation="nearest")
+        axis.set_title(f"head {h}", fontsize=8)
+        figure.colorbar(image, ax=axis, fraction=0.046)
+    figure.tight_layout()
+    return png(figure)
+
+
+def scalars(given: NDArray[np.float64], external: NDArray[np.float64], own: NDArray[np.float64]) -> bytes:
+    """Given and predicted scalars over one sequence, (L, 7) each.
+
+    Args:
+        given: of the bridge.
+        external: of the refined head while the given ones steer.
+        own: of the refined head while the initial head's steer.
+    """
+    plt = pyplot()
+    figure, axes = plt.subplots(7, 1, figsize=(9.0, 8.5), sharex=True)
+    for k, (axis, name) in enumerate(zip(axes, SCALAR_NAMES, strict=True)):
+        axis.plot(given[:, k], color="0.6", lw=2.6, label="given")
+        axis.plot(external[:, k], color="tab:blue", lw=1.2, label="predicted, given ones steer")
+        axis.plot(own[:, k], color="tab:orange", lw=1.0, label="predicted, own ones steer")
+        axis.set_ylabel(name.replace("_", "\n"), fontsize=7, rotation=0, ha="right", va="center")
+        if name != "transition_pressure":
+            axis.set_ylim(-0.05, 1.05)
+    axes[0].legend(fontsize=7, ncols=3, loc="lower right")
+    axes[-1].set_xlabel("token")
+    figure.tight_layout()
+    return png(figure)
+
+
+def drift(trace: NDArray[np.float32]) -> bytes:
+    """The scalars of a model that steers itself, (steps, 7): a moving mean and the range of each block."""
+    plt = pyplot()
+    figure, axis = plt.subplots(figsize=(9.0, 3.2))
+    width = max(1, len(trace) // 100)
+    for k, letter in enumerate(SHORT):
+        blocks = np.array_split(trace[:, k], len(trace) // width)
+        at = np.cumsum([len(b) for b in blocks]) - width / 2
+        line = axis.plot(at, [b.mean() for b in blocks], lw=1.2, label=letter)[0]
+        axis.fill_between(
+            at, [b.min() for b in blocks], [b.max() for b in blocks], color=line.get_color(), alpha=0.08
+        )
+    axis.legend(fontsize=7, ncols=7, loc="lower right")
+    axis.set_xlabel("self-predicted steps")
+    axis.set_ylabel("mean and range of each hundredth")
+    figure.tight_layout()
+    return png(figure)

@@ -1,0 +1,157 @@
+"""The report of ``pyanticip evaluate language``: JSON, Markdown, and HTML with its pictures inside."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyanticip.models.config import SCALAR_NAMES
+from training.report.pages import Part, Row, as_html, as_markdown, number
+from training.tasks.token import plots
+from training.tasks.token.evaluate import Sheet, headline, value_at
+
+
+def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list[Path]:
+    """Write ``report.json``, ``report.md`` (with PNG files beside it) and ``report.html``.
+
+    Returns:
+        The files, the page first.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = list(_parts(result, sheets))
+    files = [folder / "report.html", folder / "report.md", folder / "report.json"]
+    files[0].write_text(as_html(parts, "Token models"), encoding="utf-8")
+    files[1].write_text(as_markdown(parts), encoding="utf-8")
+    files[2].write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    for kind, value in parts:
+        if kind == "image":
+            path = folder / f"{value[0]}.png"
+            path.write_bytes(value[2])
+            files.append(path)
+    return files
+
+
+def tables(result: dict[str, Any]) -> str:
+    """The tables alone, as Markdown."""
+    return as_markdown(list(_tables(result)))
+
+
+def _tables(result: dict[str, Any]) -> Iterator[Part]:
+    yield "title", "Token models on held-out data"
+    runs = result["runs"]
+    for group in result["summary"]:
+        members = [report for report in runs if report["run"] in group["runs"]]
+        several = len(members) > 1
+        yield "title", group["group"]
+        held = members[0]["held_out"]
+        kind = "Mean and standard deviation over seeds." if several else "95 % intervals over sequences."
+        yield (
+            "text",
+            f"{held['sequences']} held-out sequences, {held['tokens']} predictions; "
+            f"{members[0]['parameters']} parameters. {kind}",
+        )
+        names = [report["run"] for report in members]
+        rows: list[Row] = [["", *names, *(["mean", "std"] if several else [])]]
+        for label, path in headline(members[0]):
+            cells = [number(value_at(report, path)) for report in members]
+            if not several and path[-1] == "value":
+                low, high = (value_at(members[0], (*path[:-1], end)) for end in ("low", "high"))
+                cells[0] += f" [{number(low)}, {number(high)}]"
+            if several:
+                cells += [number(group[label]["mean"]), number(group[label]["std"])]
+            rows.append([label.strip(), *cells])
+        if "heads" in members[0]:
+            dominant = [" ".join(report["heads"]["dominant"]) for report in members]
+            rows.append(["dominant scalar of each head", *dominant])
+        yield "table", rows
+        yield from _scalar_table(members)
+        yield from _drift_table(members)
+
+
+def _scalar_table(members: Sequence[dict[str, Any]]) -> Iterator[Part]:
+    if members[0]["kind"] != "anticipatory":
+        return
+    yield (
+        "text",
+        (
+            "Mean squared error of each scalar over that of predicting the mean of its position in the "
+            "training data, mean over the runs:"
+        ),
+    )
+    rows: list[Row] = [["", "position mean", "refined, given steer", "refined, initial steer",
+                        "refined, step before steers", "initial head"]]  # fmt: skip
+    for name in SCALAR_NAMES:
+        base = sum(r["scalars"]["external"][name]["position_mean_mse"] for r in members) / len(members)
+        cells = [
+            number(sum(r["scalars"][who][name]["ratio"]["value"] for r in members) / len(members), 3)
+            for who in ("external", "initial", "refined_prev", "initial_head")
+        ]
+        rows.append([name, number(base), *cells])
+    yield "table", rows
+
+
+def _drift_table(members: Sequence[dict[str, Any]]) -> Iterator[Part]:
+    watched = [report["drift"] for report in members if "drift" in report]
+    if not watched:
+        return
+    yield (
+        "text",
+        (
+            f"Steering itself by the refined scalars of the step before for {watched[0]['steps']} steps over "
+            "held-out tokens (first run: range, mean of the first and the last tenth; all runs: largest "
+            "change of the mean, in standard deviations inside a tenth):"
+        ),
+    )
+    rows: list[Row] = [["", "min", "max", "first mean", "last mean", "last std", "largest drift"]]
+    for name in SCALAR_NAMES:
+        one = watched[0][name]
+        worst = max((w[name]["drift"] for w in watched), key=abs)
+        cells = [number(one[k]) for k in ("min", "max", "first_mean", "last_mean", "last_std")]
+        rows.append([name, *cells, number(worst, 3)])
+    yield "table", rows
+
+
+def _parts(result: dict[str, Any], sheets: Sequence[Sheet]) -> Iterator[Part]:
+    yield from _tables(result)
+    names = [sheet.report["run"] for sheet in sheets]
+    yield "title", "Pictures"
+    curves = {name: sheet.curves for name, sheet in zip(names, sheets, strict=True) if "step" in sheet.curves}
+    if curves:
+        yield "image", ("losses", "Loss curves.", plots.losses(curves))
+    with_heads = [sheet.report for sheet in sheets if "heads" in sheet.report]
+    if with_heads:
+        picture = plots.profiles([r["heads"] for r in with_heads], [r["run"] for r in with_heads])
+        caption = (
+            "What the heads of the trajectory bias look at: mean first-layer row of each head, normalised; "
+            "a dot marks its dominant scalar."
+        )
+        yield "image", ("heads", caption, picture)
+    for name, sheet in zip(names, sheets, strict=True):
+        yield from _run_pictures(name, sheet)
+
+
+def _run_pictures(name: str, sheet: Sheet) -> Iterator[Part]:
+    if "external" not in sheet.said:
+        return
+    plain = name.replace("/", "-")
+    external, own = sheet.said["external"], sheet.said["initial"]
+    yield (
+        "image",
+        (
+            f"gate-{plain}",
+            f"{name}: the gate against commitment, and the loss by commitment.",
+            plots.gate(external, sheet.before),
+        ),
+    )
+    if sheet.amplitude is not None and sheet.kernel is not None:
+        picture = plots.bias_maps(sheet.amplitude, sheet.kernel, sheet.past)
+        caption = f"{name}: the bias of each head over one held-out sequence, less each row's largest."
+        yield "image", (f"bias-{plain}", caption, picture)
+    assert external.given is not None
+    assert external.scalars is not None
+    assert own.scalars is not None
+    picture = plots.scalars(external.given[0], external.scalars[0], own.scalars[0])
+    yield "image", (f"scalars-{plain}", f"{name}: scalars of one held-out sequence.", picture)
+    if sheet.drift is not None:
+        caption = f"{name}: the scalars while the model steers itself."
+        yield "image", (f"drift-{plain}", caption, plots.drift(sheet.drift.trace))
