@@ -1,4 +1,4 @@
-"""The commands of the studies of the model's parts on motion. Mounted by pyanticip.cli_training."""
+"""The commands of the studies of the model's parts on motion. Mounted by pyanticip.cli.training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from pyanticip.cli.tools import JSON, ExampleCommand, typed
 from pyanticip.cli_runs import OUT, PATH, RUNS, named, on_motion, say, seeds, tables, told
-from pyanticip.cli_tools import JSON, ExampleCommand, typed
 
 QUESTION = click.argument("question", type=click.Choice(["risk", "positions", "plan"]))
 

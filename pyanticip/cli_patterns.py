@@ -1,4 +1,4 @@
-"""The commands of the study of patterns. Mounted by pyanticip.cli_training."""
+"""The commands of the study of patterns. Mounted by pyanticip.cli.training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from pyanticip.cli.tools import JSON, ExampleCommand, typed
 from pyanticip.cli_runs import OUT, PATH, PROCESSES, RUNS, named, say, seeds, tables, told
-from pyanticip.cli_tools import JSON, ExampleCommand, typed
 
 
 @click.command("patterns", cls=ExampleCommand)

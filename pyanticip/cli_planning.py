@@ -1,4 +1,4 @@
-"""The commands of the planning signal on text. Mounted by :mod:`pyanticip.cli_training`."""
+"""The commands of the planning signal on text. Mounted by :mod:`pyanticip.cli.training`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from pyanticip.cli.tools import JSON, ExampleCommand, print_json, typed
 from pyanticip.cli_runs import OUT, PATH, RUNS, named, say, seeds, tables, told
-from pyanticip.cli_tools import JSON, ExampleCommand, print_json, typed
 
 
 @click.command("planning", cls=ExampleCommand)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pyanticip.cli_tools import print_json
+from pyanticip.cli.tools import print_json
 
 PATH = click.Path(path_type=Path)
 OUT = click.option(

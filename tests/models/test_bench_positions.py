@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pyanticip.cli_bench import bench
+from pyanticip.cli.bench import bench
 from pyanticip.errors import OptionError
 from realtime.bench.positions import run, table
 

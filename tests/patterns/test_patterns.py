@@ -7,7 +7,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from pyanticip.cli_training import evaluate, train
+from pyanticip.cli.training import evaluate, train
 from pyanticip.errors import FormatError, OptionError
 from training.patterns.generators import (
     ASSIGN,

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from pyanticip.cli import cli
-from pyanticip.cli_tools import HostPort, host_port
+from pyanticip.cli.tools import HostPort, host_port
 
 
 def pyanticip(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -70,7 +70,7 @@ def test_help_is_light() -> None:
     """No numerical library is imported to print the help: that is what makes it quick."""
     code = (
         "import sys; sys.argv = ['pyanticip', '--help']\n"
-        "from pyanticip.cli_tools import run\nfrom pyanticip.cli import cli\n"
+        "from pyanticip.cli.tools import run\nfrom pyanticip.cli import cli\n"
         "run(cli)\n"
         "heavy = {'torch', 'onnxruntime', 'scipy', 'pydantic', 'sounddevice', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -111,3 +111,27 @@ def test_another_project_in_our_place_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "another project has this name" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_missing_extra_is_named_before_anything_is_imported() -> None:
+    """A command that needs an extra looks for it; what is imported without looking is named as well."""
+    code = """if True:
+        import sys
+        from importlib import metadata
+        import click
+        from pyanticip.cli.tools import needs, run
+        found = ["click>=8", 'no-such-thing>=3; extra == "midi"', 'lost; extra == "gpu"']
+        metadata.requires = lambda name: found
+        needs("train")
+        def lost() -> None:
+            import lost
+        for command in (lambda: needs("midi"), lost):
+            sys.argv = ["pyanticip"]
+            print(run(click.Command("x", callback=command)))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "1"], done.stderr
+    assert done.stderr.splitlines() == [
+        "pyanticip: this needs no-such-thing, of the extra 'midi': pip install 'pyanticip[midi]'",
+        "pyanticip: this needs lost, of the extra 'gpu': pip install 'pyanticip[gpu]'",
+    ]

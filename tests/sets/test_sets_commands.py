@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pyanticip.cli_data import data
-from pyanticip.cli_tools import run
+from pyanticip.cli.data import data
+from pyanticip.cli.tools import run
 from training.data.sets import MotionSet, build
 from training.data.sets.overview import chosen, overview, sample
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyanticip import cli_tools
-from pyanticip.cli_tools import CHECKPOINT, JSON, Group, SourceType
+from pyanticip.cli import tools
+from pyanticip.cli.tools import CHECKPOINT, JSON, Group, SourceType
 from pyanticip.errors import OptionError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def add(
                 for line in warnings:
                     click.echo(f"  {line}", err=True)
     if as_json:
-        cli_tools.print_json({"project": str(project), "outputs_made": made, "takes": told})
+        tools.print_json({"project": str(project), "outputs_made": made, "takes": told})
 
 
 @teach.command()
@@ -159,7 +159,7 @@ def record(
             say=lambda line: click.echo(line, err=True),
         )
     if as_json:
-        cli_tools.print_json({"take": take.name, "seconds": take.frames / 50, "lead_in_s": take.begin / 50})
+        tools.print_json({"take": take.name, "seconds": take.frames / 50, "lead_in_s": take.begin / 50})
     else:
         click.echo(f"take {take.name}: {take.frames / 50:.2f} s")
 
@@ -176,7 +176,7 @@ def list_(project: Path, as_json: bool) -> None:
     opened = _open(project)
     mappings = sorted(path.name for path in (project / "mappings").glob("*.safetensors"))
     if as_json:
-        cli_tools.print_json(
+        tools.print_json(
             {
                 "revision": opened.state.revision,
                 "outputs": [output.to_dict() for output in opened.state.outputs],
@@ -338,7 +338,7 @@ def fit(
         say=lambda line: click.echo(line, err=True),
     )
     if as_json:
-        cli_tools.print_json(report)
+        tools.print_json(report)
         return
     for line in report["warnings"]:
         click.echo(f"warning: {line}", err=True)
@@ -351,12 +351,12 @@ def fit(
         f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
     on = (
-        f" --checkpoint {cli_tools.typed(checkpoint)}"
+        f" --checkpoint {tools.typed(checkpoint)}"
         if checkpoint is not None and report["model"] is not None
         else ""
     )
     made = report["mapping"]
-    click.echo(f"wrote {made}; play it: pyanticip live --mapping {cli_tools.typed(made)}{on}")
+    click.echo(f"wrote {made}; play it: pyanticip live --mapping {tools.typed(made)}{on}")
 
 
 def _told(part: dict[str, Any], lead_ms: int) -> list[str]:
@@ -404,7 +404,7 @@ def check(project: Path, mapping: Path | None, model: bool, checkpoint: Path | N
 
     found = check_project(project, mapping_file=mapping, checkpoint=checkpoint, model=model)
     if as_json:
-        cli_tools.print_json(found)
+        tools.print_json(found)
     else:
         for line in found["problems"]:
             click.echo(f"broken: {line}")

@@ -1,4 +1,4 @@
-"""The commands of the forecast benchmark. Mounted by :mod:`pyanticip.cli_training`."""
+"""The commands of the forecast benchmark. Mounted by :mod:`pyanticip.cli.training`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pyanticip.cli_tools import JSON, ExampleCommand, can_hold, print_json, typed
+from pyanticip.cli.tools import JSON, ExampleCommand, can_hold, print_json, typed
 
 PATH = click.Path(path_type=Path)
 BENCHMARK = click.option(

@@ -1,4 +1,4 @@
-"""The command that trains the motion model. Mounted by :mod:`pyanticip.cli_training`."""
+"""The command that trains the motion model. Mounted by :mod:`pyanticip.cli.training`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pyanticip.cli_tools import JSON, ExampleCommand, print_json
+from pyanticip.cli.tools import JSON, ExampleCommand, print_json
 
 PATH = click.Path(path_type=Path)
 

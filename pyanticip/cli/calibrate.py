@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pyanticip.cli_tools import CHECKPOINT, JSON, RIG, SOURCE, ExampleCommand, print_json, typed
+from pyanticip.cli.tools import CHECKPOINT, JSON, RIG, SOURCE, ExampleCommand, print_json, typed
 
 
 @click.command(cls=ExampleCommand)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pyanticip.cli_tools import JSON, Group, print_json, typed
+from pyanticip.cli.tools import JSON, Group, print_json, typed
 
 PATH = click.Path(path_type=Path)
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,37 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def needs(extra: str) -> None:
+    """Check that what an extra of this package brings is installed; imports nothing of it.
+
+    Raises
+    ------
+    MotionError
+        Something is missing: the line says what, and which extra brings it.
+    """
+    for requirement in metadata.requires("pyanticip") or ():
+        name, _, marker = requirement.partition(";")
+        if re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
+            package = re.split(r"[\s<>=!~\[(]", name.strip(), maxsplit=1)[0]
+            try:
+                metadata.version(package)
+            except metadata.PackageNotFoundError:
+                raise MotionError(_lacks(package, extra)) from None
+
+
+def _lacks(package: str, extra: str) -> str:
+    return f"this needs {package}, of the extra {extra!r}: pip install 'pyanticip[{extra}]'"
+
+
+def _extra_of(package: str) -> str | None:
+    """The first extra of this package that brings another one."""
+    for requirement in metadata.requires("pyanticip") or ():
+        found = re.match(rf"{re.escape(package)}\b.*;.*extra\s*==\s*['\"](\w+)['\"]", requirement)
+        if found:
+            return found[1]
+    return None
+
+
 def can_hold(folder: Path) -> None:
     """Check before a long computation that what it ends with can be written; leaves nothing.
 
@@ -81,7 +113,7 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def run(group: click.Group) -> int:
+def run(group: click.Command) -> int:
     """Run the command line and return the exit code: 0 done, 1 failed, 2 bad usage."""
     try:
         code = group.main(prog_name="pyanticip", standalone_mode=False)
@@ -100,6 +132,11 @@ def run(group: click.Group) -> int:
         return 1
     except OSError as error:
         return _complain(_system(error), 1)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if (extra := _extra_of(package)) is None:
+            raise
+        return _complain(_lacks(package, extra), 1)
     except (KeyboardInterrupt, click.Abort):
         return 130
 

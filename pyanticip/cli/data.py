@@ -1,4 +1,4 @@
-"""The commands that prepare motion for training. Mounted by :mod:`pyanticip.cli_training`."""
+"""The commands that prepare motion for training. Mounted by :mod:`pyanticip.cli.training`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyanticip.cli_files import READING
-from pyanticip.cli_tools import JSON, Group, print_json
+from pyanticip.cli.files import READING
+from pyanticip.cli.tools import JSON, Group, print_json
 
 if TYPE_CHECKING:
     from training.data.sets.builder import Step

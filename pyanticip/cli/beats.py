@@ -1,4 +1,4 @@
-"""The command that teaches an event head to hear strokes. Mounted by :mod:`pyanticip.cli_training`."""
+"""The command that teaches an event head to hear strokes. Mounted by :mod:`pyanticip.cli.training`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from shlex import quote
 
 import click
 
-from pyanticip.cli_tools import CHECKPOINT, JSON, ExampleCommand, can_hold, show
+from pyanticip.cli.tools import CHECKPOINT, JSON, ExampleCommand, can_hold, show
 
 PATH = click.Path(path_type=Path)
 

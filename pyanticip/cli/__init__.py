@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyanticip import cli_tools
-from pyanticip.cli_bench import bench
-from pyanticip.cli_calibrate import calibrate
-from pyanticip.cli_files import READING, export, info, reading_of
-from pyanticip.cli_tasks import tasks
-from pyanticip.cli_teach import teach
-from pyanticip.cli_tools import (
+from pyanticip.cli import tools
+from pyanticip.cli.bench import bench
+from pyanticip.cli.calibrate import calibrate
+from pyanticip.cli.files import READING, export, info, reading_of
+from pyanticip.cli.tasks import tasks
+from pyanticip.cli.teach import teach
+from pyanticip.cli.tools import (
     BACKENDS,
     CHECKPOINT,
     JSON,
@@ -29,7 +29,7 @@ from pyanticip.cli_tools import (
     Group,
     HostPort,
 )
-from pyanticip.cli_training import evaluate, train
+from pyanticip.cli.training import evaluate, train
 from pyanticip.errors import MotionError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _say(line: str) -> None:
 def _report(summary: dict[str, Any], as_json: bool) -> None:
     """What a show did, when it is over."""
     if as_json:
-        cli_tools.print_json(summary)
+        tools.print_json(summary)
         return
     counts = summary["counters"]
     click.echo(f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost")
@@ -130,14 +130,14 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
 
 def main() -> None:
     """Entry of the console script and of ``python -m pyanticip``."""
-    sys.exit(cli_tools.run(cli))
+    sys.exit(tools.run(cli))
 
 
 def _ours() -> None:
     """Refuse to go on with another project's ``realtime`` or ``training`` package in our place."""
     from importlib.util import find_spec
 
-    home = Path(__file__).resolve().parents[1]
+    home = Path(__file__).resolve().parents[2]
     for name in ("realtime", "training"):
         spec = find_spec(name)
         found = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
@@ -179,7 +179,7 @@ def demo(
 
     found = play(seconds=seconds, out=out, osc=osc, audio=audio)
     if as_json:
-        cli_tools.print_json(found)
+        tools.print_json(found)
 
 
 @cli.command()
@@ -227,7 +227,7 @@ def replay(
     from realtime.live import open_show
     from realtime.live import replay as play
 
-    factor = cli_tools.speed_factor(speed)
+    factor = tools.speed_factor(speed)
     found = _rig(rig_file, played=file, source=reading_of(sinks), **sinks)
     kind, items = open_show(file, say=_say, **found.source.reading())
     _report(play(items, kind, found, speed=factor, seconds=seconds, say=_say), as_json)
@@ -260,7 +260,7 @@ def render(
     rig = _rig(rig_file, played=file, source=reading_of(given), **given)
     found = play(file, out, rig=rig, seconds=seconds, progress=not quiet, say=_say)
     if as_json:
-        cli_tools.print_json(found)
+        tools.print_json(found)
     else:
         click.echo("{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found))
 
@@ -329,7 +329,7 @@ def send(
         **reading_of(reading),
     )
     if as_json:
-        cli_tools.print_json(done)
+        tools.print_json(done)
         return
     refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
     click.echo(f"{done['frames']} frames in {done['seconds']:.1f} s to {to[0]}:{to[1]}{refused}")
@@ -368,7 +368,7 @@ def synth(
     chosen = int(device) if device and device.isdecimal() else device
     found = play(port, host=host, device=chosen, gain=gain, wav=wav, seconds=seconds, say=_say)
     if as_json:
-        cli_tools.print_json(found)
+        tools.print_json(found)
 
 
 cli.add_command(calibrate)
@@ -391,7 +391,7 @@ def doctor(as_json: bool) -> None:
     from realtime.doctor import lines
 
     found = look()
-    cli_tools.print_json(found) if as_json else click.echo("\n".join(lines(found)))
+    tools.print_json(found) if as_json else click.echo("\n".join(lines(found)))
     sys.exit(0 if found["working"] else 1)
 
 
@@ -420,7 +420,7 @@ def rig_init(file: Path, force: bool) -> None:
     if file.exists() and not force:
         raise click.UsageError(f"{file} exists; --force overwrites it")
     file.write_text(template(), encoding="utf-8")
-    click.echo(f"wrote {file}; play it with: pyanticip live --rig {cli_tools.typed(file)}")
+    click.echo(f"wrote {file}; play it with: pyanticip live --rig {tools.typed(file)}")
 
 
 @rig.command("check")
@@ -441,7 +441,7 @@ def rig_check(file: Path, as_json: bool) -> None:
 
         mapping = load_mapping(found.mapping)
     if as_json:
-        cli_tools.print_json(found.model_dump(mode="json"))
+        tools.print_json(found.model_dump(mode="json"))
         return
     host, port = found.source.listen
     click.echo(f"{file}: fine")

@@ -8,15 +8,15 @@ from typing import Any, Literal
 
 import click
 
-from pyanticip.cli_beats import train_beats
-from pyanticip.cli_data import data
-from pyanticip.cli_forecast import evaluate_forecast, train_forecast
-from pyanticip.cli_motion import train_motion
+from pyanticip.cli.beats import train_beats
+from pyanticip.cli.data import data
+from pyanticip.cli.forecast import evaluate_forecast, train_forecast
+from pyanticip.cli.motion import train_motion
+from pyanticip.cli.tools import JSON, Group, can_hold, print_json
 from pyanticip.cli_parts import evaluate_study_parts, train_study_parts
 from pyanticip.cli_patterns import evaluate_patterns, train_patterns
 from pyanticip.cli_planning import evaluate_planning, evaluate_writing, train_planning
 from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
-from pyanticip.cli_tools import JSON, Group, can_hold, print_json
 from pyanticip.errors import FormatError, OptionError, reason
 
 

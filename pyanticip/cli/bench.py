@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pyanticip.cli_tools import BACKENDS, CHECKPOINT, JSON, Group, print_json, show
+from pyanticip.cli.tools import BACKENDS, CHECKPOINT, JSON, Group, print_json, show
 
 
 @click.group(cls=Group)

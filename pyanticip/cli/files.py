@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pyanticip.cli_tools import JSON, print_json
+from pyanticip.cli.tools import JSON, print_json
 
 UP = click.option(
     "--up", type=click.Choice(["y", "z", "x", "-y", "-z", "-x"]), help="The axis that is up in the file."
