@@ -149,94 +149,6 @@ def bench_step(seconds: float, backends: tuple[str, ...], checkpoint: Path | Non
     show(run(seconds, backends, checkpoint), as_json, table)
 
 
-@bench.command("field")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=40.0, help="About how long, all in all.")
-@JSON
-def bench_field(seconds: float, as_json: bool) -> None:
-    """A block with control field beside one without, in the sizes of paper and models: forward, training.
-
-    \b
-    Example: pyanticip bench field --seconds 40 --json
-    """
-    from realtime.bench.field import run, table
-
-    show(run(seconds), as_json, table)
-
-
-@bench.command("prism")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long, all in all.")
-@click.option("--batch", type=click.IntRange(1, 4096), default=32, help="Rows B.")
-@click.option("--length", type=click.IntRange(2, 65536), default=256, help="Steps L.")
-@click.option("--places", type=click.IntRange(3, 65536), default=256, help="Places P.")
-@click.option("--cursors", type=click.IntRange(1, 256), default=4, help="Pairs of cursors.")
-@click.option("--copy/--no-copy", default=False, help="With: one query cursor in five can copy.")
-@click.option("--threads", type=click.IntRange(0, 256), default=1, help="0: as many as there are cores.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", help="Where.")
-@JSON
-def bench_prism(
-    seconds: float,
-    batch: int,
-    length: int,
-    places: int,
-    cursors: int,
-    copy: bool,
-    threads: int,
-    device: str,
-    as_json: bool,
-) -> None:
-    """PRISM positions, forward and backward: the kernel beside a Python loop over the steps.
-
-    \b
-    Example: pyanticip bench prism --seconds 60 --json
-    """
-    from realtime.bench.prism import run, table
-
-    result = run(
-        seconds,
-        batch=batch,
-        length=length,
-        places=places,
-        cursors=cursors,
-        copying=copy,
-        threads=threads,
-        device=device,
-    )
-    show(result, as_json, table)
-
-
-@bench.command("family")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long to step.")
-@click.option(
-    "--backend", "backends", type=click.Choice(["onnx", "torch"]), multiple=True, help="Only this one."
-)
-@click.option("--part", "parts", multiple=True, help="Only this one beside the plain model; repeatable.")
-@JSON
-def bench_family(seconds: float, backends: tuple[str, ...], parts: tuple[str, ...], as_json: bool) -> None:
-    """A live step of the motion model with each part of the family, side by side (onnx: minutes of export).
-
-    \b
-    Example: pyanticip bench family --seconds 60 --backend torch --json
-    """
-    from realtime.bench.family import run, table
-
-    show(run(seconds, backends, parts), as_json, table)
-
-
-@bench.command("forecast")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, help="About how long, all in all.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Of train forecast; else random weights.")
-@JSON
-def bench_forecast(seconds: float, checkpoint: Path | None, as_json: bool) -> None:
-    """One step of the pose forecaster, in a hot loop and at its own pace.
-
-    \b
-    Example: pyanticip bench forecast --seconds 20 --checkpoint runs/forecast --json
-    """
-    from realtime.bench.forecast import run, table
-
-    show(run(seconds, checkpoint), as_json, table)
-
-
 @bench.command("train")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=120.0, help="About how long, all in all.")
 @click.option("--size", type=click.Choice(["small", "default"]), default="small", help="Preset.")
@@ -254,28 +166,6 @@ def bench_train(seconds: float, size: str, device: str, as_json: bool) -> None:
     from realtime.bench.train import run, table
 
     show(run(seconds, size=size, device=device), as_json, table)
-
-
-@bench.command("positions")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=60.0, help="About how long, all in all.")
-@click.option(
-    "--length", "lengths", type=click.IntRange(2, 65536), multiple=True, help="Only this one; repeatable."
-)
-@click.option("--width", type=click.IntRange(1, 65536), default=128, help="Of the embeddings.")
-@click.option("--batch", type=click.IntRange(1, 1024), default=1, help="Sequences at a time.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where.")
-@JSON
-def bench_positions(
-    seconds: float, lengths: tuple[int, ...], width: int, batch: int, device: str, as_json: bool
-) -> None:
-    """Trajectory positions beside a table, fresh sinusoids and a forward pass of the small model.
-
-    \b
-    Example: pyanticip bench positions --seconds 60 --json
-    """
-    from realtime.bench.positions import LENGTHS, run, table
-
-    show(run(seconds, lengths or LENGTHS, width=width, batch=batch, device=device), as_json, table)
 
 
 @bench.command("performer")

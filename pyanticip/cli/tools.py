@@ -31,6 +31,28 @@ CHECKPOINT = click.option(
 )
 
 
+STUDIES = {
+    "train study": "geometric-bias",
+    "train study-motion": "geometry-motion",
+    "train study-parts": "motion-risk, motion-positions or motion-plan",
+    "train patterns": "trajectory-positions",
+    "train planning": "planning-signal",
+    "evaluate study": "geometric-bias",
+    "evaluate study-motion": "geometry-motion",
+    "evaluate study-parts": "motion-risk, motion-positions or motion-plan",
+    "evaluate patterns": "trajectory-positions",
+    "evaluate planning": "planning-signal",
+    "evaluate writing": "planning-signal",
+    "evaluate gate": "commitment-gate",
+    "bench field": "cost-field",
+    "bench prism": "cost-prism",
+    "bench family": "cost-family",
+    "bench forecast": "cost-forecast",
+    "bench positions": "cost-positions",
+}
+"""Commands of earlier versions that asked research questions, and the studies that ask them now."""
+
+
 class ExampleCommand(click.Command):
     """A command whose help ends with the example of its docstring's last paragraph, line breaks kept."""
 
@@ -49,6 +71,8 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with our suggestion in the error."""
         name = args[0] if args else ""
+        if study := STUDIES.get(f"{ctx.info_name} {name}"):
+            raise click.UsageError(f"{name}: is a study now: python -m training.studies {study}", ctx)
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
         return super().resolve_command(ctx, args)

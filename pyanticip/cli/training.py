@@ -13,10 +13,6 @@ from pyanticip.cli.data import data
 from pyanticip.cli.forecast import evaluate_forecast, train_forecast
 from pyanticip.cli.motion import train_motion
 from pyanticip.cli.tools import JSON, Group, can_hold, print_json
-from pyanticip.cli_parts import evaluate_study_parts, train_study_parts
-from pyanticip.cli_patterns import evaluate_patterns, train_patterns
-from pyanticip.cli_planning import evaluate_planning, evaluate_writing, train_planning
-from pyanticip.cli_study import evaluate_study, evaluate_study_motion, train_study, train_study_motion
 from pyanticip.errors import FormatError, OptionError, reason
 
 
@@ -289,52 +285,8 @@ def evaluate_generation(
         click.echo(generation.markdown(report), nl=False)
 
 
-@evaluate.command("gate")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the study's runs.")
-@click.option("--arm", "arms", multiple=True, help="Only this arm; repeatable.")
-@click.option("--seeds", default=5, show_default=True, type=click.IntRange(1), help="Runs of each arm.")
-@click.option("--steps", type=click.IntRange(1), help="Updates of a run; the study's own by default.")
-@JSON
-def evaluate_gate(out: Path, arms: tuple[str, ...], seeds: int, steps: int | None, as_json: bool) -> None:
-    """Train and judge the study of the commitment gate; complete runs in OUT are kept.
-
-    \b
-    Example: pyanticip evaluate gate --out runs/gate
-    """
-    from training.study import gate as gate_study
-
-    gate_study.single_thread()
-    try:
-        report = gate_study.study(
-            out,
-            arms=arms or tuple(gate_study.ARMS),
-            seeds=seeds,
-            steps=steps,
-            on_run=lambda name: None if as_json else click.echo(name, err=True),
-            quiet=as_json,
-        )
-    except KeyboardInterrupt:
-        click.echo(f"interrupted; the same command goes on with what {out} holds", err=True)
-        raise
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(gate_study.markdown(report), nl=False)
-
-
 train.add_command(data)
 train.add_command(train_motion)
 train.add_command(train_beats)
-train.add_command(train_study)
-train.add_command(train_study_motion)
-train.add_command(train_study_parts)
-evaluate.add_command(evaluate_study)
-evaluate.add_command(evaluate_study_motion)
-train.add_command(train_patterns)
-evaluate.add_command(evaluate_patterns)
-evaluate.add_command(evaluate_study_parts)
 train.add_command(train_forecast)
 evaluate.add_command(evaluate_forecast)
-train.add_command(train_planning)
-evaluate.add_command(evaluate_planning)
-evaluate.add_command(evaluate_writing)

@@ -1,12 +1,5 @@
 """``pyanticip bench positions`` measures what it says."""
 
-import json
-
-import pytest
-from click.testing import CliRunner
-
-from pyanticip.cli.bench import bench
-from pyanticip.errors import OptionError
 from realtime.bench.positions import run, table
 
 
@@ -30,13 +23,3 @@ def test_every_way_is_measured_and_shown():
     console = Console(record=True, width=120)
     console.print(table(found))
     assert "trajectory, cubic" in console.export_text()
-
-
-def test_the_command():
-    said = CliRunner().invoke(
-        bench, ["positions", "--seconds", "1", "--length", "16", "--width", "9", "--json"]
-    )
-    assert said.exit_code == 0, said.output
-    assert not any(row["way"] == "forward" for row in json.loads(said.stdout)["rows"])
-    with pytest.raises(OptionError, match="length"):
-        run(1.0, (1,))

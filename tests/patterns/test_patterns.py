@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from pyanticip.cli.training import evaluate, train
 from pyanticip.errors import FormatError, OptionError
 from training.patterns.generators import (
     ASSIGN,
@@ -151,13 +149,3 @@ def test_a_study_goes_on_where_it_stopped_and_reports(tmp_path):
     assert text == (page / PAGE).read_text()
     with pytest.raises(FormatError, match="no runs"):
         report(page)
-
-
-def test_the_commands(tmp_path):
-    asked = ["--seeds", "0", "--patterns", "linear", "--variants", "sinusoidal,trajectory", "--steps", "1"]
-    said = CliRunner().invoke(train, ["patterns", "--out", str(tmp_path / "runs"), *asked, "--json"])
-    assert said.exit_code == 0, said.output
-    assert json.loads(said.stdout) == {"done": 2, "kept": 0}
-    shown = CliRunner().invoke(evaluate, ["patterns", str(tmp_path / "runs"), "--json"])
-    assert json.loads(shown.stdout)["runs"] == 2
-    assert CliRunner().invoke(train, ["patterns", "--colour"]).exit_code == 2

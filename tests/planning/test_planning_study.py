@@ -1,15 +1,12 @@
 """The study of the planning signal: equal runs, resumed by the file, tables of what there is."""
 
-import dataclasses
 import json
 import shutil
 
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import load_language_model
 from training.planning import report, study
@@ -176,22 +173,3 @@ def test_windows_reach_beyond_what_is_read():
     assert not np.array_equal(text.batch(0, 0, 3), text.batch(1, 0, 3))
     with pytest.raises(OptionError, match="has 12 tokens, a window needs 17"):
         Text(np.arange(12), 10, 7, "short.txt")
-
-
-def test_the_command_refuses_and_reports(done, texts, tmp_path):
-    runner = CliRunner()
-    shown = runner.invoke(cli, ["evaluate", "planning", str(done), "--json"])
-    assert shown.exit_code == 0
-    assert json.loads(shown.output)["runs"] == 10
-    learn, test = map(str, texts)
-    made = runner.invoke(
-        cli,
-        ["train", "planning", "--out", str(tmp_path / "runs"), "--train", learn, "--test", test,
-         "--seeds", "0", "--arms", "base + training", "--vocab", "290", "--horizon", "4",
-         "--length", "12", "--rows", "2", "--backbone-steps", "2", "--steps", "2", "--windows", "2"],
-    )  # fmt: skip
-    assert made.exit_code == 0, made.output
-    assert "2 runs done, 0 kept" in made.output
-    assert run(tmp_path / "runs", "base-training-seed0")["recipe"]["model"]["d_model"] == 64
-    with pytest.raises(OptionError, match="lr"):
-        dataclasses.replace(recipe(texts), lr=2.0)

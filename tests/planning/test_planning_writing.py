@@ -4,9 +4,7 @@ import json
 
 import pytest
 import torch
-from click.testing import CliRunner
 
-from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import BaselineTransformer, ModelConfig, save_checkpoint
 from training.planning import metrics, writing
@@ -156,28 +154,6 @@ def test_surprise_is_the_judges_cross_entropy(folder):
     taken = shares[0].gather(-1, ids[0, 1:, None])[len("Tom had") - 1 :]
     assert count == len(" a ball")
     assert nats == pytest.approx(-float(taken.sum()), rel=1e-5)
-
-
-def test_the_command_scores_a_file(files, folder):
-    runner = CliRunner()
-    shown = runner.invoke(
-        cli, ["evaluate", "writing", str(folder), "--task", "commongen", "--data",
-              str(files / "concepts.jsonl"), "--tokens", "12", "--json"],
-    )  # fmt: skip
-    assert shown.exit_code == 0, shown.output
-    found = json.loads(shown.output)
-    assert found["items"] == 2
-    concepts = (["dog", "throw", "ball"], ["cat", "sit"])
-    wanted = [metrics.coverage(t, c) for t, c in zip(found["texts"], concepts, strict=True)]
-    assert found["coverage"] == pytest.approx(sum(wanted) / 2)
-    assert found["perplexity"] > 1.0
-    plain = runner.invoke(
-        cli, ["evaluate", "writing", str(folder), "--task", "rocstories", "--data",
-              str(files / "stories.csv"), "--tokens", "4", "--limit", "1"],
-    )  # fmt: skip
-    assert plain.exit_code == 0
-    assert "coverage" not in plain.output
-    assert "rouge_l" in plain.output
 
 
 def test_steering_needs_a_model_that_plans(tmp_path):

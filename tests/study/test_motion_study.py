@@ -7,10 +7,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from torch.nn import functional as F
 
-from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig
 from training.data.batches import Windows, event_targets
@@ -210,18 +208,3 @@ def test_reports_refuse_what_does_not_belong_together(small_study, tmp_path):
     empty.mkdir()
     with pytest.raises(FormatError, match="no runs"):
         motion_report.load(empty)
-
-
-@pytest.mark.slow
-def test_commands_train_in_two_processes_and_compare(takes, tmp_path):
-    out = tmp_path / "runs"
-    words = ["train", "study-motion", "--out", str(out), "--data", str(takes), "--seeds", "0", "--steps", "1"]
-    words += ["--batch-frames", "160", "--copies", "0", "--d-model", "28", "--ff", "16", "--processes", "2"]
-    done = CliRunner().invoke(cli, [*words, "--variants", "random,input"])
-    assert done.exit_code == 0, done.output
-    assert "2 runs done" in done.output
-    assert read(out / "motion-input-seed0.json")["model"]["scalar_input"] is True
-    done = CliRunner().invoke(cli, ["evaluate", "study-motion", str(out), "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["runs"] == 2
-    assert CliRunner().invoke(cli, [*words, "--variants", "magic"]).exit_code != 0

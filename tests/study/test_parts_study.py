@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig
 from training.data.glitches import KINDS
@@ -193,17 +191,3 @@ def test_guesses_are_distributions(takes, tmp_path):
     for guess in (ground._usual(codes), ground._again(codes), table[codes]):
         torch.testing.assert_close(guess.sum(-1), torch.ones(1, 120), atol=1e-3, rtol=0.0)
         assert float(guess.min()) > 0.0
-
-
-@pytest.mark.slow
-def test_commands_train_and_compare(takes, tmp_path):
-    out = tmp_path / "runs"
-    words = ["train", "study-parts", "positions", "--out", str(out), "--data", str(takes), "--seeds", "0"]
-    words += ["--steps", "1", "--batch-frames", "160", "--copies", "0", "--d-model", "28"]
-    done = CliRunner().invoke(cli, [*words, "--arms", "sinusoidal,trajectory"])
-    assert done.exit_code == 0, done.output
-    assert "2 runs done" in done.output
-    done = CliRunner().invoke(cli, ["evaluate", "study-parts", "positions", str(out), "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["runs"] == 2
-    assert CliRunner().invoke(cli, [*words, "--arms", "magic"]).exit_code != 0

@@ -7,10 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from torch.nn import functional as F
 
-from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import build_language_model
 from training.study import held_out
@@ -153,17 +151,6 @@ def test_reports_refuse_what_does_not_belong_together(tmp_path, small_study):
         study_report.load(small_study)
     with pytest.raises(FormatError, match="no runs"):
         study_report.load(tmp_path)
-
-
-def test_commands_train_compare_and_measure(tmp_path):
-    out = tmp_path / "runs"
-    words = ["train", "study", "--out", str(out), "--data", "synthetic", "--seeds", "0", "--tokens", "2048"]
-    done = CliRunner().invoke(cli, [*words, "--variants", "stride-10,geometric-rope"])
-    assert done.exit_code == 0, done.output
-    assert "2 runs done" in done.output
-    done = CliRunner().invoke(cli, ["evaluate", "study", str(out), "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["runs"] == 1
 
 
 def test_strides_are_timed(tmp_path, monkeypatch):

@@ -19,6 +19,26 @@ def derived_seed(seed: int, *path: int) -> int:
     return (int(high) << 31) ^ int(low)
 
 
+def seed_list(text: str) -> list[int]:
+    """Seeds from text such as ``0-4`` or ``0,2,7``, each once.
+
+    Raises:
+        OptionError: not such text.
+
+    >>> seed_list("0-2,7")
+    [0, 1, 2, 7]
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise OptionError(f"seeds: expected numbers and ranges such as 0-4 or 0,2,7, given {text!r}")
+        if int(last or first) < int(first):
+            raise OptionError(f"seeds: expected a range that rises, such as 0-4, given {part.strip()!r}")
+        found.extend(range(int(first), int(last or first) + 1))
+    return list(dict.fromkeys(found))
+
+
 def hint(name: str, known: Sequence[str]) -> str:
     """``; did you mean ...?`` with the nearest known name, or nothing."""
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)

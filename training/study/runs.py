@@ -186,26 +186,6 @@ def check_names(what: str, given: Sequence[str], known: Iterable[str]) -> None:
             raise OptionError(f"{what}: expected one of {', '.join(names)}, given {name!r}")
 
 
-def seeds(text: str) -> list[int]:
-    """Seeds from text such as ``0-4`` or ``0,2,7``, each once.
-
-    Raises:
-        OptionError: not such text.
-
-    >>> seeds("0-2,7")
-    [0, 1, 2, 7]
-    """
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise OptionError(f"seeds: expected numbers and ranges such as 0-4 or 0,2,7, given {text!r}")
-        if int(last or first) < int(first):
-            raise OptionError(f"seeds: expected a range that rises, such as 0-4, given {part.strip()!r}")
-        found.extend(range(int(first), int(last or first) + 1))
-    return list(dict.fromkeys(found))
-
-
 def versions() -> dict[str, str]:
     """Of what decides a number's last digits."""
     return {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}

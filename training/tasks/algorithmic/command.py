@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import FormatError, OptionError
-from training.run.settings import hint, merge, setting
-from training.study.runs import seeds as numbers
+from training.run.settings import hint, merge, seed_list, setting
 from training.tasks.algorithmic.catalog import TASKS, find
 from training.tasks.algorithmic.options import PAPER, POSITIONS, from_dict
 from training.tasks.algorithmic.train import study
@@ -114,4 +113,4 @@ def run(
                 raise OptionError(f"option {name} is given twice: {fields[name]!r} and {value!r}")
             fields[name] = value
     options = from_dict(merge(PAPER if paper else {}, fields, {"task": task}))
-    return study(out, options, names, numbers(seeds), quiet=quiet, say=say)
+    return study(out, options, names, seed_list(seeds), quiet=quiet, say=say)
