@@ -99,13 +99,12 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
     from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
 
     if not is_recording(begins):
-        from pyanticip.motion.agreement import understood
         from pyanticip.motion.datagrams import datagrams
         from pyanticip.motion.load import load_motion
 
         clip = load_motion(path, **reading)
         # The live path counts a skeleton it cannot use; a file's is told at once.
-        understood(clip)
+        clip.retargeter()
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")

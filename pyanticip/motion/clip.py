@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from pyanticip.errors import OptionError, ShapeError, SkeletonError
 from pyanticip.motion.rotations import multiply, rotate
 from pyanticip.motion.skeleton import Skeleton, frozen
 from pyanticip.motion.units import check_rate
+
+if TYPE_CHECKING:
+    from pyanticip import _core
 
 BODIES = ("humanoid",)
 
@@ -147,6 +150,18 @@ class Clip:
         quats, root = _core.resample(self.quats, self.root, self.rate, rate)
         return replace(self, quats=quats, root=root, rate=rate)
 
+    def retargeter(self) -> "_core.Retargeter":
+        """The map onto the canonical body, once it is known to show the same movement.
+
+        Raises
+        ------
+        SkeletonError
+            As :meth:`retarget`.
+        """
+        from pyanticip.motion.agreement import checked_retargeter
+
+        return checked_retargeter(self.skeleton, self.quats, str(self.source or self.name or ""))
+
     def retarget(self, body: Literal["humanoid"] = "humanoid") -> "Clip":
         """The same motion on the canonical body of 22 joints that every source is mapped onto.
 
@@ -158,18 +173,17 @@ class Clip:
         ------
         SkeletonError
             A skeleton whose joints cannot be recognised, or whose bones point elsewhere on the canonical body
-            (:func:`pyanticip.motion.agreement.understood`).
+            (:func:`pyanticip.motion.agreement.checked_retargeter`).
         """
         if body not in BODIES:
             raise OptionError(f"body is one of {', '.join(BODIES)}, given {body!r}")
-        from pyanticip.motion.agreement import understood
         from pyanticip.motion.canonical import canonical_skeleton
 
         skeleton = canonical_skeleton()
         named = self.skeleton.names == skeleton.names
         if named and self.skeleton.rests_as(skeleton):
             return self
-        mapped = understood(self)
+        mapped = self.retargeter()
         quats, root = mapped.apply(self.quats, self.root)
         mask = np.asarray(mapped.mask, np.bool_)
         if named:  # a body of these joints that rests otherwise: it knows which of them it lacks

@@ -9,7 +9,6 @@ import numpy as np
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from pyanticip.motion.agreement import understood
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.units import check_rate
 
@@ -126,7 +125,7 @@ def _vmc(body: Clip) -> _Source:
 
 
 def _native(clip: Clip) -> _Source:
-    understood(clip)
+    clip.retargeter()
     body = clip.skeleton
     skeleton = _core.encode_native_skeleton(
         list(body.names), body.parents.tolist(), body.offsets, body.rest, rate=clip.rate

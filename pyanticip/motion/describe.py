@@ -6,7 +6,7 @@ from typing import Any
 
 from pyanticip import _core
 from pyanticip.errors import SkeletonError
-from pyanticip.motion.agreement import angles, understood
+from pyanticip.motion.agreement import angles
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import guessed
 from pyanticip.motion.load import load_motion
@@ -40,11 +40,11 @@ def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[s
     known = guessed(body)
     refused, bones = None, {}
     try:
-        understood(clip)
+        clip.retargeter()
     except SkeletonError as error:
         refused = str(error)
     else:
-        bones = {name: round(angle, 2) for name, angle in angles(clip).items()}
+        bones = {name: round(angle, 2) for name, angle in angles(clip.skeleton, clip.quats).items()}
     return clip, {
         "file": str(path),
         "kind": Path(path).suffix.lower().removeprefix("."),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError
-from pyanticip.motion.agreement import spread, understood
+from pyanticip.motion.agreement import spread
 from pyanticip.motion.clip import Clip, forward_kinematics
 from pyanticip.motion.rotations import rotate
 from pyanticip.motion.skeleton import Skeleton
@@ -39,7 +39,7 @@ def draw(clip: Clip, out: Path) -> None:
     except ImportError:
         raise DeviceError("--picture needs matplotlib: pip install 'pyanticip[train]'") from None
 
-    mapped = understood(clip)
+    mapped = clip.retargeter()
     frames = spread(len(clip), POSES)
     body = clip.retarget("humanoid")
     sides = [""] * len(clip.skeleton)
