@@ -158,7 +158,7 @@ def _ports() -> Check:
 
 
 def _model() -> Check:
-    from pyanticip.models.manifest import read_manifest
+    from pyanticip.models.checkpoint.manifest import read_manifest
     from realtime.step import open_backend
 
     try:

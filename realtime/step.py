@@ -19,9 +19,9 @@ import safetensors.numpy
 
 from pyanticip._core import StepState
 from pyanticip.errors import CheckpointError, DeviceError, MotionError, OptionError, ShapeError
+from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest, read_manifest
+from pyanticip.models.checkpoint.runtime import onnxruntime, open_session
 from pyanticip.models.config import FEATURES, visible_columns
-from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest, read_manifest
-from pyanticip.models.runtime import onnxruntime, open_session
 
 if TYPE_CHECKING:
     from realtime.step_whole import WholeBackend

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
-from pyanticip.models.manifest import read_manifest
-from pyanticip.models.motion import MotionOutput, MotionState
+from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.motion.transformer import MotionOutput, MotionState
 from realtime.step import F32, Commitment, StepPlan, StepResult, checked_rows
 
 __all__ = ["CudaGraphBackend", "TorchBackend"]

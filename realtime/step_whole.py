@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
+from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest
+from pyanticip.models.checkpoint.runtime import open_session
 from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, FEATURES, HORIZONS_MS, PARAMETER_NAMES
-from pyanticip.models.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest
-from pyanticip.models.runtime import open_session
 from realtime.step import F32, Commitment, StepPlan, StepResult, checked_rows, runner
 
 __all__ = ["WholeBackend"]
@@ -53,7 +53,7 @@ class _Session:
 
 
 class WholeBackend:
-    """The graphs of :mod:`pyanticip.models.export_whole` on one CPU thread; never imports torch.
+    """The graphs of :mod:`pyanticip.models.checkpoint.export_whole` on one CPU thread; never imports torch.
 
     Every tensor of the state is there twice: a graph reads one and writes the other, then they change places.
     Tensors that only the frames change that close a pool change places with those alone, so there are four

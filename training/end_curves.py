@@ -22,8 +22,8 @@ from torch.nn import functional as F
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import EVENT_BINS
-from pyanticip.models.kinematics import MEASURES
-from pyanticip.models.smoothed import ENDS, VELOCITY_COLUMNS
+from pyanticip.models.motion.kinematics import MEASURES
+from pyanticip.models.motion.smoothed import ENDS, VELOCITY_COLUMNS
 from training import beat_probe
 from training.beat_probe import octaves
 from training.beats import ends_of

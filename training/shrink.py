@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import HORIZONS_MS
-from pyanticip.models.kinematics import MEASURES
-from pyanticip.models.smoothed import BODY, HANDS, JERK, QUANTITIES, SHARING, SIDE, SPEED, STRETCHES
+from pyanticip.models.motion.kinematics import MEASURES
+from pyanticip.models.motion.smoothed import BODY, HANDS, JERK, QUANTITIES, SHARING, SIDE, SPEED, STRETCHES
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.tasks.motion.scores import measure, run_model

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.config import HORIZONS_MS
-from pyanticip.models.smoothed import STRETCHES
+from pyanticip.models.motion.smoothed import STRETCHES
 from training.data.batches import HORIZONS, TARGET_EDGE
 from training.data.examples import SHORTEST, Example, Split
 from training.shrink import draw_towards, slow_hold
@@ -90,7 +90,7 @@ class Choice:
     filter_share: Array
     hold_share: Array
     stretch: NDArray[np.int64]
-    """Index into :data:`pyanticip.models.smoothed.STRETCHES`."""
+    """Index into :data:`pyanticip.models.motion.smoothed.STRETCHES`."""
 
     def described(self) -> list[dict[str, Any]]:
         """What is mixed in, by parameter and horizon; what stays as it is, is left out."""

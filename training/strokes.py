@@ -19,8 +19,8 @@ from torch.nn import functional as F
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import EVENT_BINS
-from pyanticip.models.kinematics import MEASURES
-from pyanticip.models.smoothed import ENDS
+from pyanticip.models.motion.kinematics import MEASURES
+from pyanticip.models.motion.smoothed import ENDS
 from training.beat_probe import said_of
 from training.data.examples import Example
 from training.tasks.motion.losses import event_nll

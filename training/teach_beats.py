@@ -28,9 +28,9 @@ from pyanticip.controls import EventTrigger
 from pyanticip.errors import CheckpointError, MotionError, OptionError
 from pyanticip.last_moment import LastMoment
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from pyanticip.models.config import EVENT_BINS, HORIZONS_MS, PARAMETER_NAMES
-from pyanticip.models.manifest import Manifest, read_manifest
-from pyanticip.models.strokes import STROKES
+from pyanticip.models.motion.strokes import STROKES
 from training import beat_probe
 from training.beat_strokes import hurried, listen
 from training.data.examples import Example, training_examples

@@ -169,7 +169,7 @@ def evaluate_motion(
 def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None) -> dict[str, Any] | None:
     """The paced step, from an earlier bench or measured now."""
     if bench is not None:
-        from pyanticip.models.manifest import read_manifest
+        from pyanticip.models.checkpoint.manifest import read_manifest
 
         try:
             found = json.loads(bench.read_text(encoding="utf-8"))

@@ -7,36 +7,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyanticip.models.baselines import BaselineTransformer as BaselineTransformer
-    from pyanticip.models.checkpoint import load_checkpoint as load_checkpoint
-    from pyanticip.models.checkpoint import load_language_model as load_language_model
-    from pyanticip.models.checkpoint import load_motion_model as load_motion_model
-    from pyanticip.models.checkpoint import save_checkpoint as save_checkpoint
+    from pyanticip.models.checkpoint.files import load_checkpoint as load_checkpoint
+    from pyanticip.models.checkpoint.files import load_language_model as load_language_model
+    from pyanticip.models.checkpoint.files import load_motion_model as load_motion_model
+    from pyanticip.models.checkpoint.files import save_checkpoint as save_checkpoint
     from pyanticip.models.config import ModelConfig as ModelConfig
-    from pyanticip.models.forecast import PoseForecaster as PoseForecaster
-    from pyanticip.models.forecast_checkpoint import load_forecaster as load_forecaster
-    from pyanticip.models.forecast_checkpoint import save_forecaster as save_forecaster
-    from pyanticip.models.forecast_manifest import ForecastConfig as ForecastConfig
-    from pyanticip.models.forecast_step import ForecastStream as ForecastStream
-    from pyanticip.models.language import AnticipatoryTransformer as AnticipatoryTransformer
-    from pyanticip.models.language import build_language_model as build_language_model
-    from pyanticip.models.motion import MotionTransformer as MotionTransformer
+    from pyanticip.models.forecast.checkpoint import load_forecaster as load_forecaster
+    from pyanticip.models.forecast.checkpoint import save_forecaster as save_forecaster
+    from pyanticip.models.forecast.forecaster import PoseForecaster as PoseForecaster
+    from pyanticip.models.forecast.manifest import ForecastConfig as ForecastConfig
+    from pyanticip.models.forecast.stream import ForecastStream as ForecastStream
+    from pyanticip.models.motion.transformer import MotionTransformer as MotionTransformer
+    from pyanticip.models.token.baseline import BaselineTransformer as BaselineTransformer
+    from pyanticip.models.token.transformer import AnticipatoryTransformer as AnticipatoryTransformer
+    from pyanticip.models.token.transformer import build_language_model as build_language_model
 
 _HOME = {
-    "AnticipatoryTransformer": "pyanticip.models.language",
-    "BaselineTransformer": "pyanticip.models.baselines",
-    "build_language_model": "pyanticip.models.language",
-    "ForecastConfig": "pyanticip.models.forecast_manifest",
-    "ForecastStream": "pyanticip.models.forecast_step",
+    "AnticipatoryTransformer": "pyanticip.models.token.transformer",
+    "BaselineTransformer": "pyanticip.models.token.baseline",
+    "build_language_model": "pyanticip.models.token.transformer",
+    "ForecastConfig": "pyanticip.models.forecast.manifest",
+    "ForecastStream": "pyanticip.models.forecast.stream",
     "ModelConfig": "pyanticip.models.config",
-    "MotionTransformer": "pyanticip.models.motion",
-    "PoseForecaster": "pyanticip.models.forecast",
-    "load_forecaster": "pyanticip.models.forecast_checkpoint",
-    "save_forecaster": "pyanticip.models.forecast_checkpoint",
-    "load_checkpoint": "pyanticip.models.checkpoint",
-    "load_language_model": "pyanticip.models.checkpoint",
-    "load_motion_model": "pyanticip.models.checkpoint",
-    "save_checkpoint": "pyanticip.models.checkpoint",
+    "MotionTransformer": "pyanticip.models.motion.transformer",
+    "PoseForecaster": "pyanticip.models.forecast.forecaster",
+    "load_forecaster": "pyanticip.models.forecast.checkpoint",
+    "save_forecaster": "pyanticip.models.forecast.checkpoint",
+    "load_checkpoint": "pyanticip.models.checkpoint.files",
+    "load_language_model": "pyanticip.models.checkpoint.files",
+    "load_motion_model": "pyanticip.models.checkpoint.files",
+    "save_checkpoint": "pyanticip.models.checkpoint.files",
 }
 
 __all__ = [

@@ -106,10 +106,10 @@ class ModelConfig:
     scalars: the ablation of the geometry) or ``"none"``."""
     control_field: bool = False
     """Whether every block reads a risk off its steps and trusts risky stretches less; see
-    :mod:`pyanticip.models.control_field`."""
+    :mod:`pyanticip.models.parts.field.control_field`."""
     planning: bool = False
     """Whether an anticipator says what comes in the next steps, and the first attention layer looks at it;
-    see :mod:`pyanticip.models.planning`."""
+    see :mod:`pyanticip.models.parts.planning.targets`."""
     slow_stride: int = 10
     """Steps per pool of the slow pathway; 1 runs it on every step."""
 
@@ -130,7 +130,7 @@ class ModelConfig:
     """Length in steps of the motion front-end's causal filter."""
     kinematics: bool = True
     """Whether the motion front-end adds joint positions, heights and velocities computed from the rotations,
-    and hides the direction the hips face; see :mod:`pyanticip.models.kinematics`."""
+    and hides the direction the hips face; see :mod:`pyanticip.models.motion.kinematics`."""
     control_hidden: int = 256
     """Width of the hidden layer of the control heads."""
     vocab: int = 0
@@ -157,7 +157,7 @@ class ModelConfig:
     """Whether the commitment gate scales the motion model's evidence for events. False leaves the gate as a
     prediction that nothing else uses."""
     strokes: bool = False
-    """Whether the motion model hears beats in its strokes: see :mod:`pyanticip.models.strokes`."""
+    """Whether the motion model hears beats in its strokes: see :mod:`pyanticip.models.motion.strokes`."""
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
@@ -168,7 +168,7 @@ class ModelConfig:
     """Of trajectory positions: the most that a step adds to the position, 0 to 1; ``"auto"`` by content."""
     trajectory_content: str = "text"
     """What ``"auto"`` goes by: ``code`` .25, ``dialogue`` .15, ``random`` 0, anything else .2; see
-    :func:`pyanticip.models.trajectory_strength.content_type`."""
+    :func:`pyanticip.models.parts.positions.trajectory.strength.content_type`."""
     trajectory_magnitude: float = 2.0
     """Factor of the embedding's step inside the hyperbolic tangent."""
     trajectory_interpolation: str = "exact"
@@ -189,7 +189,7 @@ class ModelConfig:
     prism_width: int = 32
     """Numbers in the place of one cursor, even."""
     prism_places: int = 256
-    """Places that a cursor can be at; it stays at the last one when it would go further."""
+    """PositionVectors that a cursor can be at; it stays at the last one when it would go further."""
     prism_hidden: int = 100
     """Width of the recurrent network that decides how cursors move."""
     prism_sharpen: bool = True
@@ -202,8 +202,8 @@ class ModelConfig:
     prism_absolute: bool = False
     """Whether the number of the step stands beside the cursors, as one more."""
     prism_norm: str = "row"
-    """Places of a step are brought to one length: ``"row"`` each by its own, ``"fixed"`` by the constant that
-    does so where cursors are at one place each."""
+    """Vectors of a step are brought to one length: ``"row"`` each by its own, ``"fixed"`` by the constant
+    that does so where cursors are at one place each."""
     prism_orthogonal: str = "exact"
     """Recurrence of each gate: ``"exact"`` stays orthogonal, ``"penalty"`` starts so and asks the trainer to
     add a penalty, ``"none"`` neither."""
@@ -234,7 +234,7 @@ class ModelConfig:
     """Lambda_k, the scale of the curvature in the feed-forward gate."""
     field_input: bool = False
     """Whether the motion model also reads a risk off every frame before its filter, and goes on with the last
-    trusted frames in place of risky ones; see :mod:`pyanticip.models.trusted`."""
+    trusted frames in place of risky ones; see :mod:`pyanticip.models.motion.frame_hold`."""
 
     plan_tokens: int = 50
     """How many steps ahead the anticipator looks, and how many codes a plan names at most."""
@@ -242,7 +242,7 @@ class ModelConfig:
     """Size of the codebook of motion frames; token models plan with their tokens."""
     plan_inference: str = "recurrent"
     """Where plans come from when the model runs: ``"recurrent"`` what the same stream anticipated one step
-    before; ``"passes"`` what a pass before this one did (:mod:`pyanticip.models.planning_passes`)."""
+    before; ``"passes"`` what a pass before this one did (:mod:`pyanticip.models.parts.planning.passes`)."""
     plan_refine: int = 1
     """How often anticipations are passed back, with ``"passes"``."""
     plan_paper: bool = False

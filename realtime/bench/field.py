@@ -80,9 +80,9 @@ def _measure(case: tuple[int, int, int, int, bool], training: bool, seconds: flo
     import torch
 
     from pyanticip.models.config import ModelConfig
-    from pyanticip.models.fused import make_fused
-    from pyanticip.models.steering import Steering
-    from pyanticip.models.trunk import Block
+    from pyanticip.models.core.fused import make_fused
+    from pyanticip.models.core.steering import Steering
+    from pyanticip.models.core.trunk import Block
 
     width, heads, ff, past, bias = case
     torch.manual_seed(0)

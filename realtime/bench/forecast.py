@@ -84,9 +84,9 @@ def table(result: dict[str, Any]) -> Table:
 def _random_checkpoint(folder: Path) -> Path:
     import torch
 
-    from pyanticip.models.forecast import PoseForecaster
-    from pyanticip.models.forecast_checkpoint import save_forecaster
-    from pyanticip.models.forecast_manifest import ForecastConfig
+    from pyanticip.models.forecast.checkpoint import save_forecaster
+    from pyanticip.models.forecast.forecaster import PoseForecaster
+    from pyanticip.models.forecast.manifest import ForecastConfig
 
     torch.manual_seed(0)
     model = PoseForecaster(ForecastConfig(mirror=tuple(range(ForecastConfig.joints))))
@@ -101,8 +101,8 @@ def _open(checkpoint: Path) -> tuple[dict[str, Step], int, int]:
     """The backends by name, the joints of a pose, and how many parameters there are."""
     import torch
 
-    from pyanticip.models.forecast_checkpoint import load_forecaster
-    from pyanticip.models.forecast_step import ForecastStream
+    from pyanticip.models.forecast.checkpoint import load_forecaster
+    from pyanticip.models.forecast.stream import ForecastStream
 
     torch.set_num_threads(1)
     model = load_forecaster(checkpoint)

@@ -21,8 +21,8 @@ from rich.table import Table
 
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, ModelConfig
-from pyanticip.models.positions import sinusoids
-from pyanticip.models.trajectory_positions import TrajectoryPositions
+from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 from realtime.bench.device import chosen
 from realtime.bench.machine import machine
 from realtime.bench.memory import peak_bytes

@@ -11,8 +11,8 @@ Four forms of the same module, with the same weights, take turns on the same inp
 * *all in a loop*: everything step by step, as a stream goes.
 
 Beside them, on the same moves: *the kernel alone*, from moves to places, and *its loop*, the same by
-:func:`~pyanticip.models.prism_scan.scan_loop` and one product. What they give, values and gradients, is
-compared before anything is timed.
+:func:`~pyanticip.models.parts.positions.prism.scan.scan_loop` and one product. What they give, values and
+gradients, is compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from realtime.bench.machine import machine, percentiles
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pyanticip.models.prism import PrismPositions
+    from pyanticip.models.parts.positions.prism.module import PrismPositions
 
 __all__ = ["run", "table"]
 
@@ -77,7 +77,7 @@ def run(
     import torch
 
     from pyanticip.models.config import ModelConfig
-    from pyanticip.models.prism import PrismPositions
+    from pyanticip.models.parts.positions.prism.module import PrismPositions
     from realtime.bench.device import chosen
 
     chosen(device)
@@ -167,7 +167,7 @@ def table(result: dict[str, Any]) -> Table:
 
 
 def _places(module: PrismPositions, form: str, x: Tensor) -> Tensor:
-    """Places (2, B, L, C, d) of queries and keys, in one of the forms."""
+    """Position vectors (2, B, L, C, d) of queries and keys, in one of the forms."""
     import torch
 
     module.reference = form != FORMS[0]
@@ -184,8 +184,8 @@ def _places(module: PrismPositions, form: str, x: Tensor) -> Tensor:
 
 def _read_out(form: str, inputs: list[Tensor | None], table: Tensor) -> Tensor:
     """Superpositions (B, C, L, d) of given moves, by the kernel or the loop."""
-    from pyanticip.models.prism_places import places_available, superpose
-    from pyanticip.models.prism_scan import scan, scan_loop
+    from pyanticip.models.parts.positions.prism.scan import scan, scan_loop
+    from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
 
     moves, start, gamma, jumps = inputs
     assert moves is not None
@@ -234,7 +234,7 @@ def _differences(
 
 
 def _passes(module: PrismPositions, form: str, x: Tensor, weights: Tensor) -> list[Tensor]:
-    """Places, and the gradients of input and weights."""
+    """Position vectors, and the gradients of input and weights."""
     import torch
 
     x = x.detach().requires_grad_()

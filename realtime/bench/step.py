@@ -19,8 +19,8 @@ import numpy as np
 from rich.table import Table
 
 from pyanticip.errors import DeviceError, OptionError
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
 from pyanticip.models.config import FEATURES
-from pyanticip.models.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
 from realtime import tuning
 from realtime.bench.machine import machine, percentiles
 from realtime.step import BACKENDS, StepBackend, cuda_present, open_backend

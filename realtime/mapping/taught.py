@@ -117,7 +117,7 @@ def open_taught(path: str | Path, backend: Any) -> Taught:
             raise CheckpointError(
                 f"{path}: was taught on model {made_for} and needs it; play with that model"
             )
-        from pyanticip.models.manifest import WEIGHTS
+        from pyanticip.models.checkpoint.manifest import WEIGHTS
 
         mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], hidden_size(backend))
     return Taught(mapping)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import FormatError, MotionError
-from pyanticip.models.manifest import WEIGHTS
+from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
 from realtime.mapping.taught import Taught, hidden_size

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import DeviceError, FormatError, OptionError
-from pyanticip.models.manifest import WEIGHTS, read_manifest
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
 from pyanticip.teach.mapping import load_mapping, pack_mapping

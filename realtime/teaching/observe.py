@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.models.manifest import WEIGHTS
+from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.inputs import body
 from pyanticip.teach.project import CACHE, Project

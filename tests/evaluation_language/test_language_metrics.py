@@ -88,7 +88,7 @@ def test_heads_that_look_at_one_scalar_each():
 
 def test_heads_agree_with_the_model():
     torch = pytest.importorskip("torch")
-    from pyanticip.models.bias import TrajectoryBias
+    from pyanticip.models.core.bias import TrajectoryBias
 
     torch.manual_seed(0)
     bias = TrajectoryBias(8, 0.01)

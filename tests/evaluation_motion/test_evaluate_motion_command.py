@@ -9,7 +9,7 @@ import pytest
 
 from pyanticip.cli.tools import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
-from pyanticip.models.manifest import SHIPPED
+from pyanticip.models.checkpoint.manifest import SHIPPED
 from training.evaluate import command, event_tuning, report, trackers
 from training.evaluate.command import evaluate
 from training.evaluate.rivals import AllRivals

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyanticip.errors import OptionError
-from pyanticip.models.manifest import MANIFEST, SHIPPED
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from training.evaluate import left_out, results
 from training.evaluate.left_out import OURS, judge, parse, section, summary
 

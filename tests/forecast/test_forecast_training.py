@@ -11,9 +11,9 @@ from support.benchmark_files import random_takes
 from pyanticip.cli import cli
 from pyanticip.cli.tools import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
-from pyanticip.models.forecast import PoseForecaster
-from pyanticip.models.forecast_checkpoint import load_forecaster, save_forecaster
-from pyanticip.models.forecast_manifest import ForecastConfig
+from pyanticip.models.forecast.checkpoint import load_forecaster, save_forecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.manifest import ForecastConfig
 from training.report.pages import as_markdown
 from training.tasks.forecast import bank, cmu, folds, metrics, train
 from training.tasks.forecast.judge_folds import judge_folds

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
-from pyanticip.models.forecast import PoseForecaster, polynomials
-from pyanticip.models.forecast_checkpoint import load_forecaster, save_forecaster
-from pyanticip.models.forecast_manifest import ForecastConfig
-from pyanticip.models.forecast_step import ForecastStream
+from pyanticip.models.forecast.checkpoint import load_forecaster, save_forecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster, polynomials
+from pyanticip.models.forecast.manifest import ForecastConfig
+from pyanticip.models.forecast.stream import ForecastStream
 
 SMALL = ForecastConfig(
     joints=5, observed=4, target=6, width=16, components=3, order=2, mirror=(0, 2, 1, 4, 3)

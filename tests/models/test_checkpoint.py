@@ -14,8 +14,8 @@ import torch
 
 from pyanticip.errors import CheckpointError
 from pyanticip.models import load_checkpoint, save_checkpoint
+from pyanticip.models.checkpoint.manifest import external_data, read_manifest
 from pyanticip.models.config import EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES, SCALAR_NAMES
-from pyanticip.models.manifest import external_data, read_manifest
 from realtime.step import open_backend
 
 
@@ -201,7 +201,7 @@ def test_refuses_to_save_weights_that_are_not_finite(build, tmp_path):
 
 def test_reading_a_manifest_needs_no_torch(saved):
     code = (
-        "import sys; from pyanticip.models.manifest import read_manifest; "
+        "import sys; from pyanticip.models.checkpoint.manifest import read_manifest; "
         "read_manifest(sys.argv[1]).graph('step.onnx'); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(saved)], check=True)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from pyanticip.errors import OptionError
-from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, felt
-from pyanticip.models.control_field import ControlField
-from pyanticip.models.decayed import decayed_sums, stepwise_sums
-from pyanticip.models.trunk import Block
+from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
+from pyanticip.models.core.trunk import Block
+from pyanticip.models.parts.field import reduction as felt
+from pyanticip.models.parts.field.averages import decayed_sums, stepwise_sums
+from pyanticip.models.parts.field.control_field import ControlField
 
 SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 6, "dropout": 0.0}
 
@@ -197,7 +198,7 @@ def test_why_the_papers_curvature_is_refused(monkeypatch):
     not."""
     found = {}
     # In the plain form, whose parts are functions of their own.
-    monkeypatch.setattr("pyanticip.models.control_field.feel", felt.feel_plainly)
+    monkeypatch.setattr("pyanticip.models.parts.field.control_field.reduce_field", felt.reduce_field_plainly)
     for name in ("causal", "leaking"):
         if name == "leaking":
             monkeypatch.setattr(felt, "curvature", centred)

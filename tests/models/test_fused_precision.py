@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from pyanticip.models import AnticipatoryTransformer, ModelConfig
-from pyanticip.models.band import make_band
-from pyanticip.models.fused import make_fused
-from pyanticip.models.steering import Steering
+from pyanticip.models.core.band import make_band
+from pyanticip.models.core.fused import make_fused
+from pyanticip.models.core.steering import Steering
 
 ROWS, LENGTH, HEADS, WIDTH = 2, 200, 4, 32
 PASTS = (16, LENGTH - 1)

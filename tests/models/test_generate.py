@@ -8,8 +8,8 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
-from pyanticip.models.gates import threshold
-from pyanticip.models.generate import generate
+from pyanticip.models.core.gates import threshold
+from pyanticip.models.token.generate import generate
 
 SIZES = {
     "d_model": 16,

@@ -7,7 +7,7 @@ import torch
 import pyanticip as pa
 from pyanticip import _core
 from pyanticip.models import ModelConfig, MotionTransformer
-from pyanticip.models.kinematics import KINEMATICS, BodyKinematics
+from pyanticip.models.motion.kinematics import KINEMATICS, BodyKinematics
 from pyanticip.motion import canonical
 
 SCALE = 0.3

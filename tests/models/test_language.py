@@ -13,8 +13,8 @@ from pyanticip.models import (
     MotionTransformer,
     build_language_model,
 )
-from pyanticip.models.bias import RandomScalars
-from pyanticip.models.positions import alibi_slopes, rotate, sinusoids
+from pyanticip.models.core.bias import RandomScalars
+from pyanticip.models.core.encodings import alibi_slopes, rotate, sinusoids
 
 FIELDS = ("logits", "scalars", "initial", "gate", "share", "hidden")
 POSITIONS = ("none", "sinusoidal", "rope", "alibi", "trajectory")

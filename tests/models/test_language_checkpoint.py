@@ -14,7 +14,7 @@ from pyanticip.models import (
     load_motion_model,
     save_checkpoint,
 )
-from pyanticip.models.checkpoint import load_tokenizer_text
+from pyanticip.models.checkpoint.files import load_tokenizer_text
 
 CFG = ModelConfig.small(d_model=16, ff=24, vocab=30, max_seq_len=32, positions="rope", bias="random")
 

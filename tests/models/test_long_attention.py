@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip.models import AnticipatoryTransformer, ModelConfig
-from pyanticip.models import strips as strips_module
-from pyanticip.models.band import make_band
-from pyanticip.models.fused import LARGEST_EXPONENT, MOST_STRETCHES, Fused, count_stretches, make_fused
-from pyanticip.models.places import Places
-from pyanticip.models.steering import Extras, Steering
-from pyanticip.models.strips import Strips
+from pyanticip.models.core import chunked as strips_module
+from pyanticip.models.core.band import make_band
+from pyanticip.models.core.chunked import Chunked
+from pyanticip.models.core.fused import LARGEST_EXPONENT, MOST_STRETCHES, Fused, count_stretches, make_fused
+from pyanticip.models.core.position_vectors import PositionVectors
+from pyanticip.models.core.steering import Extras, Steering
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
@@ -35,7 +35,7 @@ def case(length, rates, dtype=torch.float64, rows=2, width=4, seed=0, slopes=Fal
         *steered,
         slopes=torch.linspace(0.1, 0.5, heads, dtype=dtype) if slopes else None,
         rotary=1.0 if slopes else 0.0,
-        places=Places(*leaves[6:8]) if places else None,
+        places=PositionVectors(*leaves[6:8]) if places else None,
     )
     return qkv, steering, extras, leaves
 
@@ -97,7 +97,7 @@ def test_strips_give_the_reference_wherever_they_are_cut(length, budget, past, r
     qkv, steering, extras, leaves = things
     before, strips_module.SCORES = strips_module.SCORES, budget
     try:
-        _, found = made(lambda length, past, steering, **_: Strips(past, steering), *things_of(things, past))
+        _, found = made(lambda length, past, steering, **_: Chunked(past, steering), *things_of(things, past))
     finally:
         strips_module.SCORES = before
     _, wanted = made(make_band, qkv, steering, past, extras, leaves, count=None)
@@ -118,15 +118,15 @@ def test_what_takes_strips_and_what_the_reference():
         return make_fused(length, past, steering, device=device, dtype=dtype)
 
     steep = [1.01 * MOST_STRETCHES * LARGEST_EXPONENT / 90]
-    assert isinstance(taken(90, 89, steep), Strips)
+    assert isinstance(taken(90, 89, steep), Chunked)
     assert isinstance(taken(90, 89, [-1.0]), Fused)
-    assert isinstance(taken(90, 89, [-1.5]), Strips)
+    assert isinstance(taken(90, 89, [-1.5]), Chunked)
     assert isinstance(taken(90, 89, []), Fused)
-    assert isinstance(taken(90, 89, [], torch.float16), Strips)
+    assert isinstance(taken(90, 89, [], torch.float16), Chunked)
     assert taken(90, 20, steep) is None
-    assert isinstance(taken(2000, 1100, [0.1]), Strips)
+    assert isinstance(taken(2000, 1100, [0.1]), Chunked)
     assert isinstance(taken(2000, 1100, [0.01]), Fused)
-    compare(Strips, 90, steep)
+    compare(Chunked, 90, steep)
 
 
 def test_how_many_stretches():

@@ -5,7 +5,7 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.tokens import check_token_config
+from pyanticip.models.token.checks import check_token_config
 
 FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
 CHANGES = {

@@ -5,9 +5,9 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.positions import sinusoids
-from pyanticip.models.prism import PrismPositions
-from pyanticip.models.prism_gates import OrthogonalGRU
+from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
+from pyanticip.models.parts.positions.prism.module import PrismPositions
 
 OPTIONS = {
     "default": {},

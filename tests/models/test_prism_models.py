@@ -5,8 +5,8 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
-from pyanticip.models.baselines import BaselineTransformer
-from pyanticip.models.language import AnticipatoryTransformer
+from pyanticip.models.token.baseline import BaselineTransformer
+from pyanticip.models.token.transformer import AnticipatoryTransformer
 
 PRISM = {"positions": "prism", "prism_cursors": 5, "prism_width": 4, "prism_places": 20, "prism_hidden": 8}
 TOKENS = {

@@ -7,11 +7,11 @@ import torch
 from pyanticip import _core
 from pyanticip.errors import ShapeError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.prism import PrismPositions
-from pyanticip.models.prism_gates import OrthogonalGRU
-from pyanticip.models.prism_gru import recurrence, recurrence_available
-from pyanticip.models.prism_places import places_available, superpose
-from pyanticip.models.prism_scan import scan_loop
+from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
+from pyanticip.models.parts.positions.prism.module import PrismPositions
+from pyanticip.models.parts.positions.prism.recurrence import recurrence, recurrence_available
+from pyanticip.models.parts.positions.prism.scan import scan_loop
+from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.baselines import BaselineTransformer
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.prism_plot import plot_program_counter, record_histograms
-from pyanticip.models.prism_presets import PRESETS, prism_config
+from pyanticip.models.parts.positions.prism.plot import plot_program_counter, record_histograms
+from pyanticip.models.parts.positions.prism.presets import PRESETS, prism_config
+from pyanticip.models.token.baseline import BaselineTransformer
 
 
 @pytest.mark.parametrize("preset", PRESETS)

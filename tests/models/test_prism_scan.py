@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyanticip import _core
 from pyanticip.errors import ShapeError
-from pyanticip.models.prism_scan import move, scan, scan_loop, sharpen
+from pyanticip.models.parts.positions.prism.scan import move, scan, scan_loop, sharpen
 
 
 def inputs(dtype, rows=3, cursors=4, steps=30, places=17, jumping=2, seed=0):

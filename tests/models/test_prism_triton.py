@@ -9,8 +9,8 @@ import pytest
 
 PROGRAM = """
 import torch
-from pyanticip.models.prism_scan import scan_loop
-from pyanticip.models.prism_triton import scan_triton
+from pyanticip.models.parts.positions.prism.scan import scan_loop
+from pyanticip.models.parts.positions.prism.scan_triton import scan_triton
 
 torch.manual_seed(0)
 for places, jumping, sharpening in ((5, 0, True), (8, 1, True), (6, 2, False)):

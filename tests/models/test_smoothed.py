@@ -7,8 +7,8 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
-from pyanticip.models.kinematics import KINEMATICS, MEASURES, BodyKinematics
-from pyanticip.models.smoothed import (
+from pyanticip.models.motion.kinematics import KINEMATICS, MEASURES, BodyKinematics
+from pyanticip.models.motion.smoothed import (
     BODY,
     CARRIED,
     ENDS,

@@ -12,7 +12,7 @@ import torch
 
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_motion_model
-from pyanticip.models.manifest import MANIFEST, SHIPPED
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime import step
 from realtime.step import Commitment, open_backend
 
@@ -197,7 +197,7 @@ def test_live_path_on_onnx_never_imports_torch_and_reports_to_nobody(saved):
 
 
 def test_commitment_rule_equals_the_models(saved):
-    from pyanticip.models.gates import CommitmentGate
+    from pyanticip.models.core.gates import CommitmentGate
 
     gate, mine = CommitmentGate(4), Commitment(0.8, 5)
     state = gate.initial_state(1)

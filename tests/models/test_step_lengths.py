@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from pyanticip.models.real_positions import RealPositions
-from pyanticip.models.step_lengths import step_lengths
-from pyanticip.models.trajectory_positions import TrajectoryPositions
+from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
+from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
+from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
 from realtime.bench.memory import peak_bytes
 
 

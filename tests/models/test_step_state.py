@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyanticip._core import StepState
 from pyanticip.errors import CheckpointError, ShapeError
 from pyanticip.models.config import visible_columns
-from pyanticip.models.kinematics import KINEMATICS, BodyKinematics
-from pyanticip.models.smoothed import CARRIED, SMOOTHED, SmoothedMeasures
+from pyanticip.models.motion.kinematics import KINEMATICS, BodyKinematics
+from pyanticip.models.motion.smoothed import CARRIED, SMOOTHED, SmoothedMeasures
 from realtime.step import open_backend
 
 PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -16,8 +16,8 @@ from pythonosc.osc_bundle import OscBundle
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
-from pyanticip.models.export import SPEAKERS, quiet_exporter
-from pyanticip.models.manifest import MANIFEST, graphs_of, read_manifest
+from pyanticip.models.checkpoint.export import SPEAKERS, quiet_exporter
+from pyanticip.models.checkpoint.manifest import MANIFEST, graphs_of, read_manifest
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.child import free_port

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyanticip._core import StepState
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, load_motion_model, save_checkpoint
+from pyanticip.models.checkpoint.manifest import MANIFEST, read_manifest
 from pyanticip.models.config import EVENT_BINS, visible_columns
-from pyanticip.models.kinematics import MEASURES
-from pyanticip.models.manifest import MANIFEST, read_manifest
-from pyanticip.models.strokes import STROKES, Strokes
+from pyanticip.models.motion.kinematics import MEASURES
+from pyanticip.models.motion.strokes import STROKES, Strokes
 from realtime.step import open_backend
 from training import strokes as reference
 

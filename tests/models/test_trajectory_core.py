@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pyanticip import _core
 from pyanticip.errors import ShapeError
-from pyanticip.models.positions import sinusoids
-from pyanticip.models.trajectory_positions import TrajectoryPositions
+from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 from realtime.bench.memory import peak_bytes
 
 

@@ -5,7 +5,7 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig, build_language_model, load_checkpoint, save_checkpoint
-from pyanticip.models.trajectory_positions import TrajectoryPositions
+from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 
 SIZES = {"d_model": 32, "ff": 24, "vocab": 50, "max_seq_len": 40, "dropout": 0.0}
 

@@ -7,13 +7,13 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig, MotionTransformer
-from pyanticip.models.attention import TrajectoryAttention
-from pyanticip.models.band import make_band
-from pyanticip.models.bias import TrajectoryBias, orthogonality
-from pyanticip.models.gates import CommitmentGate
-from pyanticip.models.heads import AnticipationHead
-from pyanticip.models.steering import Steering
-from pyanticip.models.trunk import Trunk
+from pyanticip.models.core.attention import TrajectoryAttention
+from pyanticip.models.core.band import make_band
+from pyanticip.models.core.bias import TrajectoryBias, orthogonality
+from pyanticip.models.core.gates import CommitmentGate
+from pyanticip.models.core.heads import AnticipationHead
+from pyanticip.models.core.steering import Steering
+from pyanticip.models.core.trunk import Trunk
 
 
 @pytest.mark.parametrize(

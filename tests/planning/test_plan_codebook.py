@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.planning_codebook import PlanCodebook
+from pyanticip.models.parts.planning.codebook import PlanCodebook
 
 
 def frames(groups, each, seed=0):

@@ -8,7 +8,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import BaselineTransformer, ModelConfig
-from pyanticip.models.planning import PlanChoice
+from pyanticip.models.parts.planning.targets import PlanChoice
 from training.planning import study, writing
 from training.planning.arms import ARMS, planning_copy
 from training.planning.gpt2 import PlanningGPT2, load_gpt2

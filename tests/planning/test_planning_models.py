@@ -7,9 +7,9 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
-from pyanticip.models.generate import generate
-from pyanticip.models.planning import PlanChoice
-from pyanticip.models.streaming import State
+from pyanticip.models.core.streaming import State
+from pyanticip.models.parts.planning.targets import PlanChoice
+from pyanticip.models.token.generate import generate
 
 VOCAB = 24
 SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 8}
@@ -69,7 +69,7 @@ def said(out):
         value = getattr(out, field.name)
         if isinstance(value, PlanChoice):
             found["weights"] = value.weights
-            # Slots without weight may hold any code.
+            # SingleStep without weight may hold any code.
             found["codes"] = torch.where(value.weights > 0, value.codes, -1)
         elif isinstance(value, torch.Tensor) and field.name != "head":
             found[field.name] = value

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
-from pyanticip.models.planning import PlanChoice, look_ahead
+from pyanticip.models.parts.planning.targets import PlanChoice, look_ahead
 
 VOCAB, LENGTH, HORIZON = 8, 12, 2
 FLOOR = math.log(VOCAB)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.distributions import Beta as TorchBeta
 
-from pyanticip.models import planning as p
-from pyanticip.models.plan import Plan, attend_plan
-from pyanticip.models.planning_heads import (
+from pyanticip.models.core.plan_attention import Plan, attend_plan
+from pyanticip.models.parts.planning import targets as p
+from pyanticip.models.parts.planning.heads import (
     AnticipationSimulator,
     Anticipator,
     Beta,
@@ -219,7 +219,7 @@ def test_the_simulator_learns_the_errors_of_an_anticipator():
 @torch.no_grad()
 @pytest.mark.parametrize("all_below", [8192, 0], ids=["every code", "largest of each class"])
 def test_a_drawn_plan_names_what_comes_only_as_well_as_the_anticipator_does(monkeypatch, all_below):
-    monkeypatch.setattr("pyanticip.models.planning_heads.ALL_BELOW", all_below)
+    monkeypatch.setattr("pyanticip.models.parts.planning.heads.ALL_BELOW", all_below)
     vocab = 200
     codes = torch.randint(vocab, (8, 40))
     ahead = p.look_ahead(codes, HORIZON)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pyanticip.errors import OptionError
-from pyanticip.models.manifest import MANIFEST, SHIPPED
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.bench.latency import run
 
 KEYS = {

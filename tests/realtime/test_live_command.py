@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pythonosc.osc_bundle import OscBundle
 
-from pyanticip.models.manifest import MANIFEST, SHIPPED
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.bench.performer import mocopi_datagrams
 from realtime.child import free_port
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyanticip.models.control_field import FieldOutput, FieldTrace
+from pyanticip.models.parts.field.control_field import FieldOutput, FieldTrace
 from training.data.examples import Example
 from training.data.glitches import KINDS
 from training.study import glitched

@@ -6,7 +6,7 @@ import itertools
 import torch
 
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer
-from pyanticip.models.planning import PlanChoice
+from pyanticip.models.parts.planning.targets import PlanChoice
 
 FACTORS = {
     "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory", "prism"),
@@ -94,7 +94,7 @@ def said(out):
         value = getattr(out, field.name)
         if isinstance(value, PlanChoice):
             found["weights"] = value.weights
-            # Slots without weight may hold any code.
+            # SingleStep without weight may hold any code.
             found["codes"] = torch.where(value.weights > 0, value.codes, -1).double()
         elif field.name == "field" and value is not None:
             found["field"] = value.live()

@@ -12,7 +12,7 @@ import pytest
 from pyanticip import SCALARS, load_motion
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import DeviceError, MotionError, OptionError
-from pyanticip.models.manifest import SHIPPED
+from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import RecordingWriter
 from realtime.clock import OfflineClock

@@ -11,7 +11,7 @@ import pytest
 from support.swinging import swing
 
 from pyanticip.errors import CheckpointError
-from pyanticip.models.manifest import MANIFEST, SHIPPED, read_manifest
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, read_manifest
 from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.project import Project
 from realtime.step import open_backend

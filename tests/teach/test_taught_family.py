@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.export import quiet_exporter
+from pyanticip.models.checkpoint.export import quiet_exporter
 from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.project import Project
 from realtime.mapping.taught import open_taught

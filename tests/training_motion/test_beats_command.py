@@ -12,8 +12,8 @@ import pyanticip as pa
 from pyanticip.cli.tools import run as run_cli
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.manifest import read_manifest
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training import strokes, teach_beats

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pyanticip.models import ModelConfig, MotionTransformer
-from pyanticip.models.pose import PoseHead, six_of, to_matrix, turns_of
+from pyanticip.models.motion.pose import PoseHead, six_of, to_matrix, turns_of
 from training.tasks.motion.validation import pose_figures, positions
 from training.teacher.kinematics import positions as teacher_positions
 
@@ -76,7 +76,7 @@ def test_forward_neither_computes_nor_needs_it():
 @pytest.mark.slow
 def test_no_graph_contains_it(tmp_path):
     from pyanticip.models import load_motion_model, save_checkpoint
-    from pyanticip.models.manifest import external_data
+    from pyanticip.models.checkpoint.manifest import external_data
 
     torch.manual_seed(0)
     model = MotionTransformer(POSE)

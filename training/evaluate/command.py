@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.last_moment import BEAT_LEAD_MS
 from pyanticip.models import MotionTransformer, load_motion_model
+from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import HORIZONS_MS, SCALAR_COLUMNS, SCALAR_NAMES
-from pyanticip.models.manifest import read_manifest
 from training.data.examples import Example
 from training.evaluate.beat import by_category, model_rows
 from training.evaluate.calibration import calibration

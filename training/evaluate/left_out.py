@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pyanticip.errors import OptionError
 from pyanticip.models import load_motion_model
-from pyanticip.models.manifest import read_manifest
+from pyanticip.models.checkpoint.manifest import read_manifest
 from training import beats
 from training.evaluate.beat import by_category
 from training.evaluate.events import Announcements

@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.models import ModelConfig
-from pyanticip.models.baselines import BaselineTransformer
-from pyanticip.models.trajectory_positions import TrajectoryPositions, TrajectoryState
-from pyanticip.models.trajectory_strength import auto_strength
+from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions, TrajectoryState
+from pyanticip.models.parts.positions.trajectory.strength import auto_strength
+from pyanticip.models.token.baseline import BaselineTransformer
 from training.patterns.generators import PATTERNS, VOCAB, pattern
 from training.run.settings import derived_seed
 from training.study.runs import check_names, must_equal, perform, processor, read, versions, write

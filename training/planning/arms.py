@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.baselines import BaselineTransformer
-from pyanticip.models.language import AnticipatoryTransformer
-from pyanticip.models.planning import PlanChoice
-from pyanticip.models.planning_heads import SIMULATOR_LR
-from pyanticip.models.planning_signal import PlanningLosses, PlanningSignal
+from pyanticip.models.parts.planning.heads import SIMULATOR_LR
+from pyanticip.models.parts.planning.signal import PlanningLosses, PlanningSignal
+from pyanticip.models.parts.planning.targets import PlanChoice
+from pyanticip.models.token.baseline import BaselineTransformer
+from pyanticip.models.token.transformer import AnticipatoryTransformer
 from training.planning.gpt2 import PlanningGPT2
 
 Planner = AnticipatoryTransformer | BaselineTransformer | PlanningGPT2

@@ -12,12 +12,12 @@ from torch.nn import functional as F
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError, reason
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.plan import Plan, attend_plan
-from pyanticip.models.planning import PlanChoice
-from pyanticip.models.planning_passes import Passes, Steps, check_plan
-from pyanticip.models.planning_signal import PlanningSignal
-from pyanticip.models.streaming import State
-from pyanticip.models.tokens import check_ids
+from pyanticip.models.core.plan_attention import Plan, attend_plan
+from pyanticip.models.core.streaming import State
+from pyanticip.models.parts.planning.passes import Passes, Steps, check_plan
+from pyanticip.models.parts.planning.signal import PlanningSignal
+from pyanticip.models.parts.planning.targets import PlanChoice
+from pyanticip.models.token.checks import check_ids
 
 PLANNING: Final = "planning.safetensors"
 PLANNING_CONFIG: Final = "planning.json"
@@ -94,7 +94,7 @@ class PlanningGPT2(nn.Module):
     def forward(
         self, ids: Tensor, *, plan: PlanChoice | None = None, boost: Tensor | None = None
     ) -> PlanningGPT2Output:
-        """Run whole sequences (B, L); see :class:`~pyanticip.models.baselines.BaselineTransformer`.
+        """Run whole sequences (B, L); see :class:`~pyanticip.models.token.baseline.BaselineTransformer`.
 
         :raises ShapeError: ids out of range, or longer than the backbone reads.
         """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from pyanticip.models.planning import PlanChoice, divergence, look_ahead
+from pyanticip.models.parts.planning.targets import PlanChoice, divergence, look_ahead
 from training.planning.arms import Arm, Planner, no_plans, signal_of
 
 

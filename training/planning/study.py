@@ -17,7 +17,7 @@ from torch import nn
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, build_language_model, load_language_model, save_checkpoint
-from pyanticip.models.manifest import read_description
+from pyanticip.models.checkpoint.manifest import read_description
 from training.planning.arms import ARMS, BACKBONE, Arm, Optimisers, Planner, losses, planning_copy
 from training.planning.gpt2 import PlanningGPT2, load_gpt2
 from training.planning.judge import judge

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, load_language_model
-from pyanticip.models.checkpoint import load_tokenizer_text
-from pyanticip.models.manifest import MANIFEST, TOKENIZER
+from pyanticip.models.checkpoint.files import load_tokenizer_text
+from pyanticip.models.checkpoint.manifest import MANIFEST, TOKENIZER
 from training.planning.arms import Planner
 from training.planning.gpt2 import load_gpt2
 from training.planning.metrics import coverage, rouge_l

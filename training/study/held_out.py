@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import ShapeError
 from pyanticip.models import AnticipatoryTransformer
-from pyanticip.models.language import LanguageModel
+from pyanticip.models.token.transformer import LanguageModel
 from training.tasks.token.metrics import CONTEXTS
 
 TARGETS: Final = 8

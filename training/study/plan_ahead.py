@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer
-from pyanticip.models.motion import MotionOutput
-from pyanticip.models.planning import LOWEST, divergence, look_ahead
-from pyanticip.models.planning_codebook import PlanCodebook
-from pyanticip.models.pose import PoseHead
+from pyanticip.models.motion.pose import PoseHead
+from pyanticip.models.motion.transformer import MotionOutput
+from pyanticip.models.parts.planning.codebook import PlanCodebook
+from pyanticip.models.parts.planning.targets import LOWEST, divergence, look_ahead
 from training.data.examples import Example, Split
 from training.study.arms import Question
 from training.study.motion_data import MotionData

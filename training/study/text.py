@@ -22,8 +22,8 @@ from torch import nn
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, build_language_model
-from pyanticip.models.bias import TrajectoryBias
-from pyanticip.models.language import LanguageModel
+from pyanticip.models.core.bias import TrajectoryBias
+from pyanticip.models.token.transformer import LanguageModel
 from training.run.launch import resolve_device
 from training.run.settings import derived_seed
 from training.study.held_out import Test, score

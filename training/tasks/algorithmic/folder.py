@@ -9,7 +9,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models.baselines import BaselineTransformer
+from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.files import CONFIG, REPORT, new_folder, one_line, read_description, write_text
 from training.tasks.algorithmic.module import fitted, new_model
 from training.tasks.algorithmic.options import TaskOptions, from_dict

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 
-from pyanticip.models.baselines import BaselineTransformer
-from pyanticip.models.prism import PrismPositions
+from pyanticip.models.parts.positions.prism.module import PrismPositions
+from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.settings import derived_seed
 from training.tasks.algorithmic.batches import IGNORED, INITIAL, Batch
 from training.tasks.algorithmic.catalog import TASKS

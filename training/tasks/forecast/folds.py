@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from pyanticip.errors import FormatError, OptionError, reason
-from pyanticip.models.forecast_checkpoint import save_forecaster
+from pyanticip.models.forecast.checkpoint import save_forecaster
 from training.run.files import check_new, write_text
 from training.tasks.forecast.cmu import ACTIONS, TARGET, Array, Take, load_split
 from training.tasks.forecast.evaluate import LEFT_OUT

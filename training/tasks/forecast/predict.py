@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from pyanticip.errors import CheckpointError
-from pyanticip.models.forecast import PoseForecaster
-from pyanticip.models.forecast_checkpoint import load_forecaster
-from pyanticip.models.forecast_manifest import read_forecast_manifest
+from pyanticip.models.forecast.checkpoint import load_forecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.manifest import read_forecast_manifest
 from training.tasks.forecast.cmu import OBSERVED, PREDICTED, TARGET, Array
 from training.tasks.forecast.metrics import PositionPredictor, hold
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import OptionError
-from pyanticip.models.forecast import PoseForecaster
-from pyanticip.models.forecast_checkpoint import save_forecaster
-from pyanticip.models.forecast_manifest import ForecastConfig
+from pyanticip.models.forecast.checkpoint import save_forecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.manifest import ForecastConfig
 from training.run.files import new_folder
 from training.tasks.forecast.bank import MIRROR, Variation, WindowBank, joint_weights
 from training.tasks.forecast.cmu import OBSERVED, PREDICTED, TARGET, Take, load_split

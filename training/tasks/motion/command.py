@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any, Final
 
 from pyanticip.errors import OptionError
-from pyanticip.models.manifest import read_manifest
+from pyanticip.models.checkpoint.manifest import read_manifest
 from training.run.settings import merge, read_fields
 from training.tasks.motion.folder import CHECKPOINT, read_options
 from training.tasks.motion.options import assignments, from_tables, gather

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer
+from pyanticip.models.checkpoint.manifest import MANIFEST, SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.manifest import MANIFEST, SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from training.run.files import (
     CONFIG,
     load_best,

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import EVENT_BINS
-from pyanticip.models.motion import MotionOutput
+from pyanticip.models.motion.transformer import MotionOutput
 from training.data.batches import Batch
 
 WEIGHT_EVENTS: Final = 0.02

@@ -12,8 +12,8 @@ from torch.optim.lr_scheduler import LambdaLR
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.config import EVENT_NAMES
-from pyanticip.models.motion import MotionOutput
-from pyanticip.models.pose import six_of, turns_of
+from pyanticip.models.motion.pose import six_of, turns_of
+from pyanticip.models.motion.transformer import MotionOutput
 from training.data.batches import Batch
 from training.run.settings import derived_seed
 from training.tasks.motion.losses import losses

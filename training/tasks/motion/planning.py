@@ -9,9 +9,9 @@ from torch import Tensor
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer
-from pyanticip.models.motion import MotionOutput
-from pyanticip.models.planning import PlanChoice
-from pyanticip.models.planning_codebook import PlanCodebook
+from pyanticip.models.motion.transformer import MotionOutput
+from pyanticip.models.parts.planning.codebook import PlanCodebook
+from pyanticip.models.parts.planning.targets import PlanChoice
 from training.data.examples import Example
 from training.tasks.motion.windows import Part
 

@@ -1,8 +1,8 @@
 """Positions that start anew where a phrase does: PRISM cursors whose resets are taught.
 
-A cursor of :class:`pyanticip.models.prism.PrismPositions` resets with a probability that its recurrent
-network gives at every frame. Left alone, it resets where that helps the forecast. Here the first cursor of
-the queries and the first of the keys are told where phrases begin.
+A cursor of :class:`pyanticip.models.parts.positions.prism.module.PrismPositions` resets with a probability
+that its recurrent network gives at every frame. Left alone, it resets where that helps the forecast. Here the
+first cursor of the queries and the first of the keys are told where phrases begin.
 """
 
 from typing import Any, Final

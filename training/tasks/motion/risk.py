@@ -8,7 +8,7 @@ regression.
 import torch
 from torch import Tensor
 
-from pyanticip.models.control_field import FieldTrace
+from pyanticip.models.parts.field.control_field import FieldTrace
 
 SMALLEST = 1e-6
 """Risks below this are taken for it where their logarithm is: it is of the order of float32's precision."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import HORIZONS_MS, SCALAR_COLUMNS
-from pyanticip.models.pose import PoseHead, six_of, to_matrix, turns_of
+from pyanticip.models.motion.pose import PoseHead, six_of, to_matrix, turns_of
 from training.data.batches import event_targets
 from training.data.examples import Example
 from training.tasks.motion.data import PREDICTED_FROM

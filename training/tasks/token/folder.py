@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import save_checkpoint
-from pyanticip.models.language import LanguageModel
+from pyanticip.models.token.transformer import LanguageModel
 from training.run.files import (
     CONFIG,
     load_best,

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
-from pyanticip.models.generate import Generation, Steering, generate
-from pyanticip.models.language import LanguageModel
+from pyanticip.models.token.generate import Generation, Steering, generate
+from pyanticip.models.token.transformer import LanguageModel
 from training.tasks.token.evaluate import bridge
 from training.tasks.token.folder import load_run, open_run
 from training.tasks.token.metrics import Array, Interval, resample

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer
-from pyanticip.models.baselines import BaselineOutput
-from pyanticip.models.language import LanguageOutput
+from pyanticip.models.token.baseline import BaselineOutput
+from pyanticip.models.token.transformer import LanguageOutput
 from training.tasks.token.options import LanguageOptions
 
 

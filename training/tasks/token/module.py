@@ -11,9 +11,9 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, build_language_model
-from pyanticip.models.baselines import BaselineOutput
-from pyanticip.models.language import LanguageModel, LanguageOutput
-from pyanticip.models.planning_heads import SIMULATOR_LR
+from pyanticip.models.parts.planning.heads import SIMULATOR_LR
+from pyanticip.models.token.baseline import BaselineOutput
+from pyanticip.models.token.transformer import LanguageModel, LanguageOutput
 from training.run.settings import derived_seed
 from training.tasks.token.data import DROPOUT, INITIAL, Batch
 from training.tasks.token.losses import PARTS, LanguageLosses, losses

@@ -1,0 +1,221 @@
+"""Save and load checkpoints: safetensors and JSON, never pickle, with the graphs of the live path beside
+them."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models.checkpoint.manifest import (
+    LANGUAGE_FORMAT,
+    LANGUAGE_VERSION,
+    MANIFEST,
+    TOKENIZER,
+    WEIGHTS,
+    Manifest,
+    describe,
+    graphs_of,
+    read_description,
+    read_language_manifest,
+    read_manifest,
+)
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.motion.transformer import MotionTransformer
+from pyanticip.models.token.baseline import BaselineTransformer
+from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
+
+
+def save_checkpoint(
+    path: str | Path,
+    model: MotionTransformer | LanguageModel,
+    *,
+    training: Mapping[str, Any] | None = None,
+    tokenizer: str | None = None,
+) -> Path:
+    """Write a checkpoint folder; an older one is replaced whole.
+
+    A motion model gets weights, description and both ONNX graphs, which needs the packages ``onnx`` and
+    ``onnxscript`` (the ``train`` extra); a token model weights, description and its tokenizer.
+
+    :param path: the folder to write.
+    :param model: a float32 model; where its weights lie and its training mode stay as they are.
+    :param training: what to note about how it was trained; JSON values.
+    :param tokenizer: the text of a token model's ``tokenizer.json``.
+    :returns: the folder.
+    :raises CheckpointError: weights that are not finite, or a graph that does not do what the model does.
+    :raises OptionError: a tokenizer for a motion model, or a motion model that cannot run live.
+    """
+    folder = Path(path)
+    tensors = {name: t.detach().to("cpu").contiguous().clone() for name, t in model.state_dict().items()}
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all()):
+            raise CheckpointError(f"cannot save {folder}: {name} is not finite float32")
+    if isinstance(model, MotionTransformer):
+        if tokenizer is not None:
+            raise OptionError("a motion model has no tokenizer")
+        _save_motion(folder, model.cfg, tensors, training or {})
+    else:
+        _save_language(folder, model, tensors, training or {}, tokenizer)
+    return folder
+
+
+def _save_motion(
+    folder: Path, cfg: ModelConfig, tensors: dict[str, Tensor], training: Mapping[str, Any]
+) -> None:
+    from pyanticip.models.checkpoint.export import export_graphs
+    from pyanticip.models.checkpoint.export_whole import export_whole
+
+    copy = MotionTransformer(cfg)
+    copy.load_state_dict(tensors)
+    copy.eval()
+    with draft_folder(folder) as draft:
+        (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+        (export_graphs if cfg.graphs == "parts" else export_whole)(copy, draft)
+        content = describe(cfg, _count(copy), training)
+        write_description(draft, content, "pyanticip", "torch", "onnx")
+        manifest = read_manifest(draft)
+        for graph in graphs_of(cfg):
+            manifest.graph(graph)
+
+
+def _save_language(
+    folder: Path,
+    model: LanguageModel,
+    tensors: dict[str, Tensor],
+    training: Mapping[str, Any],
+    tokenizer: str | None,
+) -> None:
+    with draft_folder(folder) as draft:
+        (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+        if tokenizer is not None:
+            (draft / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+        content = {
+            "format": LANGUAGE_FORMAT,
+            "version": LANGUAGE_VERSION,
+            "kind": "baseline" if isinstance(model, BaselineTransformer) else "anticipatory",
+            "config": model.cfg.to_dict(),
+            "parameter_count": _count(model),
+            "training": dict(training),
+        }
+        write_description(draft, content, "pyanticip", "torch")
+        read_language_manifest(draft)
+
+
+def _count(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def write_description(draft: Path, content: dict[str, Any], *packages: str) -> None:
+    """Write ``model.json`` with the versions of these packages and every other file's hash."""
+    content["written_by"] = {name: _version(name) for name in packages}
+    content["sha256"] = {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(draft.iterdir())
+    }
+    (draft / MANIFEST).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+@contextmanager
+def draft_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write into; it takes the place of ``folder`` when all is well, else it vanishes."""
+    draft = folder.with_name(folder.name + ".new")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        old = folder.with_name(folder.name + ".old")
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        draft.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def load_checkpoint(
+    path: str | Path | None = None, *, device: str | torch.device = "cpu"
+) -> MotionTransformer | LanguageModel:
+    """Load a model of the family, whichever the folder holds, in evaluation mode.
+
+    :param path: the checkpoint folder; ``None`` for the motion model that comes with the package.
+    :raises CheckpointError: missing, damaged, made by a newer version, or made for other features.
+    """
+    if path is not None and read_description(Path(path)).get("format") == LANGUAGE_FORMAT:
+        return load_language_model(path, device=device)
+    return load_motion_model(path, device=device)
+
+
+def load_motion_model(
+    path: str | Path | None = None, *, device: str | torch.device = "cpu"
+) -> MotionTransformer:
+    """Load a motion model in evaluation mode; see :func:`load_checkpoint`."""
+    manifest = read_manifest(path)
+    model = MotionTransformer(manifest.config)
+    _fill(model, manifest)
+    return model.to(device).eval()
+
+
+def load_language_model(path: str | Path, *, device: str | torch.device = "cpu") -> LanguageModel:
+    """Load a token model in evaluation mode; see :func:`load_checkpoint`."""
+    manifest = read_language_manifest(path)
+    model: LanguageModel
+    if manifest.kind == "baseline":
+        # Its configuration already has the widened layers.
+        model = BaselineTransformer(manifest.config, matched=False)
+    else:
+        model = AnticipatoryTransformer(manifest.config)
+    _fill(model, manifest)
+    return model.to(device).eval()
+
+
+def load_tokenizer_text(path: str | Path) -> str:
+    """The text of a token model's ``tokenizer.json``, verified.
+
+    :raises CheckpointError: missing, damaged, or not UTF-8.
+    """
+    manifest = read_language_manifest(path)
+    try:
+        return manifest.read(TOKENIZER).decode("utf-8")
+    except UnicodeDecodeError:
+        raise CheckpointError(f"checkpoint {manifest.folder}: {TOKENIZER} is not UTF-8") from None
+
+
+def _fill(model: nn.Module, manifest: Manifest) -> None:
+    fill(model, manifest.read(WEIGHTS), f"checkpoint {manifest.folder}")
+
+
+def fill(model: nn.Module, data: bytes, where: str) -> None:
+    """Load a model's weights from the bytes of a safetensors file.
+
+    :raises CheckpointError: not such a file, or weights of another model.
+    """
+    try:
+        tensors = safetensors.torch.load(data)
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {_line(error)}") from None
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise CheckpointError(f"{where}: {WEIGHTS} does not fit its configuration: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,337 @@
+"""What a checkpoint folder holds, read and verified without torch.
+
+A checkpoint is a folder: ``model.safetensors`` (all weights and the normalisation), ``model.json``
+(everything else), ``step.onnx`` and ``slow.onnx`` (the graphs of the live path, whose weights lie in the
+safetensors file). A token model has no graphs, and its ``tokenizer.json`` beside it. Nothing in it is
+executed and nothing is unpickled; every file's SHA-256 is in ``model.json``.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyanticip._core import FEATURE_NAMES, FEATURES_VERSION
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models.config import (
+    EVENT_BINS,
+    EVENT_NAMES,
+    HORIZONS_MS,
+    PARAMETER_NAMES,
+    SCALAR_NAMES,
+    ModelConfig,
+)
+
+FORMAT = "anticip-motion"
+VERSION = 4
+PLAIN_VERSION = 3
+"""What a model without strokes is written as, so that programs of that version still read it."""
+GRAPHS_VERSION = 3
+"""The first version whose graphs hold a pathway's blocks alone; the weights of older ones are the same."""
+LANGUAGE_FORMAT = "anticip-language"
+LANGUAGE_VERSION = 1
+TOKENIZER = "tokenizer.json"
+WEIGHTS = "model.safetensors"
+MANIFEST = "model.json"
+STEP_GRAPH = "step.onnx"
+SLOW_GRAPH = "slow.onnx"
+
+SHIPPED = Path(__file__).parents[1] / "data" / "motion-v1"
+"""The checkpoint that comes with the package."""
+
+_LARGEST_MANIFEST = 4 << 20
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A checkpoint's verified description.
+
+    ``folder`` where it lies; ``config`` its sizes; ``parameters`` how many it has; ``training`` what the
+    trainer wrote down; ``sha256`` by file name; ``kind`` motion, anticipatory or baseline; ``version`` of the
+    format.
+    """
+
+    folder: Path
+    config: ModelConfig
+    parameters: int
+    training: Mapping[str, Any]
+    sha256: Mapping[str, str]
+    kind: str = "motion"
+    version: int = VERSION
+
+    @property
+    def name(self) -> str:
+        """Folder name and the beginning of the weights' hash: enough to tell two checkpoints apart."""
+        return f"{self.folder.name}-{self.sha256[WEIGHTS][:8]}"
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one of the checkpoint's files.
+
+        :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
+        """
+        return read_verified(self.folder, name, self.sha256)
+
+    def graph(self, name: str) -> Path:
+        """The path of a verified ONNX graph that reads nothing but this checkpoint's weights.
+
+        :raises CheckpointError: a damaged file, one of an older layout, or a graph that points to any other
+            file.
+        """
+        if self.version < GRAPHS_VERSION:
+            raise CheckpointError(
+                f"checkpoint {self.folder}: its graphs are of version {self.version}, this program "
+                f"runs version {GRAPHS_VERSION}: load it and save it again with save_checkpoint, or take the "
+                "torch backend"
+            )
+        return verified_graph(self.folder, name, self.sha256)
+
+
+def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
+    """The bytes of one of a checkpoint's files, if they have the hash that ``model.json`` gives.
+
+    :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
+    """
+    try:
+        data = (folder / name).read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {folder}: cannot read {name}: {error.strerror}") from None
+    wanted = sha256.get(name)
+    given = hashlib.sha256(data).hexdigest()
+    if given != wanted:
+        raise CheckpointError(
+            f"checkpoint {folder}: {name} is damaged or not its own: "
+            f"sha256 {given[:12]}, expected {str(wanted)[:12]}"
+        )
+    return data
+
+
+def verified_graph(folder: Path, name: str, sha256: Mapping[str, str]) -> Path:
+    """The path of a verified ONNX graph that reads nothing but its own checkpoint's weights.
+
+    :raises CheckpointError: a damaged file, or a graph that points to any other file.
+    """
+    size, data = len(read_verified(folder, WEIGHTS, sha256)), read_verified(folder, name, sha256)
+    where = f"checkpoint {folder}: {name}"
+    try:
+        references = list(external_data(data))
+    except (ValueError, IndexError, RecursionError):
+        raise CheckpointError(f"{where} is not an ONNX graph") from None
+    for reference in references:
+        if reference.get("location") != WEIGHTS:
+            raise CheckpointError(
+                f"{where} points to {reference.get('location')!r}, only {WEIGHTS} is allowed"
+            )
+        try:
+            offset, length = int(reference.get("offset", "0")), int(reference.get("length", "-1"))
+        except ValueError:
+            raise CheckpointError(f"{where} has a malformed reference to {WEIGHTS}") from None
+        if offset < 0 or length < 0 or offset + length > size:
+            raise CheckpointError(f"{where} points outside {WEIGHTS} ({offset}+{length} of {size} bytes)")
+    return folder / name
+
+
+def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of ``model.json`` but for hashes and versions."""
+    return {
+        "format": FORMAT,
+        "version": VERSION if config.strokes else PLAIN_VERSION,
+        "config": {
+            name: value for name, value in config.to_dict().items() if name != "strokes" or config.strokes
+        },
+        "rate": 50,
+        "features_version": FEATURES_VERSION,
+        "features": list(FEATURE_NAMES),
+        "scalars": list(SCALAR_NAMES),
+        "parameters": list(PARAMETER_NAMES),
+        "events": list(EVENT_NAMES),
+        "horizons_ms": list(HORIZONS_MS),
+        "event_bins": EVENT_BINS,
+        "event_bin_ms": 20,
+        "normalisation": {"mean": "mean", "std": "std"},
+        "parameter_count": parameters,
+        "graphs": config.graphs,
+        "training": dict(training),
+    }
+
+
+def graphs_of(config: ModelConfig) -> tuple[str, ...]:
+    """The names of a motion model's graphs."""
+    return (STEP_GRAPH, SLOW_GRAPH) if config.graphs == "parts" or config.pooled else (STEP_GRAPH,)
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """The JSON object in ``model.json``, whatever it describes.
+
+    :raises CheckpointError: missing, too large, or not a JSON object.
+    """
+    where = f"checkpoint {folder}"
+    file = folder / MANIFEST
+    try:
+        if file.stat().st_size > _LARGEST_MANIFEST:
+            raise CheckpointError(f"{where}: {MANIFEST} is larger than {_LARGEST_MANIFEST} bytes")
+        data = json.loads(file.read_bytes())
+    except OSError as error:
+        inside = folder / "checkpoint"  # where the runs of `train motion` keep theirs
+        near = f"; did you mean {inside}?" if (inside / MANIFEST).is_file() else ""
+        raise CheckpointError(f"{where}: cannot read {MANIFEST}: {error.strerror}{near}") from None
+    except (ValueError, RecursionError):
+        raise CheckpointError(f"{where}: {MANIFEST} is not valid JSON") from None
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint")
+    return data
+
+
+def check_format(data: Mapping[str, Any], where: str, form: str, newest: int) -> None:
+    """A description must be of the format ``form`` and of no newer version than ``newest``.
+
+    :raises CheckpointError: otherwise.
+    """
+    if data.get("format") != form:
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint of format {form}")
+    version = data.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise CheckpointError(f"{where}: version must be a whole number from 1, got {version!r}")
+    if version > newest:
+        raise CheckpointError(f"{where}: version {version} is newer than this program's {newest}: update it")
+
+
+def read_manifest(path: str | Path | None = None) -> Manifest:
+    """Read and check ``model.json`` of a checkpoint folder (``None``: the one that comes with the package).
+
+    :raises CheckpointError: missing, malformed, from a newer version, or made for other features or outputs.
+    """
+    folder = SHIPPED if path is None else Path(path)
+    where = f"checkpoint {folder}"
+    data = read_description(folder)
+    check_format(data, where, FORMAT, VERSION)
+    given = data.get("features_version")
+    if given != FEATURES_VERSION:
+        raise CheckpointError(
+            f"{where}: made for features version {given!r}, this program computes version {FEATURES_VERSION}"
+        )
+    expected = describe(ModelConfig(), 0, {})
+    for key in ("features", "scalars", "parameters", "events", "horizons_ms", "event_bins", "rate"):
+        if data.get(key) != expected[key]:
+            raise CheckpointError(f"{where}: {key} do not match this program's")
+    try:
+        config = ModelConfig.from_dict(data["config"])
+        count, training, hashes = data["parameter_count"], data["training"], data["sha256"]
+        whole = isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
+    except OptionError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+    if data.get("graphs", "parts") != config.graphs:
+        raise CheckpointError(
+            f"{where}: its graphs are {data.get('graphs')!r}, its configuration needs {config.graphs!r}"
+        )
+    if not whole or not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, *graphs_of(config))):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    if config.vocab:
+        raise CheckpointError(f"{where}: a motion model has no vocabulary, got vocab={config.vocab}")
+    return Manifest(folder, config, count, training, hashes, version=data["version"])
+
+
+def read_language_manifest(path: str | Path) -> Manifest:
+    """Read and check ``model.json`` of a token model's checkpoint folder.
+
+    :raises CheckpointError: missing, malformed, or from a newer version.
+    """
+    folder = Path(path)
+    where = f"checkpoint {folder}"
+    data = read_description(folder)
+    check_format(data, where, LANGUAGE_FORMAT, LANGUAGE_VERSION)
+    try:
+        config = ModelConfig.from_dict(data["config"])
+        count, training, hashes, kind = (
+            data[name] for name in ("parameter_count", "training", "sha256", "kind")
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
+    except OptionError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+    if not (isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    if kind not in ("anticipatory", "baseline") or not config.vocab or config.kinematics:
+        raise CheckpointError(f"{where}: {MANIFEST} does not describe a token model")
+    if not all(isinstance(name, str) and isinstance(value, str) for name, value in hashes.items()):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles sha256")
+    return Manifest(folder, config, count, training, hashes, kind)
+
+
+# Where tensors can hide in an ONNX file: message type -> field number -> type of what lies there.
+_ONNX: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {
+        5: "tensor",
+        6: "graph",
+        10: "tensor",
+        11: "graph",
+        22: "sparse",
+        23: "sparse",
+    },
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+
+
+def external_data(data: bytes) -> Iterator[dict[str, str]]:
+    """Every reference of an ONNX file to bytes outside it, as the key-value pairs of its tensor.
+
+    A reader of the protobuf wire format, so that a graph can be judged before any runtime follows its paths.
+
+    :raises ValueError: malformed protobuf.
+    """
+    yield from _walk(memoryview(data), "model")
+
+
+def _walk(data: memoryview, kind: str) -> Iterator[dict[str, str]]:
+    pairs: dict[str, str] = {}
+    for number, value in _fields(data):
+        inner = _ONNX[kind].get(number)
+        if inner is None or isinstance(value, int):
+            continue
+        if inner == "entry":
+            text = {n: bytes(v).decode() for n, v in _fields(value) if not isinstance(v, int)}
+            pairs[text.get(1, "")] = text.get(2, "")
+        else:
+            yield from _walk(value, inner)
+    if pairs:
+        yield pairs
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+            continue
+        if wire == 2:
+            size, at = _varint(data, at)
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+        else:
+            raise ValueError("unknown protobuf wire type")
+        if at + size > len(data):
+            raise ValueError("truncated protobuf field")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("varint too long")

@@ -1,0 +1,98 @@
+"""Attention over a finite past with additive steering, offline and streaming.
+
+Projections live here; how queries meet keys is the layout's business, of which there are four that agree:
+:class:`~pyanticip.models.core.band.Band` (blocks with an explicit bias; the reference, and chunks that follow
+a state), :class:`~pyanticip.models.core.fused.Fused` (whole sequences, no score matrix in memory),
+:class:`~pyanticip.models.core.chunked.Chunked` (those whose bias does not factor) and
+:class:`~pyanticip.models.core.single_step.SingleStep` (single steps, straight on the ring).
+
+Letters: b rows of the batch, h heads, i queries, j keys, d features of a head.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from pyanticip.models.core.plan_attention import Plan, attend_plan
+from pyanticip.models.core.steering import Extras
+from pyanticip.models.core.streaming import State
+from pyanticip.models.parts.field.control_field import FieldState
+
+
+@dataclass
+class Ring(State):
+    """Keys and values of the last ``past + 1`` steps, each (B, past + 1, H, d); a step sits at slot count mod
+    capacity. Keys are stored as projected, without positions.
+
+    With a control field ``gate`` (B, past + 1) holds the logarithm of the gates of those steps, and ``field``
+    what the field remembers; without one both are empty.
+    """
+
+    k: Tensor
+    v: Tensor
+    gate: Tensor | tuple[()] = ()
+    field: FieldState | tuple[()] = ()
+
+
+class Layout(Protocol):
+    """How queries of a chunk meet keys."""
+
+    @property
+    def stored(self) -> Tensor | None:
+        """The ring of the keys' places with the chunk in it, where steps have places and a past."""
+        ...
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
+    ) -> tuple[Tensor, Ring | None]:
+        """Mixed values (B, L, H d) of projections (B, L, H, d), and the ring with the chunk in it.
+
+        :param extras: what the layer adds to the scores of its own.
+        """
+        ...
+
+
+class TrajectoryAttention(nn.Module):
+    """``softmax(q k / sqrt(d) + bias) v`` over a finite past; fused projections without bias terms.
+
+    :param d_model: width of the stream.
+    :param heads: number of heads H.
+    :param past: past steps each query may see.
+    """
+
+    def __init__(self, d_model: int, heads: int, past: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.past = past
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
+
+    def initial_state(self, batch: int, field: FieldState | None = None) -> Ring:
+        """An empty ring, of a layer with this state of its control field."""
+        weight = self.qkv.weight
+        shape = (batch, self.past + 1, self.heads, weight.shape[1] // self.heads)
+        ring = Ring(weight.new_zeros(shape), weight.new_zeros(shape))
+        if field is not None:
+            ring.gate, ring.field = weight.new_zeros(shape[:2]), field
+        return ring
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        ring: Ring | None,
+        extras: Extras | None = None,
+        plan: Plan | None = None,
+    ) -> tuple[Tensor, Ring | None]:
+        """Attend from a chunk (B, L, D) to itself and, through the ring, to what came before.
+
+        :param extras: what the layer adds to the scores of its own.
+        :param plan: what each step looks at beside the past.
+        """
+        rows, length, _ = x.shape
+        q, k, v = self.qkv(x).view(rows, length, 3, self.heads, -1).unbind(2)
+        mixed, ring = layout.attend(q, k, v, ring, extras)
+        if plan is not None:
+            mixed = mixed + attend_plan(q, plan, self.qkv.weight).to(mixed.dtype)
+        return self.out(mixed), ring

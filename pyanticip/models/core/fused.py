@@ -1,0 +1,280 @@
+"""Attention over whole sequences without a score matrix in memory.
+
+For j <= i the trajectory bias factors: ``a_i exp(-r (i - j) + b) = [a_i exp(-r i)] [exp(r j + b)]``. One
+more channel on queries and on keys therefore adds it exactly, inside any fused attention kernel, with
+gradients to amplitude, rate and beta; so do one channel for the linear bias and one that hides keys that do
+not exist. What a layer adds of its own goes the same way: the places of queries and keys as so many channels,
+and one for the gates of its control field where the kernel cannot add them
+(:mod:`~pyanticip.models.core.gated_attention`).
+
+Time is counted from the middle, so that the two factors stay within the range of the floating point numbers.
+A sequence too long for one middle is cut into stretches, each with a middle and a channel of its own: a query
+reads the channel of its stretch only, and keys have a factor in it up to the stretch's end, which is as far
+as its queries see. A key so long before the middle that its factor underflows gets a bias of 0 instead of one
+below ``2^-126 |a_i| exp(b + 30)``, some ``1e-25 |a_i| exp(b)``: nothing, beside the other scores. Where that
+does not help either, :func:`make_fused` gives another layout or says so, and the caller takes the reference.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip.models.core.attention import Ring
+from pyanticip.models.core.chunked import Chunked
+from pyanticip.models.core.encodings import rotate
+from pyanticip.models.core.gated_attention import attend_gated, can_gate
+from pyanticip.models.core.position_vectors import PositionVectors
+from pyanticip.models.core.steering import Extras, Steering
+
+LARGEST_EXPONENT = 60.0
+"""Beyond it a factor could leave the range of float32 (and of bfloat16, which has the same)."""
+
+MOST_STRETCHES = 16
+"""More would cost more than the scores themselves, in strips."""
+
+RECORDED_STRETCH = 4096
+"""Steps of a stretch in a recorded graph, where no choice may depend on the rates."""
+
+_WIDE = 1024
+
+_HIDDEN = -1e30
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What every layer of a pathway shares for one whole sequence.
+
+    ``block`` queries at a time see ``block + past`` keys through ``mask`` (Q, past + Q) bool; without a mask
+    (``None``) all queries are one block that sees all of the sequence's past. ``queries`` (B or 1, L, H, E)
+    and ``keys`` (1, L, H, E), or (1, blocks, past + Q, H, E) with a mask, are the additional channels; with a
+    mask the last of them hides the keys before the first step. ``places`` of the steps, where they have some.
+    """
+
+    past: int
+    block: int
+    mask: Tensor | None
+    queries: Tensor | None
+    keys: Tensor | None
+    rotary: float
+    alignment: int = 1
+    """The kernels' head width is filled up with zeros to a multiple of this."""
+    places: PositionVectors | None = None
+
+    @property
+    def stored(self) -> None:
+        """See :class:`~pyanticip.models.core.attention.Layout`; there is no ring."""
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
+    ) -> tuple[Tensor, Ring | None]:
+        """See :class:`~pyanticip.models.core.attention.Layout`; there is no ring."""
+        assert ring is None
+        length, width = q.shape[1], q.shape[3]
+        if self.rotary:
+            places = (torch.arange(length, device=q.device) * self.rotary)[:, None]
+            q, k = rotate(q, places), rotate(k, places)
+        gate = None if extras is None else extras.log_gate
+        if gate is not None and (self.mask is not None or not can_gate(q, gate)):
+            gate = None
+        scale = width**-0.5
+        if gate is None or self.queries is not None or self.places is not None:
+            q, scale = q * scale, 1.0
+        asked: list[Tensor] = []
+        seen: list[Tensor] = []
+        if extras is not None and self.places is not None:
+            q = extras.content(q)
+            asked.append(extras.asked(self.places.queries))
+            seen.append(self.places.keys.flatten(2)[:, :, None])
+        if extras is not None and extras.log_gate is not None and gate is None:
+            asked.append(q.new_ones(1, 1, 1, 1))
+            seen.append(extras.log_gate[..., None, None])
+        if self.mask is None:
+            mixed = self._whole(q, k, v, asked, seen, gate, scale)
+        else:
+            mixed = self._blocks(q, k, v, asked, seen, self.mask)
+        return mixed[..., :width].flatten(2), None
+
+    def _whole(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        asked: list[Tensor],
+        seen: list[Tensor],
+        gate: Tensor | None,
+        scale: float,
+    ) -> Tensor:
+        if self.queries is not None and self.keys is not None:
+            asked, seen = [*asked, self.queries], [*seen, self.keys]
+        if asked:
+            q, k = self._widen(q, asked), self._widen(k, seen)
+            v = F.pad(v, (0, q.shape[-1] - v.shape[-1]))
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        if gate is not None:
+            return attend_gated(q, k, v, gate, scale).transpose(1, 2)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)
+
+    def _blocks(
+        self, q: Tensor, k: Tensor, v: Tensor, asked: list[Tensor], seen: list[Tensor], mask: Tensor
+    ) -> Tensor:
+        assert self.queries is not None
+        assert self.keys is not None
+        rows, length, heads, width = q.shape
+        blocks = self.keys.shape[1]
+        extra = blocks * self.block - length
+        q = self._widen(q, [*asked, self.queries])
+        if extra:
+            q = F.pad(q, (0, 0, 0, 0, 0, extra))
+        # What all heads share is cut into spans once, not for each.
+        k, *seen = (self._spans(F.pad(t, (0, 0, 0, 0, self.past, extra))) for t in (k, *seen))
+        k = self._widen(k, [*seen, self.keys])
+        v = self._spans(F.pad(v, (0, q.shape[-1] - width, 0, 0, self.past, extra)))
+        # Blocks stand beside the rows of the batch.
+        mixed = F.scaled_dot_product_attention(
+            q.view(rows * blocks, self.block, heads, -1).transpose(1, 2),
+            k.flatten(0, 1).transpose(1, 2),
+            v.flatten(0, 1).transpose(1, 2),
+            attn_mask=mask,
+            scale=1.0,
+        )
+        return mixed.transpose(1, 2).reshape(rows, blocks * self.block, heads, -1)[:, :length]
+
+    def _widen(self, x: Tensor, channels: list[Tensor]) -> Tensor:
+        """A head's numbers and, beside them, its additional channels."""
+        width = x.shape[-1] + sum(part.shape[-1] for part in channels)
+        if width % self.alignment:
+            channels = [*channels[:-1], F.pad(channels[-1], (0, -width % self.alignment))]
+        return torch.cat((x, *(part.to(x.dtype).expand(*x.shape[:-1], -1) for part in channels)), -1)
+
+    def _spans(self, padded: Tensor) -> Tensor:
+        """What each block sees (B, blocks, past + Q, H, d) of (B, past + blocks Q, H, d)."""
+        if not self.past:
+            return padded[:, :, None]
+        # A block is as long as its past: it sees the block before and itself. (Unfolding is one call, but
+        # its gradient is slow.)
+        pieces = padded.view(padded.shape[0], -1, self.block, *padded.shape[2:])
+        return torch.cat((pieces[:, :-1], pieces[:, 1:]), 2)
+
+
+def make_fused(
+    length: int, past: int, steering: Steering, *, device: torch.device, dtype: torch.dtype
+) -> Fused | Chunked | None:
+    """Prepare a pathway's attention for a whole sequence; ``None`` where the bias does not factor safely and
+    the reference is no worse than anything else.
+
+    :param length: steps of the sequence.
+    :param past: past steps each query may see beside itself.
+    """
+    # On a GPU a mask takes a kernel that wants the width in whole vectors.
+    alignment = 8 if device.type == "cuda" else 1
+    whole = past >= length - 1
+    block = length if whole else max(past, 1)
+    stretches = count_stretches(steering, block if whole else block + past, dtype)
+    if not stretches or (stretches > 1 and not whole):
+        return Chunked(past, steering) if whole or past >= _WIDE else None
+    if whole:
+        at = torch.arange(length, device=device)
+        queries, keys = _channels(steering, at, at, dtype, stretches)
+        return Fused(past, block, None, queries, keys, steering.rotary, alignment, steering.places)
+    span = past + block
+    blocks = -(-length // block)
+    places = torch.arange(span, device=device)
+    query = past + torch.arange(length, device=device) % block
+    distance = places[past:, None] - places[None]
+    mask = (distance >= 0) & (distance <= past)
+    queries, keys = _channels(steering, query, places, dtype)
+    # A key before the first step lies in the first block only.
+    absent = torch.zeros(1, blocks, span, 1, 1, device=device, dtype=dtype)
+    absent[:, 0, :past] = max(_HIDDEN, torch.finfo(dtype).min / 4)
+    one = torch.ones(1, length, 1, 1, device=device, dtype=dtype)
+    if queries is None or keys is None:
+        return Fused(past, block, mask, one, absent, steering.rotary, alignment, steering.places)
+    heads = keys.shape[2]
+    keys = torch.cat((keys[:, None].expand(-1, blocks, -1, -1, -1), absent.expand(-1, -1, -1, heads, -1)), -1)
+    queries = torch.cat((queries, one.expand(queries.shape[0], -1, heads, -1)), -1)
+    return Fused(past, block, mask, queries, keys, steering.rotary, alignment, steering.places)
+
+
+def count_stretches(steering: Steering, span: int, dtype: torch.dtype) -> int:
+    """Into how many stretches ``span`` steps must be cut for the bias to factor; 0 where nothing helps.
+
+    One reaches as far as :data:`LARGEST_EXPONENT` to both sides of its middle, several only half as far
+    each: then all products of factors stay in range, those of hidden keys too.
+    """
+    if dtype == torch.float16:
+        return 0
+    if steering.rate is None:
+        return 1
+    if torch.compiler.is_compiling():
+        return -(-span // RECORDED_STRETCH)
+    rates = steering.rate.tolist()
+    least, most = min(rates), max(rates)
+    if max(most, -least) * span / 2 <= LARGEST_EXPONENT:
+        return 1
+    # A bias that grows with the distance is itself out of range where its factors are.
+    if not (math.isfinite(sum(rates)) and -least * span / 2 <= LARGEST_EXPONENT):
+        return 0
+    count = math.ceil(most * span / LARGEST_EXPONENT)
+    return count if count <= MOST_STRETCHES else 0
+
+
+def _channels(
+    steering: Steering, query: Tensor, key: Tensor, dtype: torch.dtype, stretches: int = 1
+) -> tuple[Tensor | None, Tensor | None]:
+    """Additional channels of queries (B or 1, L, H, E) and keys (1, K, H, E) at these times."""
+    pairs: list[tuple[Tensor, Tensor]] = []
+    middle = (len(key) - 1) / 2
+    if steering.amplitude is not None and steering.rate is not None and steering.beta is not None:
+        rate, beta, amplitude = steering.rate, steering.beta, steering.amplitude
+        if stretches > 1:
+            pairs.append(_stretched(amplitude, rate, beta, stretches))
+        else:
+            # In double precision, for an exponent's error is its factor's, and exponents are large.
+            exact = rate.double()
+            later = (key - middle)[:, None] * exact
+            rise = torch.exp(later + beta)  # (K, H)
+            fall = torch.exp(-later if query is key else (query - middle)[:, None] * -exact)  # (L, H)
+            pairs.append(((amplitude * fall.to(rate.dtype))[..., None], rise.to(rate.dtype)[None, ..., None]))
+    if steering.slopes is not None:
+        line = (key - middle).to(steering.slopes.dtype)[:, None] * steering.slopes
+        # The part that depends on the query alone drops out of the softmax.
+        pairs.append((line.new_ones(1, len(query), line.shape[1], 1), line[None, ..., None]))
+    if not pairs:
+        return None, None
+    if dtype == torch.bfloat16:
+        pairs = [half for pair in pairs for half in _halves(*pair)]
+    if len(pairs) == 1:
+        return pairs[0][0].to(dtype), pairs[0][1].to(dtype)
+    rows = max(q.shape[0] for q, _ in pairs)
+    queries = torch.cat([q.to(dtype).expand(rows, -1, -1, -1) for q, _ in pairs], -1)
+    return queries, torch.cat([k.to(dtype) for _, k in pairs], -1)
+
+
+def _stretched(amplitude: Tensor, rate: Tensor, beta: Tensor, stretches: int) -> tuple[Tensor, Tensor]:
+    """Factors of queries (B, L, H, stretches) and keys (1, L, H, stretches) over a whole sequence."""
+    length = amplitude.shape[1]
+    size = -(-length // stretches)
+    steps = torch.arange(length, device=rate.device)
+    own = steps // size
+    numbers = torch.arange(stretches, device=rate.device)
+    exact = rate.double()
+    # A rate below 0 grows towards the past: its one middle is that of the sequence.
+    middles = torch.where(exact > 0.0, numbers[:, None] * size + (size - 1) / 2, (length - 1) / 2)
+    fall = torch.exp((steps[:, None] - middles[own]) * -exact).to(rate.dtype)  # (L, H)
+    queries = (amplitude * fall)[..., None] * (own[:, None] == numbers)[:, None]
+    # Beyond a stretch's end, where none of its queries looks, factors could be anything: they are 0, and
+    # their exponents small, for 0 times a gradient without end is none.
+    seen = (own[:, None] <= numbers)[:, None]  # (L, 1, stretches)
+    exponent = (steps[:, None, None] - middles.T) * exact[:, None]
+    rise = torch.exp(exponent.where(seen, 0.0) + beta[:, None]).where(seen, 0.0)
+    return queries, rise.to(rate.dtype)[None]
+
+
+def _halves(query: Tensor, key: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """A product as three products of bfloat16 parts, to some 16 bits."""
+    high, raised = query.to(torch.bfloat16), key.to(torch.bfloat16)
+    low, rest = query - high, key - raised
+    return [(high, raised), (high, rest), (low, raised)]

@@ -1,0 +1,104 @@
+"""The pathway gate and the commitment gate (Diomande 2026)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.core.streaming import State
+
+
+class PathwayGate(nn.Module):
+    """``h = a fast + (1 - a) slow`` with ``a = sigmoid(Linear([scalars; x]))``."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(7 + d_model, 1)
+
+    def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """The mixture (..., D) and the fast pathway's share ``a`` (...,)."""
+        return self.mix(torch.cat((scalars, x), -1), fast, slow)
+
+    def mix(self, told: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of scalars and x side by side, ``told`` (..., 7 + D)."""
+        share = torch.sigmoid(self.linear(told))
+        return slow + share * (fast - slow), share[..., 0]
+
+
+class PathwayMean(nn.Module):
+    """``h = (fast + slow) / 2``: what is left of the pathway gate without the gate."""
+
+    def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`PathwayGate.forward`, with a share of 1/2."""
+        return self.mix(x, fast, slow)
+
+    def mix(self, told: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`PathwayGate.mix`."""
+        return 0.5 * (fast + slow), told.new_full(told.shape[:-1], 0.5)
+
+
+@dataclass
+class Waiting(State):
+    """How many steps each row has been held back: ``steps`` (B,) int64."""
+
+    steps: Tensor
+
+
+class CommitmentGate(nn.Module):
+    """How committed the movement is: ``g = sigmoid(Linear([sigmoid(Linear(hidden)); C]))``.
+
+    The last layer starts at weights [1, 4] and bias -2.5, so that g rises with the predicted commitment C and
+    can cross the threshold. ``theta`` and ``max_buffer`` belong to the inference rule :meth:`decide`.
+
+    :param gradient: whether what the gate is trained for reaches C.
+    """
+
+    def __init__(self, d_model: int, theta: float = 0.8, max_buffer: int = 5, gradient: bool = True) -> None:
+        super().__init__()
+        self.gradient = gradient
+        self.theta = theta
+        self.max_buffer = max_buffer
+        self.local = nn.Linear(d_model, 1)
+        self.combine = nn.Linear(2, 1)
+
+    def reset_parameters(self) -> None:
+        """The start described above; the local layer is left to its owner."""
+        with torch.no_grad():
+            self.combine.weight.copy_(torch.tensor([[1.0, 4.0]]))
+            self.combine.bias.fill_(-2.5)
+
+    def forward(self, hidden: Tensor, commitment: Tensor) -> Tensor:
+        """The gate (..., 1) in (0, 1) of hidden states (..., D) and predicted commitment (..., 1)."""
+        commitment = commitment if self.gradient else commitment.detach()
+        local = torch.sigmoid(self.local(hidden))
+        gate: Tensor = torch.sigmoid(self.combine(torch.cat((local, commitment), -1)))
+        return gate
+
+    def initial_state(self, batch: int) -> Waiting:
+        """No row has waited yet."""
+        return Waiting(torch.zeros(batch, dtype=torch.int64, device=self.combine.weight.device))
+
+    def threshold(self, waited: Tensor) -> Tensor:
+        """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
+        return threshold(waited, self.theta, self.max_buffer)
+
+    def decide(self, gate: Tensor, state: Waiting) -> tuple[Tensor, Waiting]:
+        """Which rows may emit now; see :func:`decide`."""
+        return decide(gate, state, self.theta, self.max_buffer)
+
+
+def threshold(waited: Tensor, theta: float, max_buffer: int) -> Tensor:
+    """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
+    return theta * (1.0 - 0.5 * waited / max_buffer)
+
+
+@torch.no_grad()
+def decide(gate: Tensor, state: Waiting, theta: float, max_buffer: int) -> tuple[Tensor, Waiting]:
+    """Which rows may emit now: those over their threshold, and those that have waited long enough.
+
+    :param gate: (B,) the gate of this step.
+    :returns: emit (B,) bool, and the state: 0 for rows that emit, one more for those that wait.
+    """
+    waited = state.steps
+    emit = (gate > threshold(waited, theta, max_buffer).to(gate.dtype)) | (waited >= max_buffer)
+    return emit, Waiting(torch.where(emit, torch.zeros_like(waited), waited + 1))

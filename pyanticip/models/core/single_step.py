@@ -1,0 +1,93 @@
+"""The layout of a single step without gradients: write into the ring, attend to it as it lies.
+
+Slots are not put in order: each carries its age, and the bias follows the age. So a step copies nothing and
+costs the same however long the stream has run.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip.models.core.attention import Ring
+from pyanticip.models.core.encodings import rotate
+from pyanticip.models.core.steering import Extras, Steering
+
+
+@dataclass(frozen=True)
+class SingleStep:
+    """What every layer of a pathway shares for one step.
+
+    ``bias`` (B, H, 1, past + 1) by slot, -inf where nothing is stored; ``slot`` (B,) where the step goes and
+    ``keep`` (B,) whether it is real (``None``: everywhere); ``ages`` (B, past + 1) of the slots. Where steps
+    have places, ``query_places`` (B, 1, C, d) is the step's as a query and ``stored`` (B, past + 1, C, d) the
+    ring of those of the keys, the step's among them.
+    """
+
+    bias: Tensor
+    slot: Tensor
+    keep: Tensor | None
+    ages: Tensor
+    rotary: float = 0.0
+    query_places: Tensor | None = None
+    stored: Tensor | None = None
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
+    ) -> tuple[Tensor, Ring | None]:
+        """See :class:`~pyanticip.models.core.attention.Layout`. The ring is written in place."""
+        assert ring is not None
+        rows = torch.arange(q.shape[0], device=q.device)
+        for stored, new in ((ring.k, k[:, 0]), (ring.v, v[:, 0])):
+            _store(stored, new, rows, self.slot, self.keep)
+        bias = self.bias
+        if extras is not None and extras.log_gate is not None:
+            assert isinstance(ring.gate, Tensor)
+            _store(ring.gate, extras.log_gate[:, 0], rows, self.slot, self.keep)
+            bias = bias + ring.gate[:, None, None]
+        if extras is not None and self.query_places is not None and self.stored is not None:
+            q, asked = extras.content(q), extras.asked(self.query_places)
+            bias = bias + asked.transpose(1, 2) @ self.stored.flatten(2)[:, None].transpose(2, 3)
+        keys = ring.k.transpose(1, 2)  # (B, H, slots, d)
+        if self.rotary:
+            keys = rotate(keys, (-self.rotary * self.ages)[:, None])
+        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), keys, ring.v.transpose(1, 2), bias)
+        return mixed.transpose(1, 2).flatten(2), ring
+
+
+def make_single_step(
+    past: int, steering: Steering, *, count: Tensor, new: Tensor | None, dtype: torch.dtype
+) -> SingleStep:
+    """Prepare a pathway's attention for one step.
+
+    :param past: past steps the query may see beside itself.
+    :param count: (B,) steps since each row's start.
+    :param new: (B,) 1 where the step is real, 0 where it is not stored; ``None``: real everywhere.
+    """
+    capacity = past + 1
+    slot = count % capacity
+    ages = (slot[:, None] - torch.arange(capacity, device=count.device)) % capacity  # (B, slots)
+    stored = ages <= count[:, None]
+    bias = torch.zeros((), device=count.device, dtype=dtype)
+    if steering.amplitude is not None:
+        steps = torch.arange(capacity, device=count.device)
+        table = steering.kernel(steps)
+        assert table is not None
+        bias = steering.amplitude[:, 0, :, None] * table[:, ages].transpose(0, 1)
+    if steering.slopes is not None:
+        bias = bias - steering.slopes[:, None] * ages[:, None].to(steering.slopes.dtype)
+    bias = torch.where(stored[:, None], bias.to(dtype), torch.full_like(bias, float("-inf"), dtype=dtype))
+    keep = None if new is None else new > 0
+    places, ring = steering.places, steering.place_ring
+    if places is not None and ring is not None:
+        _store(ring, places.keys[:, 0], torch.arange(len(count), device=count.device), slot, keep)
+    asked = None if places is None else places.queries
+    return SingleStep(bias[:, :, None], slot, keep, ages, steering.rotary, asked, ring)
+
+
+def _store(ring: Tensor, new: Tensor, rows: Tensor, slot: Tensor, keep: Tensor | None) -> None:
+    """Write a step (B, ...) into its slot of a ring (B, past + 1, ...), where it is real."""
+    if keep is not None:
+        new = torch.where(keep.view(-1, *(1,) * (new.ndim - 1)), new, ring[rows, slot])
+    ring[rows, slot] = new

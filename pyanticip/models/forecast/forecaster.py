@@ -1,0 +1,200 @@
+"""Where every joint will be: a forecaster of poses that sees the last frames and nothing later.
+
+Ten observed frames in, the next 25 out, in one pass. The past is summed up as the last pose and the
+coefficients of a short orthogonal polynomial over the observed frames (velocity, acceleration, ...); a
+residual perceptron with a linear path beside it says what is added to the last pose, as weights of a few
+smooth trajectories (the principal ones of the training motion). The idea that a plain perceptron over a
+compact temporal basis is enough is that of siMLPe (Guo et al. 2023, "Back to MLP"); the residual over the
+last pose that of LTD (Mao et al. 2019). A body and its mirror image are forecast alike: with a ``mirror``
+permutation the forecast is the mean over both views.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import ShapeError
+from pyanticip.models.forecast.manifest import ForecastConfig
+
+
+class ForecastState(NamedTuple):
+    """What a stream remembers.
+
+    ``frames`` (B, observed, joints, 3), newest last; ``seen`` (B,) int64, frames since the beginning.
+    """
+
+    frames: Tensor
+    seen: Tensor
+
+
+class _Block(nn.Module):
+    def __init__(self, config: ForecastConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.width)
+        self.up = nn.Linear(config.width, config.width * config.expand)
+        self.down = nn.Linear(config.width * config.expand, config.width)
+        self.drop = nn.Dropout(config.dropout)
+        nn.init.zeros_(self.down.weight)
+        nn.init.zeros_(self.down.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.drop(F.gelu(self.up(self.norm(x))))
+        result: Tensor = x + self.drop(self.down(inner))
+        return result
+
+
+class PoseForecaster(nn.Module):
+    """Forecast of ``target`` frames from the last ``observed`` ones, frame by frame or all at once.
+
+    Positions are those of the body's own frame, in whatever unit the normalisation was fitted to. An
+    untrained forecaster says that the last pose stays.
+    """
+
+    pose_mean: Tensor
+    pose_std: Tensor
+    past_basis: Tensor
+    past_scale: Tensor
+    future_basis: Tensor
+    unit: Tensor
+
+    def __init__(self, config: ForecastConfig) -> None:
+        super().__init__()
+        self.cfg = config
+        size, outputs = 3 * config.joints, 3 * config.joints * config.components
+        inputs = size * (1 + config.order)
+        self.inlet = nn.Linear(inputs, config.width)
+        self.blocks = nn.ModuleList(_Block(config) for _ in range(config.blocks))
+        self.norm = nn.LayerNorm(config.width)
+        self.outlet = nn.Linear(config.width, outputs)
+        self.direct = nn.Linear(inputs, outputs)
+        self.momentum = nn.Linear(config.order, config.components, bias=False)
+        for layer in (self.outlet, self.direct):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        nn.init.zeros_(self.momentum.weight)
+        self.register_buffer("pose_mean", torch.zeros(size))
+        self.register_buffer("pose_std", torch.ones(size))
+        self.register_buffer("past_basis", polynomials(config.observed, config.order))
+        self.register_buffer("past_scale", torch.ones(config.order))
+        self.register_buffer("future_basis", polynomials(config.target, config.components - 1, constant=True))
+        self.register_buffer("unit", torch.ones(()))
+        self.mixed = False
+        """Whether the perceptron is trained in bfloat16; its weights and all else stay float32."""
+        self._sides = torch.tensor(config.mirror, dtype=torch.int64)
+
+    def fit_normalisation(self, windows: Tensor, unit: float) -> None:
+        """Set the statistics from windows (N, observed + target, joints, 3) of the training motion.
+
+        :raises ShapeError: windows of another shape.
+        """
+        cfg = self.cfg
+        length = cfg.observed + cfg.target
+        if windows.ndim != 4 or tuple(windows.shape[1:]) != (length, cfg.joints, 3):
+            raise ShapeError(f"expected windows (N, {length}, {cfg.joints}, 3), got {tuple(windows.shape)}")
+        with torch.no_grad():
+            self.unit.fill_(unit)
+            flat = windows.flatten(2) / unit
+            last = flat[:, cfg.observed - 1]
+            self.pose_mean.copy_(last.mean(0))
+            # A joint that hardly moves must not be blown up.
+            self.pose_std.copy_(last.std(0).clamp_min(0.02))
+            past = (flat[:, : cfg.observed] - last[:, None]).transpose(1, 2) @ self.past_basis
+            self.past_scale.copy_(past.square().mean((0, 1)).sqrt().clamp_min(1e-6))
+            future = (
+                (flat[:, cfg.observed :] - last[:, None]).double().transpose(1, 2).reshape(-1, cfg.target)
+            )
+            values, vectors = torch.linalg.eigh(future.T @ future / len(future))
+            size = values.flip(0)[: cfg.components].clamp_min(1e-12).sqrt()
+            self.future_basis.copy_((vectors.flip(1)[:, : cfg.components] * size).T)
+
+    def mirrored(self, positions: Tensor) -> Tensor:
+        """The mirror image of positions (..., joints, 3): sides exchanged, x negated."""
+        other = positions.index_select(-2, self._sides.to(positions.device))
+        image: Tensor = other * other.new_tensor([-1.0, 1.0, 1.0])
+        return image
+
+    def one_view(self, observed: Tensor) -> Tensor:
+        """Forecast of (B, observed, joints, 3) as it stands, without its mirror image: what is trained."""
+        cfg = self.cfg
+        flat = observed.flatten(2) / self.unit
+        last = flat[:, -1]
+        past = (flat - last[:, None]).transpose(1, 2) @ self.past_basis / self.past_scale
+        x = torch.cat(((last - self.pose_mean) / self.pose_std, past.flatten(1)), 1)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.mixed and self.training):
+            z = self.inlet(x)
+            for block in self.blocks:
+                z = block(z)
+            weights = self.outlet(self.norm(z)) + self.direct(x)
+        weights = weights.float().view(len(x), -1, cfg.components)
+        moves = (weights + self.momentum(past)) @ self.future_basis
+        said: Tensor = (moves.transpose(1, 2) + last[:, None]) * self.unit
+        return said.view(len(x), cfg.target, cfg.joints, 3)
+
+    def predict(self, observed: Tensor) -> Tensor:
+        """The next frames (B, target, joints, 3) after windows (B, observed, joints, 3).
+
+        :raises ShapeError: windows of another shape.
+        """
+        cfg = self.cfg
+        if observed.ndim != 4 or tuple(observed.shape[1:]) != (cfg.observed, cfg.joints, 3):
+            raise ShapeError(
+                f"expected windows (B, {cfg.observed}, {cfg.joints}, 3), got {tuple(observed.shape)}"
+            )
+        if not cfg.mirror:
+            return self.one_view(observed)
+        plain, other = self.one_view(torch.cat((observed, self.mirrored(observed)))).chunk(2)
+        return 0.5 * (plain + self.mirrored(other))
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Forecast after every frame of (B, L, joints, 3): (B, L, target, joints, 3).
+
+        What is said after frame ``t`` depends on frames up to ``t`` alone; before ``observed`` frames have
+        been seen, the first one stands for those before it.
+
+        :raises ShapeError: positions of another shape.
+        """
+        cfg = self.cfg
+        if positions.ndim != 4 or tuple(positions.shape[2:]) != (cfg.joints, 3) or not positions.shape[1]:
+            raise ShapeError(f"expected positions (B, L, {cfg.joints}, 3), got {tuple(positions.shape)}")
+        first = positions[:, :1].expand(-1, cfg.observed - 1, -1, -1)
+        windows = torch.cat((first, positions), 1).unfold(1, cfg.observed, 1).permute(0, 1, 4, 2, 3)
+        said = self.predict(windows.flatten(0, 1))
+        return said.view(*positions.shape[:2], *said.shape[1:])
+
+    def initial_state(self, batch: int = 1) -> ForecastState:
+        """The state before the first frame."""
+        cfg = self.cfg
+        device = self.unit.device
+        frames = torch.zeros(batch, cfg.observed, cfg.joints, 3, device=device)
+        return ForecastState(frames, torch.zeros(batch, dtype=torch.int64, device=device))
+
+    def step(self, frame: Tensor, state: ForecastState) -> tuple[Tensor, ForecastState]:
+        """One frame (B, joints, 3): the forecast (B, target, joints, 3) and the next state.
+
+        :raises ShapeError: a frame of another shape, or of another batch than the state.
+        """
+        cfg = self.cfg
+        if tuple(frame.shape) != (len(state.seen), cfg.joints, 3):
+            raise ShapeError(
+                f"expected a frame ({len(state.seen)}, {cfg.joints}, 3), got {tuple(frame.shape)}"
+            )
+        new = frame[:, None]
+        rolled = torch.cat((state.frames[:, 1:], new), 1)
+        frames = torch.where((state.seen == 0)[:, None, None, None], new, rolled)
+        return self.predict(frames), ForecastState(frames, state.seen + 1)
+
+
+def polynomials(frames: int, order: int, *, constant: bool = False) -> Tensor:
+    """Orthonormal polynomials over ``frames`` points, by degree from 1 (or 0).
+
+    Returns (frames, order), or with the constant (order + 1, frames): a basis to expand in.
+    """
+    x = np.linspace(-1.0, 1.0, frames)
+    q, r = np.linalg.qr(np.vander(x, order + 1, increasing=True))
+    q = (q * np.sign(np.diag(r))).astype(np.float32)
+    return torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))

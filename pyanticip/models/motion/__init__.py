@@ -1,0 +1,1 @@
+"""The motion model: feature rows in, sound parameters and events out."""

@@ -1,0 +1,70 @@
+"""The head of the motion model: the sound parameters ahead of time, and event hazards."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES
+from pyanticip.models.motion.strokes import BeatHead
+
+
+class ControlHead(nn.Module):
+    """Sound parameters at every horizon, and the hazard of each event in every bin ahead.
+
+    A shared hidden layer; parameters through a sigmoid, linear in 0..1. Hazard logits are a learned base rate
+    plus what the hidden state says, the latter scaled by the commitment gate: an uncommitted movement falls
+    back to the base rate, and the gate has something to learn from.
+
+    With ``recent`` numbers of the last frames the parameters are ``sigmoid(what the hidden state says + a
+    linear filter of those numbers)``.
+
+    :param recent: how many numbers of the last frames come along; 0 for none.
+    :param base_hazard: hazard per bin that the base rate starts at.
+    :param gated: False leaves the evidence as it is, whatever the gate.
+    :param strokes: whether a head of its own adds to the evidence of onsets, whatever the gate.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        hidden: int,
+        recent: int = 0,
+        base_hazard: float = 0.01,
+        gated: bool = True,
+        strokes: bool = False,
+    ) -> None:
+        super().__init__()
+        self.gated = gated
+        self.params = (len(PARAMETER_NAMES), len(HORIZONS_MS))
+        self.events = (len(EVENT_NAMES), EVENT_BINS)
+        self.first = nn.Linear(d_model, hidden)
+        self.last = nn.Linear(hidden, math.prod(self.params) + math.prod(self.events))
+        self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if recent else None
+        start = math.log(base_hazard / (1.0 - base_hazard))
+        self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
+        self.beats = BeatHead(recent, hidden, EVENT_BINS) if strokes else None
+
+    def forward(
+        self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None, strokes: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D), gate (..., 1), the
+        numbers of the last frames (..., recent) and the strokes (..., 37)."""
+        params, logits = self.flat(hidden, gate, recent, strokes)
+        rows = hidden.shape[:-1]
+        return params.view(*rows, *self.params), logits.view(*rows, *self.events)
+
+    def flat(
+        self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None, strokes: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The same as (..., 40) and (..., 50)."""
+        units = F.gelu(self.first(hidden))
+        params, evidence = self.last(units).split((math.prod(self.params), math.prod(self.events)), -1)
+        if self.recent is not None and recent is not None:
+            params = params + self.recent(recent)
+        logits = self.base + (gate * evidence if self.gated else evidence)
+        if self.beats is not None and recent is not None and strokes is not None:
+            onsets = logits[..., :EVENT_BINS] + self.beats(strokes, recent, units)
+            logits = torch.cat((onsets, logits[..., EVENT_BINS:]), -1)
+        return torch.sigmoid(params), logits

@@ -1,0 +1,450 @@
+"""The motion transformer: feature rows in, sound parameters and events ahead of time out."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.config import (
+    FEATURES,
+    PARAMETER_NAMES,
+    SCALAR_COLUMNS,
+    ModelConfig,
+    visible_columns,
+)
+from pyanticip.models.core.bias import Orthogonality
+from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.core.plan_attention import Plan
+from pyanticip.models.core.streaming import State
+from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
+from pyanticip.models.motion.frame_hold import FrameHold
+from pyanticip.models.motion.heads import ControlHead
+from pyanticip.models.motion.kinematics import KINEMATICS, MEASURES, BodyKinematics
+from pyanticip.models.motion.pose import PoseHead
+from pyanticip.models.motion.smoothed import (
+    CARRIED,
+    JERK,
+    QUANTITIES,
+    SMOOTHED,
+    SPEED,
+    STRETCHES,
+    VELOCITY_COLUMNS,
+    SmoothedMeasures,
+)
+from pyanticip.models.motion.strokes import Strokes, StrokeState
+from pyanticip.models.parts.field.control_field import FieldTrace
+from pyanticip.models.parts.planning.codebook import PlanCodebook
+from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps, check_plan
+from pyanticip.models.parts.planning.signal import PlanningSignal
+from pyanticip.models.parts.planning.targets import PlanChoice
+from pyanticip.models.parts.positions.trajectory.module import (
+    TrajectoryPositions,
+    TrajectoryState,
+    moved_positions,
+)
+
+CLIP = 10.0
+"""Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
+window."""
+
+_MEASURED = (("pitch", 1), ("loudness", 1), ("brightness", 1), ("density", 1), ("space", 1), ("pan", -1))
+
+
+def _exact(x: Tensor) -> AbstractContextManager[object]:
+    """Full precision where mixed precision is on: for where the body is, and for what is said in the end."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
+@dataclass(frozen=True)
+class MotionOutput:
+    """What the model says at every step (B batch, L steps).
+
+    ``params`` (B, L, 8, 5) sound parameters, linear 0..1, at the horizons; ``events`` (B, L, 2, 25) hazard
+    logits per 20 ms bin ahead; ``scalars`` (B, L, 7) of the refined head and ``initial`` (B, L, 7) of the
+    initial head, native units; ``gate`` (B, L) commitment; ``share`` (B, L) of the fast pathway; ``hidden``
+    (B, L, D); ``field`` what the blocks' control fields say, ``plan`` the codes of motion frames (and their
+    weights) that each step was told to expect, and ``anticipation`` (B, L, C) log-scores of all codes for the
+    steps after it, and ``distrust`` (B, L) the risk of the frames as they came, where there are such.
+    """
+
+    params: Tensor
+    events: Tensor
+    scalars: Tensor
+    initial: Tensor
+    gate: Tensor
+    share: Tensor
+    hidden: Tensor
+    field: FieldTrace | None = None
+    plan: PlanChoice | None = None
+    anticipation: Tensor | None = None
+    distrust: Tensor | None = None
+
+
+@dataclass
+class MotionState(State):
+    """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first; where there
+    are such, the state of trajectory positions, what plans need to remember, and the last ``taps - 1``
+    trusted frames (B, taps - 1, D)."""
+
+    trunk: TrunkState
+    taps: Tensor
+    moved: TrajectoryState | tuple[()] = ()
+    planning: PlanState | tuple[()] = ()
+    trusted: Tensor | tuple[()] = ()
+    strokes: StrokeState | tuple[()] = ()
+
+
+class MotionTransformer(nn.Module):
+    """Features v1 -> normalise, body kinematics -> linear -> short causal filter -> dual-pathway trunk ->
+    control heads.
+
+    With ``cfg.kinematics`` the model sees where the joints are and how fast they go (computed from the rows,
+    see :mod:`pyanticip.models.motion.kinematics`), and the rotation of the hips only as the direction of
+    gravity: what it says does not depend on where the performer faces.
+
+    The measures among the kinematics also go straight to the control head: there a linear filter over the
+    last frames, and of what they are when smoothed first (:mod:`pyanticip.models.motion.smoothed`), holds or
+    extrapolates them, and the trunk says what must be corrected.
+
+    The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
+    scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
+    from movement, and the model can run on its own predictions (``mode``). With ``cfg.scalar_input`` they do
+    enter it, and neither holds: ``mode`` then still says what steers, but the given scalars are seen as well.
+
+    :param cfg: sizes and options; the default is the shipped model's.
+    :raises OptionError: with kinematics, a ``d_model`` that leaves no room beside the body's own channels.
+    """
+
+    mean: Tensor
+    std: Tensor
+    visible: Tensor
+    velocities: Tensor
+
+    def __init__(self, cfg: ModelConfig | None = None) -> None:
+        super().__init__()
+        cfg = cfg or ModelConfig()
+        if cfg.vocab:
+            raise OptionError(f"the motion model reads no tokens: vocab must be 0, got {cfg.vocab}")
+        self.cfg = cfg
+        self.register_buffer("mean", torch.zeros(FEATURES))
+        self.register_buffer("std", torch.ones(FEATURES))
+        self.register_buffer("visible", torch.tensor(visible_columns(cfg)).float(), persistent=False)
+        self.kinematics = BodyKinematics() if cfg.kinematics else None
+        self.smoothed = SmoothedMeasures(cfg.taps) if cfg.kinematics else None
+        self.direct = CARRIED if cfg.kinematics else 0
+        if cfg.d_model <= self.direct:
+            raise OptionError(
+                f"d_model must be over {CARRIED}, the channels that the kinematics fill, got {cfg.d_model}"
+            )
+        columns = FEATURES + torch.tensor(VELOCITY_COLUMNS)
+        self.register_buffer("velocities", columns, persistent=False)
+        self.front = nn.Linear(FEATURES + (KINEMATICS if cfg.kinematics else 0), cfg.d_model - self.direct)
+        # One causal filter per channel, oldest tap first; it starts as the identity.
+        filters = torch.zeros(cfg.taps, cfg.d_model)
+        filters[-1] = 1.0
+        self.filters = nn.Parameter(filters)
+        self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
+        self.trusted = FrameHold(cfg.d_model) if cfg.field_input else None
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.trunk = Trunk(cfg)
+        told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
+        self.control = ControlHead(
+            cfg.d_model, cfg.control_hidden, told, gated=cfg.gated_events, strokes=cfg.strokes
+        )
+        self.strokes = Strokes() if cfg.strokes else None
+        for linear in (self.front, self.control.first, self.control.last):
+            nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
+            nn.init.zeros_(linear.bias)
+        if self.control.recent is not None:
+            # Start as what holds the mean of the last 80 ms, for the parameters that a measure stands for.
+            weight = torch.zeros(*self.control.params, MEASURES, cfg.taps)
+            for measure, (name, sign) in enumerate(_MEASURED):
+                weight[PARAMETER_NAMES.index(name), :, measure, -4:] = sign / min(cfg.taps, 4)
+            # No measure of a frame stands for the roughness: jerk over speed, the mean of all stretches.
+            smoothed = torch.zeros(*self.control.params, len(STRETCHES), QUANTITIES)
+            smoothed[PARAMETER_NAMES.index("roughness"), ..., JERK] = 1.0 / len(STRETCHES)
+            smoothed[PARAMETER_NAMES.index("roughness"), ..., SPEED] = -1.0 / len(STRETCHES)
+            start = torch.cat((weight.flatten(2), smoothed.flatten(2)), 2)
+            with torch.no_grad():
+                self.control.recent.weight.copy_(start.flatten(0, 1))
+
+        ahead = len(cfg.pose_horizons)
+        self.pose = PoseHead(cfg.d_model, cfg.control_hidden, ahead) if ahead else None
+        self.planning: PlanningSignal | None = None
+        self.codebook: PlanCodebook | None = None
+        if cfg.planning:
+            self.codebook = PlanCodebook(cfg.plan_codes)
+            self.planning = PlanningSignal(
+                cfg,
+                cfg.plan_codes,
+                embedding=None,
+                norm=first_norm(self.trunk.fast),
+                absolute=cfg.positions in ("sinusoidal", "trajectory"),
+            )
+
+    def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
+        """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
+
+        :raises ShapeError: other shapes, or values that are not finite.
+        """
+        for name, value in (("mean", mean), ("std", std)):
+            if value.shape != (FEATURES,) or not bool(torch.isfinite(value).all()):
+                raise ShapeError(f"{name} must be {FEATURES} finite values, got shape {tuple(value.shape)}")
+        with torch.no_grad():
+            self.mean.copy_(mean)
+            self.std.copy_(torch.where(std > 1e-6, std, torch.ones_like(std)))
+
+    def initial_state(self, batch: int) -> MotionState:
+        """The state before the first frame, for ``batch`` independent rows."""
+        taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
+        moved = () if self.moved is None else self.moved.initial_state(batch, self.filters)
+        state = MotionState(self.trunk.initial_state(batch), taps, moved)
+        if self.trusted is not None:
+            state.trusted = torch.zeros_like(taps)
+        if self.strokes is not None:
+            state.strokes = self.strokes.initial_state(batch)
+        if self.planning is not None:
+            passes = self._passes(self.planning, "external", None, None)
+            state.planning = passes.initial_state(batch, given=True)
+        return state
+
+    def observe(self, x: Tensor) -> Tensor:
+        """Embedded frames (..., D) of raw feature rows (..., 231), before the causal filter."""
+        seen = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
+        if self.kinematics is not None:
+            seen = torch.cat((seen, self.kinematics(x).clamp(-CLIP, CLIP)), -1)
+        return self.condense(seen)
+
+    def condense(self, seen: Tensor) -> Tensor:
+        """Embedded frames (..., D) of normalised rows (..., 231 and kinematics): a projection, and in the
+        last channels the velocities of the body's ends and the measures as they are."""
+        raw: Tensor = self.front(seen)
+        if self.direct:
+            raw = torch.cat((raw, seen[..., self.velocities], seen[..., -MEASURES:]), -1)
+        return raw
+
+    def recent(self, joined: Tensor) -> Tensor:
+        """What the control head is told about the last frames, (..., L, taps * MEASURES + SMOOTHED), of
+        embedded frames (..., taps - 1 + L, D): the measures, oldest first within each, and smoothed ones."""
+        assert self.smoothed is not None
+        windows = joined[..., -self.direct :].unfold(-2, self.cfg.taps, 1)  # (..., L, CARRIED, taps)
+        measures = windows[..., -MEASURES:, :].flatten(-2)
+        return torch.cat((measures, self.smoothed(windows.transpose(-1, -2))), -1)
+
+    def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Embedded frames (B, L, D) of raw features (B, L, 231), the frames the filter needs next, and
+        what :meth:`recent` says about the last ones."""
+        return self._embedded(self._after(taps, self.observe(x)), x.shape[1])
+
+    def _embedded(self, joined: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self._filter(joined), joined[:, length:], self.recent(joined) if self.direct else None
+
+    def _after(self, before: Tensor | None, frames: Tensor) -> Tensor:
+        """Frames (B, L, D) with the ``taps - 1`` before them in front, zeros at a start."""
+        if before is None:
+            before = frames.new_zeros(frames.shape[0], self.cfg.taps - 1, frames.shape[2])
+        return torch.cat((before, frames), 1)
+
+    def _filter(self, joined: Tensor) -> Tensor:
+        """Filtered frames (B, L, D) of embedded ones (B, taps - 1 + L, D)."""
+        if joined.shape[1] == self.cfg.taps:
+            return (joined * self.filters).sum(1, keepdim=True)
+        return torch.einsum("bldt,td->bld", joined.unfold(1, self.cfg.taps, 1), self.filters)
+
+    def _follow(
+        self, frames: Tensor, state: MotionState | None
+    ) -> tuple[Tensor | None, StrokeState | tuple[()]]:
+        """How the strokes stand (B, L, 37) in embedded frames (B, L, D), where they are followed."""
+        if self.strokes is None:
+            return None, ()
+        before = state.strokes if state is not None and isinstance(state.strokes, StrokeState) else None
+        found: tuple[Tensor, StrokeState] = self.strokes(frames[..., -self.direct : -MEASURES], before)
+        return found
+
+    def _embed_trusted(
+        self, trusted: FrameHold, x: Tensor, state: MotionState | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]:
+        """As :meth:`embed`, of frames as far as they are trusted; then the trusted frames that are needed
+        next, and the risk (B, L)."""
+        raw = self.observe(x)
+        joined = self._after(None if state is None else state.taps, raw)
+        before = state.trusted if state is not None and isinstance(state.trusted, Tensor) else None
+        last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
+        frames, risk = trusted(raw, self._filter(joined), last)
+        kept = self._after(before, frames)
+        length = x.shape[1]
+        recent = self.recent(kept) if self.direct else None
+        return self._filter(kept), joined[:, length:], recent, kept[:, length:], risk
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: None = None,
+        *,
+        mode: ScalarMode = ...,
+        scalars: Tensor | None = ...,
+        predicted: Tensor | None = ...,
+        due: bool | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
+    ) -> MotionOutput: ...
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: MotionState,
+        *,
+        mode: ScalarMode = ...,
+        scalars: Tensor | None = ...,
+        predicted: Tensor | None = ...,
+        due: bool | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
+    ) -> tuple[MotionOutput, MotionState]: ...
+
+    def forward(
+        self,
+        x: Tensor,
+        state: MotionState | None = None,
+        *,
+        mode: ScalarMode = "external",
+        scalars: Tensor | None = None,
+        predicted: Tensor | None = None,
+        due: bool | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
+    ) -> MotionOutput | tuple[MotionOutput, MotionState]:
+        """Run whole sequences from their start, or a chunk of any length that follows ``state``.
+
+        :param x: (B, L, 231) raw feature rows at 50 Hz.
+        :param state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
+            the rings of this state are written in place: go on with the state that comes back.
+        :param mode: which scalars steer the model: ``external`` those in the features, ``initial`` the
+            initial head's, ``refined_prev`` the refined head's of the step before.
+        :param scalars: (B, L, 7) scalars in place of those in the features.
+        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
+        :param due: whether a slow pool closes in this chunk, where the caller knows.
+        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
+            own plans: those drawn for training, or some that were made elsewhere.
+        :param boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
+            wishes; -inf forbids a code.
+        :raises ShapeError: x is not (B, L, 231) with L >= 1, or the state has another batch size.
+        """
+        if x.ndim != 3 or x.shape[2] != FEATURES or x.shape[1] < 1:
+            raise ShapeError(f"features must be (B, L, {FEATURES}) with L >= 1, got {tuple(x.shape)}")
+        if state is not None and state.taps.shape[0] != x.shape[0]:
+            raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
+        if mode not in ("external", "initial", "refined_prev"):
+            raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
+        if scalars is not None and self.cfg.scalar_input:
+            first, last = SCALAR_COLUMNS
+            x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
+        with _exact(x):
+            kept, distrust, beaten = None, None, None
+            strokes: StrokeState | tuple[()] = ()
+            if self.trusted is None:
+                joined = self._after(None if state is None else state.taps, self.observe(x))
+                embedded, taps, recent = self._embedded(joined, x.shape[1])
+                beaten, strokes = self._follow(joined[:, -x.shape[1] :], state)
+            else:
+                embedded, taps, recent, kept, distrust = self._embed_trusted(self.trusted, x, state)
+        check_plan(self.planning, (x.shape[0], x.shape[1]), plan, boost)
+        places = None
+        if self.cfg.positions == "sinusoidal":
+            steps = torch.arange(x.shape[1], device=x.device)
+            if state is not None:
+                steps = state.trunk.frames[:, None] + steps
+            places = sinusoids(steps, self.cfg.d_model).to(embedded.dtype).expand_as(embedded)
+        shifted, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+        places = places if shifted is None else shifted
+        embedded = embedded if places is None else embedded + places
+        embedded = self.dropout(embedded)
+        given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
+        before = None if state is None else state.trunk
+        choice, said, memory = None, None, None
+        if self.planning is None:
+            trunk, after = self.trunk(embedded, given, before, mode=mode, predicted=predicted, due=due)
+        else:
+            codes = None
+            if self.codebook is not None and not self.planning.recurrent:
+                codes = self.codebook(x)
+            ran = self._passes(self.planning, mode, before, due)(
+                Steps(embedded, codes, places, given, predicted),
+                before,
+                state.planning if state is not None and isinstance(state.planning, PlanState) else None,
+                plan=plan,
+                boost=boost,
+            )
+            trunk, after, choice, said, memory = (
+                ran.out,
+                ran.state,
+                ran.choice,
+                ran.anticipation,
+                ran.planning,
+            )
+        with _exact(x):
+            params, events = self.control(trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype), recent, beaten)
+        out = MotionOutput(
+            params,
+            events,
+            trunk.scalars,
+            trunk.initial,
+            trunk.gate[..., 0],
+            trunk.share,
+            trunk.hidden,
+            trunk.field,
+            choice,
+            said,
+            distrust,
+        )
+        if state is None:
+            return out
+        assert after is not None
+        return out, MotionState(
+            after, taps, moved, () if memory is None else memory, () if kept is None else kept, strokes
+        )
+
+    def _passes(
+        self, signal: PlanningSignal, mode: ScalarMode, own: TrunkState | None, due: bool | None
+    ) -> Passes[TrunkOutput, TrunkState]:
+        """How the trunk runs with plans; ``due`` is known of its own state, not of those that lag."""
+
+        def run(
+            steps: Steps, state: TrunkState | None, plan: Plan | None
+        ) -> tuple[TrunkOutput, TrunkState | None]:
+            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
+                steps.embedded,
+                steps.given,
+                state,
+                mode=mode,
+                predicted=steps.predicted,
+                due=due if state is own and steps.embedded.shape[1] == 1 else None,
+                plan=plan,
+            )
+            return out
+
+        return Passes(signal, run, self.trunk.initial_state, join_outputs)
+
+    def step(
+        self,
+        x: Tensor,
+        state: MotionState,
+        *,
+        mode: ScalarMode = "external",
+        due: bool | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
+    ) -> tuple[MotionOutput, MotionState]:
+        """One frame (B, 231) or (B, 1, 231): ``forward`` with a state. Outputs keep their L axis (1)."""
+        rows = x[:, None] if x.ndim == 2 else x
+        return self.forward(rows, state, mode=mode, due=due, plan=plan, boost=boost)
+
+    def orthogonality(self) -> Orthogonality | None:
+        """The overlap of the bias heads' directions, ``None`` without a trajectory bias."""
+        return None if self.trunk.bias is None else self.trunk.bias.orthogonality()

@@ -1,0 +1,1 @@
+"""What a model may have besides its trunk: positions, control field, planning."""

@@ -1,0 +1,1 @@
+"""The control field: a running sense of what to trust."""

@@ -1,0 +1,192 @@
+"""The control field of Napolitano (2026, *Consistency Is All You Need*): a running sense of what to trust.
+
+Every block reads a risk off each step, averages it over the recent past, and gates with it: keys of risky
+stretches are worth less to every query, and the feed-forward layer holds back where the steps jump about.
+
+    phi_t   = W x_t                                       fibre, 8 numbers
+    dh_t    = softplus(MLP([x_t; phi_t]))                 risk of the step
+    h_t     = a h_(t-1) + (1 - a) dh_t, over 1 - a^(t+1)  held risk, without the bias towards early steps
+    g_t     = sigmoid(-lambda h_t)                        log(g_j + 1e-8) goes to the scores of key j
+    kappa_t = |phi_t - phi_(t-2)| / 2                     curvature; the feed-forward output is multiplied by
+                                                          sigmoid(1 - lambda_k kappa_t)
+
+The paper's curvature is centred on t, which takes phi_(t+1), and so tells every step of a language model the
+token it is to foretell. Here it is taken over the steps that have been, and is 0 for the first two.
+"""
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.streaming import State
+from pyanticip.models.parts.field.averages import decayed_sums
+from pyanticip.models.parts.field.reduction import (
+    GATE_FLOOR,
+    FieldWeights,
+    log_gates,
+    read,
+    reduce_field,
+    scales,
+)
+
+RISK_WEIGHT, CURVATURE_WEIGHT = 1e-3, 1e-4
+"""Weights of the mean risk and the mean curvature in the loss (the paper's, which sums in place of means)."""
+
+
+@dataclass
+class FieldState(State):
+    """What one block's field remembers: ``count`` (B,) int64 steps so far, ``sums`` (B,) the running average
+    of the risk before it is freed of its bias, ``fibres`` (B, 2, 8) of the last two steps, older first."""
+
+    count: Tensor
+    sums: Tensor
+    fibres: Tensor
+
+
+@dataclass(frozen=True)
+class FieldOutput:
+    """What one block's field says of each step, all (B, L).
+
+    ``log_gate`` is added to the scores of the step as a key; ``scale`` multiplies its feed-forward output;
+    ``held`` h, ``risk`` dh and ``kappa`` are the held risk, the step's own, and the curvature, all >= 0.
+    """
+
+    log_gate: Tensor
+    scale: Tensor
+    held: Tensor
+    risk: Tensor
+    kappa: Tensor
+
+    @property
+    def trust(self) -> Tensor:
+        """(B, L) in 0..1: twice the gate, which is never above one half. 1 where there is no risk."""
+        return 2.0 * (self.log_gate.exp() - GATE_FLOOR)
+
+
+@dataclass(frozen=True)
+class FieldTrace:
+    """The fields of a model's blocks: ``fast`` one for each block over the steps; ``slow`` one for each block
+    of the slow pathway, over its pools. A plain transformer has all its layers in ``fast``.
+
+    In a chunk after a state ``slow`` is as long as the most pools that close in any row; rows in which fewer
+    do have padding at the end.
+    """
+
+    fast: tuple[FieldOutput, ...]
+    slow: tuple[FieldOutput, ...] = ()
+
+    def loss(self) -> Tensor:
+        """The auxiliary loss: 1e-3 times the mean risk plus 1e-4 times the mean curvature."""
+        parts = [part for part in (*self.fast, *self.slow) if part.risk.numel()]
+        risk = torch.stack([part.risk.mean() for part in parts]).mean()
+        kappa = torch.stack([part.kappa.mean() for part in parts]).mean()
+        return RISK_WEIGHT * risk + CURVATURE_WEIGHT * kappa
+
+    def live(self) -> Tensor:
+        """(B, L, blocks, 2) trust and curvature of the fast blocks, for whoever watches."""
+        pairs = [torch.stack((part.trust, part.kappa), -1) for part in self.fast]
+        return torch.stack(pairs, 2)
+
+
+def join_traces(traces: list[FieldTrace]) -> FieldTrace:
+    """The traces of chunks that follow each other, as one."""
+
+    def joined(parts: tuple[FieldOutput, ...]) -> FieldOutput:
+        names = ("log_gate", "scale", "held", "risk", "kappa")
+        return FieldOutput(*(torch.cat([getattr(part, name) for part in parts], 1) for name in names))
+
+    fast = zip(*(trace.fast for trace in traces), strict=True)
+    slow = zip(*(trace.slow for trace in traces if trace.slow), strict=True)
+    return FieldTrace(tuple(map(joined, fast)), tuple(map(joined, slow)))
+
+
+class ControlField(nn.Module):
+    """The field of one block.
+
+    :param cfg: its ``field_*`` options.
+    """
+
+    def __init__(self, cfg: ModelConfig) -> None:
+        super().__init__()
+        self.decay = cfg.field_decay
+        self.bend = cfg.field_curvature
+        self.start = cfg.field_gate
+        self.fibre = nn.Linear(cfg.d_model, cfg.field_width, bias=False)
+        self.hidden = nn.Linear(cfg.d_model + cfg.field_width, cfg.field_hidden)
+        self.last = nn.Linear(cfg.field_hidden, 1)
+        self.raw = nn.Parameter(torch.zeros(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The paper's start: Xavier, and a last layer that begins near no risk at all."""
+        for linear in (self.fibre, self.hidden, self.last):
+            nn.init.xavier_normal_(linear.weight)
+        nn.init.zeros_(self.hidden.bias)
+        with torch.no_grad():
+            self.last.weight.mul_(0.01)
+            self.last.bias.fill_(-4.0)
+            self.raw.fill_(math.log(math.expm1(self.start)))
+
+    @property
+    def strength(self) -> Tensor:
+        """Lambda of the attention gate, learned, above 0: so the gate is never above one half."""
+        strength: Tensor = F.softplus(self.raw)
+        return strength
+
+    def initial_state(self, batch: int) -> FieldState:
+        """The state before the first step: zeros."""
+        zeros = self.fibre.weight.new_zeros
+        count = torch.zeros(batch, dtype=torch.int64, device=self.fibre.weight.device)
+        return FieldState(count, zeros(batch), zeros(batch, 2, self.fibre.out_features))
+
+    def forward(
+        self, x: Tensor, state: FieldState | None = None, new: Tensor | None = None
+    ) -> tuple[FieldOutput, FieldState | None]:
+        """The field over a sequence from its start, or over a chunk that follows a state.
+
+        :param x: (B, L, D) the block's input.
+        :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
+        """
+        with _exact(x):
+            x = x.to(self.fibre.weight.dtype)
+            if state is None:
+                return FieldOutput(*reduce_field(x, self.weights, self.decay, self.bend)), None
+            phi, felt = read(x, self.weights)
+            risk = F.softplus(self.last(F.gelu(felt)).squeeze(-1))
+            sums = decayed_sums((1.0 - self.decay) * risk, self.decay, state.sums)
+            steps = state.count[:, None] + torch.arange(1, x.shape[1] + 1, device=x.device)
+            held = sums / -torch.expm1(steps.to(sums.dtype) * math.log(self.decay))
+            joined = torch.cat((state.fibres, phi), 1)
+            way = torch.linalg.vector_norm(joined[:, 2:] - joined[:, :-2], dim=-1)
+            kappa = 0.5 * way * (steps > 2)
+            gate = log_gates(held, self.raw)
+        out = FieldOutput(gate, scales(kappa, self.bend), held, risk, kappa)
+        return out, self._after(state, sums, joined, new)
+
+    @property
+    def weights(self) -> FieldWeights:
+        """The parameters."""
+        hidden, last = self.hidden, self.last
+        return FieldWeights(self.fibre.weight, hidden.weight, hidden.bias, last.weight, last.bias, self.raw)
+
+    @staticmethod
+    def _after(state: FieldState, sums: Tensor, joined: Tensor, new: Tensor | None) -> FieldState:
+        """The state after the chunk's real steps."""
+        if new is None:
+            return FieldState(state.count + sums.shape[1], sums[:, -1], joined[:, -2:])
+        series = torch.cat((state.sums[:, None], sums), 1)
+        at = (new[:, None] + torch.arange(2, device=new.device))[..., None].expand(-1, -1, joined.shape[-1])
+        return FieldState(
+            state.count + new, torch.gather(series, 1, new[:, None])[:, 0], torch.gather(joined, 1, at)
+        )
+
+
+def _exact(x: Tensor) -> AbstractContextManager[object]:
+    """Full precision where mixed precision is on: the average runs over many steps."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

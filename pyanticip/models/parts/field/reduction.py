@@ -1,0 +1,165 @@
+"""What a control field feels over a whole sequence: in tensor operations, and in Rust.
+
+:func:`reduce_field_plainly` is the definition, and what GPUs, compilers and higher derivatives take.
+:func:`reduce_field` computes the same, up to rounding, on a CPU: a field has some thirty numbers for each
+step and a dozen functions of them, and between the large products of its block, which empty all caches,
+calling so many small operations takes longer than what they do.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip import _core
+from pyanticip.models.parts.field.averages import averages
+
+GATE_FLOOR = 1e-8
+"""What is added to a gate before its logarithm."""
+
+
+class FieldWeights(NamedTuple):
+    """A field's parameters: ``fibre`` (W, D), ``inner`` (N, D + W) with ``bias`` (N,), ``last`` (1, N) with
+    ``end`` (1,), and ``raw`` () whose softplus is the strength of the gate."""
+
+    fibre: Tensor
+    inner: Tensor
+    bias: Tensor
+    last: Tensor
+    end: Tensor
+    raw: Tensor
+
+
+class FieldSeries(NamedTuple):
+    """All (B, L): see :class:`~pyanticip.models.parts.field.control_field.FieldOutput`."""
+
+    log_gate: Tensor
+    scale: Tensor
+    held: Tensor
+    risk: Tensor
+    kappa: Tensor
+
+
+def reduce_field(x: Tensor, weights: FieldWeights, decay: float, bend: float) -> FieldSeries:
+    """The field over sequences (B, L, D) from their start.
+
+    :param decay: of the average.
+    :param bend: how much curvature scales the feed-forward layer down.
+    """
+    precise = x.dtype in (torch.float32, torch.float64) and weights.fibre.dtype == x.dtype
+    if x.device.type != "cpu" or not precise or torch.compiler.is_compiling():
+        return reduce_field_plainly(x, weights, decay, bend)
+    if torch.is_grad_enabled():
+        return FieldSeries(*_Reduce.apply(x, *weights, decay, bend))  # type: ignore[no-untyped-call]
+    return FieldSeries(*_reduce_field(x, weights, decay, bend)[3].unbind()[:5])
+
+
+def reduce_field_plainly(x: Tensor, weights: FieldWeights, decay: float, bend: float) -> FieldSeries:
+    """The same by its definition."""
+    phi, felt = read(x, weights)
+    risk = F.softplus(F.linear(F.gelu(felt), weights.last, weights.end).squeeze(-1))
+    held = averages(risk, decay)
+    kappa = curvature(phi)
+    return FieldSeries(log_gates(held, weights.raw), scales(kappa, bend), held, risk, kappa)
+
+
+def read(x: Tensor, weights: FieldWeights) -> tuple[Tensor, Tensor]:
+    """The fibre (B, L, W) and the hidden layer (B, L, N) before its nonlinearity.
+
+    Both are linear in the step, the second one by way of the first as well: so one product does it.
+    """
+    seen = F.linear(x, _joint(weights))
+    width = len(weights.fibre)
+    return seen[..., :width], seen[..., width:] + weights.bias
+
+
+def curvature(phi: Tensor) -> Tensor:
+    """(B, L) half the way between the fibres of a step and the one before the last; 0 for the first two."""
+    way = torch.linalg.vector_norm(phi[:, 2:] - phi[:, :-2], dim=-1)
+    return 0.5 * F.pad(way, (min(2, phi.shape[1]), 0))
+
+
+def log_gates(held: Tensor, raw: Tensor) -> Tensor:
+    """The logarithm of the gates at these held risks."""
+    return torch.log(torch.sigmoid(-F.softplus(raw) * held) + GATE_FLOOR)
+
+
+def scales(kappa: Tensor, bend: float) -> Tensor:
+    """What the feed-forward layer's output is multiplied by."""
+    return torch.sigmoid(1.0 - bend * kappa)
+
+
+def _joint(weights: FieldWeights) -> Tensor:
+    """(W + N, D): fibre and hidden layer as one product."""
+    fibre, inner = weights.fibre, weights.inner
+    return torch.cat((fibre, torch.addmm(inner[:, : fibre.shape[1]], inner[:, fibre.shape[1] :], fibre)))
+
+
+class _Reduce(torch.autograd.Function):
+    """The field in Rust, on the tensors' own memory; gradients of the gradient go by the definition."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        weights, (ctx.decay, ctx.bend) = FieldWeights(*rest[:6]), rest[6:]
+        ctx.arrays, joint, seen, felt = _reduce_field(x, weights, ctx.decay, ctx.bend)
+        ctx.save_for_backward(x, *weights, joint, seen, felt)
+        ctx.set_materialize_grads(False)
+        return felt.unbind()[:5]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        x, *rest, joint, seen, felt = ctx.saved_tensors
+        weights = FieldWeights(*rest)
+        if torch.is_grad_enabled():
+            return (*_by_definition(x, weights, grads, ctx.decay, ctx.bend), None, None)
+        fibre, inner, bias, last, end, raw = ctx.arrays
+        of_seen, found = torch.empty_like(seen), [torch.from_numpy(np.empty_like(a)) for a in ctx.arrays]
+        of_fibre, of_inner, *into = (t.numpy() for t in found)
+        given = [None if g is None else g.contiguous().numpy() for g in grads]
+        _core.field_backward(
+            seen.numpy(),
+            len(fibre),
+            bias,
+            last,
+            end,
+            raw,
+            ctx.decay,
+            ctx.bend,
+            felt.numpy(),
+            given,
+            [of_seen.numpy(), *into],
+        )
+        width = x.shape[-1]
+        of_joint = torch.mm(of_seen, x.reshape(-1, width))
+        _core.field_disjoin(fibre, inner, width, of_joint.numpy(), of_fibre, of_inner)
+        of_x = torch.mm(of_seen.t(), joint).view(x.shape) if ctx.needs_input_grad[0] else None
+        return (of_x, *found, None, None)
+
+
+def _reduce_field(
+    x: Tensor, weights: FieldWeights, decay: float, bend: float
+) -> tuple[list[Any], Tensor, Tensor, Tensor]:
+    """The weights' arrays, the joint matrix, what it makes of the steps (W + N, B L), and what is felt
+    (6, B, L): last the risk before its softplus."""
+    fibre, inner, bias, last, end, raw = arrays = [t.detach().contiguous().numpy() for t in weights]
+    width = x.shape[-1]
+    joint = x.new_empty(len(fibre) + len(inner), width)
+    _core.field_joint(fibre, inner, width, joint.numpy())
+    seen = torch.mm(joint, x.detach().reshape(-1, width).t())
+    felt = x.new_empty(6, *x.shape[:2])
+    _core.field_forward(seen.numpy(), len(fibre), bias, last, end, raw, decay, bend, felt.numpy())
+    return arrays, joint, seen, felt
+
+
+def _by_definition(
+    x: Tensor, weights: FieldWeights, grads: tuple[Tensor | None, ...], decay: float, bend: float
+) -> tuple[Tensor | None, ...]:
+    """The gradients as functions that can be differentiated again."""
+    felt = reduce_field_plainly(x, weights, decay, bend)
+    pairs = [(value, grad) for value, grad in zip(felt, grads, strict=True) if grad is not None]
+    inputs = [t for t in (x, *weights) if t.requires_grad]
+    values, given = zip(*pairs, strict=True)
+    found = iter(torch.autograd.grad(values, inputs, given, create_graph=True, allow_unused=True))
+    return tuple(next(found) if t.requires_grad else None for t in (x, *weights))

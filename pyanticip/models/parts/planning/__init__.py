@@ -1,0 +1,1 @@
+"""The planning signal: what is foreseen, for the first attention layer to look at."""

@@ -1,0 +1,171 @@
+"""The planning signal as a part of a model: anticipator, simulator, and the embedding of plans."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import ShapeError
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.plan_attention import Plan
+from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
+from pyanticip.models.parts.planning.targets import (
+    Ahead,
+    PlanChoice,
+    anticipation_loss,
+    look_ahead,
+    look_back,
+    select,
+    unlikelihood,
+)
+
+
+@dataclass(frozen=True)
+class PlanningLosses:
+    """Scalars: ``ce`` cross-entropy of the anticipator, ``unlikelihood``, ``divergence`` its KL divergence
+    from the target (for the record: ``ce`` less a constant), and ``simulator`` the simulator's negative
+    log-likelihood, which is minimised by itself, at a higher rate."""
+
+    ce: Tensor
+    unlikelihood: Tensor
+    divergence: Tensor
+    simulator: Tensor
+
+
+class PlanningSignal(nn.Module):
+    """What a model needs to make plans and to be trained with them.
+
+    :param cfg: its ``plan_`` fields, and the width.
+    :param vocab: number of codes.
+    :param embedding: the embedding (V, D) of the codes, where the model has one; else an own one is learned.
+    :param norm: what the first attention layer's input goes through before its projections.
+    :param absolute: whether steps have position encodings for plans to be marked with; otherwise the mark of
+        the future is one learned vector.
+    """
+
+    log_frequency: Tensor
+
+    def __init__(
+        self,
+        cfg: ModelConfig,
+        vocab: int,
+        *,
+        embedding: nn.Embedding | None,
+        norm: nn.Module,
+        absolute: bool,
+    ) -> None:
+        super().__init__()
+        self.horizon = cfg.plan_tokens
+        self.slots = min(cfg.plan_tokens, vocab)
+        self.vocab = vocab
+        self.width = cfg.d_model
+        self.floor = cfg.plan_floor
+        self.paper = cfg.plan_paper
+        self.refine = cfg.plan_refine
+        self.recurrent = cfg.plan_inference == "recurrent"
+        self.absolute = absolute
+        self.anticipator = Anticipator(cfg.d_model, vocab)
+        self.simulator = AnticipationSimulator(cfg.plan_hidden, scale=float(self.horizon))
+        # The model's own modules must not appear a second time among the parameters.
+        self._shared: tuple[nn.Module, nn.Embedding | None] = (norm, embedding)
+        self.codes: nn.Embedding | None = None
+        if embedding is None:
+            self.codes = nn.Embedding(vocab, cfg.d_model)
+            nn.init.normal_(self.codes.weight, 0.0, 0.02)
+        else:
+            self.anticipator.start_from(embedding.weight)
+        self.future: nn.Linear | None = None
+        self.mark: nn.Parameter | None = None
+        if absolute:
+            # At first a plan's codes stand where the step itself stands.
+            self.future = nn.Linear(cfg.d_model, cfg.d_model)
+            nn.init.eye_(self.future.weight)
+            nn.init.zeros_(self.future.bias)
+        else:
+            self.mark = nn.Parameter(torch.zeros(cfg.d_model))
+        uniform = torch.full((vocab,), 1.0 / vocab).clamp(min=self.floor).log()
+        self.register_buffer("log_frequency", uniform)
+
+    @torch.no_grad()
+    def set_frequencies(self, counts: Tensor) -> None:
+        """How often each code occurs in the training data, (V,) counts or shares; uniform until this is set.
+
+        :raises ShapeError: another shape, negative counts, or none at all.
+        """
+        total = float(counts.sum()) if counts.ndim == 1 else 0.0
+        if counts.shape != (self.vocab,) or not total > 0.0 or bool((counts < 0).any()):
+            raise ShapeError(
+                f"counts must be {self.vocab} numbers from 0, not all 0, got shape {tuple(counts.shape)}"
+            )
+        shares = (counts.double() / total).clamp(min=self.floor)
+        self.log_frequency.copy_(shares.log())
+
+    def select(self, log_scores: Tensor, boost: Tensor | None = None) -> PlanChoice:
+        """The plans (..., K) of an anticipator's log-scores (..., V); see :func:`planning.select`."""
+        return select(log_scores, self.log_frequency, self.slots, boost)
+
+    def hint(self, codes: Tensor) -> PlanChoice:
+        """Plans of one code each, (..., 1) of codes (...,); empty where a code is negative."""
+        there = (codes >= 0).to(self.log_frequency.dtype)
+        return PlanChoice(codes.clamp(min=0)[..., None], there[..., None])
+
+    def embed(self, choice: PlanChoice, places: Tensor | None = None) -> Plan:
+        """Plans as the first attention layer takes them.
+
+        :param choice: (B, L, K).
+        :param places: (B, L, D) the steps' position encodings, where they have some.
+        """
+        norm, shared = self._shared
+        table = self.codes if shared is None else shared
+        assert table is not None
+        embedded: Tensor = table(choice.codes)
+        if self.future is not None:
+            assert places is not None
+            embedded = embedded + self.future(places)[:, :, None]
+        else:
+            assert self.mark is not None
+            embedded = embedded + self.mark
+        return Plan(norm(embedded), choice.weights.to(embedded.dtype).log(), choice.codes, self.paper)
+
+    def simulate(self, codes: Tensor, length: int) -> PlanChoice:
+        """Plans for training on the first ``length`` steps at once, drawn from the simulator: (B, L, K).
+
+        The plan of step n stands for what was anticipated at n - 1; the first step has none, as when the
+        model runs.
+
+        :param codes: (B, N) codes of the steps and of those after them, N >= length.
+        """
+        drawn = self.simulator.draw(
+            look_ahead(codes, self.horizon, max(length - 1, 0)), self.log_frequency, self.slots
+        )
+        return PlanChoice(F.pad(drawn.codes, (0, 0, 1, 0)), F.pad(drawn.weights, (0, 0, 1, 0)))
+
+    def losses(self, log_scores: Tensor, codes: Tensor) -> PlanningLosses:
+        """What anticipator and simulator are trained to minimise: means over the steps whose next K codes are
+        all known (over all steps that something follows, where there is no such step).
+
+        :param log_scores: (B, L, V) of the anticipator.
+        :param codes: (B, N) codes of the steps and of those after them, N >= L.
+        """
+        length = log_scores.shape[1]
+        ahead = look_ahead(codes, self.horizon, length)
+        recent = look_back(codes, self.horizon, length)
+        counted = ahead.whole if bool(ahead.whole.any()) else ahead.codes[..., 0] >= 0
+        ce = _mean(anticipation_loss(log_scores, ahead), counted)
+        return PlanningLosses(
+            ce,
+            _mean(unlikelihood(log_scores, recent, ahead), counted),
+            (ce - _mean(ahead.entropy(), counted)).detach(),
+            self.simulator.loss(log_scores[counted][:, None], _where(ahead, counted)),
+        )
+
+
+def _mean(value: Tensor, counted: Tensor) -> Tensor:
+    return torch.where(counted, value, 0.0).sum() / counted.sum().clamp(min=1)
+
+
+def _where(ahead: Ahead, counted: Tensor) -> Ahead:
+    """Only the steps that count, as rows of one step each."""
+    parts = (ahead.codes, ahead.shares, ahead.scores, ahead.first, ahead.whole)
+    return Ahead(*(part[counted][:, None] for part in parts))

@@ -1,0 +1,138 @@
+"""The planning signal (Wang, Anticipating Future Tokens): what a plan is, and the arithmetic around it.
+
+At every step a model may look at a plan: a few codes (tokens, or codes of motion frames) that are likely to
+come within the next K steps, each with a weight. This module is the arithmetic: targets, losses, selection.
+What is learned is in :mod:`pyanticip.models.parts.planning.heads`, how plans are attended to in
+:mod:`pyanticip.models.core.plan_attention`, where they come from when a model runs in
+:mod:`pyanticip.models.parts.planning.passes`.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+LOWEST = 1e-6
+"""Scores are kept this far from 0 and from 1 where logarithms of both are taken."""
+
+
+@dataclass(frozen=True)
+class PlanChoice:
+    """What a plan names: ``codes`` (..., K) int64 and ``weights`` (..., K) in [0, 1], 0 for an empty slot;
+    those of a step sum to 1 or are all 0."""
+
+    codes: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The codes of the next K steps of every step, and what an anticipator should say about them.
+
+    ``codes`` (B, L, K): slot d - 1 holds the code d steps ahead, -1 where the sequence has ended. ``shares``
+    (B, L, K): ``s(d)``, over its sum. ``scores`` (B, L, K): the target of the code in this slot, its shares
+    over all of its slots summed. ``first`` (B, L, K): whether this is the first slot of its code; over those,
+    the scores sum to 1. ``whole`` (B, L): whether all K steps exist.
+    """
+
+    codes: Tensor
+    shares: Tensor
+    scores: Tensor
+    first: Tensor
+    whole: Tensor
+
+    def dense(self, vocab: int) -> Tensor:
+        """The target over all codes, (B, L, V)."""
+        out = self.shares.new_zeros((*self.codes.shape[:2], vocab))
+        return out.scatter_add(-1, self.codes.clamp(min=0), self.shares)
+
+    def entropy(self) -> Tensor:
+        """Of the target, (B, L) nats."""
+        return -(self.shares * self.scores.clamp(min=LOWEST).log()).sum(-1)
+
+
+def look_ahead(codes: Tensor, horizon: int, length: int | None = None, *, first: int = 0) -> Ahead:
+    """What comes in the ``horizon`` steps after each of ``length`` steps: ``s(d) ~ log(horizon + 2 - d)``.
+
+    Near the end of the codes, what is missing takes no part: the remaining shares are normalised.
+
+    :param codes: (B, N) int64.
+    :param horizon: K steps.
+    :param length: how many steps, by default all N.
+    :param first: the step that the first target belongs to; -1 asks what a model could have anticipated
+        before it saw anything.
+    """
+    count = codes.shape[1]
+    length = count - first if length is None else length
+    missing = max(0, first + length + horizon - count)
+    padded = F.pad(codes, (0, missing), value=-1)[:, first + 1 :]
+    found = padded.unfold(1, horizon, 1)[:, :length]  # (B, L, K)
+    distance = torch.arange(1, horizon + 1, device=codes.device, dtype=torch.float64)
+    raw = torch.log(horizon + 2 - distance).to(torch.get_default_dtype())
+    there = found >= 0
+    raw = torch.where(there, raw, 0.0)
+    shares = raw / raw.sum(-1, keepdim=True).clamp(min=LOWEST)
+    same = (found[..., :, None] == found[..., None, :]).to(shares.dtype)
+    # What is missing equals itself, but has no share; how often a code came before is a sum as well.
+    scores = (same @ shares[..., None])[..., 0]
+    repeats = (same * torch.ones_like(same[0, 0]).tril(-1)).sum(-1)
+    return Ahead(found, shares, torch.where(there, scores, 0.0), there & (repeats == 0), there.all(-1))
+
+
+def look_back(codes: Tensor, horizon: int, length: int | None = None) -> Tensor:
+    """The last ``horizon`` codes of each of the first ``length`` steps, its own included, newest last:
+    (B, L, K), -1 before the start."""
+    length = codes.shape[1] if length is None else length
+    return F.pad(codes[:, :length], (horizon - 1, 0), value=-1).unfold(1, horizon, 1)
+
+
+def anticipation_loss(log_scores: Tensor, ahead: Ahead) -> Tensor:
+    """Cross-entropy (B, L) of log-scores (B, L, V) against the target, nats."""
+    taken = log_scores.gather(-1, ahead.codes.clamp(min=0))
+    return -(ahead.shares * taken).sum(-1)
+
+
+def divergence(log_scores: Tensor, ahead: Ahead) -> Tensor:
+    """Kullback-Leibler divergence (B, L) of the target from the scores, nats: the paper's first table."""
+    return anticipation_loss(log_scores, ahead) - ahead.entropy()
+
+
+def unlikelihood(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> Tensor:
+    """``-sum log(1 - s)`` (B, L) over the codes of the last K steps that do not return in the next K.
+
+    :param log_scores: (B, L, V).
+    :param recent: (B, L, K) of :func:`look_back`.
+    :param ahead: the next K steps.
+    """
+    slots = recent.shape[-1]
+    returns = (recent[..., :, None] == ahead.codes[..., None, :]).any(-1)
+    earlier = torch.ones(slots, slots, dtype=torch.bool, device=recent.device).tril(-1)
+    again = (recent[..., :, None] == recent[..., None, :]).logical_and_(earlier).any(-1)  # a set
+    gone = (recent >= 0) & ~returns & ~again
+    scores = log_scores.gather(-1, recent.clamp(min=0)).exp().clamp(max=1.0 - LOWEST)
+    return -torch.where(gone, torch.log1p(-scores), 0.0).sum(-1)
+
+
+def select(log_scores: Tensor, log_frequency: Tensor, slots: int, boost: Tensor | None = None) -> PlanChoice:
+    """The codes that stand out most against their usual frequency, at most ``slots`` of them.
+
+    A code's contrast is ``log s - log p``; those with the largest positive contrasts are taken, weighted by
+    their contrast over the sum.
+
+    :param log_scores: (..., V).
+    :param log_frequency: (V,) of the codes, with its floor.
+    :param boost: (V,) or (..., V) added to the contrasts: wishes from outside; -inf forbids a code.
+    """
+    contrast = log_scores - log_frequency
+    if boost is not None:
+        contrast = contrast + boost
+    best, codes = contrast.topk(min(slots, contrast.shape[-1]), -1)
+    return PlanChoice(codes, normalised(best))
+
+
+def normalised(contrast: Tensor) -> Tensor:
+    """Weights (..., K) of contrasts (..., K): the positive ones over their sum, all 0 where there is none."""
+    positive = contrast.clamp(min=0.0)
+    total = positive.sum(-1, keepdim=True)
+    return torch.where(total > 0.0, positive / total.clamp(min=torch.finfo(total.dtype).tiny), 0.0)

@@ -1,0 +1,1 @@
+"""PRISM: positions as probabilities that learned cursors keep."""

@@ -1,0 +1,102 @@
+"""The copy branch of PRISM positions: a query cursor jumps to where an earlier key stands.
+
+Key j of a row stands at place ``min(j + 1, P - 1)``: where an increment-only cursor is after step j.
+Attention over the keys before a step, and over a null slot that stands for staying, says how likely each jump
+is. A histogram has P places and so the branch P keys: of the steps that share the last place, the newest is
+seen."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.core.streaming import State
+
+
+@dataclass
+class CopyState(State):
+    """``keys`` (B, J, P, E) by the place at which they stand."""
+
+    keys: Tensor
+
+
+class CopyBranch(nn.Module):
+    """Causal attention from steps to the steps before them, for J cursors.
+
+    :param inputs: width I of what queries and keys are made of.
+    :param cursors: J.
+    :param places: P, at least 3.
+    :param width: E, numbers in a query or key.
+    """
+
+    def __init__(self, inputs: int, cursors: int, places: int, width: int) -> None:
+        super().__init__()
+        self.cursors, self.places, self.width = cursors, places, width
+        self.query = nn.Linear(inputs, cursors * width)
+        self.key = nn.Linear(inputs, cursors * width)
+        self.null = nn.Parameter(torch.zeros(cursors, width))
+        self.stay = nn.Parameter(torch.zeros(cursors))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Weights of variance 1 / I; the null slot starts indifferent."""
+        for linear in (self.query, self.key):
+            nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
+            nn.init.zeros_(linear.bias)
+        nn.init.normal_(self.null, 0.0, 1.0)
+        nn.init.zeros_(self.stay)
+
+    def initial_state(self, batch: int) -> CopyState:
+        """No keys yet."""
+        return CopyState(self.null.new_zeros(batch, self.cursors, self.places, self.width))
+
+    def forward(
+        self, x: Tensor, frames: Tensor | None = None, state: CopyState | None = None
+    ) -> tuple[Tensor, Tensor, CopyState | None]:
+        """Chances of a chunk (B, L, I): ``jumps`` (B, J, L, P) to each place and ``stay`` (B, J, L) of none,
+        and the state with the chunk's keys in it.
+
+        :param frames: (B,) steps before the chunk, needed with a state.
+        :param state: the keys of those steps; without gradients the chunk's are written into it.
+        """
+        rows, length, _ = x.shape
+        query, key = (
+            linear(x).view(rows, length, self.cursors, self.width).transpose(1, 2)
+            for linear in (self.query, self.key)
+        )
+        query = query * self.width**-0.5
+        index = torch.arange(length, device=x.device)
+        last = self.places - 1
+        number = index if frames is None else frames[:, None] + index
+        slot = (number + 1).clamp(max=last).expand(rows, -1)  # (B, L)
+        # A key that shares the last place gives way to the next one.
+        seen = (index[:, None] > index) & ((slot < last)[:, None, :] | (index[:, None] == index + 1))
+        scores = (query @ key.transpose(-1, -2)).masked_fill(~seen[:, None], float("-inf"))
+        none = (query * self.null[:, None]).sum(-1, keepdim=True) + self.stay[:, None, None]
+        parts = [none, scores]
+        if state is not None and frames is not None:
+            place = torch.arange(self.places, device=x.device)
+            stored = (place >= 1) & (place <= frames[:, None])  # (B, P)
+            # The last place's key is that of the step before the chunk: only the first step still sees it.
+            known = stored[:, None] & ((place < last) | (index[:, None] == 0))
+            old = query @ state.keys.transpose(-1, -2)
+            parts.append(old.masked_fill(~known[:, None], float("-inf")))
+        chances = torch.cat(parts, -1).softmax(-1)
+        stay, fresh, before = chances[..., 0], chances[..., 1 : 1 + length], chances[..., 1 + length :]
+        jumps = chances.new_zeros(rows, self.cursors, length, self.places)
+        jumps = jumps.scatter_add(-1, slot[:, None, None].expand_as(fresh), fresh)
+        if state is None:
+            return jumps, stay, None
+        return jumps + before, stay, _store(state, key, slot, last)
+
+
+def _store(state: CopyState, key: Tensor, slot: Tensor, last: int) -> CopyState:
+    """The state with keys (B, J, L, E) at these slots (B, L): one write to each slot that is ever seen."""
+    newest = torch.arange(key.shape[2], device=key.device) == key.shape[2] - 1
+    # Place 0 belongs to no key, and takes those that share the last place with a newer one.
+    slot = torch.where((slot < last) | newest, slot, torch.zeros_like(slot))
+    at = slot[:, None, :, None].expand_as(key)
+    if torch.is_grad_enabled():
+        return CopyState(state.keys.scatter(2, at, key))
+    return CopyState(state.keys.scatter_(2, at, key))

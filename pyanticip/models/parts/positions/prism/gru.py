@@ -1,0 +1,128 @@
+"""The recurrent network that decides how cursors move: a GRU whose recurrence can be kept orthogonal.
+
+The gates of a GRU are three matrices that torch stacks into one; an orthogonal parametrization of the stack
+gives orthonormal columns of the whole, not three orthogonal matrices. Here each gate has its own.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.parts.positions.prism.recurrence import recurrence, recurrence_available
+
+
+class OrthogonalGRU(nn.Module):
+    """A gated recurrent unit over whole sequences, chunks and single steps.
+
+    :param inputs: width of the input.
+    :param hidden: width H of the hidden state.
+    :param orthogonal: ``"exact"`` holds the recurrence of each gate orthogonal (a Cayley transform of a skew
+        matrix, times a fixed orthogonal start); ``"penalty"`` starts it orthogonal and leaves the rest to
+        :meth:`penalty`; ``"none"`` starts it as torch does.
+    """
+
+    base: Tensor
+    folded: Tensor
+    reference: bool = False
+    """Whether sequences take the plain loop: slower, for comparison."""
+
+    def __init__(self, inputs: int, hidden: int, orthogonal: str = "exact") -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.exact = orthogonal == "exact"
+        self.start = orthogonal
+        self.input = nn.Parameter(torch.empty(3 * hidden, inputs))
+        self.recurrent = nn.Parameter(torch.empty(3, hidden, hidden))
+        self.input_bias = nn.Parameter(torch.zeros(3 * hidden))
+        self.recurrent_bias = nn.Parameter(torch.zeros(3 * hidden))
+        # Saved with the weights: an exported graph points into them.
+        self.register_buffer("base", torch.empty(3, hidden, hidden))
+        self.register_buffer("folded", torch.empty(3, hidden, hidden))
+        self._folded_from: tuple[object, ...] = ()
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Uniform input weights of 1 / sqrt(H), as torch has them; recurrences as the option says."""
+        bound = 1.0 / math.sqrt(self.hidden)
+        nn.init.uniform_(self.input, -bound, bound)
+        nn.init.uniform_(self.recurrent, -bound, bound)
+        nn.init.zeros_(self.input_bias)
+        nn.init.zeros_(self.recurrent_bias)
+        for gate in range(3):
+            nn.init.orthogonal_(self.base[gate])
+        if self.exact:
+            self.recurrent.zero_()
+        elif self.start == "penalty":
+            self.recurrent.copy_(self.base)
+        self._fold()
+
+    def _matrices(self) -> Tensor:
+        """The three recurrences (3, H, H), with gradients."""
+        if not self.exact:
+            return self.recurrent
+        skew = self.recurrent.triu(1)
+        skew = skew - skew.transpose(1, 2)
+        one = torch.eye(self.hidden, dtype=skew.dtype, device=skew.device).expand_as(skew)
+        turned: Tensor = torch.linalg.solve(one + skew, one - skew)
+        return turned @ self.base
+
+    @torch.no_grad()
+    def _fold(self) -> None:
+        if torch.compiler.is_compiling():
+            return
+        weight = self.recurrent
+        now = (weight.data_ptr(), weight._version, self.base._version, weight.dtype, weight.device)
+        if now != self._folded_from:
+            self.folded.copy_(self._matrices())
+            self._folded_from = now
+
+    def weights(self) -> Tensor:
+        """The three recurrences (3, H, H) in torch's order: reset, update, new.
+
+        Without gradients they are computed once and kept.
+        """
+        if torch.is_grad_enabled():
+            return self._matrices()
+        self._fold()
+        return self.folded
+
+    def penalty(self) -> Tensor:
+        """``sum |W^T W - 1|^2`` over the recurrences, with gradients; about zero where they are exact."""
+        w = self._matrices()
+        one = torch.eye(self.hidden, dtype=w.dtype, device=w.device)
+        return torch.square(w.transpose(1, 2) @ w - one).sum()
+
+    def forward(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden states after every step (B, L, H) of inputs (B, L, I), and the last of them (B, H).
+
+        :param hidden: (B, H) before the first step.
+        """
+        recurrent = self.weights().flatten(0, 1)
+        if x.shape[1] == 1:
+            hidden = self._step(x[:, 0], hidden, recurrent)
+            return hidden[:, None], hidden
+        if self.reference:
+            steps = []
+            for given in x.unbind(1):
+                hidden = self._step(given, hidden, recurrent)
+                steps.append(hidden)
+            return torch.stack(steps, 1), hidden
+        if recurrence_available(x):
+            given = nn.functional.linear(x, self.input, self.input_bias)
+            out = recurrence(given, hidden, recurrent, self.recurrent_bias)
+            return out, out[:, -1]
+        parameters = [self.input, recurrent, self.input_bias, self.recurrent_bias]
+        out, last = torch.gru(
+            x, hidden[None].contiguous(), parameters, True, 1, 0.0, self.training, False, True
+        )
+        return out, last[0]
+
+    def _step(self, x: Tensor, hidden: Tensor, recurrent: Tensor) -> Tensor:
+        given = nn.functional.linear(x, self.input, self.input_bias).chunk(3, -1)
+        kept = nn.functional.linear(hidden, recurrent, self.recurrent_bias).chunk(3, -1)
+        reset = torch.sigmoid(given[0] + kept[0])
+        update = torch.sigmoid(given[1] + kept[1])
+        new = torch.tanh(given[2] + reset * kept[2])
+        return new + update * (hidden - new)

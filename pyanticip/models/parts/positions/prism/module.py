@@ -1,0 +1,226 @@
+"""PRISM positions (Lee 2025, "Position as Probability"): where a step is, learned, as a probability.
+
+Each of C query cursors and C key cursors holds a histogram over P places. A recurrent network over the
+content decides at every step whether a cursor goes back to the start (*reset*) and whether it moves up, down
+or not at all (*inc*, *dec*, *keep*); the histogram follows by the exact update of
+:mod:`~pyanticip.models.parts.positions.prism.scan`, and is sharpened. The place of a step is the
+superposition of the sinusoids of all places, weighted with the histogram: ``e = sum_k h[k] f(k)``. How
+attention weighs places against content is each layer's own business
+(:class:`~pyanticip.models.core.position_vectors.PositionMix`).
+
+What is not in the paper: a layer norm before the recurrent network (token embeddings are too small for it),
+and cursors that all layers and heads share, each head with its own weights of them."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.core.position_vectors import PositionVectors
+from pyanticip.models.core.streaming import State
+from pyanticip.models.parts.positions.prism.copy_branch import CopyBranch, CopyState
+from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
+from pyanticip.models.parts.positions.prism.scan import scan, scan_loop
+from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
+
+ScanInputs: TypeAlias = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+
+
+@dataclass
+class PrismState(State):
+    """What cursors remember: ``frames`` (B,) int64 steps so far, ``histograms`` (B, 2 C, P), queries' first,
+    the recurrent network's ``hidden`` (B, H), and the ``copy`` branch's keys where there is one."""
+
+    frames: Tensor
+    histograms: Tensor
+    hidden: Tensor
+    copy: CopyState | tuple[()] = ()
+
+
+class PrismPositions(nn.Module):
+    """PositionVectors of steps by learned cursors.
+
+    :param cfg: the ``prism_*`` options.
+    """
+
+    table: Tensor
+    fixed: Tensor
+    reference: bool = False
+    """Whether the scan takes the plain loop: slower, for comparison."""
+
+    def __init__(self, cfg: ModelConfig) -> None:
+        super().__init__()
+        self.cfg = cfg
+        count = cfg.prism_cursors
+        self.pairs = count
+        self.cursors = count + cfg.prism_absolute
+        """PositionVectors of a step, C: one for each cursor, and one more for the absolute encoding."""
+        self.width = cfg.prism_width
+        self.copying = max(1, count // 5) if cfg.prism_copy else 0
+        """Query cursors that can copy, the first ones; the keys paired with them only count steps."""
+        self.norm = nn.LayerNorm(cfg.d_model)
+        self.recurrent = OrthogonalGRU(cfg.d_model, cfg.prism_hidden, cfg.prism_orthogonal)
+        self.gates = nn.Linear(cfg.prism_hidden, 4 * (2 * count - self.copying))
+        self.copy: CopyBranch | None = None
+        if self.copying:
+            inputs = cfg.d_model + cfg.prism_hidden
+            self.copy = CopyBranch(inputs, self.copying, cfg.prism_places, cfg.prism_copy_width)
+        self.sharpness = nn.Parameter(torch.empty(2 * count)) if cfg.prism_sharpen else None
+        places = torch.arange(cfg.prism_places)
+        table = sinusoids(places, cfg.prism_width, cfg.prism_base).float()
+        # Saved with the weights: an exported graph points into them.
+        self.register_buffer("table", table)
+        self.register_buffer("fixed", torch.tensor([1.0, 0, 0, 0, 0]), persistent=False)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """The start: gates as likely in every direction, resets as ``prism_reset`` says, exponents 2."""
+        nn.init.ones_(self.norm.weight)
+        nn.init.zeros_(self.norm.bias)
+        self.recurrent.reset_parameters()
+        bound = 1.0 / math.sqrt(self.recurrent.hidden)
+        nn.init.uniform_(self.gates.weight, -bound, bound)
+        nn.init.zeros_(self.gates.bias)
+        chance = self.cfg.prism_reset
+        habits = self.gates.bias.view(4, -1)
+        habits.normal_(0.0, self.cfg.prism_spread)
+        habits[0] += math.log(chance / (1.0 - chance))
+        if self.copy is not None:
+            self.copy.reset_parameters()
+        if self.sharpness is not None:
+            nn.init.constant_(self.sharpness, math.log(math.e - 1.0))
+
+    def initial_state(self, batch: int) -> PrismState:
+        """The state before the first step: zeros; a cursor then stands at place 0."""
+        like = self.norm.weight
+        frames = torch.zeros(batch, dtype=torch.int64, device=like.device)
+        histograms = like.new_zeros(batch, 2 * self.pairs, self.cfg.prism_places)
+        copy = () if self.copy is None else self.copy.initial_state(batch)
+        return PrismState(frames, histograms, like.new_zeros(batch, self.recurrent.hidden), copy)
+
+    def gamma(self) -> Tensor | None:
+        """Exponents (2 C,) of the sharpening, above 1; ``None`` without it."""
+        return None if self.sharpness is None else nn.functional.softplus(self.sharpness) + 1.0
+
+    def penalty(self) -> Tensor:
+        """How far the recurrences are from orthogonal, times 1e-3: to be added to a loss, or not."""
+        return 1e-3 * self.recurrent.penalty()
+
+    def moves(self, hidden: Tensor) -> Tensor:
+        """Weights (B, 2 C, L, 5) of the cursors' moves for hidden states (B, L, H) of the recurrent
+        network."""
+        rows, length, _ = hidden.shape
+        logits = self.gates(hidden).view(rows, length, 4, -1).permute(2, 0, 3, 1)  # (4, B, cursors, L)
+        reset = torch.sigmoid(logits[0])
+        inc, dec, keep = logits[1:].softmax(0)
+        stay = torch.sigmoid(-logits[0])
+        back = reset * (dec + keep), reset * inc
+        moves = torch.stack((stay * inc, stay * dec, stay * keep, *back), -1)
+        if not self.copying:
+            return moves
+        counting = self.fixed.to(moves.dtype).expand(rows, self.copying, length, -1)
+        return torch.cat((moves[:, : self.pairs], counting, moves[:, self.pairs :]), 1)
+
+    def forward(self, x: Tensor, state: State | None = None) -> tuple[PositionVectors, PrismState | None]:
+        """PositionVectors of whole sequences from their start, or of a chunk that follows a state.
+
+        :param x: (B, L, D) content, without positions.
+        :returns: places (B, L, C, d) of queries and keys with the histograms (B, L, 2 C, P), the queries'
+        first,
+            and the state after the chunk, ``None`` without one before it. Without gradients the copy branch's
+            keys are written in place.
+        """
+        assert state is None or isinstance(state, PrismState)
+        with torch.autocast(x.device.type, enabled=False):
+            return self._places(x.to(self.norm.weight.dtype), state)
+
+    def scan_inputs(
+        self, x: Tensor, state: PrismState | None = None
+    ) -> tuple[ScanInputs, Tensor, CopyState | tuple[()]]:
+        """What the histograms of a sequence follow from, moves, start, exponents and jumps as
+        :func:`~pyanticip.models.parts.positions.prism.scan.scan_loop` takes them; the hidden state and the
+        copy branch's keys after it."""
+        rows, length, _ = x.shape
+        content = self.norm(x)
+        before = content.new_zeros(rows, self.recurrent.hidden) if state is None else state.hidden
+        hidden, last = self.recurrent(content, before)
+        moves = self.moves(hidden)
+        jumps, copied = None, None
+        if self.copy is not None:
+            frames = None if state is None else state.frames
+            known = state.copy if state is not None and isinstance(state.copy, CopyState) else None
+            jumps, stay, copied = self.copy(torch.cat((content, hidden), -1), frames, known)
+            still = torch.cat((stay, stay.new_ones(rows, 2 * self.pairs - self.copying, length)), 1)
+            moves = moves * still[..., None]
+        return (moves, self._start(rows, state), self.gamma(), jumps), last, copied or ()
+
+    def _places(self, x: Tensor, state: PrismState | None) -> tuple[PositionVectors, PrismState | None]:
+        rows, length, _ = x.shape
+        frames = None if state is None else state.frames
+        inputs, last, copied = self.scan_inputs(x, state)
+        shown: Tensor | Callable[[], Tensor]
+        if not self.reference and places_available(*inputs[:2], self.table):
+            superposed, end = superpose(*inputs, self.table)
+            shown = partial(_histograms, *inputs)
+        else:
+            histograms = (scan_loop if self.reference else scan)(*inputs)  # (B, 2 C, L, P)
+            superposed, end = histograms @ self.table, histograms[:, :, -1].clone()
+            shown = histograms.transpose(1, 2)
+        superposed = superposed.transpose(1, 2)  # (B, L, 2 C, d)
+        queries, keys = superposed[:, :, : self.pairs], superposed[:, :, self.pairs :]
+        if self.cfg.prism_absolute:
+            steps = torch.arange(length, device=x.device)
+            steps = steps if frames is None else frames[:, None] + steps
+            absolute = sinusoids(steps, self.width, self.cfg.prism_base).to(queries.dtype)
+            absolute = absolute.expand(rows, -1, -1)[:, :, None]
+            queries, keys = (torch.cat((e, absolute), 2) for e in (queries, keys))
+        places = PositionVectors(self._normalise(queries), self._normalise(keys), shown)
+        if state is None:
+            return places, None
+        after = state.frames + length
+        return places, PrismState(after, end, last, copied)
+
+    def set_places(self, count: int) -> None:
+        """Give cursors another number of places; nothing learned depends on it. States made before are void.
+
+        :raises OptionError: fewer than 3.
+        """
+        self.cfg = dataclasses.replace(self.cfg, prism_places=count)
+        table = sinusoids(torch.arange(count, device=self.table.device), self.width, self.cfg.prism_base)
+        self.table = table.to(self.table.dtype)
+        if self.copy is not None:
+            self.copy.places = count
+
+    def _start(self, rows: int, state: PrismState | None) -> Tensor:
+        """Histograms before the first step: all at place 0 where a row begins."""
+        first = self.table.new_zeros(rows, 2 * self.pairs, self.cfg.prism_places)
+        first[..., 0] = 1.0
+        if state is None:
+            return first
+        return torch.where((state.frames == 0)[:, None, None], first, state.histograms)
+
+    def _normalise(self, places: Tensor) -> Tensor:
+        """Over cursors and channels of one step, never over time: to a norm of sqrt(d), or by the constant
+        that does the same where all histograms are sharp."""
+        if self.cfg.prism_norm == "fixed":
+            return places * math.sqrt(2.0 / places.shape[2])
+        norm: Tensor = torch.linalg.vector_norm(places.flatten(2), dim=-1).clamp(min=1e-6)
+        return places * (math.sqrt(self.width) / norm)[..., None, None]
+
+
+def _histograms(*inputs: Any) -> Tensor:
+    """(B, L, 2 C, P), for whoever looks at them."""
+    return scan(*inputs).transpose(1, 2)
+
+
+def position_source(cfg: ModelConfig) -> PrismPositions | None:
+    """What says where steps are, for configurations in which something does."""
+    return PrismPositions(cfg) if cfg.positions == "prism" else None

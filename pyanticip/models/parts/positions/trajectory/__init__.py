@@ -1,0 +1,1 @@
+"""Positions that the path of the embeddings moves."""

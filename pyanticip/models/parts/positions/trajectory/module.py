@@ -1,0 +1,341 @@
+"""Positions that content moves: a step to a distant embedding is a longer step (paper of 2025, see below).
+
+``disp_0 = 0; disp_i = disp_{i-1} + a tanh(b |e_i - e_{i-1}|)``, and step i of a row is encoded as position
+``i + disp_i``. After *Trajectory-Guided Positional Encoding: Technical Blueprint* (version 2.0, 2025). Three
+things differ from its letter. Its clamp to the longest sequence made the positions of the last steps equal:
+here the table reaches as far as positions can. It interpolates the table linearly: here that is an option,
+and the encoding of the position itself the default. And it falls back to the standard encoding for a whole
+sequence when one embedding is not finite, which lets the future decide about the past: here a row falls back
+from that step on.
+"""
+
+import math
+import time
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip import _core
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.streaming import State
+from pyanticip.models.parts.positions.trajectory.cache import CACHE_ENTRIES, DisplacementCache
+from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
+from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
+from pyanticip.models.parts.positions.trajectory.strength import auto_strength
+
+SCALES = ("none", "rms")
+
+
+@dataclass
+class TrajectoryState(State):
+    """What a row's next position depends on.
+
+    ``frames`` (B,) int64 steps so far; ``displacement`` (B,) float64 of the last step, NaN once the row has
+    fallen back; ``last`` (B, D) its embedding; ``power`` (B,) float64, the sum of the squared lengths of all
+    steps.
+    """
+
+    frames: Tensor
+    displacement: Tensor
+    last: Tensor
+    power: Tensor
+
+
+@dataclass
+class Counters:
+    """What a :class:`TrajectoryPositions` has done since it was made, or since :meth:`reset`."""
+
+    sequences: int = 0
+    """Rows of whole sequences encoded; steps of streams are not counted here."""
+    steps: int = 0
+    """Encodings made, of sequences and of streams."""
+    hits: int = 0
+    """Sequences whose displacements were in the cache."""
+    misses: int = 0
+    """Sequences looked for in the cache in vain."""
+    fallbacks: int = 0
+    """Rows that fell back to the standard encoding."""
+    seconds: float = 0.0
+    """Spent in all of this; on a GPU, until the work was handed over."""
+
+    @property
+    def throughput(self) -> float:
+        """Steps a second; 0 before the first."""
+        return self.steps / self.seconds if self.seconds else 0.0
+
+    def reset(self) -> None:
+        """Back to zero."""
+        for field in fields(self):
+            setattr(self, field.name, field.default)
+
+
+class TrajectoryPositions(nn.Module):
+    """Encodings of positions that follow the path of the embeddings.
+
+    The lengths of steps are measured in the embeddings' own precision (float32 for half precision) or better,
+    and all that follows in float64, so that angles are right at any position. Gradients flow into the
+    embeddings. Whole float32 sequences without gradients are encoded by the Rust core on a CPU, with no
+    memory beside what comes out.
+
+    :param width: D, 1 to 65,536.
+    :param length: longest sequence; positions of steps beyond it are computed without a table.
+    :param strength: a in [0, 1]: the most that a step adds. With 0 the encoding is the standard one, bit for
+        bit; so is that of a sequence of one step.
+    :param magnitude: b > 0.
+    :param interpolation: ``exact``, ``linear`` or ``cubic``, see
+        :class:`~pyanticip.models.parts.positions.trajectory.real_positions.RealPositions`.
+    :param scale: ``rms`` divides the length of a step by the root mean square of all steps of the row so far,
+        itself included: the hyperbolic tangent is 1 for the steps of ordinary embeddings (independent normal
+        ones of D channels lie sqrt(2 D) apart), and positions then just run faster.
+    :param cache: sequences whose displacements are kept, by the exact bytes of their embeddings; 0 for none.
+        Used for whole sequences on the CPU where no gradient is asked for.
+    :raises OptionError: a value out of range.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        length: int = 0,
+        strength: float = 0.2,
+        magnitude: float = 2.0,
+        interpolation: str = "exact",
+        scale: str = "none",
+        cache: int = CACHE_ENTRIES,
+    ) -> None:
+        super().__init__()
+        for name, given, least in (("width", width, 1), ("length", length, 0), ("cache", cache, 0)):
+            if given < least:
+                raise OptionError(f"{name} must be at least {least}, got {given!r}")
+        if not 0.0 <= strength <= 1.0:
+            raise OptionError(f"strength must be from 0 to 1, got {strength!r}")
+        if not 0.0 < magnitude < math.inf:
+            raise OptionError(f"magnitude must be above 0, got {magnitude!r}")
+        if scale not in SCALES:
+            raise OptionError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+        self.width, self.length = width, length
+        self.strength, self.magnitude, self.scale = float(strength), float(magnitude), scale
+        rows = math.ceil(length * (1.0 + strength)) + 1 if length else 0
+        self.places = RealPositions(width, rows, interpolation)
+        self.cache = DisplacementCache(cache) if cache else None
+        self.counters = Counters()
+
+    @classmethod
+    def of(cls, cfg: ModelConfig) -> "TrajectoryPositions":
+        """As a model's configuration has it."""
+        strength = cfg.trajectory_strength
+        return cls(
+            cfg.d_model,
+            length=cfg.max_seq_len,
+            strength=auto_strength(cfg.trajectory_content) if isinstance(strength, str) else strength,
+            magnitude=cfg.trajectory_magnitude,
+            interpolation=cfg.trajectory_interpolation,
+            scale=cfg.trajectory_scale,
+            cache=cfg.trajectory_cache,
+        )
+
+    def initial_state(self, batch: int, like: Tensor) -> TrajectoryState:
+        """The state before the first step of ``batch`` rows: zeros.
+
+        :param like: a tensor of the embeddings' type, on their device.
+        """
+        zeros = torch.zeros(batch, dtype=torch.float64, device=like.device)
+        last = torch.zeros(batch, self.width, dtype=like.dtype, device=like.device)
+        return TrajectoryState(zeros.long(), zeros, last, zeros.clone())
+
+    def forward(
+        self, embedded: Tensor, state: TrajectoryState | None = None
+    ) -> tuple[Tensor, TrajectoryState | None]:
+        """Encodings (B, L, D) of whole sequences, or of a chunk of any length that follows ``state``.
+
+        :param embedded: (B, L, D) embeddings, L >= 1. From a row's first embedding that is not finite on, its
+            encoding is the standard one; such rows are counted.
+        :param state: what came before; ``None`` starts afresh, and ``None`` comes back.
+        :raises ShapeError: embeddings of another shape, or a state of another number of rows.
+        """
+        if embedded.ndim != 3 or embedded.shape[2] != self.width or embedded.shape[1] < 1:
+            shape = tuple(embedded.shape)
+            raise ShapeError(f"embeddings must be (B, L, {self.width}) with L >= 1, got {shape}")
+        if state is not None and state.frames.shape[0] != embedded.shape[0]:
+            rows = state.frames.shape[0]
+            raise ShapeError(f"the state has {rows} rows, the embeddings have {embedded.shape[0]}")
+        if _recorded(embedded):
+            return self._encode(embedded, state)
+        begin = time.perf_counter()
+        out = self._encode(embedded, state)
+        self.counters.seconds += time.perf_counter() - begin
+        self.counters.steps += embedded.shape[0] * embedded.shape[1]
+        self.counters.sequences += 0 if state is not None else embedded.shape[0]
+        return out
+
+    def displacements(self, embedded: Tensor, state: TrajectoryState | None = None) -> tuple[Tensor, Tensor]:
+        """How far each step's position lies beyond its number, and in a stream the row's power after it.
+
+        :return: (B, L) and (B, L), float64; the displacements are NaN where a row has fallen back.
+        """
+        lengths, bad = self._lengths(embedded, state)
+        power = lengths
+        if state is not None:
+            power = state.power[:, None] + lengths.square().cumsum(1)
+        elif self.scale == "rms":
+            power = lengths.square().cumsum(1)
+        if self.scale == "rms":
+            lengths = lengths / self._scale(power, state)
+        moved = (self.strength * torch.tanh(self.magnitude * lengths)).cumsum(1)
+        if state is not None:
+            # What had fallen back stays so: its displacement is NaN.
+            moved = state.displacement[:, None] + moved
+        if bad is not None:
+            moved = moved.masked_fill(bad.cumsum(1) > 0, math.nan)
+        return moved, power
+
+    def _encode(
+        self, embedded: Tensor, state: TrajectoryState | None
+    ) -> tuple[Tensor, TrajectoryState | None]:
+        rows, length = embedded.shape[:2]
+        inside = self._inside(length, state)
+        moving = self.strength > 0.0 and (length > 1 or state is not None)
+        if moving and inside and state is None and self.cache is None and self._in_core(embedded):
+            return self._whole(embedded), None
+        steps = torch.arange(length, device=embedded.device)
+        whole = steps.expand(rows, length) if state is None else state.frames[:, None] + steps
+        if not moving:
+            encoded = self.places.standard(steps if state is None else whole, embedded.dtype, inside)
+            return encoded.expand(rows, -1, -1), self._unmoved(embedded, state)
+        moved, power = self._cached(embedded) if state is None else self.displacements(embedded, state)
+        positions = whole + moved
+        if _recorded(embedded) or not math.isfinite(moved[:, -1].sum().item()):
+            fallen = moved.isnan()
+            # Not by where alone: it would hand NaN times zero to what it leaves out.
+            positions = whole + moved.masked_fill(fallen, 0.0)
+            if not _recorded(embedded):
+                new = fallen[:, -1] if state is None else fallen[:, -1] & ~state.displacement.isnan()
+                self.counters.fallbacks += int(new.sum())
+        encoded = self.places(positions, embedded.dtype, inside)
+        if state is None:
+            return encoded, None
+        last = torch.nan_to_num(embedded[:, -1], posinf=0.0, neginf=0.0)
+        frames = state.frames + length
+        return encoded, TrajectoryState(frames, moved[:, -1], last, power[:, -1])
+
+    def _in_core(self, embedded: Tensor) -> bool:
+        """Whether the Rust core may do the work: without gradients, in float32, from the table."""
+        if embedded.device.type != "cpu" or embedded.dtype != torch.float32 or _recorded(embedded):
+            return False
+        learning = torch.is_grad_enabled() and embedded.requires_grad
+        return not learning and self.places.looks_up(torch.float32)
+
+    def _whole(self, embedded: Tensor) -> Tensor:
+        """Encodings of whole sequences, in one go."""
+        path = embedded.detach().contiguous()
+        out = torch.empty_like(path)
+        places, rms = self.places, self.scale == "rms"
+        self.counters.fallbacks += _core.trajectory_encode(
+            path.numpy(),
+            self.strength,
+            self.magnitude,
+            rms,
+            places.table.numpy(),
+            places.speeds.numpy(),
+            out.numpy(),
+        )
+        return out
+
+    def _unmoved(self, embedded: Tensor, state: TrajectoryState | None) -> TrajectoryState | None:
+        if state is None:
+            return None
+        frames = state.frames + embedded.shape[1]
+        # Copies, for a graph cannot hand out what it was given.
+        return TrajectoryState(
+            frames, state.displacement.clone(), embedded[:, -1].clone(), state.power.clone()
+        )
+
+    def _inside(self, length: int, state: TrajectoryState | None) -> bool:
+        """Whether all positions are below the table's end."""
+        if not self.length or (state is not None and _recorded(state.frames)):
+            return False
+        before = 0 if state is None else int(state.frames.max())
+        return before + length <= self.length
+
+    def _scale(self, power: Tensor, state: TrajectoryState | None) -> Tensor:
+        """Root mean square (B, L) of all steps so far; a row's first embedding is no step."""
+        steps = torch.arange(power.shape[1], device=power.device).expand_as(power)
+        if state is not None:
+            steps = state.frames[:, None] + steps
+        mean = power / steps.clamp(min=1)
+        still = mean == 0.0
+        # Without a root of zero, whose slope has no end.
+        return torch.where(still, torch.ones_like(mean), mean).sqrt()
+
+    def _lengths(self, embedded: Tensor, state: TrajectoryState | None) -> tuple[Tensor, Tensor | None]:
+        """Lengths (B, L) of the steps, float64, 0 for a row's first; and (B, L) where an embedding is not
+        finite, ``None`` if all are."""
+        last = None if state is None else state.last
+        going = None if state is None else state.frames > 0
+        lengths = _distances(embedded, last, going)
+        if _recorded(embedded):
+            return lengths.nan_to_num(0.0, 0.0), ~lengths.isfinite()
+        # What is not finite shows in the step to it or from it, and in the sum.
+        if math.isfinite(lengths.sum().item()):
+            return lengths, None
+        bad = ~embedded.isfinite().all(-1)
+        clean = embedded.masked_fill(bad[..., None], 0.0)
+        lengths = _distances(clean, last, going)
+        # Finite embeddings may lie further apart than float32 can say. Lengths that it can say stay as they
+        # are to the last bit: what comes later must not change them.
+        return torch.where(lengths.isfinite(), lengths, _distances(clean.double(), last, going)), bad
+
+    def _cached(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """Displacements of whole sequences, looked up where that is allowed; the power only where not."""
+        cache = self.cache
+        learning = torch.is_grad_enabled() and embedded.requires_grad
+        if cache is None or learning or embedded.device.type != "cpu" or _recorded(embedded):
+            return self.displacements(embedded)
+        keys = cache.keys(embedded)
+        known = [cache.get(key) for key in keys]
+        missing = [row for row, found in enumerate(known) if found is None]
+        self.counters.hits += len(keys) - len(missing)
+        self.counters.misses += len(missing)
+        if missing:
+            some = embedded if len(missing) == len(keys) else embedded[missing]
+            if self._in_core(embedded):
+                fresh = torch.empty(some.shape[:2], dtype=torch.float64)
+                path, rms = some.detach().contiguous().numpy(), self.scale == "rms"
+                _core.trajectory_displacements(path, self.strength, self.magnitude, rms, fresh.numpy())
+            else:
+                fresh, _ = self.displacements(some)
+            for row, moved in zip(missing, fresh, strict=True):
+                cache.put(keys[row], moved.clone())
+                known[row] = moved
+        found = torch.stack([moved for moved in known if moved is not None])
+        return found, found
+
+
+def moved_positions(
+    positions: TrajectoryPositions | None, embedded: Tensor, state: TrajectoryState | tuple[()] | None
+) -> tuple[Tensor | None, TrajectoryState | tuple[()]]:
+    """What a model adds to its embeddings, ``None`` without trajectory positions, and their state after."""
+    if positions is None:
+        return None, ()
+    encoded, after = positions(embedded, state if isinstance(state, TrajectoryState) else None)
+    return encoded, () if after is None else after
+
+
+def _recorded(x: Tensor) -> bool:
+    """Whether operations go into a graph, so that none may depend on a value."""
+    return torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def _distances(embedded: Tensor, last: Tensor | None, going: Tensor | None) -> Tensor:
+    """(B, L) float64: how far each embedding lies from the one before; the first from ``last`` in rows that
+    are ``going``, else 0."""
+    if embedded.dtype in (torch.float16, torch.bfloat16):
+        embedded = embedded.float()
+    if last is None or going is None:
+        first = embedded.new_zeros(embedded.shape[0], 1)
+    else:
+        first = torch.linalg.vector_norm(embedded[:, :1] - last[:, None].to(embedded.dtype), dim=-1)
+        first = first * going[:, None]
+    return torch.cat((first, step_lengths(embedded)), 1).double()

@@ -1,0 +1,1 @@
+"""The token models: the anticipatory transformer, the plain one, and generation."""

@@ -1,0 +1,264 @@
+"""Generation with the commitment gate: a token is said once the model is committed, or has waited enough.
+
+Every forward step of a row feeds either the token it has just said or, while it waits, its own last hidden
+state as a latent step (Diomande 2026, section 5.3), so that waiting brings new context. All rows step
+together; each has its own gate, buffer and random numbers.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.geometry import VectorStream
+from pyanticip.models.core.gates import Waiting, decide
+from pyanticip.models.token.baseline import BaselineTransformer
+from pyanticip.models.token.checks import ABSOLUTE
+from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
+
+Steering = Literal["initial", "refined_prev", "external"]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What was generated (B rows, P tokens of prompt, T new ones).
+
+    ``ids`` (B, P + T); of each new token ``log_probs`` (B, T), nats, under the model's untempered prediction
+    at the step that said it, the ``gate`` (B, T) of that step, the ``waits`` (B, T) int64 before it, and
+    whether it was ``forced`` (B, T) by a full buffer or ``cramped`` (B, T) by the end of the longest
+    sequence.
+    """
+
+    ids: Tensor
+    log_probs: Tensor
+    gate: Tensor
+    waits: Tensor
+    forced: Tensor
+    cramped: Tensor
+
+    @property
+    def forwards(self) -> Tensor:
+        """(B,) forward passes of each row: the prompt's, then one per token fed and per step of waiting."""
+        return self.waits.shape[1] + self.waits.sum(1)
+
+    def statistics(self) -> dict[str, Any]:
+        """Tokens per forward pass, and how tokens were deferred, over all rows."""
+        counts = torch.bincount(self.waits.flatten())
+        said = self.waits.numel()
+        return {
+            "tokens": said,
+            "forwards": int(self.forwards.sum()),
+            "tokens_per_forward": round(said / int(self.forwards.sum()), 5),
+            "mean_wait": round(float(self.waits.double().mean()), 5),
+            "waits": counts.tolist(),
+            "deferred": round(float((self.waits > 0).double().mean()), 5),
+            "forced": round(float(self.forced.double().mean()), 5),
+            "cramped": round(float(self.cramped.double().mean()), 5),
+        }
+
+
+@torch.no_grad()
+def generate(
+    model: LanguageModel,
+    prompt: Tensor,
+    *,
+    tokens: int,
+    gated: bool = True,
+    theta: float | None = None,
+    max_buffer: int | None = None,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    seed: int = 0,
+    scalars: Steering = "initial",
+    neighbours: int = 8,
+    waits: Tensor | None = None,
+    follow: Tensor | None = None,
+) -> Generation:
+    """Continue prompts token by token.
+
+    Row r draws from its own stream of random numbers, one number a token, so that it says the same in
+    whatever batch and, up to the effect of waiting itself, with and without the gate.
+
+    :param model: is set to evaluation. A baseline has no gate and takes no scalars.
+    :param prompt: (B, P) int64, P >= 1.
+    :param tokens: how many to say, T.
+    :param gated: False says a token at every step.
+    :param theta: threshold in [0, 1], the model's own by default; it falls by half while a row waits.
+    :param max_buffer: steps of waiting after which a token is said in any case, the model's own by default.
+    :param temperature: divides the logits; 0 takes the most likely token.
+    :param top_k: draw from the k most likely tokens alone.
+    :param seed: of the random numbers.
+    :param scalars: what steers: the initial head's, the refined head's of the step before, or ``external``,
+        computed from everything the row was fed, latent steps included.
+    :param neighbours: past states that the uncertainty of external scalars compares, as in training.
+    :param waits: (B, T) int64 >= 0: wait so often before each token, whatever the gate says; for comparison.
+    :param follow: (B, T) int64: say these tokens; their ``log_probs`` are of interest.
+    :raises OptionError: an option outside its range.
+    :raises ShapeError: shapes that do not fit, ids out of range, or more tokens than the model can read.
+    """
+    own = model if isinstance(model, AnticipatoryTransformer) else None
+    if own is None and (gated or waits is not None):
+        raise OptionError("gated must be False for a baseline: it has no gate and no latent steps")
+    _check(model, prompt, tokens, temperature, top_k, scalars)
+    for name, given in (("waits", waits), ("follow", follow)):
+        if given is not None and given.shape != (prompt.shape[0], tokens):
+            raise ShapeError(f"{name} must be ({prompt.shape[0]}, {tokens}), got {tuple(given.shape)}")
+    cfg = model.cfg
+    theta = cfg.theta if theta is None else theta
+    max_buffer = cfg.max_buffer if max_buffer is None else max_buffer
+    if not 0.0 <= theta <= 1.0:
+        raise OptionError(f"theta must be from 0 to 1, got {theta!r}")
+    if max_buffer < 1:
+        raise OptionError(f"max_buffer must be at least 1, got {max_buffer!r}")
+    model.eval()
+    rows, device = prompt.shape[0], prompt.device
+    draws = _draws(rows, tokens, seed).to(device)
+    feed = _Feed(model, scalars, neighbours)
+    out = feed.start(prompt)
+    said = torch.zeros(rows, dtype=torch.int64, device=device)
+    waiting = Waiting(torch.zeros(rows, dtype=torch.int64, device=device))
+    ids = torch.cat((prompt, prompt.new_zeros(rows, tokens)), 1)
+    record = {
+        "log_probs": torch.zeros(rows, tokens, device=device),
+        "gate": torch.ones(rows, tokens, device=device),
+        "waits": torch.zeros(rows, tokens, dtype=torch.int64, device=device),
+        "forced": torch.zeros(rows, tokens, dtype=torch.bool, device=device),
+        "cramped": torch.zeros(rows, tokens, dtype=torch.bool, device=device),
+    }
+    every = torch.arange(rows, device=device)
+    fed = prompt.shape[1]
+    absolute = cfg.positions in ABSOLUTE
+    while True:
+        logits = out.logits[:, -1].float()
+        gate = out.gate[:, -1].float() if own is not None else torch.ones(rows, device=device)
+        open_rows = said < tokens
+        slot = said.clamp(max=tokens - 1)
+        before = waiting.steps
+        if waits is not None:
+            emit = before >= waits[every, slot]
+        elif gated:
+            emit, _ = decide(gate, waiting, theta, max_buffer)
+        else:
+            emit = torch.ones(rows, dtype=torch.bool, device=device)
+        # Every row has been fed equally often: a row may wait while the rest of its tokens still fits.
+        full = fed + (tokens - said) > cfg.max_seq_len if absolute else ~open_rows
+        cramped = full & ~emit
+        emit = (emit | full) & open_rows
+        token = _choose(logits, draws[every, slot], temperature, top_k)
+        if follow is not None:
+            token = follow[every, slot]
+        now, at = every[emit], slot[emit]
+        ids[now, prompt.shape[1] + at] = token[emit]
+        spread = logits.log_softmax(-1)[now, token[emit]]
+        reached = (before >= max_buffer) & gated & (waits is None)
+        for name, value in (
+            ("log_probs", spread),
+            ("gate", gate[now]),
+            ("waits", before[now]),
+            ("forced", (reached & ~_over(gate, before, theta, max_buffer))[now]),
+            ("cramped", cramped[now]),
+        ):
+            record[name][now, at] = value
+        said = said + emit
+        waiting = Waiting(torch.where(emit | ~open_rows, torch.zeros_like(before), before + 1))
+        if bool((said >= tokens).all()):
+            return Generation(ids, **record)
+        out = feed.step(
+            torch.where(emit, token, torch.zeros_like(token)), out.hidden[:, -1], ~emit & open_rows
+        )
+        fed += 1
+
+
+class _Feed:
+    """Steps a model with the scalars of one kind."""
+
+    def __init__(self, model: LanguageModel, scalars: Steering, neighbours: int) -> None:
+        self.model = model
+        self.neighbours = neighbours
+        self.mode = scalars
+        self.streams: list[VectorStream] = []
+        self.state: Any = None
+
+    def start(self, prompt: Tensor) -> Any:
+        """The prompt in one pass, but for scalars that need the step before."""
+        model = self.model
+        self.state = model.initial_state(prompt.shape[0])
+        if isinstance(model, BaselineTransformer):
+            plain, self.state = model(prompt, state=self.state)
+            return plain
+        given = None
+        if self.mode == "external":
+            vectors = model.embed(prompt).double().cpu().numpy()
+            self.streams = [VectorStream(model.cfg.d_model, k=self.neighbours) for _ in vectors]
+            found = [s.push_many(v) for s, v in zip(self.streams, vectors, strict=True)]
+            given = torch.from_numpy(np.stack(found)).to(model.token.weight)
+        out, self.state = model(prompt, given, state=self.state, mode=self.mode)
+        return out
+
+    def step(self, token: Tensor, hidden: Tensor, waiting: Tensor) -> Any:
+        """One step of every row: its token, or its hidden state where it waits."""
+        model = self.model
+        if isinstance(model, BaselineTransformer):
+            plain, self.state = model.step(token, self.state)
+            return plain
+        given = None
+        if self.mode == "external":
+            vectors = torch.where(waiting[:, None], model.latent(hidden), model.token(token))
+            pushed = zip(self.streams, vectors.double().cpu().numpy(), strict=True)
+            found: list[NDArray[np.float64]] = [s.push(v) for s, v in pushed]
+            given = torch.from_numpy(np.stack(found)).to(model.token.weight)
+        out, self.state = model.latent_step(token, hidden, waiting, self.state, given, mode=self.mode)
+        return out
+
+
+def _check(
+    model: LanguageModel, prompt: Tensor, tokens: int, temperature: float, top_k: int | None, scalars: str
+) -> None:
+    if prompt.ndim != 2 or prompt.shape[1] < 1:
+        raise ShapeError(f"prompt must be (B, P) with P >= 1, got {tuple(prompt.shape)}")
+    if tokens < 1:
+        raise OptionError(f"tokens must be at least 1, got {tokens!r}")
+    if not temperature >= 0.0:
+        raise OptionError(f"temperature must be 0 or more, got {temperature!r}")
+    if top_k is not None and not 1 <= top_k <= model.cfg.vocab:
+        raise OptionError(f"top_k must be from 1 to the vocabulary's {model.cfg.vocab}, got {top_k!r}")
+    if scalars not in ("initial", "refined_prev", "external"):
+        raise OptionError(f"scalars must be initial, refined_prev or external, got {scalars!r}")
+    fed = prompt.shape[1] + tokens - 1
+    if model.cfg.positions in ABSOLUTE and fed > model.cfg.max_seq_len:
+        raise ShapeError(
+            f"a prompt of {prompt.shape[1]} and {tokens} tokens need {fed} steps, "
+            f"max_seq_len is {model.cfg.max_seq_len}"
+        )
+
+
+def _over(gate: Tensor, waited: Tensor, theta: float, max_buffer: int) -> Tensor:
+    """Rows whose gate alone lets them emit."""
+    return decide(gate, Waiting(waited.clamp(max=max_buffer - 1)), theta, max_buffer)[0] | (
+        gate > 0.5 * theta
+    ) & (waited >= max_buffer)
+
+
+def _draws(rows: int, tokens: int, seed: int) -> Tensor:
+    """One number in [0, 1) per row and token; a row's do not depend on how many rows there are."""
+    streams = (torch.Generator().manual_seed(seed + row) for row in range(rows))
+    return torch.stack([torch.rand(tokens, generator=g, dtype=torch.float64) for g in streams])
+
+
+def _choose(logits: Tensor, draw: Tensor, temperature: float, top_k: int | None) -> Tensor:
+    """A token of each row by inverting the cumulative distribution."""
+    if temperature == 0.0:
+        return logits.argmax(-1)
+    if top_k is not None:
+        least = logits.topk(top_k, -1).values[:, -1:]
+        logits = logits.masked_fill(logits < least, float("-inf"))
+    sums = F.softmax(logits.double() / temperature, -1).cumsum(-1)
+    # The last sum may miss 1 by rounding: scaled, so that a draw below 1 always finds a token.
+    return torch.searchsorted(sums, draw[:, None] * sums[:, -1:], right=True)[:, 0].clamp(
+        max=logits.shape[-1] - 1
+    )

@@ -1,0 +1,339 @@
+"""The token model of the family: the Anticipatory Transformer of Diomande (2026)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.bias import Orthogonality
+from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.core.plan_attention import Plan
+from pyanticip.models.core.streaming import State
+from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
+from pyanticip.models.parts.field.control_field import FieldTrace
+from pyanticip.models.parts.planning.passes import Foresight, Passes, PlanState, Steps, check_plan
+from pyanticip.models.parts.planning.signal import PlanningSignal
+from pyanticip.models.parts.planning.targets import PlanChoice
+from pyanticip.models.parts.positions.trajectory.module import (
+    TrajectoryPositions,
+    TrajectoryState,
+    moved_positions,
+)
+from pyanticip.models.token.baseline import BaselineTransformer
+from pyanticip.models.token.checks import check_ids, check_length, check_token_config
+
+ABSOLUTE = ("sinusoidal", "trajectory")
+"""Positions that are encodings in the embedding."""
+
+
+@dataclass(frozen=True)
+class LanguageOutput:
+    """What the model says at every step (B batch, L steps, V vocabulary, D width).
+
+    ``logits`` (B, L, V) the tied head's times the gate: an uncommitted step spreads its prediction; the same
+    in training, in evaluation and step by step. ``scalars`` (B, L, 7) of the refined head and ``initial``
+    (B, L, 7) of the initial head, native units; ``gate`` (B, L) commitment gate in (0, 1); ``share`` (B, L)
+    of the fast pathway; ``hidden`` (B, L, D) after the final norm; ``head`` (V, D) the tied head's weight;
+    ``field`` what the blocks' control fields say, ``plan`` the codes that each step was told to expect and
+    ``anticipation`` (B, L, V) log-scores for the steps after it, where there are such.
+    """
+
+    logits: Tensor
+    scalars: Tensor
+    initial: Tensor
+    gate: Tensor
+    share: Tensor
+    hidden: Tensor
+    head: Tensor
+    field: FieldTrace | None = None
+    plan: PlanChoice | None = None
+    anticipation: Tensor | None = None
+
+    @cached_property
+    def raw_logits(self) -> Tensor:
+        """(B, L, V) of the tied head, before the gate."""
+        return F.linear(self.hidden, self.head)
+
+
+@dataclass
+class LanguageState(State):
+    """The trunk's state; its ``frames`` is the number of tokens so far in each row. ``moved`` is that of
+    trajectory positions and ``planning`` what plans need to remember, where there are such."""
+
+    trunk: TrunkState
+    moved: TrajectoryState | tuple[()] = ()
+    planning: PlanState | tuple[()] = ()
+
+
+class AnticipatoryTransformer(nn.Module):
+    """Token embedding + positions -> dual-pathway trunk -> tied language-model head.
+
+    :param cfg: sizes and options; see :meth:`ModelConfig.small` and :meth:`ModelConfig.default`.
+    :raises OptionError: a configuration without a vocabulary.
+    """
+
+    places: Tensor
+
+    def __init__(self, cfg: ModelConfig | None = None) -> None:
+        super().__init__()
+        cfg = ModelConfig.small() if cfg is None else cfg
+        check_token_config(cfg)
+        self.cfg = cfg
+        self.token = nn.Embedding(cfg.vocab, cfg.d_model)
+        nn.init.normal_(self.token.weight, 0.0, 0.02)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.trunk = Trunk(cfg)
+        count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
+        self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
+        self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
+        self.planning: PlanningSignal | None = None
+        if cfg.planning:
+            self.planning = PlanningSignal(
+                cfg,
+                cfg.vocab,
+                embedding=self.token,
+                norm=first_norm(self.trunk.fast),
+                absolute=cfg.positions in ABSOLUTE,
+            )
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.
+
+        :raises ShapeError: ids that are not whole numbers (B, L) from 0 to the vocabulary's last.
+        """
+        check_ids(ids, self.cfg.vocab)
+        embedded: Tensor = self.token(ids)
+        return embedded
+
+    def latent(self, hidden: Tensor) -> Tensor:
+        """A hidden state (..., D) at the scale of the token embeddings, to stand in the place of one."""
+        scale = self.token.weight.detach().square().mean().sqrt()
+        return hidden * (scale / hidden.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-6))
+
+    def initial_state(self, batch: int) -> LanguageState:
+        """The state before the first token, for ``batch`` independent rows."""
+        moved = () if self.moved is None else self.moved.initial_state(batch, self.token.weight)
+        state = LanguageState(self.trunk.initial_state(batch), moved)
+        if self.planning is not None:
+            state.planning = self._passes(self.planning, "initial").initial_state(batch, given=True)
+        return state
+
+    @overload
+    def forward(
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = ...,
+        *,
+        state: None = ...,
+        mode: ScalarMode | None = ...,
+        predicted: Tensor | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
+    ) -> LanguageOutput: ...
+
+    @overload
+    def forward(
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = ...,
+        *,
+        state: LanguageState,
+        mode: ScalarMode | None = ...,
+        predicted: Tensor | None = ...,
+        plan: PlanChoice | None = ...,
+        boost: Tensor | None = ...,
+    ) -> tuple[LanguageOutput, LanguageState]: ...
+
+    def forward(
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = None,
+        *,
+        state: LanguageState | None = None,
+        mode: ScalarMode | None = None,
+        predicted: Tensor | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
+    ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
+        """Run whole sequences from their start, or a chunk of any length that follows ``state``.
+
+        :param ids: (B, L) int64 tokens, 0 <= id < vocab.
+        :param scalars: (B, L, 7) anticipation scalars in native units, finite.
+        :param state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
+            its rings are written in place: go on with the state that comes back.
+        :param mode: which scalars steer: ``external`` the given ones, ``initial`` the initial head's,
+            ``refined_prev`` the refined head's of the step before. ``None``: the given ones if there are any,
+            else the initial head's.
+        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
+        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
+            own plans: those drawn for training, or some that were made elsewhere.
+        :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
+            wishes; -inf forbids a token.
+        :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``, scalars of another shape
+            or not finite.
+        """
+        return self._run(self.embed(ids), ids, scalars, state, mode, predicted, plan, boost)
+
+    def step(
+        self,
+        ids: Tensor,
+        state: LanguageState,
+        scalars: Tensor | None = None,
+        *,
+        mode: ScalarMode | None = None,
+        plan: PlanChoice | None = None,
+        boost: Tensor | None = None,
+    ) -> tuple[LanguageOutput, LanguageState]:
+        """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
+        ids = ids[:, None] if ids.ndim == 1 else ids
+        if scalars is not None and scalars.ndim == 2:
+            scalars = scalars[:, None]
+        return self.forward(ids, scalars, state=state, mode=mode, plan=plan, boost=boost)
+
+    def latent_step(
+        self,
+        ids: Tensor,
+        hidden: Tensor,
+        waiting: Tensor,
+        state: LanguageState,
+        scalars: Tensor | None = None,
+        *,
+        mode: ScalarMode | None = None,
+    ) -> tuple[LanguageOutput, LanguageState]:
+        """One step in which some rows wait: they take their hidden state as input in place of a token.
+
+        :param ids: (B,) tokens of the rows that go on; whatever lies in waiting rows must be a valid id.
+        :param hidden: (B, D) the hidden states of the step before.
+        :param waiting: (B,) bool.
+        """
+        check_ids(ids[:, None], self.cfg.vocab)
+        embedded = torch.where(waiting[:, None], self.latent(hidden), self.token(ids))
+        if scalars is not None and scalars.ndim == 2:
+            scalars = scalars[:, None]
+        # A latent step has no code that a plan could name.
+        codes = torch.where(waiting, -1, ids)[:, None]
+        out = self._run(embedded[:, None], codes, scalars, state, mode, None, None, None)
+        assert isinstance(out, tuple)
+        return out
+
+    def _run(
+        self,
+        embedded: Tensor,
+        codes: Tensor,
+        scalars: Tensor | None,
+        state: LanguageState | None,
+        mode: ScalarMode | None,
+        predicted: Tensor | None,
+        plan: PlanChoice | None,
+        boost: Tensor | None,
+    ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
+        rows, length = embedded.shape[:2]
+        frames = None if state is None else state.trunk.frames
+        if frames is not None and frames.shape[0] != rows:
+            raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
+        check_length(length, frames, self.cfg)
+        check_plan(self.planning, (rows, length), plan, boost)
+        mode = self._mode(scalars, mode, (rows, length, 7))
+        if predicted is not None and predicted.shape != (rows, length):
+            raise ShapeError(f"predicted must be ({rows}, {length}), got {tuple(predicted.shape)}")
+        places = None
+        if self.cfg.positions == "sinusoidal":
+            steps = torch.arange(length, device=embedded.device)
+            places = self.places[steps if frames is None else frames[:, None] + steps].expand_as(embedded)
+        shifted, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
+        places = places if shifted is None else shifted
+        embedded = embedded if places is None else embedded + places
+        given = None if scalars is None else scalars.to(embedded.dtype)
+        chunk = Steps(self.dropout(embedded), codes, places, given, predicted)
+        before = None if state is None else state.trunk
+        if self.planning is None:
+            trunk, after = self.trunk(chunk.embedded, given, before, mode=mode, predicted=predicted)
+            return self._say(trunk, after, moved, None)
+        memory = state.planning if state is not None and isinstance(state.planning, PlanState) else None
+        passes = self._passes(self.planning, mode)
+        foreseen = passes(chunk, before, memory, plan=plan, boost=boost)
+        return self._say(foreseen.out, foreseen.state, moved, foreseen)
+
+    def _passes(self, signal: PlanningSignal, mode: ScalarMode) -> Passes[TrunkOutput, TrunkState]:
+        """How the trunk runs with plans."""
+
+        def run(
+            steps: Steps, state: TrunkState | None, plan: Plan | None
+        ) -> tuple[TrunkOutput, TrunkState | None]:
+            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
+                steps.embedded, steps.given, state, mode=mode, predicted=steps.predicted, plan=plan
+            )
+            return out
+
+        return Passes(signal, run, self.trunk.initial_state, join_outputs)
+
+    def _say(
+        self,
+        trunk: TrunkOutput,
+        after: TrunkState | None,
+        moved: TrajectoryState | tuple[()],
+        foreseen: Foresight[TrunkOutput, TrunkState] | None,
+    ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
+        head = self.token.weight
+        out = LanguageOutput(
+            # The gate on the narrow side of the product: one pass over D numbers in place of V.
+            F.linear(trunk.hidden * trunk.gate, head),
+            trunk.scalars,
+            trunk.initial,
+            trunk.gate[..., 0],
+            trunk.share,
+            trunk.hidden,
+            head,
+            trunk.field,
+            None if foreseen is None else foreseen.choice,
+            None if foreseen is None else foreseen.anticipation,
+        )
+        if after is None:
+            return out
+        memory = None if foreseen is None else foreseen.planning
+        return out, LanguageState(after, moved, () if memory is None else memory)
+
+    @staticmethod
+    def _mode(scalars: Tensor | None, mode: ScalarMode | None, shape: tuple[int, int, int]) -> ScalarMode:
+        if mode is None:
+            mode = "initial" if scalars is None else "external"
+        if mode not in ("external", "initial", "refined_prev"):
+            raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
+        if scalars is None:
+            if mode == "external":
+                raise OptionError("mode 'external' needs scalars, got none")
+            return mode
+        if scalars.shape != shape:
+            raise ShapeError(f"scalars must be {shape}, got {tuple(scalars.shape)}")
+        if not torch.compiler.is_compiling() and not bool(torch.isfinite(scalars).all()):
+            row, step, index = (int(i) for i in torch.nonzero(~torch.isfinite(scalars))[0])
+            raise ShapeError(
+                f"scalars must be finite, got {float(scalars[row, step, index])} at [{row}, {step}, {index}]"
+            )
+        return mode
+
+    def orthogonality(self) -> Orthogonality | None:
+        """The overlap of the bias heads' directions, ``None`` without a bias."""
+        return None if self.trunk.bias is None else self.trunk.bias.orthogonality()
+
+
+LanguageModel = AnticipatoryTransformer | BaselineTransformer
+
+
+def build_language_model(
+    cfg: ModelConfig, kind: Literal["anticipatory", "baseline"] = "anticipatory"
+) -> LanguageModel:
+    """The anticipatory transformer of a configuration, or the plain one of equal size.
+
+    :raises OptionError: an unknown kind, or a configuration without a vocabulary.
+    """
+    if kind == "anticipatory":
+        return AnticipatoryTransformer(cfg)
+    if kind == "baseline":
+        return BaselineTransformer(cfg)
+    raise OptionError(f"kind must be 'anticipatory' or 'baseline', got {kind!r}")

@@ -1,0 +1,180 @@
+"""What comes to the scores from outside, in every layout: places and plans, from made-up sources."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.band import make_band
+from pyanticip.models.core.fused import make_fused
+from pyanticip.models.core.plan_attention import Plan
+from pyanticip.models.core.position_vectors import PositionMix, PositionVectors
+from pyanticip.models.core.steering import Extras, Steering
+from pyanticip.models.core.streaming import State
+from pyanticip.models.core.trunk import Trunk
+
+FIELDS = ("hidden", "scalars", "initial", "gate", "share")
+CURSORS, WIDTH = 3, 4
+
+
+@dataclass
+class RunningState(State):
+    """The sum so far."""
+
+    total: Tensor
+
+
+class RunningSum(nn.Module):
+    """Position vectors that depend on all that has been, so that a mistake in the stream shows."""
+
+    cursors, width = CURSORS, WIDTH
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.map = nn.Linear(d_model, 2 * CURSORS * WIDTH)
+
+    def initial_state(self, batch):
+        return RunningState(self.map.weight.new_zeros(batch, self.map.out_features))
+
+    def forward(self, x, state):
+        sums = torch.cumsum(self.map(x), 1)
+        if state is not None:
+            sums = sums + state.total[:, None]
+        q, k = torch.tanh(0.3 * sums).view(*x.shape[:2], 2, CURSORS, WIDTH).unbind(2)
+        return PositionVectors(q, k), None if state is None else RunningState(sums[:, -1])
+
+
+def trunk(places=True, seed=0, **changes):
+    torch.manual_seed(seed)
+    sizes = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 2, "ff": 24, "window": 8, "pools": 4}
+    made = Trunk(ModelConfig(**{**sizes, "slow_stride": 3, "dropout": 0.0, **changes}))
+    if places:
+        made.prism = RunningSum(16)
+        for block in (*made.fast, *made.slow):
+            block.places = PositionMix(4, CURSORS)
+    made = made.double().eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return made
+
+
+def a_plan(rows, length, width=16, k=5):
+    log_weights = torch.randn(rows, length, k, dtype=torch.float64)
+    log_weights[torch.rand(rows, length, k) < 0.3] = float("-inf")
+    log_weights[:, 4] = float("-inf")
+    embeddings = torch.randn(rows, length, k, width, dtype=torch.float64)
+    return Plan(embeddings, log_weights, torch.zeros(rows, length, k, dtype=torch.int64))
+
+
+CHANGES = {
+    "places": {},
+    "rope": {"positions": "rope"},
+    "no-bias": {"bias": "none"},
+    "stride-1": {"slow_stride": 1},
+    "field": {"control_field": True},
+    "field-no-bias": {"control_field": True, "bias": "none"},
+    "no-slow": {"slow_layers": 0},
+}
+
+
+@pytest.mark.parametrize("mode", ["external", "refined_prev"])
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+@torch.no_grad()
+def test_a_stream_says_what_the_sequence_says(changes, mode):
+    made = trunk(**changes)
+    x, given = torch.randn(2, 50, 16).double(), torch.rand(2, 50, 7).double()
+    plan = a_plan(2, 50)
+    whole, _ = made(x, given, mode=mode, plan=plan)
+    later = Plan(*(t[1:, 31:] for t in (plan.embeddings, plan.log_weights, plan.codes)))
+    fresh, _ = made(x[1:, 31:], given[1:, 31:], mode=mode, plan=later)
+    made.reference = True
+    reference, _ = made(x, given, mode=mode, plan=plan)
+    for sizes in ([1] * 50, [7, 1, 23, 13, 6]):
+        state, at, outs = made.initial_state(2), 0, []
+        for size in sizes:
+            if at == 31:
+                state.reset(torch.tensor([False, True]))
+            part = slice(at, at + size)
+            out, state = made(x[:, part], given[:, part], state, mode=mode, plan=plan.chunk(at, at + size))
+            outs.append(out)
+            at += size
+        for name in FIELDS:
+            got = torch.cat([getattr(out, name) for out in outs], 1)
+            torch.testing.assert_close(getattr(reference, name), getattr(whole, name), atol=1e-10, rtol=1e-10)
+            torch.testing.assert_close(got[0], getattr(whole, name)[0], atol=1e-10, rtol=1e-10)
+            torch.testing.assert_close(got[1, :31], getattr(whole, name)[1, :31], atol=1e-10, rtol=1e-10)
+            torch.testing.assert_close(got[1:, 31:], getattr(fresh, name), atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_nothing_looks_ahead_and_all_of_it_learns(changes):
+    made = trunk(**changes)
+    x = torch.randn(1, 24, 16).double().requires_grad_()
+    given = torch.rand(1, 24, 7).double()
+    plan = a_plan(1, 24)
+    plan.embeddings.requires_grad_()
+    out, _ = made(x, given, plan=plan)
+    for t in (0, 3, 5, 17):
+        total = sum(getattr(out, name)[:, t].sum() for name in FIELDS)
+        for gradient in torch.autograd.grad(total, (x, plan.embeddings), retain_graph=True):
+            assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
+            # An empty plan, as that of step 4 is, says nothing.
+            assert torch.isfinite(gradient).all()
+            assert gradient[:, t].any()
+    sum(getattr(out, name).sum() for name in FIELDS).backward()
+    assert [name for name, p in made.named_parameters() if p.grad is None] == []
+
+
+@torch.no_grad()
+def test_scores_are_those_of_the_definition():
+    """Content, places and gates in one softmax, written out."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 9, 4, 6, dtype=torch.float64, generator=generator) for _ in range(3))
+    places = PositionVectors(*(torch.randn(2, 9, CURSORS, WIDTH, dtype=torch.float64) for _ in range(2)))
+    alpha, mu = torch.randn(4, CURSORS, dtype=torch.float64), torch.rand(4, dtype=torch.float64)
+    gate = torch.rand(2, 9, dtype=torch.float64).log()
+    content = torch.einsum("bihd,bjhd->bhij", q, k) * 6**-0.5
+    place = torch.einsum("hc,bicd,bjcd->bhij", alpha.abs(), places.queries, places.keys)
+    scores = mu[:, None, None] * content + (1 - mu)[:, None, None] * place / (CURSORS * WIDTH) ** 0.5
+    scores = scores + gate[:, None, None]
+    for past in (8, 4):
+        distance = torch.arange(9)[:, None] - torch.arange(9)
+        hidden = (distance < 0) | (distance > past)
+        wanted = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+        wanted = torch.einsum("bhij,bjhd->bihd", wanted, v).flatten(2)
+        options = {"device": q.device, "dtype": q.dtype}
+        steering = Steering(places=places)
+        for layout in (
+            make_fused(9, past, steering, **options),
+            make_band(9, past, steering, count=None, **options),
+        ):
+            got, _ = layout.attend(q, k, v, None, Extras(gate, alpha, mu))
+            torch.testing.assert_close(got, wanted)
+
+
+@torch.no_grad()
+def test_the_plan_is_attended_to_beside_the_past():
+    made = trunk(places=False)
+    attention = made.fast[0].attention
+    x, plan = torch.randn(2, 9, 16).double(), a_plan(2, 9)
+    layout = make_band(9, 4, Steering(), count=None, device=x.device, dtype=x.dtype)
+    with_plan, _ = attention(x, layout, None, None, plan)
+    without, _ = attention(x, layout, None)
+    q, _, _ = attention.qkv(x).view(2, 9, 3, 4, 4).unbind(2)
+    _, k, v = attention.qkv(plan.embeddings).view(2, 9, 5, 3, 4, 4).unbind(3)
+    scores = torch.einsum("blhd,blkhd->blhk", q, k) / 2 + plan.log_weights[:, :, None]
+    mixed = torch.einsum("blhk,blkhd->blhd", scores.softmax(-1).nan_to_num(0.0), v).flatten(2)
+    torch.testing.assert_close(with_plan, without + attention.out(mixed))
+    assert torch.equal(with_plan[:, 4], without[:, 4])
+    # Only the first block of the fast pathway looks at it.
+    seen = []
+    for name, block in made.named_modules():
+        if name.endswith("attention"):
+            block.register_forward_hook(
+                lambda m, args, out, name=name: seen.append((name, args[4] is not None))
+            )
+    made(x, torch.rand(2, 9, 7).double(), plan=plan)
+    assert [name for name, planned in seen if planned] == ["fast.0.attention"]
