@@ -25,8 +25,8 @@ from PIL import Image
 
 from pyanticip import SCALARS, load_motion
 from pyanticip.controls import PARAMETERS
-from realtime.demo import PERFORMANCE
-from realtime.render import render
+from realtime.programs.demo import PERFORMANCE
+from realtime.programs.render import render
 from realtime.rig import Rig
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"

@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 from pyanticip.controls import Event
 from realtime.clock import Clock
-from realtime.frame import ControlFrame, Sink
-from realtime.inner import inner_of
-from realtime.mapping.desk import Desk, Stepped
+from realtime.mapping.live_mapping import Taught
+from realtime.mapping.mixer import Desk, Stepped
 from realtime.mapping.performer import Performer
-from realtime.mapping.taught import Taught
-from realtime.parts import Backend, Front, FrontFrame, Lesson, Observer, Tape
 from realtime.playout import FRAME_NS, Playout
+from realtime.protocols import Backend, Front, FrontFrame, Lesson, Observer, Tape
+from realtime.sinks.base import ControlFrame, Sink
+from realtime.step.telemetry import inner_of
 
 __all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape"]
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pyanticip.errors import DeviceError, OptionError
-from realtime.attendance import Attendance
-from realtime.child import SynthProcess
-from realtime.commands import Commands
-from realtime.control import Action, ControlServer
+from realtime.control.commands import Commands
+from realtime.control.server import Action, ControlServer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.sources.monitor import Attendance
 from realtime.sources.replay import Command
 from realtime.sources.udp import Receive
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.tuning import Collector
+from realtime.voice.process import SynthProcess
 
 __all__ = ["Show", "Source", "Taping"]
 
@@ -57,7 +57,7 @@ class Source(Protocol):
 
 
 class Taping(Protocol):
-    """A running recorder that can be ended; see :mod:`realtime.recorder`."""
+    """A running recorder that can be ended; see :mod:`realtime.recording.recorder`."""
 
     dropped: int
 

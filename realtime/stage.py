@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from pyanticip.controls import Presence
 from realtime.clock import Clock
-from realtime.frame import Sink
-from realtime.mapping.desk import Desk
-from realtime.mapping.taught import open_taught
-from realtime.parts import Backend
+from realtime.mapping.live_mapping import open_taught
+from realtime.mapping.mixer import Desk
 from realtime.pipeline import Pipeline
 from realtime.playout import Playout
+from realtime.protocols import Backend
 from realtime.rig import OscRig, Rig, SmoothingRig
+from realtime.sinks.base import Sink
 from realtime.sinks.osc import OscSink
 
 __all__ = ["assemble", "desk_of"]
@@ -38,7 +38,7 @@ def assemble(
     made = list(sinks) if sinks is not None else [_osc(target) for target in rig.osc]
     try:
         if backend is None and rig.model.enabled:
-            from realtime.step import open_backend
+            from realtime.step.open import open_backend
 
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
     except BaseException:

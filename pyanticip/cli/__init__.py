@@ -175,7 +175,7 @@ def demo(
     \b
     Example: pyanticip demo --seconds 10 --osc 127.0.0.1:57120
     """
-    from realtime.demo import demo as play
+    from realtime.programs.demo import demo as play
 
     found = play(seconds=seconds, out=out, osc=osc, audio=audio)
     if as_json:
@@ -198,7 +198,7 @@ def live(
     \b
     Example: pyanticip live --source mocopi://0.0.0.0:12351 --osc 127.0.0.1:57120 --lead-ms 100
     """
-    from realtime.live import live as play
+    from realtime.programs.live import live as play
 
     _report(play(_rig(rig_file, source=source, **sinks), seconds=seconds, say=_say), as_json)
 
@@ -224,8 +224,8 @@ def replay(
     \b
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
     """
-    from realtime.live import open_show
-    from realtime.live import replay as play
+    from realtime.programs.live import open_show
+    from realtime.programs.live import replay as play
 
     factor = tools.speed_factor(speed)
     found = _rig(rig_file, played=file, source=reading_of(sinks), **sinks)
@@ -254,7 +254,7 @@ def render(
     \b
     Example: pyanticip render dance.bvh --out dance.wav
     """
-    from realtime.render import render as play
+    from realtime.programs.render import render as play
 
     quiet = as_json or not sys.stderr.isatty()
     rig = _rig(rig_file, played=file, source=reading_of(given), **given)
@@ -279,7 +279,7 @@ def record(
     \b
     Example: pyanticip record take1.anticip --source mocopi --seconds 60
     """
-    from realtime.live import live as play
+    from realtime.programs.live import live as play
 
     found = _rig(rig_file, source=source, record=out, model=False, synth=False)
     _report(play(found.model_copy(update={"osc": ()}), seconds=seconds, say=_say), as_json)
@@ -313,7 +313,7 @@ def send(
     \b
     Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --rate 60 --loop
     """
-    from realtime.send import send as stream
+    from realtime.programs.send import send as stream
 
     quiet = as_json or not sys.stderr.isatty()
     done = stream(
@@ -363,7 +363,7 @@ def synth(
     \b
     Example: pyanticip synth --port 57140
     """
-    from realtime.synth import synth as play
+    from realtime.voice.synth import synth as play
 
     chosen = int(device) if device and device.isdecimal() else device
     found = play(port, host=host, device=chosen, gain=gain, wav=wav, seconds=seconds, say=_say)
@@ -387,8 +387,8 @@ def doctor(as_json: bool) -> None:
     \b
     Example: pyanticip doctor --json
     """
-    from realtime.doctor import doctor as look
-    from realtime.doctor import lines
+    from realtime.programs.doctor import doctor as look
+    from realtime.programs.doctor import lines
 
     found = look()
     tools.print_json(found) if as_json else click.echo("\n".join(lines(found)))

@@ -35,7 +35,7 @@ def calibrate(
     \b
     Example: pyanticip calibrate --source mocopi://0.0.0.0:12351 --rig stage.toml
     """
-    from realtime.calibrate import calibrate_from, calibrate_live, write_performer
+    from realtime.control.calibrate import calibrate_from, calibrate_live, write_performer
     from realtime.rig import load_rig
 
     over: dict[str, Any] = {"source": source} if source else {}
@@ -43,7 +43,7 @@ def calibrate(
         over["model"] = {"checkpoint": str(checkpoint)}
     found = load_rig(rig_file if rig_file and rig_file.exists() else None, over)
     if file is not None:
-        from realtime.live import open_show
+        from realtime.programs.live import open_show
 
         table = calibrate_from(*open_show(file), found)
     else:

@@ -98,7 +98,7 @@ def info(file: Path, picture: Path | None, joints: str | None, as_json: bool, **
 
 
 def _recording(file: Path, as_json: bool) -> None:
-    from realtime.recording_info import recording_info
+    from realtime.recording.info import recording_info
 
     found = recording_info(file)
     if as_json:
@@ -128,7 +128,7 @@ def export(file: Path, out: Path, as_json: bool) -> None:
     \b
     Example: pyanticip export take1.anticip --out take1
     """
-    from realtime.recording_info import export_recording
+    from realtime.recording.info import export_recording
 
     found = export_recording(file, out)
     if as_json:

@@ -10,7 +10,7 @@ The types:
 2    frame    seq, t_source_ns, quats (binary float32, J x 4 w x y z), root (binary float32, 3, metres)
 3    output   seq, parameters (binary float32), scalars (binary float32), events [[name, strength, seconds]]
 4    note     text
-5    control  name, arguments [...]: a command that was obeyed, see :mod:`realtime.commands`
+5    control  name, arguments [...]: a command that was obeyed, see :mod:`realtime.control.commands`
 ==== ======== =====================================================================================
 
 Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a

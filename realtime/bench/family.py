@@ -23,7 +23,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models.config import FEATURES
 from realtime import tuning
 from realtime.bench.machine import machine, percentiles
-from realtime.step import open_backend
+from realtime.step.open import open_backend
 
 __all__ = ["VARIANTS", "run", "table"]
 

@@ -22,7 +22,7 @@ import numpy as np
 from pyanticip.errors import DeviceError, OptionError
 from realtime import tuning
 from realtime.bench.machine import Values, machine, percentiles
-from realtime.child import free_port
+from realtime.voice.process import free_port
 
 __all__ = ["run"]
 

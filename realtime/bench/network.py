@@ -38,8 +38,8 @@ from pyanticip.motion.load import load_motion
 from realtime import tuning
 from realtime.bench.machine import machine
 from realtime.clock import OfflineClock
-from realtime.parts import Backend
-from realtime.render import Roll
+from realtime.programs.render import Roll
+from realtime.protocols import Backend
 from realtime.rig import Rig, SourceRig, load_rig
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
@@ -162,7 +162,7 @@ def run(
     if not 5.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 5 to 3600, got {seconds:g}")
     tuning.one_thread_each()
-    from realtime.step import open_backend
+    from realtime.step.open import open_backend
 
     paths = list(files) or [Path(__file__).parents[1] / "data" / "performance.bvh"]
     clips = [_clip(path, seconds) for path in paths]

@@ -23,7 +23,8 @@ from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, re
 from pyanticip.models.config import FEATURES
 from realtime import tuning
 from realtime.bench.machine import machine, percentiles
-from realtime.step import BACKENDS, StepBackend, cuda_present, open_backend
+from realtime.step.base import StepBackend
+from realtime.step.open import BACKENDS, cuda_present, open_backend
 
 __all__ = ["run", "table"]
 

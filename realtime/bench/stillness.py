@@ -20,11 +20,11 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
 from realtime.bench.loudness import RATE, SILENCE, integrated
-from realtime.calibrate import Table, calibrate_from
 from realtime.clock import OfflineClock
-from realtime.frame import ControlFrame
-from realtime.render import Roll
+from realtime.control.calibrate import Table, calibrate_from
+from realtime.programs.render import Roll
 from realtime.rig import Rig, load_rig
+from realtime.sinks.base import ControlFrame
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 

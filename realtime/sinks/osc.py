@@ -12,7 +12,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.controls import EVENTS, PARAMETERS, Event, Range
 from pyanticip.errors import DeviceError
-from realtime.frame import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra
 
 __all__ = ["OscSink", "connect_udp", "message"]
 

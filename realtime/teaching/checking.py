@@ -13,7 +13,7 @@ from pyanticip.errors import FormatError, MotionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
-from realtime.mapping.taught import Taught, hidden_size
+from realtime.mapping.live_mapping import Taught, hidden_size
 from realtime.teaching.fitting import open_model, take_data
 from realtime.teaching.observe import Observer
 

@@ -17,7 +17,7 @@ from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from pyanticip.teach.state import State, TakeEntry
-from realtime.step import open_onnx
+from realtime.step.open import open_onnx
 from realtime.teaching.observe import ModelBackend, Observer
 
 __all__ = ["fit_project", "open_model", "take_data", "use_mapping"]

@@ -16,9 +16,9 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.inputs import body
 from pyanticip.teach.project import CACHE, Project
 from pyanticip.teach.state import TakeEntry
-from realtime.mapping.taught import hidden_size
-from realtime.step import OnnxBackend
-from realtime.step_whole import WholeBackend
+from realtime.mapping.live_mapping import hidden_size
+from realtime.step.onnx import OnnxBackend
+from realtime.step.whole import WholeBackend
 
 __all__ = ["ModelBackend", "Observer", "observe"]
 

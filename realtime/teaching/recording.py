@@ -11,8 +11,8 @@ from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
-from realtime.attendance import unheard
 from realtime.rig import SourceRig
+from realtime.sources.monitor import unheard
 from realtime.sources.udp import UdpSource
 from realtime.teaching.lesson import Lesson
 

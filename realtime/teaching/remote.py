@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from pyanticip.errors import OptionError
 from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
-from realtime.commands import Commands
-from realtime.control import Action, number
-from realtime.mapping.taught import Taught, open_taught
+from realtime.control.commands import Commands
+from realtime.control.server import Action, number
+from realtime.mapping.live_mapping import Taught, open_taught
 from realtime.pipeline import Pipeline
 from realtime.teaching.lesson import Lesson
 from realtime.teaching.worker import fit_beside
@@ -77,7 +77,7 @@ class Loader:
 
 
 class TeachRemote:
-    """The commands, as :class:`realtime.control.ControlServer` wants them: :attr:`actions`,
+    """The commands, as :class:`realtime.control.server.ControlServer` wants them: :attr:`actions`,
     :attr:`families`."""
 
     def __init__(

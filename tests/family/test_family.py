@@ -116,7 +116,7 @@ def test_it_is_kept_and_comes_back(kind, member, tmp_path, request):
         for name, value in before.items():
             assert torch.equal(value, after[name]), name
         if kind == "motion" and full:
-            from realtime.step import open_backend
+            from realtime.step.open import open_backend
 
             backend = open_backend("onnx", tmp_path / "kept")
             for t in range(20):

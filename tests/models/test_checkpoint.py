@@ -16,7 +16,7 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models import load_checkpoint, save_checkpoint
 from pyanticip.models.checkpoint.manifest import external_data, read_manifest
 from pyanticip.models.config import EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES, SCALAR_NAMES
-from realtime.step import open_backend
+from realtime.step.open import open_backend
 
 
 @pytest.fixture

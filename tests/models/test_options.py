@@ -120,7 +120,7 @@ def test_options_that_need_nothing_new_go_live(build, tmp_path, changes):
     """The graphs are checked against torch as they are written."""
     pytest.importorskip("onnxscript")
     from pyanticip.models import load_motion_model
-    from realtime.step import open_backend
+    from realtime.step.open import open_backend
 
     model = build(torch.float32, **changes)
     folder = save_checkpoint(tmp_path / "live", model)

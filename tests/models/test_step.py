@@ -13,8 +13,9 @@ import torch
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
-from realtime import step
-from realtime.step import Commitment, open_backend
+from realtime.step import onnx as step
+from realtime.step.base import Commitment
+from realtime.step.open import open_backend
 
 FIELDS = ("params", "hazards", "scalars", "gate", "hidden")
 
@@ -177,19 +178,19 @@ def test_cuda_graph_without_cuda(saved):
 
 
 def test_auto_is_onnx_without_a_cuda_driver(saved, monkeypatch):
-    monkeypatch.setattr(step, "cuda_present", lambda: False)
+    monkeypatch.setattr("realtime.step.open.cuda_present", lambda: False)
     assert open_backend("auto", saved).name == "onnx"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA works here")
 def test_auto_falls_back_where_the_driver_is_there_but_torch_cannot_use_it(saved, monkeypatch):
-    monkeypatch.setattr(step, "cuda_present", lambda: True)
+    monkeypatch.setattr("realtime.step.open.cuda_present", lambda: True)
     assert open_backend("auto", saved).name == "onnx"
 
 
 def test_live_path_on_onnx_never_imports_torch_and_reports_to_nobody(saved):
     code = (
-        "import os, sys, numpy as np; from realtime.step import open_backend; "
+        "import os, sys, numpy as np; from realtime.step.open import open_backend; "
         "b = open_backend('onnx', sys.argv[1]); b.prewarm(); b.step(np.zeros((1, 231), np.float32)); "
         "assert 'torch' not in sys.modules; assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'"
     )

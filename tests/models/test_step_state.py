@@ -12,7 +12,7 @@ from pyanticip.errors import CheckpointError, ShapeError
 from pyanticip.models.config import visible_columns
 from pyanticip.models.motion.kinematics import KINEMATICS, BodyKinematics
 from pyanticip.models.motion.smoothed import CARRIED, SMOOTHED, SmoothedMeasures
-from realtime.step import open_backend
+from realtime.step.open import open_backend
 
 PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -231,7 +231,7 @@ def test_sizes_that_do_not_fit(build):
 
 
 def test_weights_of_another_size_are_refused_by_the_backend(saved, monkeypatch):
-    from realtime import step
+    from realtime.step import onnx as step
 
     monkeypatch.setattr(step, "visible_columns", lambda config: visible_columns(config)[:-1])
     with pytest.raises(CheckpointError, match=r"model.safetensors does not fit its configuration"):

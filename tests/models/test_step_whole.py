@@ -20,10 +20,11 @@ from pyanticip.models.checkpoint.export import SPEAKERS, quiet_exporter
 from pyanticip.models.checkpoint.manifest import MANIFEST, graphs_of, read_manifest
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
-from realtime.child import free_port
-from realtime.step import OnnxBackend, open_backend
-from realtime.step_whole import WholeBackend
-from realtime.wishes import PlanWishes
+from realtime.control.plan import PlanWishes
+from realtime.step.onnx import OnnxBackend
+from realtime.step.open import open_backend
+from realtime.step.whole import WholeBackend
+from realtime.voice.process import free_port
 
 COMBINATIONS = {
     "one-graph": {

@@ -15,7 +15,7 @@ from pyanticip.models.checkpoint.manifest import MANIFEST, read_manifest
 from pyanticip.models.config import EVENT_BINS, visible_columns
 from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import STROKES, Strokes
-from realtime.step import open_backend
+from realtime.step.open import open_backend
 from training import strokes as reference
 
 PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -203,7 +203,7 @@ def test_what_cannot_be_is_one_line(build, folder, tmp_path, monkeypatch):
     for name in ("narrow.weight", "first.bias", "last.weight", "skip.weight"):
         with pytest.raises(ShapeError, match=rf"control.beats.{name}: expected \[.*\], got \[3\]"):
             state_of(build(strokes=True), **{f"control.beats.{name}": np.zeros(3, np.float32)})
-    from realtime import step
+    from realtime.step import onnx as step
 
     lacking = {n: t.numpy() for n, t in build(torch.float32).state_dict().items()}
     monkeypatch.setattr(step.safetensors.numpy, "load", lambda data: lacking)

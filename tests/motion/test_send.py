@@ -14,7 +14,7 @@ from support.body_files import write_walk
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, FormatError, OptionError
-from realtime.send import send
+from realtime.programs.send import send
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_cleanly(tmp_path, receiver):
     call = f"send({str(path)!r}, 'mocopi', '127.0.0.1', {port}, loop=True)"
     # Tests started in the background have inherited that Ctrl-C is ignored.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{heed}\nimport json; from realtime.send import send; print(json.dumps({call}))"
+    code = f"{heed}\nimport json; from realtime.programs.send import send; print(json.dumps({call}))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     receiver.settimeout(30.0)
     for _ in range(10):

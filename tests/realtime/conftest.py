@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from realtime.clock import OfflineClock
-from realtime.frame import ControlFrame
-from realtime.mapping.desk import Desk
+from realtime.mapping.mixer import Desk
 from realtime.pipeline import Pipeline
+from realtime.sinks.base import ControlFrame
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from realtime.attendance import Attendance, unheard
+from realtime.sources.monitor import Attendance, unheard
 
 HERE = ("127.0.0.1", 12351)
 

@@ -17,14 +17,14 @@ from pyanticip.errors import OptionError, RigError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from realtime.bench.stillness import jitter, perform, with_performer
-from realtime.calibrate import Calibration, calibrate_from, calibrate_live, write_performer
-from realtime.child import free_port
 from realtime.clock import OfflineClock
+from realtime.control.calibrate import Calibration, calibrate_from, calibrate_live, write_performer
 from realtime.mapping.performer import Performer, Reach
+from realtime.programs.send import send
 from realtime.rig import load_rig, template
-from realtime.send import send
 from realtime.sources.replay import Datagram
 from realtime.stage import assemble
+from realtime.voice.process import free_port
 
 TABLE = {"noise": [0.5] * 22, "loudness": [0.02, 0.1, 0.6], "brightness": [0.02, 0.2, 0.7]}
 NOW = [0.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5]
@@ -185,7 +185,7 @@ def test_a_replay_gives_the_same_bits_whatever_the_clock(data_dir: Path) -> None
 
 
 def test_nobody_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realtime.calibrate._PATIENCE", 0.3)
+    monkeypatch.setattr("realtime.control.calibrate._PATIENCE", 0.3)
     rig = load_rig(None, {"source": {"kind": "mocopi", "port": free_port()}})
     began = time.monotonic()
     with pytest.raises(Exception, match="expected somebody to stand still, got nothing"):

@@ -9,7 +9,7 @@ from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import DeviceError, OptionError
-from realtime.control import ControlServer, number, switch
+from realtime.control.server import ControlServer, number, switch
 
 
 def say(address: str, *arguments: object) -> bytes:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pyanticip.controls import NEUTRAL, EventTrigger, Smoothing, scalar_mapping
 from pyanticip.errors import OptionError
-from realtime.mapping.desk import Desk
+from realtime.mapping.mixer import Desk
 
 DT = 0.02
 STILL = [0.4, 0, 0, 1, 0.5, 0, 1]

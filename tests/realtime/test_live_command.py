@@ -19,7 +19,7 @@ from pythonosc.osc_bundle import OscBundle
 
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.bench.performer import mocopi_datagrams
-from realtime.child import free_port
+from realtime.voice.process import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -200,7 +200,7 @@ def test_nobody_listening_is_survived(theatre: Theatre) -> None:
 def test_a_killed_recorder_does_not_stop_the_show(theatre: Theatre) -> None:
     theatre.start("--record", "take.anticip")
     theatre.move(0, 100)
-    (recorder,) = theatre.children("realtime.recorder")
+    (recorder,) = theatre.children("realtime.recording.recorder")
     os.kill(recorder, signal.SIGKILL)
     theatre.move(100, 100)
     summary = theatre.stop()
@@ -215,21 +215,23 @@ def test_a_killed_recorder_does_not_stop_the_show(theatre: Theatre) -> None:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="children are found through /proc")
 def test_a_killed_voice_comes_back(theatre: Theatre) -> None:
     theatre.start("--synth")
-    theatre.wait_for(lambda: theatre.children("realtime.synth"))
-    (voice,) = theatre.children("realtime.synth")
+    theatre.wait_for(lambda: theatre.children("realtime.voice.synth"))
+    (voice,) = theatre.children("realtime.voice.synth")
     os.kill(voice, signal.SIGKILL)
     theatre.move(0, 50)
-    theatre.wait_for(lambda: [v for v in theatre.children("realtime.synth") if v != voice])
+    theatre.wait_for(lambda: [v for v in theatre.children("realtime.voice.synth") if v != voice])
     summary = theatre.stop()
     assert summary["counters"]["frames"] == 50
     assert "starting it again" in summary["said"]
-    assert theatre.children("realtime.synth") == []
+    assert theatre.children("realtime.voice.synth") == []
 
 
 def test_a_parents_death_ends_the_children(theatre: Theatre) -> None:
     theatre.start("--synth", "--record", "take.anticip")
-    theatre.wait_for(lambda: theatre.children("realtime.synth") and theatre.children("realtime.recorder"))
-    children = theatre.children("realtime.synth") + theatre.children("realtime.recorder")
+    theatre.wait_for(
+        lambda: theatre.children("realtime.voice.synth") and theatre.children("realtime.recording.recorder")
+    )
+    children = theatre.children("realtime.voice.synth") + theatre.children("realtime.recording.recorder")
     assert theatre.process is not None
     theatre.process.kill()
     theatre.process.communicate()
@@ -258,7 +260,7 @@ def test_seconds_end_it(tmp_path: Path) -> None:
 
 def test_the_live_path_never_imports_torch() -> None:
     code = (
-        "import sys\nfrom realtime.live import live\nfrom realtime.rig import load_rig\n"
+        "import sys\nfrom realtime.programs.live import live\nfrom realtime.rig import load_rig\n"
         f"rig = load_rig(None, {{'source': {{'port': {free_port()}}}, 'control': {{'port': {free_port()}}},"
         f" 'model': {{'backend': 'onnx', 'enabled': {not MODEL}}}}})\n"
         "live(rig, seconds=0.3, say=print)\n"

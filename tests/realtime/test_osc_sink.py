@@ -9,7 +9,7 @@ from pythonosc.osc_message import OscMessage
 
 from pyanticip.controls import PARAMETERS, Range
 from pyanticip.errors import DeviceError
-from realtime.frame import ControlFrame
+from realtime.sinks.base import ControlFrame
 from realtime.sinks.osc import OscSink
 
 SCALARS = [0.1, 0.2, -1.5, 0.4, 0.5, 0.6, 0.7]

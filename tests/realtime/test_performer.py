@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyanticip.controls import HORIZONS_MS, PARAMETERS, Smoothing
 from pyanticip.errors import OptionError
-from realtime.mapping.desk import Desk
+from realtime.mapping.mixer import Desk
 from realtime.mapping.performer import PLACES, STRETCHED, Performer, Reach, Running
 
 LOUD = PARAMETERS.index("loudness")

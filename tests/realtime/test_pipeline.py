@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
-from realtime.mapping.desk import Desk
+from realtime.mapping.mixer import Desk
 from realtime.pipeline import STAGES, Pipeline
 from realtime.playout import Playout
 

@@ -11,7 +11,7 @@ import pytest
 from pyanticip import _core
 from pyanticip.motion.recording import Output, Raw, RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams, sway
-from realtime.live import open_show, replay
+from realtime.programs.live import open_show, replay
 from realtime.rig import Rig
 from realtime.sources.replay import Command, Datagram, Item
 

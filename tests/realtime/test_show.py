@@ -17,15 +17,15 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, OptionError
-from realtime.child import free_port
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
-from realtime.mapping.desk import Desk
+from realtime.mapping.mixer import Desk
 from realtime.mapping.performer import Performer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.show import Show
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
+from realtime.voice.process import free_port
 
 
 class PaperTape:

@@ -12,7 +12,7 @@ import pytest
 
 from pyanticip.errors import OptionError
 from pyanticip.motion.recording import Note, Raw, read_recording
-from realtime.recorder import Recorder
+from realtime.recording.recorder import Recorder
 
 QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 
@@ -79,7 +79,7 @@ def test_a_killed_recorder_loses_at_most_the_last_second(tmp_path: Path) -> None
 
 PARENT = """
 import sys, time, os, signal
-from realtime.recorder import Recorder
+from realtime.recording.recorder import Recorder
 tape = Recorder.start(sys.argv[1], {})
 for i in range(100):
     tape.raw(time.monotonic_ns(), "mocopi", bytes(1500))
@@ -118,7 +118,7 @@ def alive(pid: int) -> bool:
 
 GROUP = """
 import signal, sys, time
-from realtime.recorder import Recorder
+from realtime.recording.recorder import Recorder
 tape = Recorder.start(sys.argv[1], {})
 for i in range(50):
     tape.raw(i, "mocopi", bytes(1500))
@@ -173,7 +173,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     script = (
-        "import os, socket, sys; from realtime import recorder\n"
+        "import os, socket, sys; from realtime.recording import recorder\n"
         "from pyanticip.motion.recording import pack_note\n"
         "a, b = socket.socketpair(); f = os.open('/dev/full', os.O_WRONLY)\n"
         "a.send(pack_note(1, 'x')); a.close()\n"

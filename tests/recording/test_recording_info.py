@@ -13,7 +13,7 @@ from pyanticip import _core
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.recording import RecordingWriter
-from realtime.recording_info import export_recording, recording_info
+from realtime.recording.info import export_recording, recording_info
 
 QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (22, 1))
 

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from pyanticip.errors import OptionError
-from realtime import demo as demo_module
-from realtime import doctor as doctor_module
-from realtime.audio import Audio, probe
-from realtime.demo import Bars, bar, demo
-from realtime.doctor import doctor, lines
-from realtime.frame import ControlFrame
+from realtime.programs import demo as demo_module
+from realtime.programs import doctor as doctor_module
+from realtime.programs.demo import Bars, bar, demo
+from realtime.programs.doctor import doctor, lines
+from realtime.sinks.base import ControlFrame
+from realtime.voice.audio import Audio, probe
 
 
 class Ear:
@@ -193,9 +193,9 @@ def test_another_projects_package_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_asking_for_devices_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    import realtime.audio
+    import realtime.voice.audio
 
-    monkeypatch.setattr(realtime.audio.sys, "executable", "/nonexistent")  # type: ignore[attr-defined]
+    monkeypatch.setattr(realtime.voice.audio.sys, "executable", "/nonexistent")  # type: ignore[attr-defined]
     audio = probe()
     assert not audio.usable
     assert audio.error

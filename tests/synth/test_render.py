@@ -16,11 +16,11 @@ from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import RecordingWriter
 from realtime.clock import OfflineClock
-from realtime.demo import PERFORMANCE
-from realtime.frame import ControlFrame
-from realtime.render import Player, Roll, render
+from realtime.programs.demo import PERFORMANCE
+from realtime.programs.render import Player, Roll, render
 from realtime.rig import Rig
-from realtime.wav import WavWriter
+from realtime.sinks.base import ControlFrame
+from realtime.voice.wav import WavWriter
 
 SCALARS_ONLY = Rig.model_validate({"model": {"enabled": False}})
 needs_model = pytest.mark.skipif(not SHIPPED.exists(), reason="no checkpoint is shipped yet")

@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import DeviceError, OptionError
-from realtime import synth as synth_module
-from realtime.frame import ControlFrame
+from realtime.sinks.base import ControlFrame
 from realtime.sinks.osc import OscSink, message
-from realtime.synth import SAMPLE_RATE, Performer, Synth
-from realtime.voice_input import VoiceInput
-from realtime.wav import WavWriter
+from realtime.voice import synth as synth_module
+from realtime.voice.osc_input import VoiceInput
+from realtime.voice.synth import SAMPLE_RATE, Performer, Synth
+from realtime.voice.wav import WavWriter
 
 PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
 # The child must find the packages that are tested, wherever they lie.
-HOME = {"PYTHONPATH": str(Path(synth_module.__file__).resolve().parents[1])}
-COMMAND = [sys.executable, "-P", "-m", "realtime.synth", "--port"]
+HOME = {"PYTHONPATH": str(Path(synth_module.__file__).resolve().parents[2])}
+COMMAND = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port"]
 
 
 def free_port() -> int:

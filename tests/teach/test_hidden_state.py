@@ -14,7 +14,7 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, read_manifest
 from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.project import Project
-from realtime.step import open_backend
+from realtime.step.open import open_backend
 from realtime.teaching.fitting import fit_project
 
 

@@ -13,8 +13,8 @@ from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.export import quiet_exporter
 from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.project import Project
-from realtime.mapping.taught import open_taught
-from realtime.step import open_backend
+from realtime.mapping.live_mapping import open_taught
+from realtime.step.open import open_backend
 from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
 

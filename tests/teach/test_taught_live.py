@@ -20,12 +20,12 @@ from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from realtime.clock import OfflineClock
-from realtime.frame import ControlFrame
-from realtime.mapping.desk import Desk
-from realtime.mapping.taught import Taught, open_taught
+from realtime.mapping.live_mapping import Taught, open_taught
+from realtime.mapping.mixer import Desk
 from realtime.pipeline import Pipeline
-from realtime.render import render
+from realtime.programs.render import render
 from realtime.rig import Rig
+from realtime.sinks.base import ControlFrame
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
@@ -155,7 +155,7 @@ class Paper:
 
 
 def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
-    from realtime.mapping.desk import Stepped
+    from realtime.mapping.mixer import Stepped
 
     class Step:
         params = np.full((8, 5), 0.3, np.float32)
@@ -310,8 +310,8 @@ def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp
     """A command of the recording; the same bits, and a word where the file is another one now."""
     from pyanticip.motion.recording import Output as RecordedOutput
     from pyanticip.motion.recording import RecordingWriter, read_recording
-    from realtime.commands import Commands
-    from realtime.live import open_show, replay
+    from realtime.control.commands import Commands
+    from realtime.programs.live import open_show, replay
 
     file = tmp_path / "mapping.safetensors"
     shutil.copy(fitted, file)

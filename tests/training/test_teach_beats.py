@@ -8,7 +8,7 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
-from realtime.step import open_backend
+from realtime.step.open import open_backend
 from training import beat_probe, strokes, teach_beats
 from training.beat_strokes import listen
 from training.strokes import BeatHead, Beats

@@ -39,7 +39,7 @@ def probe() -> Audio:
     """Ask PortAudio; never raises."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "realtime.audio"],
+            [sys.executable, "-P", "-m", "realtime.voice.audio"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

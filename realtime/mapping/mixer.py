@@ -28,7 +28,7 @@ from pyanticip.controls import (
 )
 from pyanticip.errors import OptionError
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
-from realtime.mapping.lane import MODES, Lane
+from realtime.mapping.channel import MODES, Lane
 from realtime.mapping.performer import Performer
 
 __all__ = ["Desk", "Stepped", "Teaching"]

@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 class SynthProcess:
-    """Runs ``python -P -m realtime.synth`` and keeps it running.
+    """Runs ``python -P -m realtime.voice.synth`` and keeps it running.
 
     The child lives in a session of its own, so that Ctrl-C reaches this process alone and there is time to
     fade out. It ends when its standard input does: with us, however we die. :meth:`poll`, called now and
@@ -35,7 +35,7 @@ class SynthProcess:
     def __init__(self, port: int, device: str | int | None, say: Callable[[str], None]) -> None:
         self.port = port
         self._say = say
-        self._command = [sys.executable, "-P", "-m", "realtime.synth", "--port", str(port)]
+        self._command = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port", str(port)]
         if device is not None:
             self._command += ["--device", str(device)]
         self._process: subprocess.Popen[bytes] | None = None

@@ -25,14 +25,14 @@ from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from realtime import tuning
 from realtime.clock import OfflineClock
-from realtime.commands import Commands
-from realtime.frame import ControlFrame, Extra
-from realtime.mapping.desk import Stepped
-from realtime.parts import Backend
+from realtime.control.commands import Commands
+from realtime.mapping.mixer import Stepped
+from realtime.protocols import Backend
 from realtime.rig import Rig
+from realtime.sinks.base import ControlFrame, Extra
 from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
-from realtime.wav import WavWriter
+from realtime.voice.wav import WavWriter
 
 __all__ = ["SUFFIXES", "Player", "Roll", "render"]
 
@@ -210,7 +210,7 @@ def render(
     work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
     be read or written.
     """
-    from realtime.live import open_show
+    from realtime.programs.live import open_show
 
     kind_of_file = out.suffix.lower()
     if kind_of_file not in SUFFIXES:
@@ -231,7 +231,7 @@ def render(
         roll = Roll(clock, player)
         backend: Backend | None = None
         if rig.model.enabled:
-            from realtime.step import open_backend
+            from realtime.step.open import open_backend
 
             # One processor decides nothing here: without a wish of the rig it is the portable backend.
             wish = "onnx" if rig.model.backend == "auto" else rig.model.backend

@@ -18,7 +18,7 @@ from pyanticip.errors import DeviceError, OptionError, RigError
 from pyanticip.motion.atomic import write_atomic
 from realtime import tuning
 from realtime.clock import MonotonicClock, OfflineClock
-from realtime.control import switch
+from realtime.control.server import switch
 from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, Performer, Reach
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig

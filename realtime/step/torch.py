@@ -10,7 +10,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.motion.transformer import MotionOutput, MotionState
-from realtime.step import F32, Commitment, StepPlan, StepResult, checked_rows
+from realtime.step.base import F32, Commitment, StepPlan, StepResult, checked_rows
 
 __all__ = ["CudaGraphBackend", "TorchBackend"]
 
@@ -63,7 +63,7 @@ class TorchBackend:
 
     @torch.no_grad()
     def step(self, rows: F32) -> StepResult:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         emit = False
         gate = 0.0
         for row in torch.from_numpy(checked_rows(rows).copy()):
@@ -82,13 +82,13 @@ class TorchBackend:
         )
 
     def reset(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         self._state.reset()
         self._commitment.waited = 0
 
     @torch.no_grad()
     def prewarm(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         row = torch.zeros(1, self._model.mean.shape[0])
         for _ in range(2):
             _, self._scratch = self._model.step(row, self._scratch)
@@ -99,7 +99,7 @@ class TorchBackend:
         return [*map(_own, self._state.tensors()), waited]
 
     def close(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
 
 
 class _Captured:
@@ -160,7 +160,7 @@ class CudaGraphBackend:
         return _pack(out)
 
     def step(self, rows: F32) -> StepResult:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         gate, emit = 0.0, False
         with torch.cuda.stream(self._stream):
             for row in torch.from_numpy(checked_rows(rows).copy()):
@@ -193,7 +193,7 @@ class CudaGraphBackend:
         )
 
     def reset(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         with torch.cuda.stream(self._stream):
             self._state.reset()
             self._stream.synchronize()
@@ -201,7 +201,7 @@ class CudaGraphBackend:
         self._phase = 0
 
     def prewarm(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         with torch.cuda.stream(self._stream):
             self._warm.graph.replay()
             self._stream.synchronize()
@@ -212,7 +212,7 @@ class CudaGraphBackend:
         return [*map(_own, self._state.tensors()), counts]
 
     def close(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         self._graphs.clear()
 
 

@@ -1,7 +1,7 @@
 """Any motion model on ONNX Runtime, without torch: one graph a frame, the state of the stream carried along.
 
-Slower than :class:`realtime.step.OnnxBackend`, which knows the shipped kind of model and moves its state and
-all small sums into the Rust core; but the same graph runs whatever the configuration puts together.
+Slower than :class:`realtime.step.onnx.OnnxBackend`, which knows the shipped kind of model and moves its state
+and all small sums into the Rust core; but the same graph runs whatever the configuration puts together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest
 from pyanticip.models.checkpoint.runtime import open_session
 from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, FEATURES, HORIZONS_MS, PARAMETER_NAMES
-from realtime.step import F32, Commitment, StepPlan, StepResult, checked_rows, runner
+from realtime.step.base import F32, Commitment, StepPlan, StepResult, checked_rows
+from realtime.step.onnx import runner
 
 __all__ = ["WholeBackend"]
 
@@ -141,7 +142,7 @@ class WholeBackend:
         return runner(session.session, io)
 
     def step(self, rows: F32) -> StepResult:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         emit = False
         told = self._told
         for row in checked_rows(rows):
@@ -183,7 +184,7 @@ class WholeBackend:
         self._boost[:] = wishes.reshape(self._boost.shape)
 
     def reset(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         for pair in self._state.values():
             for array in pair:
                 array[...] = 0
@@ -191,7 +192,7 @@ class WholeBackend:
         self._commitment.waited = 0
 
     def prewarm(self) -> None:
-        """See :class:`realtime.step.StepBackend`.
+        """See :class:`realtime.step.base.StepBackend`.
 
         The graphs write beside the state that the stream is at, so they run on it as it is.
         """
@@ -207,5 +208,5 @@ class WholeBackend:
         return [*held, np.array([self._frames % self._stride, self._commitment.waited], np.float32)]
 
     def close(self) -> None:
-        """See :class:`realtime.step.StepBackend`."""
+        """See :class:`realtime.step.base.StepBackend`."""
         self._runs.clear()

@@ -67,7 +67,7 @@ def _core() -> Check:
 def _packages() -> Check:
     from importlib.util import find_spec
 
-    home = Path(__file__).resolve().parents[1]
+    home = Path(__file__).resolve().parents[2]
     for name in ("pyanticip", "realtime", "training"):
         spec = find_spec(name)
         where = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
@@ -110,7 +110,7 @@ def _timer() -> Check:
 
 
 def _audio() -> Check:
-    from realtime.audio import probe
+    from realtime.voice.audio import probe
 
     audio = probe()
     if audio.portaudio is None:
@@ -127,7 +127,7 @@ def _audio() -> Check:
 
 
 def _gpu() -> Check:
-    from realtime.step import cuda_present
+    from realtime.step.open import cuda_present
 
     if cuda_present():
         return _check("gpu", "ok", "CUDA answers: `--backend auto` tries it against the processor")
@@ -159,7 +159,7 @@ def _ports() -> Check:
 
 def _model() -> Check:
     from pyanticip.models.checkpoint.manifest import read_manifest
-    from realtime.step import open_backend
+    from realtime.step.open import open_backend
 
     try:
         manifest = read_manifest(None)
@@ -195,8 +195,8 @@ def _model() -> Check:
 def _front() -> Check:
     """The bundled performance's first second through the Rust front-end."""
     from pyanticip._core import LiveFront
-    from realtime.demo import PERFORMANCE
-    from realtime.live import open_show
+    from realtime.programs.demo import PERFORMANCE
+    from realtime.programs.live import open_show
     from realtime.sources.replay import Datagram
 
     kind, items = open_show(PERFORMANCE)

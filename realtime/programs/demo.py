@@ -23,21 +23,21 @@ from pyanticip import SCALARS
 from pyanticip.controls import PARAMETERS
 from pyanticip.errors import CheckpointError, OptionError
 from realtime import tuning
-from realtime.audio import probe
-from realtime.child import SynthProcess, free_port
 from realtime.clock import ScaledClock
-from realtime.frame import ControlFrame, Extra
-from realtime.parts import Backend
 from realtime.pipeline import Pipeline
+from realtime.protocols import Backend
 from realtime.rig import Rig
 from realtime.show import Show
+from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import ReplaySource
 from realtime.stage import assemble
+from realtime.voice.audio import probe
+from realtime.voice.process import SynthProcess, free_port
 
 __all__ = ["PERFORMANCE", "Bars", "demo"]
 
-PERFORMANCE = Path(__file__).parent / "data" / "performance.bvh"
+PERFORMANCE = Path(__file__).parents[1] / "data" / "performance.bvh"
 _OSC = ("127.0.0.1", 9000)
 _WAV = Path("demo.wav")
 _WIDTH = 28
@@ -113,7 +113,7 @@ def demo(
     (127.0.0.1:9000); without ``audio`` nothing is heard. Where no audio device works, the sound is written
     to demo.wav. ``view`` draws bars (None: on a terminal). Returns what happened, in numbers.
     """
-    from realtime.live import open_show
+    from realtime.programs.live import open_show
 
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
@@ -150,7 +150,7 @@ def demo(
     result = _play(rig, pipeline, ReplaySource(items, clock), synth, seconds, bars, view, console)
     result |= {"events": bars.events, "audio": devices.default if devices and heard else None}
     if wav is not None and not (result["interrupted"] and out is None):
-        from realtime.render import render
+        from realtime.programs.render import render
 
         rendered = render(PERFORMANCE, wav, rig=rig, seconds=seconds)
         result["wav"] = {k: rendered[k] for k in ("out", "sound_seconds", "times_real_time")}
@@ -160,7 +160,7 @@ def demo(
 
 def _model(rig: Rig) -> tuple[Backend | None, str]:
     """The model's backend, or why there is none."""
-    from realtime.step import open_backend
+    from realtime.step.open import open_backend
 
     try:
         return open_backend(rig.model.backend, rig.model.checkpoint), ""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import OptionError
-from realtime.control import number
+from realtime.control.server import number
 
 __all__ = ["PlanWishes"]
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from realtime.mapping.desk import Stepped
+from realtime.mapping.mixer import Stepped
 
 __all__ = ["Backend", "Front", "FrontFrame", "Lesson", "Observer", "Tape"]
 
@@ -120,7 +120,7 @@ class Front(Protocol):
 
 
 class Backend(Protocol):
-    """A model that steps; see :mod:`realtime.step`."""
+    """A model that steps; see :mod:`realtime.step.base`."""
 
     name: str
 
@@ -142,7 +142,7 @@ class Backend(Protocol):
 
 
 class Tape(Protocol):
-    """A recorder; see :mod:`realtime.recorder`. Its calls never block."""
+    """A recorder; see :mod:`realtime.recording.recorder`. Its calls never block."""
 
     def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
         """A datagram as it came."""

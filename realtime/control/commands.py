@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyanticip.errors import MotionError, OptionError
-from realtime.calibrate import Calibration
-from realtime.control import number, switch
-from realtime.mapping.desk import Desk
-from realtime.mapping.taught import Taught, open_taught
+from realtime.control.calibrate import Calibration
+from realtime.control.plan import PlanWishes
+from realtime.control.server import number, switch
+from realtime.mapping.live_mapping import Taught, open_taught
+from realtime.mapping.mixer import Desk
 from realtime.pipeline import Pipeline
 from realtime.sources.replay import Command
-from realtime.wishes import PlanWishes
 
 __all__ = ["Commands"]
 

@@ -1,9 +1,9 @@
 """The built-in voice as a process of its own: OSC in, sound out.
 
-``python -P -m realtime.synth --port N``. It listens on the very addresses that every other receiver gets
-(``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``), so nothing that sends knows that
-it is built in. A thread receives and stamps; the audio callback alone touches the voice. Without PortAudio
-or without a device it says so, and goes on without sound.
+``python -P -m realtime.voice.synth --port N``. It listens on the very addresses that every other receiver
+gets (``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``), so nothing that sends knows
+that it is built in. A thread receives and stamps; the audio callback alone touches the voice. Without
+PortAudio or without a device it says so, and goes on without sound.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import numpy.typing as npt
 
 from pyanticip._core import Voice
 from pyanticip.errors import DeviceError, MotionError, OptionError
-from realtime.audio import own_stderr, quiet_stderr
-from realtime.voice_input import Command, VoiceInput
-from realtime.wav import WavWriter
+from realtime.voice.audio import own_stderr, quiet_stderr
+from realtime.voice.osc_input import Command, VoiceInput
+from realtime.voice.wav import WavWriter
 
 __all__ = ["Performer", "Synth", "main", "open_output", "synth"]
 
@@ -421,11 +421,11 @@ def _input_ended() -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """``python -m realtime.synth``."""
+    """``python -m realtime.voice.synth``."""
     parser = argparse.ArgumentParser(
-        prog="realtime.synth",
+        prog="realtime.voice.synth",
         description="Play the built-in voice from OSC. Ends with its standard input, if that is a pipe.",
-        epilog="example: python -P -m realtime.synth --port 57140 --wav take.wav",
+        epilog="example: python -P -m realtime.voice.synth --port 57140 --wav take.wav",
     )
     parser.add_argument("--port", type=int, required=True, help="UDP port to listen at")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: loopback)")

@@ -12,17 +12,17 @@ from typing import Any
 
 from pyanticip.errors import FormatError, OptionError
 from realtime import tuning
-from realtime.attendance import Attendance
-from realtime.child import SynthProcess, free_port
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
-from realtime.commands import Commands
+from realtime.control.commands import Commands
 from realtime.pipeline import Pipeline
 from realtime.rig import PORTS, Rig
 from realtime.show import Show
 from realtime.sinks.osc import OscSink
+from realtime.sources.monitor import Attendance
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
+from realtime.voice.process import SynthProcess, free_port
 
 __all__ = ["live", "open_show", "replay"]
 
@@ -199,7 +199,7 @@ def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
     """Opens a recorder with a header that says what made the recording."""
 
     def start(path: Path) -> Any:
-        from realtime.recorder import Recorder
+        from realtime.recording.recorder import Recorder
 
         manifest = getattr(pipeline.backend, "manifest", None)
         header = {

@@ -2,9 +2,9 @@
 
 :class:`Recorder` packs records and hands them over through a non-blocking socket; what the child does not
 take in time waits in a bounded queue, what does not fit there is dropped and counted. The child
-(``python -P -m realtime.recorder``) writes whole records only and syncs the file every second. It lives in a
-session of its own, so that Ctrl-C in the terminal does not reach it; it ends when the socket does, with its
-parent, however that dies, after writing what the parent had sent.
+(``python -P -m realtime.recording.recorder``) writes whole records only and syncs the file every second. It
+lives in a session of its own, so that Ctrl-C in the terminal does not reach it; it ends when the socket does,
+with its parent, however that dies, after writing what the parent had sent.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Recorder:
             with contextlib.suppress(OSError):
                 ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
             with theirs:
-                command = [sys.executable, "-P", "-m", "realtime.recorder"]
+                command = [sys.executable, "-P", "-m", "realtime.recording.recorder"]
                 command += [str(theirs.fileno()), str(file.fileno()), str(path)]
                 fds = (theirs.fileno(), file.fileno())
                 try:

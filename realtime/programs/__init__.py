@@ -1,0 +1,1 @@
+"""What the commands of `pyanticip` that play, show and send do: one file each."""

@@ -1,0 +1,1 @@
+"""Writing a show to disk, and reading what was written."""

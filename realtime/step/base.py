@@ -1,0 +1,104 @@
+"""What every step backend takes, gives and promises: feature rows in, the newest controls out."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.errors import ShapeError
+from pyanticip.models.config import FEATURES
+
+__all__ = ["F32", "Commitment", "StepBackend", "StepPlan", "StepResult", "checked_rows"]
+
+F32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What a model that plans looked at in a step: ``codes`` (K,) int64 foreseen for the next second, and
+    their ``weights`` (K,), which sum to 1 or are all 0. A slot without weight is empty."""
+
+    codes: npt.NDArray[np.int64]
+    weights: F32
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What holds after the newest frame; the arrays are the receiver's own.
+
+    ``params`` (8, 5) sound parameters, linear 0..1, at the horizons; ``hazards`` (2, 25) probability of each
+    event in each 20 ms bin ahead, given that it has not come before; ``scalars`` (7,) of the refined head;
+    ``gate`` commitment, 0..1; ``emit`` whether the inference rule lets this frame's events out now;
+    ``hidden`` (D,) the trunk's hidden state, on which taught outputs are read; None where a graph does not
+    tell it; ``field`` (blocks, 2) trust 0..1 and curvature by the control field of each block of the fast
+    pathway, and ``plan``, where the model has such.
+    """
+
+    params: F32
+    hazards: F32
+    scalars: F32
+    gate: float
+    emit: bool
+    hidden: F32 | None = None
+    field: F32 | None = None
+    plan: StepPlan | None = None
+
+
+class StepBackend(Protocol):
+    """A model that steps one performer, one frame of 20 ms at a time."""
+
+    name: str
+
+    def step(self, rows: F32) -> StepResult:
+        """Step all rows (n, 231), oldest first, and return what holds after the newest.
+
+        :raises ShapeError: another shape, no row, or values that are not finite; the state is then unchanged.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Begin a new stream: the next row is a first frame."""
+        ...
+
+    def prewarm(self) -> None:
+        """Compute a step and throw it away, to warm caches and clocks; the stream's state stays as it is."""
+        ...
+
+    def close(self) -> None:
+        """Give the resources back."""
+        ...
+
+
+class Commitment:
+    """The inference rule of the commitment gate: emit at ``g > theta (1 - 0.5 n / max_buffer)`` or n >=
+    max_buffer.
+
+    n counts the frames held back so far.
+    """
+
+    def __init__(self, theta: float, max_buffer: int) -> None:
+        self._theta, self._max = theta, max_buffer
+        self.waited = 0
+
+    def decide(self, gate: float) -> bool:
+        """Whether this frame may emit; counts the frames that may not."""
+        n = self.waited
+        emit = gate > self._theta * (1.0 - 0.5 * n / self._max) or n >= self._max
+        self.waited = 0 if emit else n + 1
+        return emit
+
+
+def checked_rows(rows: F32) -> F32:
+    """Feature rows as float32 (n, 231), n >= 1, finite.
+
+    :raises ShapeError: anything else.
+    """
+    rows = np.asarray(rows, dtype=np.float32)
+    if rows.ndim != 2 or rows.shape[1] != FEATURES or rows.shape[0] < 1:
+        raise ShapeError(f"feature rows must be (n, {FEATURES}) with n >= 1, got {rows.shape}")
+    # A sum is one pass without a temporary; it is finite only where all of it is.
+    if not math.isfinite(rows.sum()):
+        raise ShapeError("feature rows must be finite, got NaN or infinity")
+    return rows

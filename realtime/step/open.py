@@ -1,0 +1,94 @@
+"""Which backend steps a checkpoint: named, or chosen by a paced race.
+
+Backends agree to 1e-4: ``onnx`` (ONNX Runtime on one CPU thread, without torch), ``torch`` (the reference)
+and ``cuda-graph``.
+"""
+
+import ctypes
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyanticip.errors import DeviceError, OptionError
+from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from pyanticip.models.config import FEATURES
+from realtime.step.base import StepBackend
+from realtime.step.onnx import OnnxBackend
+from realtime.step.whole import WholeBackend
+
+__all__ = ["BACKENDS", "cuda_present", "open_backend", "open_onnx", "paced_p50"]
+
+BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
+"""What :func:`open_backend` understands."""
+
+CALIBRATION_STEPS = 200
+
+
+def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:
+    """Open a checkpoint for stepping.
+
+    :param kind: ``onnx``, ``torch``, ``cuda-graph``, or ``auto``: a CUDA graph where CUDA works and wins a
+        paced calibration against ONNX Runtime, else ONNX Runtime.
+    :param checkpoint: its folder; ``None`` for the one that comes with the package.
+    :raises OptionError: another kind.
+    :raises CheckpointError: missing, damaged, or made for other features.
+    :raises DeviceError: ``cuda-graph`` where CUDA does not work.
+    """
+    if kind not in BACKENDS:
+        raise OptionError(f"backend must be one of {', '.join(BACKENDS)}, got {kind!r}")
+    if kind in ("torch", "cuda-graph"):
+        from realtime.step.torch import CudaGraphBackend, TorchBackend
+
+        return TorchBackend(checkpoint) if kind == "torch" else CudaGraphBackend(checkpoint)
+    onnx = open_onnx(read_manifest(checkpoint))
+    if kind == "onnx" or not cuda_present():
+        return onnx
+    try:
+        from realtime.step.torch import CudaGraphBackend
+
+        cuda = CudaGraphBackend(checkpoint)
+        faster = paced_p50(cuda) < paced_p50(onnx)
+    except (DeviceError, ImportError, RuntimeError):
+        return onnx
+    for backend in (onnx, cuda):
+        backend.reset()
+    (onnx if faster else cuda).close()
+    return cuda if faster else onnx
+
+
+def open_onnx(manifest: Manifest) -> OnnxBackend | WholeBackend:
+    """The portable backend for the graphs that a checkpoint has.
+
+    :raises CheckpointError: graphs that are not as its manifest says.
+    """
+    if manifest.config.graphs == "parts":
+        return OnnxBackend(manifest)
+    return WholeBackend(manifest)
+
+
+def cuda_present() -> bool:
+    """Whether a CUDA driver reports a device; asked without importing torch."""
+    try:
+        driver: Any = ctypes.CDLL("libcuda.so.1")
+        count = ctypes.c_int(0)
+        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    except (OSError, AttributeError):
+        return False
+
+
+def paced_p50(backend: StepBackend, steps: int = CALIBRATION_STEPS, *, rate: float = 50.0) -> float:
+    """Median seconds of ``steps`` steps at the live pace, prewarmed as the pipeline does."""
+    row = np.zeros((1, FEATURES), np.float32)
+    took = []
+    due = time.perf_counter()
+    for _ in range(steps):
+        due += 1.0 / rate
+        time.sleep(max(0.0, due - 0.003 - time.perf_counter()))
+        backend.prewarm()
+        time.sleep(max(0.0, due - time.perf_counter()))
+        start = time.perf_counter()
+        backend.step(row)
+        took.append(time.perf_counter() - start)
+    return float(np.median(took))

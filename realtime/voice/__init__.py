@@ -1,0 +1,1 @@
+"""The built-in voice: a process of its own that is one more OSC target."""
