@@ -718,9 +718,9 @@ def field_forward(
     raw: npt.NDArray[Any],
     decay: float,
     bend: float,
-    felt: npt.NDArray[Any],
+    out: npt.NDArray[Any],
 ) -> None:
-    """What a control field feels, into `felt` (6, B, L): log gate, scale, held, risk, kappa, and the risk
+    """The outputs of a control field, into `out` (6, B, L): log gate, scale, held, risk, kappa, and the risk
     before its softplus; the GIL is released.
 
     `seen` (W + N, B L) fibres and hidden layer of the steps; `bias` (N,), `last` (1, N), `end` (1,), `raw` ()
@@ -737,13 +737,13 @@ def field_backward(
     raw: npt.NDArray[Any],
     decay: float,
     bend: float,
-    felt: npt.NDArray[Any],
+    out: npt.NDArray[Any],
     grads: Sequence[npt.NDArray[Any] | None],
     into: Sequence[npt.NDArray[Any]],
 ) -> None:
     """Gradients by `seen`, `bias`, `last`, `end` and `raw`, written into the five arrays of `into`.
 
-    `grads`: those of the first five of `felt`, None where there is none; else as :func:`field_forward`.
+    `grads`: those of the first five of `out`, None where there is none; else as :func:`field_forward`.
     """
 
 def field_gates(

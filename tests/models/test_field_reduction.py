@@ -170,17 +170,17 @@ def test_compiled_and_exported_blocks_see_plain_operations():
 
 
 def test_arrays_that_do_not_fit_are_refused():
-    shapes = {"seen": (5, 6), "bias": 3, "last": (1, 3), "end": 1, "raw": (), "felt": (6, 2, 3)}
+    shapes = {"seen": (5, 6), "bias": 3, "last": (1, 3), "end": 1, "raw": (), "out": (6, 2, 3)}
 
     def call(**changes):
         made = {name: np.zeros(shape) for name, shape in shapes.items()} | changes
-        seen, *parameters, felt = made.values()
-        _core.field_forward(seen, 2, *parameters, 0.9, 0.1, felt)
+        seen, *parameters, out = made.values()
+        _core.field_forward(seen, 2, *parameters, 0.9, 0.1, out)
 
     call()
     for changes, words in (
         ({"seen": np.zeros(3)}, "seen: expected 30 values, given 3"),
-        ({"felt": np.zeros((6, 6))}, "felt: expected"),
+        ({"out": np.zeros((6, 6))}, "out: expected"),
         ({"bias": np.zeros(3, np.float32)}, "bias: expected a C-contiguous array of the same float type"),
         ({"end": np.zeros(0)}, "end: expected one value, given none"),
     ):

@@ -25,7 +25,6 @@ mod quat;
 mod sketch;
 mod space;
 mod stream;
-mod trajectory;
 mod vendi;
 mod window;
 
@@ -35,4 +34,3 @@ pub use error::GeometryError;
 pub use paper::{paper_pose_scalars, paper_vector_scalars};
 pub use quat::{MIN_NORM, Quat};
 pub use stream::{PoseStream, VectorStream};
-pub use trajectory::{Sinusoids, Trajectory};

@@ -1,14 +1,10 @@
 //! The extension module `pyanticip._core`: thin wrappers over the pure crates.
 
 mod errors;
-mod field;
 mod geometry;
+mod kernels;
 mod motion;
-mod prism;
-mod prism_gru;
-mod prism_places;
 mod synth;
-mod trajectory;
 mod wire;
 
 use pyo3::prelude::*;
@@ -24,10 +20,6 @@ mod core_module {
         wire::register(m)?;
         motion::register(m)?;
         synth::register(m)?;
-        prism::register(m)?;
-        prism_gru::register(m)?;
-        prism_places::register(m)?;
-        field::register(m)?;
-        trajectory::register(m)
+        kernels::register(m)
     }
 }

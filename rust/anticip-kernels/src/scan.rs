@@ -3,7 +3,7 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{PrismError, check};
+use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
 use crate::step::{Rows, add_to, back, divide, padded, power, shift};
 
@@ -75,11 +75,11 @@ fn check_option<T>(
     given: Option<&[T]>,
     wanted: bool,
     expected: usize,
-) -> Result<(), PrismError> {
+) -> Result<(), KernelError> {
     match given {
         Some(given) if wanted => check(name, given, expected),
         None if !wanted => Ok(()),
-        given => Err(PrismError::Length {
+        given => Err(KernelError::Length {
             name,
             expected: if wanted { expected } else { 0 },
             given: given.map_or(0, <[T]>::len),
@@ -88,13 +88,13 @@ fn check_option<T>(
 }
 
 impl<T: Lanes> Scan<'_, T> {
-    pub(crate) fn check(&self) -> Result<(), PrismError> {
+    pub(crate) fn check(&self) -> Result<(), KernelError> {
         let d = self.dims;
         if d.places < 2 {
-            return Err(PrismError::Places { given: d.places });
+            return Err(KernelError::Places { given: d.places });
         }
         if d.jumping > d.cursors {
-            return Err(PrismError::Jumping {
+            return Err(KernelError::Jumping {
                 cursors: d.cursors,
                 given: d.jumping,
             });
@@ -126,7 +126,7 @@ impl<T: Lanes> Scan<'_, T> {
     }
 
     /// The histograms after every step into `out` (B, C, L, P).
-    pub fn forward(&self, out: &mut [T]) -> Result<(), PrismError> {
+    pub fn forward(&self, out: &mut [T]) -> Result<(), KernelError> {
         self.check()?;
         let d = self.dims;
         check("out", out, d.batch * d.cursors * d.steps * d.places)?;
@@ -148,7 +148,7 @@ impl<T: Lanes> Scan<'_, T> {
     }
 
     /// Gradients of everything that went in, from the histograms (B, C, L, P) that came out and their gradients.
-    pub fn backward(&self, out: &[T], grad: &[T], into: Gradients<'_, T>) -> Result<(), PrismError> {
+    pub fn backward(&self, out: &[T], grad: &[T], into: Gradients<'_, T>) -> Result<(), KernelError> {
         self.check()?;
         let d = self.dims;
         let (cursors, long) = (d.batch * d.cursors, d.steps * d.places);
@@ -172,7 +172,7 @@ impl<T: Lanes> Scan<'_, T> {
     }
 
     /// Whether gradients have the sizes of what they are of.
-    pub(crate) fn check_gradients(&self, into: &Gradients<'_, T>) -> Result<(), PrismError> {
+    pub(crate) fn check_gradients(&self, into: &Gradients<'_, T>) -> Result<(), KernelError> {
         let d = self.dims;
         check("moves' gradient", into.moves, self.moves.len())?;
         check("start's gradient", into.start, self.start.len())?;

@@ -13,7 +13,7 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{PrismError, check};
+use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
 
 /// Queries that are handled together: as many of a usual width stay in the nearest cache.
@@ -74,7 +74,7 @@ pub struct Gated<'a, T> {
 }
 
 impl<T: Lanes> Gated<'_, T> {
-    fn check(&self) -> Result<(), PrismError> {
+    fn check(&self) -> Result<(), KernelError> {
         let shape = [self.rows, self.steps, self.heads];
         let span = |heads: &Heads<'_, T>, width: usize| {
             let reach = shape.iter().zip(heads.strides).map(|(n, by)| (n - 1) * by);
@@ -95,7 +95,7 @@ impl<T: Lanes> Gated<'_, T> {
     }
 
     /// The gradient by the gates, into `into` (B, L); in parallel or on this thread, the same to the last bit.
-    pub fn of_gates(&self, parallel: bool, into: &mut [T]) -> Result<(), PrismError> {
+    pub fn of_gates(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
         check("gradient of gates", into, self.rows * self.steps)?;
         if into.is_empty() || self.heads == 0 {
             into.fill(T::ZERO);

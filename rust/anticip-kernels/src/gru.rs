@@ -6,7 +6,7 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{PrismError, check};
+use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
 use crate::matrix::{GROUP, Matrix};
 
@@ -48,7 +48,7 @@ pub struct GruGradients<'a, T> {
 }
 
 impl<T: Lanes> Gru<'_, T> {
-    fn check(&self) -> Result<(), PrismError> {
+    fn check(&self) -> Result<(), KernelError> {
         let h = self.hidden;
         check("weights", self.weights, 3 * h * h)?;
         check("bias", self.bias, 3 * h)?;
@@ -57,7 +57,7 @@ impl<T: Lanes> Gru<'_, T> {
 
     /// Hidden states after every step into `out` (B, L, H), and what [`Gru::backward`] needs into `gates`
     /// (B, L, 4 H), where that is wanted; `given` (B, L, 3 H) is what the input gives.
-    pub fn forward(&self, given: &[T], out: &mut [T], gates: Option<&mut [T]>) -> Result<(), PrismError> {
+    pub fn forward(&self, given: &[T], out: &mut [T], gates: Option<&mut [T]>) -> Result<(), KernelError> {
         self.check()?;
         let long = self.steps * self.hidden;
         check("given", given, self.batch * long * 3)?;
@@ -98,7 +98,7 @@ impl<T: Lanes> Gru<'_, T> {
         gates: &[T],
         grad: &[T],
         into: GruGradients<'_, T>,
-    ) -> Result<(), PrismError> {
+    ) -> Result<(), KernelError> {
         self.check()?;
         let long = self.steps * self.hidden;
         check("out", out, self.batch * long)?;

@@ -1,14 +1,14 @@
-//! Bindings of the recurrence in `anticip-prism`: arrays in and out as they lie, nothing copied.
+//! Bindings of the recurrence.
 
-use anticip_prism::{Gru, GruGradients, Lanes};
+use anticip_kernels::{Gru, GruGradients, Lanes};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
+use super::{done, reading, single, writing};
 use crate::errors::{Kind, raise};
-use crate::prism::{prism_error, reading, single, writing};
 
 /// Adds this module's functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(prism_gru, m)?)?;
     m.add_function(wrap_pyfunction!(prism_gru_backward, m)?)
 }
@@ -81,7 +81,7 @@ fn prism_gru(
         let mut gates = gates.map(|g| writing::<T>("gates", g)).transpose()?;
         let (gru, given, out) = (inputs.gru()?, given.as_slice()?, out.as_slice_mut()?);
         let gates = gates.as_mut().map(|g| g.as_slice_mut()).transpose()?;
-        Python::attach(|py| py.detach(|| gru.forward(given, out, gates))).map_err(|e| prism_error(&e))
+        done(Python::attach(|py| py.detach(|| gru.forward(given, out, gates))))
     }
     if single(given) {
         run::<f32>(given, [start, weights, bias], out, gates)
@@ -130,7 +130,9 @@ fn prism_gru_backward(
             kept: d_kept.as_slice_mut()?,
             start: d_start.as_slice_mut()?,
         };
-        Python::attach(|py| py.detach(|| gru.backward(out, gates, grad, into))).map_err(|e| prism_error(&e))
+        done(Python::attach(|py| {
+            py.detach(|| gru.backward(out, gates, grad, into))
+        }))
     }
     let (inputs, outputs) = ([start, weights, bias], [out, gates, grad]);
     let into = [d_given, d_kept, d_start];

@@ -2,7 +2,7 @@
 
 mod common;
 
-use anticip_prism::{Dims, Gradients, PrismError, Scan};
+use anticip_kernels::{Dims, Gradients, KernelError, Scan};
 use common::{Case, numbers};
 use proptest::prelude::*;
 
@@ -108,7 +108,7 @@ fn buffers_that_do_not_fit_are_refused() {
     };
     let case = Case::new(0, dims, true);
     let mut short = vec![0.0; 23];
-    let wrong = PrismError::Length {
+    let wrong = KernelError::Length {
         name: "out",
         expected: 24,
         given: 23,
@@ -116,9 +116,9 @@ fn buffers_that_do_not_fit_are_refused() {
     assert_eq!(case.scan().forward(&mut short), Err(wrong));
     let mut one = case.scan();
     one.dims.places = 1;
-    assert_eq!(one.forward(&mut []), Err(PrismError::Places { given: 1 }));
+    assert_eq!(one.forward(&mut []), Err(KernelError::Places { given: 1 }));
     one.dims = Dims { jumping: 3, ..dims };
-    let wrong = PrismError::Jumping { cursors: 2, given: 3 };
+    let wrong = KernelError::Jumping { cursors: 2, given: 3 };
     assert_eq!(one.forward(&mut []), Err(wrong));
     let mut out = vec![0.0; 24];
     let (mut moves, mut start) = (vec![0.0; 30], vec![0.0; 8]);
@@ -130,7 +130,7 @@ fn buffers_that_do_not_fit_are_refused() {
         gamma: None,
         jumps: None,
     };
-    let wrong = PrismError::Length {
+    let wrong = KernelError::Length {
         name: "gamma's gradient",
         expected: 2,
         given: 0,

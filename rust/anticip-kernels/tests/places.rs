@@ -2,7 +2,7 @@
 
 mod common;
 
-use anticip_prism::{Dims, Gradients, PlaceGradients, Places, PrismError, SEGMENT};
+use anticip_kernels::{Dims, Gradients, KernelError, PlaceGradients, Places, SEGMENT};
 use common::{Case, numbers};
 use proptest::prelude::*;
 
@@ -144,7 +144,7 @@ fn buffers_that_do_not_fit_are_refused() {
         width: 2,
     };
     let wrong = |name, expected, given| {
-        Err(PrismError::Length {
+        Err(KernelError::Length {
             name,
             expected,
             given,

@@ -1,23 +1,19 @@
-//! Bindings of trajectory positions: arrays in and out as they lie, nothing copied.
+//! Bindings of trajectory positions.
 
-use anticip_geometry::{GeometryError, Sinusoids, Trajectory};
+use anticip_kernels::{Sinusoids, Trajectory};
 use numpy::{
     PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadwriteArray2, PyReadwriteArray3,
     PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 
-use crate::errors::{Kind, raise};
+use super::done;
 
 /// Adds this module's functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(trajectory_displacements, m)?)?;
     m.add_function(wrap_pyfunction!(trajectory_encode, m)?)?;
     m.add_function(wrap_pyfunction!(encode_positions, m)?)
-}
-
-fn wrong(err: &GeometryError) -> PyErr {
-    raise(Kind::Shape, &err.to_string())
 }
 
 /// Displacements of embeddings (sequences, steps, width), written into `moved`.
@@ -40,8 +36,7 @@ fn trajectory_displacements(
         unreachable!("an array of three dimensions");
     };
     let (embedded, moved) = (embedded.as_slice()?, moved.as_slice_mut()?);
-    py.detach(|| rule.displacements(embedded, steps, width, moved))
-        .map_err(|e| wrong(&e))
+    done(py.detach(|| rule.displacements(embedded, steps, width, moved)))
 }
 
 /// Encodings of embeddings (sequences, steps, width), written into `out`; how many sequences fell back.
@@ -72,8 +67,7 @@ fn trajectory_encode(
         width,
     };
     let (embedded, out) = (embedded.as_slice()?, out.as_slice_mut()?);
-    py.detach(|| rule.encode(embedded, steps, sinusoids, out))
-        .map_err(|e| wrong(&e))
+    done(py.detach(|| rule.encode(embedded, steps, sinusoids, out)))
 }
 
 /// Encodings of positions (n,), written into `out` (n, width).
@@ -92,6 +86,5 @@ fn encode_positions(
         width: out.shape()[1],
     };
     let (positions, out) = (positions.as_slice()?, out.as_slice_mut()?);
-    py.detach(|| sinusoids.encode(positions, out))
-        .map_err(|e| wrong(&e))
+    done(py.detach(|| sinusoids.encode(positions, out)))
 }

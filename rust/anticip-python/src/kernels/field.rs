@@ -1,23 +1,19 @@
-//! Bindings of the control field in `anticip-prism`: arrays in and out as they lie, nothing copied.
+//! Bindings of the control field.
 
-use anticip_prism::{Field, FieldGradients, Gated, Heads, Lanes, Number, PrismError, disjoin, joint};
+use anticip_kernels::{Field, FieldGradients, Gated, Heads, Lanes, Number, disjoin, joint};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
+use super::{done, reading, single, writing};
 use crate::errors::{Kind, raise};
-use crate::prism::{prism_error, reading, single, writing};
 
 /// Adds this module's functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(field_joint, m)?)?;
     m.add_function(wrap_pyfunction!(field_disjoin, m)?)?;
     m.add_function(wrap_pyfunction!(field_forward, m)?)?;
     m.add_function(wrap_pyfunction!(field_backward, m)?)?;
     m.add_function(wrap_pyfunction!(field_gates, m)?)
-}
-
-fn done(result: Result<(), PrismError>) -> PyResult<()> {
-    result.map_err(|e| prism_error(&e))
 }
 
 fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> PyResult<T> {
@@ -111,9 +107,9 @@ impl<'py, T: Element + Number> Parameters<'py, T> {
     }
 
     /// The field for a result of shape (6, B, L).
-    fn field(&self, felt: &[usize], fibres: usize, decay: f64, bend: f64) -> PyResult<Field<'_, T>> {
-        let &[_, rows, steps] = felt else {
-            let words = format!("felt: expected (6, rows, steps), given {felt:?}");
+    fn field(&self, out: &[usize], fibres: usize, decay: f64, bend: f64) -> PyResult<Field<'_, T>> {
+        let &[_, rows, steps] = out else {
+            let words = format!("out: expected (6, rows, steps), given {out:?}");
             return Err(raise(Kind::Shape, &words));
         };
         Ok(Field {
@@ -130,7 +126,7 @@ impl<'py, T: Element + Number> Parameters<'py, T> {
     }
 }
 
-/// What a control field feels, from its fibres and hidden layer, written into `felt`.
+/// The outputs of a control field, from its fibres and hidden layer, written into `out`.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
 fn field_forward(
@@ -142,32 +138,32 @@ fn field_forward(
     raw: &Bound<'_, PyAny>,
     decay: f64,
     bend: f64,
-    felt: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     fn run<T: Element + Number>(
         seen: &Bound<'_, PyAny>,
         fibres: usize,
         four: Four<'_, '_>,
         (decay, bend): (f64, f64),
-        felt: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let parameters = Parameters::<T>::take(four)?;
         let seen = reading::<T>("seen", seen)?;
-        let mut felt = writing::<T>("felt", felt)?;
-        let shape = felt.shape().to_vec();
+        let mut out = writing::<T>("out", out)?;
+        let shape = out.shape().to_vec();
         let field = parameters.field(&shape, fibres, decay, bend)?;
-        let (seen, felt) = (seen.as_slice()?, felt.as_slice_mut()?);
-        done(Python::attach(|py| py.detach(|| field.forward(seen, felt))))
+        let (seen, out) = (seen.as_slice()?, out.as_slice_mut()?);
+        done(Python::attach(|py| py.detach(|| field.forward(seen, out))))
     }
     let four = [bias, last, end, raw];
     if single(seen) {
-        run::<f32>(seen, fibres, four, (decay, bend), felt)
+        run::<f32>(seen, fibres, four, (decay, bend), out)
     } else {
-        run::<f64>(seen, fibres, four, (decay, bend), felt)
+        run::<f64>(seen, fibres, four, (decay, bend), out)
     }
 }
 
-/// Gradients of a field, from what it felt and the gradients of that, written into the last five.
+/// Gradients of a field, from its outputs and the gradients of that, written into the last five.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
 fn field_backward(
@@ -179,12 +175,12 @@ fn field_backward(
     raw: &Bound<'_, PyAny>,
     decay: f64,
     bend: f64,
-    felt: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
     grads: [Option<Bound<'_, PyAny>>; 5],
     into: [Bound<'_, PyAny>; 5],
 ) -> PyResult<()> {
     fn run<T: Element + Number>(
-        (seen, felt): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        (seen, out): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
         fibres: usize,
         four: Four<'_, '_>,
         (decay, bend): (f64, f64),
@@ -192,8 +188,8 @@ fn field_backward(
         into: &[Bound<'_, PyAny>; 5],
     ) -> PyResult<()> {
         let parameters = Parameters::<T>::take(four)?;
-        let (seen, felt) = (reading::<T>("seen", seen)?, reading::<T>("felt", felt)?);
-        let field = parameters.field(felt.shape(), fibres, decay, bend)?;
+        let (seen, out) = (reading::<T>("seen", seen)?, reading::<T>("out", out)?);
+        let field = parameters.field(out.shape(), fibres, decay, bend)?;
         let mut held = Vec::with_capacity(grads.len());
         for grad in grads {
             held.push(grad.as_ref().map(|g| reading::<T>("gradient", g)).transpose()?);
@@ -215,16 +211,16 @@ fn field_backward(
             end: d_end.as_slice_mut()?,
             raw: d_raw.as_slice_mut()?,
         };
-        let (seen, felt) = (seen.as_slice()?, felt.as_slice()?);
+        let (seen, out) = (seen.as_slice()?, out.as_slice()?);
         done(Python::attach(|py| {
-            py.detach(|| field.backward(seen, felt, given, into))
+            py.detach(|| field.backward(seen, out, given, into))
         }))
     }
     let four = [bias, last, end, raw];
     if single(seen) {
-        run::<f32>((seen, felt), fibres, four, (decay, bend), &grads, &into)
+        run::<f32>((seen, out), fibres, four, (decay, bend), &grads, &into)
     } else {
-        run::<f64>((seen, felt), fibres, four, (decay, bend), &grads, &into)
+        run::<f64>((seen, out), fibres, four, (decay, bend), &grads, &into)
     }
 }
 

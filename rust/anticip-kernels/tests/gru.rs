@@ -2,7 +2,7 @@
 
 mod common;
 
-use anticip_prism::{GATES, Gru, GruGradients, PrismError};
+use anticip_kernels::{GATES, Gru, GruGradients, KernelError};
 use common::numbers;
 use proptest::prelude::*;
 
@@ -169,7 +169,7 @@ fn buffers_that_do_not_fit_are_refused() {
     let case = Case::new(0, 2, 3, 4);
     let (mut out, mut gates) = case.run();
     let wrong = |name, expected, given| {
-        Err(PrismError::Length {
+        Err(KernelError::Length {
             name,
             expected,
             given,

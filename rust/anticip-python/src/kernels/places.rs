@@ -1,14 +1,15 @@
-//! Bindings of the scan with its read-out in `anticip-prism`: arrays in and out as they lie, nothing copied.
+//! Bindings of the scan with its read-out.
 
-use anticip_prism::{Gradients, Lanes, PlaceGradients, Places};
+use anticip_kernels::{Gradients, Lanes, PlaceGradients, Places};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
+use super::scan::Inputs;
+use super::{done, reading, single, writing};
 use crate::errors::{Kind, raise};
-use crate::prism::{Inputs, prism_error, reading, single, writing};
 
 /// Adds this module's functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(prism_places, m)?)?;
     m.add_function(wrap_pyfunction!(prism_places_backward, m)?)
 }
@@ -57,7 +58,7 @@ fn prism_places(
         let mut kept = kept.map(|k| writing::<T>("kept", k)).transpose()?;
         let (out, last) = (out.as_slice_mut()?, last.as_slice_mut()?);
         let kept = kept.as_mut().map(|k| k.as_slice_mut()).transpose()?;
-        Python::attach(|py| py.detach(|| places.forward(out, last, kept))).map_err(|e| prism_error(&e))
+        done(Python::attach(|py| py.detach(|| places.forward(out, last, kept))))
     }
     if single(moves) {
         let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;
@@ -116,7 +117,9 @@ fn prism_places_backward(
                 jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
             },
         };
-        Python::attach(|py| py.detach(|| places.backward(kept, gradients))).map_err(|e| prism_error(&e))
+        done(Python::attach(|py| {
+            py.detach(|| places.backward(kept, gradients))
+        }))
     }
     if single(moves) {
         let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;

@@ -1,4 +1,4 @@
-//! What the control field of a block feels (Napolitano 2026): everything but the products with its steps.
+//! The control field of a block (Napolitano 2026): everything but the products with its steps.
 //!
 //! A step's fibre `phi` and hidden layer `z` are one matrix product, which others do better. From there on it
 //! is some thirty numbers a step and a dozen functions of them, here in one pass over the memory:
@@ -11,7 +11,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::error::{PrismError, check};
+use crate::error::{KernelError, check};
 use crate::fold::{dot, sum};
 use crate::number::Number;
 use crate::real::Real;
@@ -21,7 +21,7 @@ const FLOOR: f64 = 1e-8;
 
 /// Results of [`Field::forward`] for each step, in this order: log gate, scale, held, risk, kappa, and the risk
 /// before its softplus, which the gradient needs.
-pub const FELT: usize = 6;
+pub const OUTPUTS: usize = 6;
 
 /// Sizes and parameters of a field.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ pub struct Field<'a, T> {
 }
 
 /// Gradients of what came out; what has none is 0.
-pub type Given<'a, T> = [Option<&'a [T]>; FELT - 1];
+pub type OutputGradients<'a, T> = [Option<&'a [T]>; OUTPUTS - 1];
 
 /// Where gradients go.
 #[derive(Debug)]
@@ -65,21 +65,21 @@ pub struct FieldGradients<'a, T> {
 }
 
 impl<T: Number> Field<'_, T> {
-    fn check(&self, seen: &[T], felt: &[T]) -> Result<(), PrismError> {
+    fn check(&self, seen: &[T], out: &[T]) -> Result<(), KernelError> {
         let steps = self.rows * self.steps;
         check("last", self.last, self.bias.len())?;
         check("seen", seen, (self.fibres + self.bias.len()) * steps)?;
-        check("felt", felt, FELT * steps)
+        check("out", out, OUTPUTS * steps)
     }
 
-    /// The field of `seen` (W + N, B, L), fibres first, into `felt` (6, B, L).
-    pub fn forward(&self, seen: &[T], felt: &mut [T]) -> Result<(), PrismError> {
-        self.check(seen, felt)?;
-        if !felt.is_empty() {
+    /// The field of `seen` (W + N, B, L), fibres first, into `out` (6, B, L).
+    pub fn forward(&self, seen: &[T], out: &mut [T]) -> Result<(), KernelError> {
+        self.check(seen, out)?;
+        if !out.is_empty() {
             Arch::new().dispatch(Forward {
                 field: *self,
                 seen,
-                felt,
+                out,
             });
         }
         Ok(())
@@ -89,12 +89,12 @@ impl<T: Number> Field<'_, T> {
     pub fn backward(
         &self,
         seen: &[T],
-        felt: &[T],
-        given: Given<'_, T>,
+        out: &[T],
+        grads: OutputGradients<'_, T>,
         into: FieldGradients<'_, T>,
-    ) -> Result<(), PrismError> {
-        self.check(seen, felt)?;
-        for grad in given.into_iter().flatten() {
+    ) -> Result<(), KernelError> {
+        self.check(seen, out)?;
+        for grad in grads.into_iter().flatten() {
             check("gradient", grad, self.rows * self.steps)?;
         }
         check("gradient of seen", into.seen, seen.len())?;
@@ -105,12 +105,12 @@ impl<T: Number> Field<'_, T> {
         for part in [&mut *into.bias, into.last, into.end, into.raw] {
             part.fill(T::ZERO);
         }
-        if !felt.is_empty() {
+        if !out.is_empty() {
             Arch::new().dispatch(Backward {
                 field: *self,
                 seen,
-                felt,
-                given,
+                out,
+                grads,
                 into,
             });
         }
@@ -152,7 +152,7 @@ fn softplus<T: Number>(x: T) -> T {
 struct Forward<'a, T> {
     field: Field<'a, T>,
     seen: &'a [T],
-    felt: &'a mut [T],
+    out: &'a mut [T],
 }
 
 impl<T: Number> NullaryFnOnce for Forward<'_, T> {
@@ -160,11 +160,11 @@ impl<T: Number> NullaryFnOnce for Forward<'_, T> {
 
     #[inline(always)]
     fn call(self) {
-        let Self { field, seen, felt } = self;
+        let Self { field, seen, out } = self;
         let (steps, total) = (field.steps, field.rows * field.steps);
         let (strength, filling) = (field.strength(), field.filling());
         let (floor, bend, half) = (T::of(FLOOR), T::of(field.bend), T::of(0.5));
-        let mut parts = felt.chunks_mut(total);
+        let mut parts = out.chunks_mut(total);
         let [gates, scales, helds, risks, kappas, pres] =
             std::array::from_fn(|_| parts.next().unwrap_or_default());
         for row in 0..field.rows {
@@ -210,8 +210,8 @@ impl<T: Number> NullaryFnOnce for Forward<'_, T> {
 struct Backward<'a, T> {
     field: Field<'a, T>,
     seen: &'a [T],
-    felt: &'a [T],
-    given: Given<'a, T>,
+    out: &'a [T],
+    grads: OutputGradients<'a, T>,
     into: FieldGradients<'a, T>,
 }
 
@@ -223,8 +223,8 @@ impl<T: Number> NullaryFnOnce for Backward<'_, T> {
         let Self {
             field,
             seen,
-            felt,
-            given,
+            out,
+            grads,
             into,
         } = self;
         let (steps, total) = (field.steps, field.rows * field.steps);
@@ -236,8 +236,8 @@ impl<T: Number> NullaryFnOnce for Backward<'_, T> {
         let mut of_strength = T::ZERO;
         for row in 0..field.rows {
             let span = row * steps..(row + 1) * steps;
-            let part = |k: usize| &felt[k * total..][span.clone()];
-            let [of_gate, of_scale, of_held, of_risk, of_kappa] = given.map(|g| g.map(|g| &g[span.clone()]));
+            let part = |k: usize| &out[k * total..][span.clone()];
+            let [of_gate, of_scale, of_held, of_risk, of_kappa] = grads.map(|g| g.map(|g| &g[span.clone()]));
             let [_, scale, held, _, kappa, pre] = std::array::from_fn(part);
             // To the held risk, by way of the gate,
             flow.fill(T::ZERO);
@@ -319,7 +319,7 @@ fn add<T: Real>(to: &mut [T], what: Option<&[T]>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{FELT, Field, FieldGradients};
+    use super::{Field, FieldGradients, OUTPUTS};
 
     fn numbers(count: usize, seed: u32) -> Vec<f64> {
         let mut state = seed;
@@ -356,20 +356,20 @@ mod tests {
     fn gradients_are_those_of_the_values_in_both_precisions() {
         let seen = numbers((FIBRES + HIDDEN) * ROWS * STEPS, 1);
         let (bias, last) = (numbers(HIDDEN, 2), numbers(HIDDEN, 3));
-        let weights = numbers((FELT - 1) * ROWS * STEPS, 4);
+        let weights = numbers((OUTPUTS - 1) * ROWS * STEPS, 4);
         let total = |seen: &[f64], bias: &[f64], last: &[f64], end: f64, raw: f64| {
-            let mut felt = vec![0.0; FELT * ROWS * STEPS];
-            let done = field(bias, last, end, raw).forward(seen, &mut felt);
+            let mut out = vec![0.0; OUTPUTS * ROWS * STEPS];
+            let done = field(bias, last, end, raw).forward(seen, &mut out);
             assert!(done.is_ok());
-            felt.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>()
+            out.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>()
         };
-        let mut felt = vec![0.0; FELT * ROWS * STEPS];
+        let mut out = vec![0.0; OUTPUTS * ROWS * STEPS];
         let made = field(&bias, &last, -0.3, 0.4);
-        made.forward(&seen, &mut felt).unwrap();
-        let mut grads: [Vec<f64>; 5] = [seen.len(), HIDDEN, HIDDEN, 1, 1].map(|n| vec![9.0; n]);
+        made.forward(&seen, &mut out).unwrap();
+        let mut found: [Vec<f64>; 5] = [seen.len(), HIDDEN, HIDDEN, 1, 1].map(|n| vec![9.0; n]);
         let parts: Vec<_> = weights.chunks(ROWS * STEPS).map(Some).collect();
-        let given = parts.try_into().unwrap();
-        let [of_seen, of_bias, of_last, of_end, of_raw] = &mut grads;
+        let grads = parts.try_into().unwrap();
+        let [of_seen, of_bias, of_last, of_end, of_raw] = &mut found;
         let into = FieldGradients {
             seen: of_seen,
             bias: of_bias,
@@ -377,7 +377,7 @@ mod tests {
             end: of_end,
             raw: of_raw,
         };
-        made.backward(&seen, &felt, given, into).unwrap();
+        made.backward(&seen, &out, grads, into).unwrap();
         const H: f64 = 1e-6;
         let close = |up: f64, down: f64, grad: f64| assert!(((up - down) / (2.0 * H) - grad).abs() < 1e-8);
         let moved = |values: &[f64], i: usize, by: f64| {
@@ -385,26 +385,26 @@ mod tests {
             values[i] += by;
             values
         };
-        for (i, &grad) in grads[0].iter().enumerate() {
+        for (i, &grad) in found[0].iter().enumerate() {
             let at = |by| total(&moved(&seen, i, by), &bias, &last, -0.3, 0.4);
             close(at(H), at(-H), grad);
         }
-        for (i, (&of_bias, &of_last)) in grads[1].iter().zip(&grads[2]).enumerate() {
+        for (i, (&of_bias, &of_last)) in found[1].iter().zip(&found[2]).enumerate() {
             let at = |by| total(&seen, &moved(&bias, i, by), &last, -0.3, 0.4);
             close(at(H), at(-H), of_bias);
             let at = |by| total(&seen, &bias, &moved(&last, i, by), -0.3, 0.4);
             close(at(H), at(-H), of_last);
         }
         let at = |by| total(&seen, &bias, &last, -0.3 + by, 0.4);
-        close(at(H), at(-H), grads[3][0]);
+        close(at(H), at(-H), found[3][0]);
         let at = |by| total(&seen, &bias, &last, -0.3, 0.4 + by);
-        close(at(H), at(-H), grads[4][0]);
+        close(at(H), at(-H), found[4][0]);
 
         let single = |x: &[f64]| x.iter().map(|&x| x as f32).collect::<Vec<_>>();
-        let mut short = vec![0.0; felt.len()];
+        let mut short = vec![0.0; out.len()];
         let made = field(&single(&bias), &single(&last), -0.3, 0.4);
         made.forward(&single(&seen), &mut short).unwrap();
-        for (&x, &wanted) in short.iter().zip(&felt) {
+        for (&x, &wanted) in short.iter().zip(&out) {
             assert!((f64::from(x) - wanted).abs() < 2e-6, "{x} for {wanted}");
         }
     }
@@ -413,7 +413,7 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let made = field(&[0.0_f64; HIDDEN], &[0.0; HIDDEN], 0.0, 0.0);
         let error = made
-            .forward(&[0.0; 3], &mut [0.0; FELT * ROWS * STEPS])
+            .forward(&[0.0; 3], &mut [0.0; OUTPUTS * ROWS * STEPS])
             .unwrap_err();
         assert_eq!(error.to_string(), "seen: expected 70 values, given 3");
     }

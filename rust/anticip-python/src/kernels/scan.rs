@@ -1,58 +1,20 @@
-//! Bindings of `anticip-prism`: arrays in and out as they lie, nothing copied.
+//! Bindings of the histogram scan.
 
-use anticip_prism::{Dims, Gradients, Lanes, MOVES, PrismError, Scan};
-use numpy::{
-    Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods,
-};
+use anticip_kernels::{Dims, Gradients, Lanes, MOVES, Scan};
+use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
+use super::{done, reading, single, writing};
 use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(prism_scan, m)?)?;
     m.add_function(wrap_pyfunction!(prism_scan_backward, m)?)
 }
 
-pub(crate) fn prism_error(err: &PrismError) -> PyErr {
-    raise(Kind::Shape, &err.to_string())
-}
-
-/// An array of one precision in C order.
-fn array<'a, 'py, T: Element>(
-    name: &str,
-    value: &'a Bound<'py, PyAny>,
-) -> PyResult<&'a Bound<'py, PyArrayDyn<T>>> {
-    let wrong = || {
-        raise(
-            Kind::Shape,
-            &format!("{name}: expected a C-contiguous array of the same float type as the first"),
-        )
-    };
-    let array = value.cast::<PyArrayDyn<T>>().map_err(|_| wrong())?;
-    if array.is_c_contiguous() {
-        Ok(array)
-    } else {
-        Err(wrong())
-    }
-}
-
-pub(crate) fn reading<'py, T: Element>(
-    name: &str,
-    value: &Bound<'py, PyAny>,
-) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
-    Ok(array::<T>(name, value)?.try_readonly()?)
-}
-
-pub(crate) fn writing<'py, T: Element>(
-    name: &str,
-    value: &Bound<'py, PyAny>,
-) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
-    Ok(array::<T>(name, value)?.try_readwrite()?)
-}
-
 /// What goes into a scan, borrowed from Python.
-pub(crate) struct Inputs<'py, T: Element> {
+pub(super) struct Inputs<'py, T: Element> {
     dims: Dims,
     moves: PyReadonlyArrayDyn<'py, T>,
     start: PyReadonlyArrayDyn<'py, T>,
@@ -61,7 +23,7 @@ pub(crate) struct Inputs<'py, T: Element> {
 }
 
 impl<'py, T: Element + Lanes> Inputs<'py, T> {
-    pub(crate) fn take(
+    pub(super) fn take(
         moves: &Bound<'py, PyAny>,
         start: &Bound<'py, PyAny>,
         gamma: Option<&Bound<'py, PyAny>>,
@@ -98,7 +60,7 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
         })
     }
 
-    pub(crate) fn scan(&self) -> PyResult<Scan<'_, T>> {
+    pub(super) fn scan(&self) -> PyResult<Scan<'_, T>> {
         Ok(Scan {
             dims: self.dims,
             moves: self.moves.as_slice()?,
@@ -107,11 +69,6 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
             jumps: self.jumps.as_ref().map(|j| j.as_slice()).transpose()?,
         })
     }
-}
-
-/// Whether an array holds single precision; the other kind is double.
-pub(crate) fn single(value: &Bound<'_, PyAny>) -> bool {
-    value.cast::<PyArrayDyn<f32>>().is_ok()
 }
 
 /// The histograms after every step, written into `out`.
@@ -128,7 +85,7 @@ fn prism_scan(
         let scan = inputs.scan()?;
         let mut out = writing::<T>("out", out)?;
         let values = out.as_slice_mut()?;
-        Python::attach(|py| py.detach(|| scan.forward(values))).map_err(|e| prism_error(&e))
+        done(Python::attach(|py| py.detach(|| scan.forward(values))))
     }
     if single(moves) {
         run::<f32>(&Inputs::take(moves, start, gamma, jumps)?, out)
@@ -173,7 +130,7 @@ fn prism_scan_backward(
             gamma: d_gamma.as_mut().map(|d| d.as_slice_mut()).transpose()?,
             jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
         };
-        Python::attach(|py| py.detach(|| scan.backward(out, grad, into))).map_err(|e| prism_error(&e))
+        done(Python::attach(|py| py.detach(|| scan.backward(out, grad, into))))
     }
     if single(moves) {
         let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;

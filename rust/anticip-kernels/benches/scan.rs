@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use anticip_prism::{Dims, GATES, Gradients, Gru, GruGradients, PlaceGradients, Places, SEGMENT, Scan};
+use anticip_kernels::{Dims, GATES, Gradients, Gru, GruGradients, PlaceGradients, Places, SEGMENT, Scan};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn scan(c: &mut Criterion) {

@@ -3,7 +3,7 @@
 // Each test has its own copy, and needs a part of it.
 #![allow(dead_code)]
 
-use anticip_prism::{Dims, MOVES, Scan};
+use anticip_kernels::{Dims, MOVES, Scan};
 
 /// Numbers in (0, 1) that depend on a seed.
 pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {

@@ -6,8 +6,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::batch::sequence_len;
-use crate::error::GeometryError;
+use crate::error::{KernelError, check};
 
 /// How content moves positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,9 +39,10 @@ impl Trajectory {
         steps: usize,
         width: usize,
         moved: &mut [f64],
-    ) -> Result<(), GeometryError> {
-        let one = sequence_len("sequences x steps x width", embedded.len(), steps, width)?;
-        same("sequences x steps", moved.len() * width, embedded.len())?;
+    ) -> Result<(), KernelError> {
+        let one = sequence_len(embedded, steps, width)?;
+        let each = embedded.len().checked_div(width);
+        check("moved", moved, each.unwrap_or(moved.len()))?;
         if one == 0 {
             return Ok(());
         }
@@ -69,10 +69,10 @@ impl Trajectory {
         steps: usize,
         sinusoids: Sinusoids<'_>,
         out: &mut [f32],
-    ) -> Result<usize, GeometryError> {
+    ) -> Result<usize, KernelError> {
         let width = sinusoids.width;
-        let one = sequence_len("sequences x steps x width", embedded.len(), steps, width)?;
-        same("encodings", out.len(), embedded.len())?;
+        let one = sequence_len(embedded, steps, width)?;
+        check("out", out, embedded.len())?;
         sinusoids.check()?;
         if one == 0 {
             return Ok(0);
@@ -142,9 +142,9 @@ impl<'a> Walk<'a> {
 
 impl Sinusoids<'_> {
     /// Encodings of positions, written to `out` (positions, width). Positions are below the table's last row.
-    pub fn encode(&self, positions: &[f64], out: &mut [f32]) -> Result<(), GeometryError> {
+    pub fn encode(&self, positions: &[f64], out: &mut [f32]) -> Result<(), KernelError> {
         self.check()?;
-        same("positions x width", out.len(), positions.len() * self.width)?;
+        check("out", out, positions.len() * self.width)?;
         Arch::new().dispatch(Place {
             sinusoids: *self,
             positions,
@@ -153,15 +153,11 @@ impl Sinusoids<'_> {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), GeometryError> {
-        let row = 2 * self.speeds.len();
-        same(
-            "a speed for two channels",
-            row,
-            self.width.next_multiple_of(2).max(2),
-        )?;
-        let rows = self.table.len() / row;
-        same("rows of the table", self.table.len(), rows.max(1) * row)
+    fn check(&self) -> Result<(), KernelError> {
+        let pairs = self.width.div_ceil(2).max(1);
+        check("speeds", self.speeds, pairs)?;
+        let rows = self.table.len() / (2 * pairs);
+        check("table", self.table, rows.max(1) * 2 * pairs)
     }
 
     #[inline(always)]
@@ -231,16 +227,12 @@ fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
-fn same(what: &'static str, given: usize, expected: usize) -> Result<(), GeometryError> {
-    if given == expected {
-        Ok(())
-    } else {
-        Err(GeometryError::Length {
-            what,
-            expected,
-            given,
-        })
-    }
+/// Values of one sequence, once it is known that they divide what is given.
+fn sequence_len(embedded: &[f32], steps: usize, width: usize) -> Result<usize, KernelError> {
+    let one = steps.saturating_mul(width);
+    let sequences = embedded.len().div_ceil(one.max(1));
+    check("embedded", embedded, sequences.saturating_mul(one))?;
+    Ok(one)
 }
 
 struct Displace<'a> {

@@ -1,11 +1,11 @@
 //! Two linear layers, of which the second sees the first, as one matrix.
 
-use crate::error::{PrismError, check};
+use crate::error::{KernelError, check};
 use crate::fold::dot;
 use crate::real::Real;
 
 /// Fibre (W, D) and hidden layer `inner` (N, D + W), which sees step and fibre, as one matrix (W + N, D).
-pub fn joint<T: Real>(fibre: &[T], inner: &[T], width: usize, out: &mut [T]) -> Result<(), PrismError> {
+pub fn joint<T: Real>(fibre: &[T], inner: &[T], width: usize, out: &mut [T]) -> Result<(), KernelError> {
     let (fibres, hidden) = sizes(fibre, inner, width)?;
     check("joint", out, (fibres + hidden) * width)?;
     let (first, rest) = out.split_at_mut(fibre.len());
@@ -30,7 +30,7 @@ pub fn disjoin<T: Real>(
     of_joint: &[T],
     of_fibre: &mut [T],
     of_inner: &mut [T],
-) -> Result<(), PrismError> {
+) -> Result<(), KernelError> {
     let (fibres, hidden) = sizes(fibre, inner, width)?;
     check("gradient of joint", of_joint, (fibres + hidden) * width)?;
     check("gradient of fibre", of_fibre, fibre.len())?;
@@ -55,7 +55,7 @@ pub fn disjoin<T: Real>(
 }
 
 /// How many fibres and hidden units such matrices have.
-fn sizes<T>(fibre: &[T], inner: &[T], width: usize) -> Result<(usize, usize), PrismError> {
+fn sizes<T>(fibre: &[T], inner: &[T], width: usize) -> Result<(usize, usize), KernelError> {
     let fibres = fibre.len() / width.max(1);
     check("fibre", fibre, fibres * width)?;
     let hidden = inner.len() / (width + fibres).max(1);

@@ -1,4 +1,7 @@
-//! What of the model family torch alone is slow at. [`Field`]: what a control field feels.
+//! Kernels of the model family, forward and backward: what torch alone is slow at.
+//!
+//! [`Scan`], [`Places`] and [`Gru`] belong to PRISM positions, [`Field`] and [`Gated`] to the control field,
+//! [`Trajectory`] and [`Sinusoids`] to positions that follow the path of embeddings.
 //!
 //! [`Scan`]: the histogram scan of PRISM positions (Lee 2025), cursors that hold a probability over places and move
 //! with learned chances, for whole sequences, forward and backward.
@@ -12,7 +15,7 @@
 //! ```
 //!
 //! ```
-//! use anticip_prism::{Dims, Scan};
+//! use anticip_kernels::{Dims, Scan};
 //!
 //! let dims = Dims { batch: 1, cursors: 1, steps: 2, places: 4, jumping: 0 };
 //! let scan = Scan { dims, moves: &[1.0, 0.0, 0.0, 0.0, 0.0].repeat(2), start: &[1.0, 0.0, 0.0, 0.0],
@@ -20,7 +23,7 @@
 //! let mut out = vec![0.0_f64; 8];
 //! scan.forward(&mut out)?;
 //! assert_eq!(out, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
-//! # Ok::<(), anticip_prism::PrismError>(())
+//! # Ok::<(), anticip_kernels::KernelError>(())
 //! ```
 #![forbid(unsafe_code)]
 
@@ -37,9 +40,10 @@ mod places;
 mod real;
 mod scan;
 mod step;
+mod trajectory;
 
-pub use error::PrismError;
-pub use field::{FELT, Field, FieldGradients, Given};
+pub use error::KernelError;
+pub use field::{Field, FieldGradients, OUTPUTS, OutputGradients};
 pub use gate::{Gated, Heads};
 pub use gru::{GATES, Gru, GruGradients};
 pub use joint::{disjoin, joint};
@@ -48,3 +52,4 @@ pub use number::Number;
 pub use places::{PlaceGradients, Places, SEGMENT};
 pub use real::Real;
 pub use scan::{Dims, Gradients, MOVES, Scan};
+pub use trajectory::{Sinusoids, Trajectory};

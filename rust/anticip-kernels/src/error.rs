@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Buffers that do not fit together.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PrismError {
+pub enum KernelError {
     /// A buffer whose length is not what the sizes say.
     #[error("{name}: expected {expected} values, given {given}")]
     Length {
@@ -33,11 +33,11 @@ pub enum PrismError {
 }
 
 /// Whether a buffer is as long as the sizes say.
-pub(crate) fn check<T>(name: &'static str, given: &[T], expected: usize) -> Result<(), PrismError> {
+pub(crate) fn check<T>(name: &'static str, given: &[T], expected: usize) -> Result<(), KernelError> {
     if given.len() == expected {
         return Ok(());
     }
-    Err(PrismError::Length {
+    Err(KernelError::Length {
         name,
         expected,
         given: given.len(),

@@ -6,7 +6,7 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{PrismError, check};
+use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
 use crate::matrix::{GROUP, Matrix};
 use crate::scan::{Cursor, CursorGradients, Gradients, Scan};
@@ -43,7 +43,7 @@ impl<T: Lanes> Places<'_, T> {
         d.steps.div_ceil(SEGMENT) * d.places
     }
 
-    fn check(&self, places: &[T], kept: Option<&[T]>) -> Result<(), PrismError> {
+    fn check(&self, places: &[T], kept: Option<&[T]>) -> Result<(), KernelError> {
         self.scan.check()?;
         let d = self.scan.dims;
         check("table", self.table, d.places * self.width)?;
@@ -62,7 +62,7 @@ impl<T: Lanes> Places<'_, T> {
         places: &mut [T],
         last: &mut [T],
         kept: Option<&mut [T]>,
-    ) -> Result<(), PrismError> {
+    ) -> Result<(), KernelError> {
         self.check(places, kept.as_deref())?;
         let d = self.scan.dims;
         check("last", last, self.scan.start.len())?;
@@ -97,7 +97,7 @@ impl<T: Lanes> Places<'_, T> {
     }
 
     /// Gradients, from what [`Places::forward`] kept.
-    pub fn backward(&self, kept: &[T], gradients: PlaceGradients<'_, T>) -> Result<(), PrismError> {
+    pub fn backward(&self, kept: &[T], gradients: PlaceGradients<'_, T>) -> Result<(), KernelError> {
         let PlaceGradients { places, last, into } = gradients;
         self.check(places, Some(kept))?;
         self.scan.check_gradients(&into)?;

@@ -1,0 +1,61 @@
+//! Bindings of `anticip-kernels`: arrays in and out as they lie, nothing copied.
+
+mod field;
+mod gru;
+mod places;
+mod scan;
+mod trajectory;
+
+use anticip_kernels::KernelError;
+use numpy::{
+    Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods,
+};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+
+/// Adds this module's functions to `pyanticip._core`.
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    scan::register(m)?;
+    gru::register(m)?;
+    places::register(m)?;
+    field::register(m)?;
+    trajectory::register(m)
+}
+
+/// The one place where a kernel's error becomes a Python exception.
+fn done<T>(result: Result<T, KernelError>) -> PyResult<T> {
+    result.map_err(|err| raise(Kind::Shape, &err.to_string()))
+}
+
+/// An array of one precision in C order.
+fn array<'a, 'py, T: Element>(
+    name: &str,
+    value: &'a Bound<'py, PyAny>,
+) -> PyResult<&'a Bound<'py, PyArrayDyn<T>>> {
+    let wrong = || {
+        raise(
+            Kind::Shape,
+            &format!("{name}: expected a C-contiguous array of the same float type as the first"),
+        )
+    };
+    let array = value.cast::<PyArrayDyn<T>>().map_err(|_| wrong())?;
+    if array.is_c_contiguous() {
+        Ok(array)
+    } else {
+        Err(wrong())
+    }
+}
+
+fn reading<'py, T: Element>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+    Ok(array::<T>(name, value)?.try_readonly()?)
+}
+
+fn writing<'py, T: Element>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+    Ok(array::<T>(name, value)?.try_readwrite()?)
+}
+
+/// Whether an array holds single precision; the other kind is double.
+fn single(value: &Bound<'_, PyAny>) -> bool {
+    value.cast::<PyArrayDyn<f32>>().is_ok()
+}
