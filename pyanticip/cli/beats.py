@@ -47,11 +47,11 @@ def train_beats(
     \b
     Example: pyanticip train beats --data takes --checkpoint runs/motion/checkpoint --out runs/beats
     """
-    from training import beats_command
+    from training.finish.beats import table, teach_beats
 
     can_hold(out.parent)
     try:
-        report = beats_command.run(
+        report = teach_beats(
             data,
             out,
             checkpoint=checkpoint,
@@ -66,6 +66,6 @@ def train_beats(
     except KeyboardInterrupt:
         click.echo(f"interrupted; nothing was written to {out}", err=True)
         raise
-    show(report, as_json, beats_command.table)
+    show(report, as_json, table)
     if not as_json:
         click.echo(f"wrote {out}; play it with:\n  pyanticip live --checkpoint {quote(str(out))}")

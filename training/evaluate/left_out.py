@@ -13,10 +13,10 @@ from typing import Any, Final
 from pyanticip.errors import OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
-from training import beats
 from training.evaluate.beat import by_category
 from training.evaluate.events import Announcements
 from training.evaluate.extrapolator import extrapolate, places
+from training.evaluate.oracle import cut_short, ends_of, foreseen, known_at, speed_of
 from training.evaluate.rivals import SETTINGS, AllRivals
 from training.evaluate.rules import LEADS_MS, live
 from training.evaluate.source import Source
@@ -66,8 +66,8 @@ def judge(folder: Path, subjects: Sequence[str], data: Path, *, cache: Path | No
     examples, groups = [one.example for one in held], [one.group for one in held]
     said = [run_model(model, example) for example in examples]
     placed = [places(example.quats) for example in examples]
-    ends = [beats.ends_of(example.quats) for example in examples]
-    known = [beats.known_at(beats.speed_of(e), beats.cut_short(e), beats.arrivals) for e in ends]
+    ends = [ends_of(example.quats) for example in examples]
+    known = [known_at(speed_of(e), cut_short(e)) for e in ends]
     extrapolators = AllRivals.load(SETTINGS).events.extrapolators[0]
     rows: list[dict[str, Any]] = []
     for lead_ms, settings in zip(LEADS_MS, extrapolators, strict=True):
@@ -77,7 +77,7 @@ def judge(folder: Path, subjects: Sequence[str], data: Path, *, cache: Path | No
             "extrapolator": [extrapolate(place, 0, float(lead), settings) for place in placed],
         }
         for ms in KNOWN_MS:
-            told[_knowing(ms)] = [beats.foreseen(one, round(ms * RATE / 1000.0), lead) for one in known]
+            told[_knowing(ms)] = [foreseen(one, round(ms * RATE / 1000.0), lead) for one in known]
         for who, reports in told.items():
             rows += by_category(examples, groups, reports, who=who, kind=0, lead_ms=lead_ms)
     return {"checkpoint": described.name, "subjects": sorted(set(subjects)), "rows": rows}

@@ -29,8 +29,8 @@ LONGEST = 50
 LAGS = (*range(1, 13), *range(14, 50, 2))
 """Frames before now at which the curve is told, relative to now."""
 _PAST = LAGS[-1]
-# Two one-pole low-passes each: a frame of delay for the curve that is told, two for the one that is followed.
-_GAINS = (2.0 / 3.0, 0.5)
+GAINS = (2.0 / 3.0, 0.5)
+"""Of two one-pole low-passes each: a frame of delay for the curve that is told, two for the one followed."""
 
 STROKES = 1 + len(LAGS) + 6
 """Numbers that :class:`Strokes` gives: the curve now, before now, and how the stroke stands."""
@@ -65,7 +65,7 @@ class Strokes(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("gains", torch.tensor(_GAINS), persistent=False)
+        self.register_buffer("gains", torch.tensor(GAINS), persistent=False)
         self.register_buffer("lags", _PAST - torch.tensor(LAGS), persistent=False)
 
     def initial_state(self, batch: int) -> StrokeState:

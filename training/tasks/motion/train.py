@@ -17,7 +17,6 @@ from training.data.batches import Windows
 from training.run.files import BEST, LAST, REPORT, alone, check_new, read_state, write_text
 from training.run.launch import Processes, processes, resolve_device
 from training.run.loop import drive
-from training.shrink import shrink
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 from training.tasks.motion.folder import (
     CHECKPOINT,
@@ -31,6 +30,7 @@ from training.tasks.motion.module import MotionModule, begun_from, new_model
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import fit_codebook
 from training.tasks.motion.record import Record, exhausted, pace
+from training.tasks.motion.shrink import shrink
 from training.tasks.motion.validation import in_memory, validate
 from training.tasks.motion.windows import Feed, check_pieces
 from training.teacher.handmade import TEACHER_VERSION

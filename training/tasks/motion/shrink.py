@@ -1,4 +1,4 @@
-"""Shrinking what cannot be known: each parameter 400 ms ahead is drawn a little towards a slow hold.
+"""Shrinkage of what cannot be known: each parameter 400 ms ahead is drawn a little towards a slow hold.
 
 The smoothed measures are, by construction, the logits of the parameters that they stand for: the mean of the
 last 60 to 500 ms, held. What the model says of people it never saw is too sure in some parameters far ahead.
@@ -6,12 +6,13 @@ There a part of its logit is replaced by that hold. Which part, and over which s
 validation subjects; both are linear in what the control head reads, so they become part of its weights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.config import HORIZONS_MS
@@ -40,7 +41,7 @@ _SMOOTHED: Final = {
 }
 
 
-def slow_hold(parameter: str, stretch: int, taps: int) -> torch.Tensor | None:
+def slow_hold(parameter: str, stretch: int, taps: int) -> Tensor | None:
     """Weights, over what the control head reads of the last frames, of a parameter's mean over a stretch.
 
     None for the pulse, which no measure stands for.
@@ -58,14 +59,37 @@ def slow_hold(parameter: str, stretch: int, taps: int) -> torch.Tensor | None:
     return torch.cat((frames.flatten(), means.flatten()))
 
 
-def draw_towards(model: MotionTransformer, row: int, share: float, hold: torch.Tensor) -> None:
-    """Replace, in place, a share of the logit in ``row`` (of 40) of the control head by a hold."""
+def draw_towards(model: MotionTransformer, row: int, share: float, forecast: Tensor) -> None:
+    """Replace, in place, a share of the logit in ``row`` (of 40) of the control head by a linear forecast.
+
+    Args:
+        model: one with kinematics.
+        row: parameter times horizons, plus horizon.
+        share: 0 to 1.
+        forecast: its weights over what the control head reads of the last frames.
+    """
     control = model.control
     assert control.recent is not None
     with torch.no_grad():
         control.last.weight[row] *= 1.0 - share
         control.last.bias[row] *= 1.0 - share
-        control.recent.weight[row] = (1.0 - share) * control.recent.weight[row] + share * hold
+        control.recent.weight[row] = (1.0 - share) * control.recent.weight[row] + share * forecast
+
+
+def take_back(model: MotionTransformer, done: Sequence[Mapping[str, Any]]) -> None:
+    """Undo in place what :func:`shrink` did, by its own account."""
+    control = model.control
+    for one in done:
+        assert control.recent is not None
+        k, i = PARAMETERS.index(one["parameter"]), HORIZONS_MS.index(one["horizon_ms"])
+        stretch = STRETCHES.index(round(one["hold_ms"] * RATE / 1000.0))
+        hold, row = slow_hold(PARAMETERS[k], stretch, model.cfg.taps), k * len(HORIZONS) + i
+        assert hold is not None
+        share = float(one["share"])
+        with torch.no_grad():
+            control.last.weight[row] /= 1.0 - share
+            control.last.bias[row] /= 1.0 - share
+            control.recent.weight[row] = (control.recent.weight[row] - share * hold) / (1.0 - share)
 
 
 def shrink(model: MotionTransformer, examples: Sequence[Example]) -> list[dict[str, Any]]:

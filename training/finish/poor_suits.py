@@ -1,10 +1,10 @@
-"""Steadying only where the body is seen well: poor suits keep what the model said about them.
+"""Blending only where the body is seen well: poor suits keep what the model said about them.
 
-The filter of :mod:`training.steady` believes every joint. The trunk knows which are missing, or tremble, and
-has learned to make up for it; a share of its correction is lost in the mixture. So the last layer of the
-control head learns, from what the trunk's hidden state says, to give that share back: on clips of the
-training subjects as six sensors, ten, one or trembling ones show them, the steadied model is to say what it
-said before; on the same clips whole, what it says now.
+The linear forecast that :mod:`training.finish.blend` mixes in believes every joint. The trunk knows which are
+missing, or tremble, and has learned to make up for it; a share of its correction is lost in the mixture. So
+the last layer of the control head learns, from what the trunk's hidden state says, to give that share back:
+on clips of the training subjects as six sensors, ten, one or trembling ones show them, the blended model is
+to say what it said before; on the same clips whole, what it says now.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ FRAMES: Final = 4096
 RATE_OF_LEARNING: Final = 3e-3
 
 
-def worn(
+def in_poor_suit(
     example: Example, root: np.ndarray, mask: np.ndarray, kind: str, rng: np.random.Generator
 ) -> Example:
     """A clip as a poor suit shows it, with the whole body's lesson.
@@ -69,11 +69,11 @@ def _shown(takes: MotionSet, clips: Sequence[int], seed: int) -> Iterator[tuple[
         yield example, False
         root, mask = np.asarray(takes.piece(number).root), np.asarray(takes.mask(number))
         for kind in rng.choice(KINDS, EACH, replace=False):
-            yield worn(example, root, mask, str(kind), rng), True
+            yield in_poor_suit(example, root, mask, str(kind), rng), True
 
 
 def give_back(
-    steadied: MotionTransformer,
+    blended: MotionTransformer,
     before: MotionTransformer,
     takes: MotionSet,
     clips: Sequence[int],
@@ -81,10 +81,10 @@ def give_back(
     steps: int = STEPS,
     seed: int = 0,
 ) -> float:
-    """Teach the last layer of ``steadied``, in place, to say what ``before`` said where the suit is poor.
+    """Teach the last layer of ``blended``, in place, to say what ``before`` said where the suit is poor.
 
     Args:
-        steadied: whose parameters at whole bodies stay nearly what they are; trunk, events and the filter
+        blended: whose parameters at whole bodies stay nearly what they are; trunk, events and the weights
             over the measures are not touched.
         before: what it was made from: the same trunk.
         takes: a set.
@@ -95,13 +95,13 @@ def give_back(
     Returns:
         Mean absolute distance of the parameters from what they should be, over the last tenth of the steps.
     """
-    control = steadied.control
+    control = blended.control
     count = control.params[0] * control.params[1]
     seen, said, wanted, weight = [], [], [], []
     for example, poor in _shown(takes, clips, seed):
         rows = torch.from_numpy(np.array(example.features))[None]
         with torch.no_grad():
-            out = steadied(rows)
+            out = blended(rows)
             goal = before(rows) if poor else out
             seen.append(F.gelu(control.first(out.hidden))[0])
         said.append(torch.logit(out.params[0].clamp(1e-6, 1.0 - 1e-6)).flatten(1))

@@ -16,9 +16,9 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import ModelConfig
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
-from training import strokes, teach_beats
 from training.data.sets import MotionSet, build
 from training.data.sets.vary import _opened
+from training.finish import beats, event_head
 from training.tasks.motion import command
 from training.tasks.motion.module import begun_from
 from training.tasks.motion.options import MotionTrainOptions
@@ -75,7 +75,7 @@ def cli(monkeypatch, capsys, tmp_path, lively, checkpoint):
     from pyanticip.cli import cli as group
 
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
-    monkeypatch.setattr(strokes, "FRAMES", 64)
+    monkeypatch.setattr(event_head, "FRAMES", 64)
     monkeypatch.chdir(tmp_path)
     defaults = {"--data": lively, "--checkpoint": checkpoint, "--out": "out", "--cache": "cache"}
     defaults |= {"--copies": 1, "--steps": 20}
@@ -99,7 +99,7 @@ def saved(monkeypatch):
     def save(out, model, *, training):
         found[str(out)] = (model, training)
 
-    monkeypatch.setattr(teach_beats, "save_checkpoint", save)
+    monkeypatch.setattr(beats, "save_checkpoint", save)
     return found
 
 
@@ -136,11 +136,11 @@ def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
 
 def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monkeypatch):
     heard = MotionTransformer(ModelConfig(**SIZES, strokes=True)).eval()
-    monkeypatch.setattr(teach_beats, "load_motion_model", lambda path: heard)
+    monkeypatch.setattr(beats, "load_motion_model", lambda path: heard)
     # Anna and Ben: the only two, one on each side.
     for who in ("anna", "ben"):
         shutil.copytree(lively.parent / "takes" / who, f"takes/{who}")
-    monkeypatch.setattr(teach_beats, "MOST", 300)
+    monkeypatch.setattr(beats, "MOST", 300)
     code, printed, told = cli("--json", data="takes", faster=2)
     assert code == 0, told
     # Of 240 frames, a copy and two that are played faster, every third is kept.
@@ -233,7 +233,7 @@ def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, mon
     code, _, told = cli(checkpoint="later")
     assert (code, "checkpoint later: was taught by teacher 99" in told) == (1, True)
     blind = MotionTransformer(ModelConfig(**SIZES, kinematics=False))
-    monkeypatch.setattr(teach_beats, "load_motion_model", lambda path: blind)
+    monkeypatch.setattr(beats, "load_motion_model", lambda path: blind)
     code, _, told = cli()
     assert code == 2
     assert "its head cannot hear strokes: strokes=True needs a motion model with kinematics" in told
@@ -241,7 +241,7 @@ def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, mon
 
 
 def test_ctrl_c_leaves_nothing_behind(cli, tmp_path, monkeypatch):
-    learn = teach_beats.teach_beats
+    learn = beats.learn
 
     def interrupted(*given, on_step, **options):
         def step(done):
@@ -251,7 +251,7 @@ def test_ctrl_c_leaves_nothing_behind(cli, tmp_path, monkeypatch):
 
         return learn(*given, on_step=step, **options)
 
-    monkeypatch.setattr(teach_beats, "teach_beats", interrupted)
+    monkeypatch.setattr(beats, "learn", interrupted)
     code, printed, told = cli()
     assert (code, printed) == (130, "")
     assert "interrupted; nothing was written to out" in told

@@ -1,0 +1,131 @@
+"""The event head: what it reads and learns, the model that gets it, and the rule that waits for it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.errors import OptionError
+from pyanticip.last_moment import LastMoment
+from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.models.motion.strokes import STROKES, Strokes
+from training.data.batches import event_targets
+from training.data.examples import plain
+from training.evaluate.events import score_clip
+from training.evaluate.oracle import arrivals
+from training.evaluate.rules import live
+from training.finish import event_head
+from training.finish.beats import hurried
+from training.finish.event_head import Frames, Head, Learned, inputs_of, learn, with_strokes
+from training.tasks.motion.scores import Said, run_model
+
+SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    model = MotionTransformer(ModelConfig(**SIZES)).eval()
+    with torch.no_grad():
+        for parameter in model.control.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+def said(hazards, gate):
+    """An output of nothing but hazards of onsets (T, 25)."""
+    both = np.stack((hazards, np.zeros_like(hazards)), 1)
+    nothing = np.zeros((len(hazards), 0), np.float32)
+    return Said(nothing, both, nothing, gate)
+
+
+def test_a_head_learns_thresholds_and_is_the_same_for_the_same_seed(monkeypatch):
+    monkeypatch.setattr(event_head, "FRAMES", 256)
+    # Ends that all move with one speed, which rises and falls between 0.1 and 1.1 m/s.
+    speed = 0.6 + 0.5 * np.sin(2.0 * np.pi * np.arange(1500) / 50.0)
+    velocity = torch.zeros(1, 1500, 15)
+    velocity[..., :5] = torch.from_numpy(speed)[:, None]
+    strokes, _ = Strokes()(velocity)
+    inputs = torch.cat((strokes[0].half(), torch.zeros(1500, 4)), 1)
+    beats = arrivals(speed)
+    frames = Frames(inputs, *map(torch.from_numpy, event_targets(beats, 1500)), torch.ones(1500))
+    one, two, other = (learn(frames, 4, steps=300, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(one.head.first.weight, two.head.first.weight)
+    assert not torch.equal(one.head.first.weight, other.head.first.weight)
+    hazards = torch.sigmoid(one.logits(inputs)).numpy()
+    announced = live(said(hazards, np.ones(1500, np.float32)), 0, LastMoment(), lead_ms=100.0)
+    assert score_clip(announced, beats, 1500, 5)[0].f1 > 0.9
+
+
+@pytest.mark.parametrize("lead_ms", [0, 100, 200])
+def test_what_is_likely_waits_for_the_last_moment_and_what_is_certain_does_not(lead_ms):
+    events, lead = np.array([60, 110, 150]), lead_ms // 20
+
+    def sure_of(chance):
+        """Hazards that hold so much of every event, and the gate shut."""
+        hazards = np.zeros((200, 25), np.float32)
+        for event in events:
+            for b in range(25):
+                hazards[event - 1 - b, b] = chance
+        return said(hazards, np.zeros(200, np.float32))
+
+    likely, certain, unlikely = (
+        live(sure_of(chance), 0, LastMoment(), lead_ms=float(lead_ms)) for chance in (0.6, 0.99, 0.3)
+    )
+    assert score_clip(likely, events, 200, lead)[0].f1 == 1.0
+    assert (likely.times - likely.decided == lead + 2.5).all()
+    assert score_clip(certain, events, 200, lead)[0].f1 == 1.0
+    assert (events - certain.decided > events - likely.decided).all()
+    assert not len(unlikely)
+
+
+def test_what_is_read_is_strokes_measures_and_units_of_the_frames_up_to_now(model, example_of):
+    clip = example_of(120)
+    inputs = inputs_of(model, clip)
+    assert inputs.shape == (120, STROKES + model.control.recent.in_features + 48)
+    features = clip.features.copy()
+    features[70:] = 0.0
+    assert torch.equal(inputs_of(model, replace(clip, features=features))[:70], inputs[:70])
+
+
+def some_head(inputs):
+    """One that says something of everything that it reads."""
+    torch.manual_seed(1)
+    head = Head(inputs.shape[1] - 48, 48).eval()
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return Learned(head, inputs.float().mean(0), inputs.float().std(0) + 1e-3)
+
+
+def test_the_model_says_what_the_head_has_learned_and_else_what_it_said(model, example_of):
+    clip = example_of(200)
+    inputs = inputs_of(model, clip)
+    learned = some_head(inputs)
+    got, before = run_model(with_strokes(model, learned), clip), run_model(model, clip)
+    # What the head reads is kept in half precision.
+    wanted = torch.sigmoid(learned.logits(inputs)).numpy()
+    np.testing.assert_allclose(got.hazards[:, 0], wanted, atol=5e-3)
+    assert not np.allclose(got.hazards[:, 0], before.hazards[:, 0], atol=5e-3)
+    assert np.array_equal(got.hazards[:, 1], before.hazards[:, 1])
+    for name in ("params", "scalars", "gate"):
+        assert np.array_equal(getattr(got, name), getattr(before, name))
+
+
+def test_a_head_for_another_model_is_refused(model, example_of):
+    learned = some_head(inputs_of(model, example_of(60)))
+    other = MotionTransformer(ModelConfig(**{**SIZES, "control_hidden": 16}))
+    with pytest.raises(OptionError, match="does not fit the model's control head"):
+        with_strokes(other, learned)
+
+
+def test_hurried_copies_are_shorter_and_keep_who_it_is(piece_of):
+    piece = piece_of(300, seed=2)
+    (one, two) = hurried([piece], 2)
+    usual = len(plain(piece))
+    for copy in (one, two):
+        assert copy.subject == piece.subject
+        assert usual / 1.62 < len(copy) < usual / 1.13
+    assert len(one) != len(two)
+    assert not list(hurried([replace(piece, quats=piece.quats[:60], root=piece.root[:60])], 1))

@@ -1,0 +1,291 @@
+"""What ``pyanticip train beats`` does: a checkpoint's event head learns to hear strokes, the trunk stays.
+
+A set, or a folder of takes, teaches the head of :mod:`training.finish.event_head`: its training clips, varied
+copies, and copies that are played faster than they were (few people run in them).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from pyanticip.controls import EventTrigger
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.last_moment import LastMoment
+from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from training.data.batches import event_targets
+from training.data.examples import SHORTEST, Example, Piece, plain
+from training.data.sets import MotionSet
+from training.data.sets.vary import finer
+from training.evaluate.categories import CATEGORIES, group_of, read_categories
+from training.evaluate.events import score_clips, total
+from training.evaluate.rules import LEADS_MS, live
+from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
+from training.tasks.motion.data import base_set, training_data
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.scores import run_model
+from training.teacher.filters import RATE
+from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
+
+FASTER: Final = (1.15, 1.6)
+"""How much faster the hurried copies are."""
+
+MOST: Final = 600_000
+"""Frames about which a head learns from; of more, every second or third is kept, so that memory suffices."""
+
+RULES: Final[Mapping[str, EventTrigger]] = {"reach": EventTrigger(), "last-moment": LastMoment()}
+"""By the names that a rig has for them."""
+
+Report = Callable[[str, int, int], None]
+"""Told what is done, how much of it, and how much there is."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a head learns from and is judged on."""
+
+    clips: Iterable[Example]
+    """Clips and copies, gone through once."""
+    count: int
+    """How many they are."""
+    frames: int
+    """How many frames they have, about."""
+    judged: Sequence[Example]
+    groups: Sequence[str]
+    """Categories of those that are judged."""
+    noted: Mapping[str, Any]
+    """What to note of it in the checkpoint."""
+    warnings: Sequence[str]
+
+
+def teach_beats(
+    data: Path,
+    out: Path,
+    *,
+    checkpoint: Path | None = None,
+    without: Sequence[str] = (),
+    copies: int = 3,
+    faster: int = 1,
+    steps: int = STEPS,
+    seed: int = 0,
+    cache: Path | None = None,
+    quiet: bool = True,
+) -> dict[str, Any]:
+    """Teach a checkpoint's head what a set holds, and write the checkpoint anew.
+
+    Args:
+        data: a set, or a folder of takes, which is built into one first as ``train motion`` does.
+        out: folder of the new checkpoint; it is there whole or, after an error or Ctrl-C, not at all.
+        checkpoint: the packaged one where it is None.
+        without: training subjects to judge on instead of the validation side; nothing is learned from them.
+        copies: varied copies of each training clip.
+        faster: copies of each that are played faster; none of clips that have a sound.
+        steps: of the head's training.
+        seed: of the head.
+        cache: folder of what is built on the way; the user's cache folder by default.
+        quiet: no progress.
+
+    Returns:
+        What is noted in the checkpoint, and what there is to warn of.
+
+    Raises:
+        OptionError: a folder that holds something, data that nothing can be learned from, a model that cannot
+            follow strokes.
+        FormatError: no motion there, or a set of another version or teacher.
+        CheckpointError: no motion model, or one of another teacher.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise OptionError(f"{out}: is there already; give a new folder for the checkpoint")
+    torch.set_num_threads(1)  # the same figures everywhere, and more would gain little
+    manifest, model = teachable(checkpoint)
+    console = Console(stderr=True, quiet=quiet)
+    given = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
+    options = MotionTrainOptions().but(data=given)
+    lesson = _lesson(base_set(options, console), options, without, faster, console)
+    warnings = [*lesson.warnings, *_seen(manifest.training, without)]
+    for line in warnings:
+        console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
+    with _shown(console) as progress:
+        frames = hear(model, lesson, progress)
+        units = model.control.first.out_features
+        learned = learn(
+            frames, units, steps=steps, seed=seed, on_step=lambda done: progress("learning", done, steps)
+        )
+        hearing, figures = with_strokes(model, learned), {}
+        for number, (name, one) in enumerate({"before": model, "judged": hearing}.items()):
+            progress("judging", number, 2)
+            figures[name] = judged(one, lesson.judged, lesson.groups)
+        progress("judging", 2, 2)
+        taught = {"teacher_version": TEACHER_VERSION}
+        counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
+        report = {**taught, **lesson.noted, **counts, **figures}
+        progress("writing", 0, 1)
+        save_checkpoint(out, hearing, training={**manifest.training, **taught, "beats": report})
+        progress("writing", 1, 1)
+    return {"checkpoint": str(out), **report, "warnings": warnings}
+
+
+def teachable(checkpoint: Path | None) -> tuple[Manifest, MotionTransformer]:
+    """A checkpoint whose head can be taught.
+
+    Raises:
+        CheckpointError: no motion model, or one that another teacher has taught its parameters.
+        OptionError: a model that cannot follow strokes.
+    """
+    manifest, model = read_manifest(checkpoint), load_motion_model(checkpoint).eval()
+    version = manifest.training.get("teacher_version", TEACHER_VERSION)
+    if version not in range(PARAMETERS_SINCE, TEACHER_VERSION + 1):
+        raise CheckpointError(
+            f"checkpoint {manifest.folder}: was taught by teacher {version}, "
+            f"expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
+        )
+    try:
+        replace(model.cfg, strokes=True)
+    except OptionError as error:
+        raise OptionError(f"checkpoint {manifest.folder}: its head cannot hear strokes: {error}") from None
+    return manifest, model
+
+
+def hurried(pieces: Iterable[Piece], copies: int, seed: int = 1) -> Iterator[Example]:
+    """Copies of pieces, each as it would be if it had been done faster throughout; one at a time."""
+    rng = np.random.default_rng(seed)
+    for piece in pieces:
+        for _ in range(copies):
+            example = plain(replace(piece, rate=piece.rate * rng.uniform(*FASTER)))
+            if len(example) >= SHORTEST:
+                yield example
+
+
+def _lesson(
+    base: MotionSet, options: MotionTrainOptions, without: Sequence[str], faster: int, console: Console
+) -> Lesson:
+    known = {base.clips[number].name: number for number in base.indices()}
+    # Before copies are made, which takes a while; half of nothing is nothing.
+    if not any(base.clips[number].events[1] for number in base.training(without)):
+        raise OptionError(
+            f"{options.data.path}: no beat in any training clip: nowhere were hands, feet and head fast "
+            "enough (0.6 m/s) and then slower; add livelier takes"
+        )
+    data = training_data(options, console, base=base, without=without)
+    numbers = [known[example.name] for example in data.bare]
+    # What goes with a sound cannot be played faster without it.
+    free = [number for number in numbers if base.clips[number].targets == "teacher"]
+    quick = hurried((finer(base.piece(number)) for number in free), faster)
+    frames = sum(base.clips[number].frames for number in free) * faster / (sum(FASTER) / len(FASTER))
+    categories = read_categories(Path(options.data.path))
+    sources = [Path(base.clips[known[example.name]].source) for example in data.validation]
+    warnings = list(data.warnings)
+    if not any(len(example.onsets) for example in data.validation):
+        warnings.append(f"{options.data.path}: no beat in the clips to judge on: there are no figures")
+    return Lesson(
+        clips=chain(data.train, quick),
+        count=len(data.train) + faster * len(free),
+        frames=round(sum(map(len, data.train)) + frames),
+        judged=data.validation,
+        groups=[group_of(source.stem, categories) for source in sources],
+        noted={
+            "data": data.digest,
+            "copies": options.data.copies,
+            "faster": faster,
+            "without": list(without),
+            "learned_from": sorted({example.subject for example in data.bare}),
+            "judged_on": sorted({example.subject for example in data.validation}),
+        },
+        warnings=warnings,
+    )
+
+
+def _seen(training: Mapping[str, Any], without: Sequence[str]) -> list[str]:
+    """Who is left out here, but not of the training of the checkpoint, as far as it says."""
+    kept = training.get("held_out")
+    out = {str(name) for names in kept.values() for name in names} if isinstance(kept, Mapping) else set()
+    if who := sorted({*without} - out):
+        return [f"the checkpoint does not say that its training left out subject {', '.join(who)}"]
+    return []
+
+
+def hear(model: MotionTransformer, lesson: Lesson, progress: Report) -> Frames:
+    """What a head learns from; subjects count by the root of their frames, as in training.
+
+    Raises:
+        OptionError: no beat in any clip.
+    """
+    every = max(-(-lesson.frames // MOST), 1)
+    parts, subjects, counts, beats = [], list[str](), dict[str, int](), 0
+    for number, example in enumerate(lesson.clips, start=1):
+        targets = map(torch.from_numpy, event_targets(example.onsets, len(example)))
+        parts.append([column[::every].clone() for column in (inputs_of(model, example), *targets)])
+        subjects.append(example.subject)
+        counts[example.subject] = counts.get(example.subject, 0) + len(example)
+        beats += len(example.onsets)
+        progress("listening", number, lesson.count)
+    if not beats:
+        raise OptionError(
+            f"no beat in the {len(parts)} clips and copies to learn from: no hand, foot or head was fast "
+            "enough and then slower; record livelier takes"
+        )
+    progress("listening", len(parts), len(parts))  # some copies may have been too short
+    weights = [torch.full((len(p[1]),), counts[s] ** -0.5) for p, s in zip(parts, subjects, strict=True)]
+    inputs, bins, known = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Frames(inputs, bins, known, torch.cat(weights))
+
+
+def judged(
+    model: MotionTransformer, examples: Sequence[Example], groups: Sequence[str]
+) -> dict[str, dict[str, list[float]]]:
+    """F1 of a model's beats by either rule, category (with the number of beats) and lead, to two digits."""
+    outputs = [run_model(model, example) for example in examples]
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, rule in RULES.items():
+        cells = found.setdefault(name, {})
+        for ms in LEADS_MS:
+            announced = [live(output, 0, rule, lead_ms=float(ms)) for output in outputs]
+            scores, _ = score_clips(examples, announced, 0, ms * RATE / 1000.0)
+            for category in CATEGORIES:
+                score = total([s for s, group in zip(scores, groups, strict=True) if group == category])
+                if score.true:
+                    cells.setdefault(f"{category} ({score.true})", []).append(round(score.f1, 2))
+    return found
+
+
+@contextmanager
+def _shown(console: Console) -> Iterator[Report]:
+    """A bar for every part of the work."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, disable=console.quiet) as bars:
+        tasks: dict[str, Any] = {}
+
+        def say(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield say
+
+
+def table(report: Mapping[str, Any]) -> Table:
+    """F1 of beats by kind of movement and rule, before and after, at each lead."""
+    title = "F1 of beats, announced so many ms ahead"
+    found = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    found.add_column("beats of", no_wrap=True)
+    found.add_column("rule", no_wrap=True)
+    for when in ("before", "after"):
+        for number, ms in enumerate(LEADS_MS):
+            found.add_column(f"{'' if number else when}\n{ms} ms", justify="right", no_wrap=True)
+    kinds = list(next(iter(report["judged"].values())))
+    for kind in kinds:
+        for rule, after in report["judged"].items():
+            cells = [*report["before"][rule][kind], *after[kind]]
+            name = kind.replace("other", "all") if len(kinds) == 1 else kind
+            found.add_row(name, rule, *(f"{value:.2f}" for value in cells))
+    return found

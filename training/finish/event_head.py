@@ -1,0 +1,190 @@
+"""An event head that hears strokes: learned on a trunk as it is, then put into the model.
+
+The trunk's hidden layer is too blurred to tell when a fall of 0.3 octaves is reached, so the hazards of
+onsets also read the causal curve of the ends' speed and whether a stroke is under way
+(:class:`pyanticip.models.motion.strokes.Strokes`), through one hidden layer, so that a threshold can be
+learned. The rule that waits for it is :class:`pyanticip.last_moment.LastMoment`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.errors import OptionError
+from pyanticip.models import MotionTransformer
+from pyanticip.models.config import EVENT_BINS, HORIZONS_MS, PARAMETER_NAMES
+from pyanticip.models.motion.kinematics import MEASURES
+from pyanticip.models.motion.strokes import GAINS, STROKES, Strokes
+from training.data.examples import Example
+from training.finish.linear_forecast import recent_of
+from training.tasks.motion.losses import event_nll
+from training.tasks.motion.scores import CHUNK
+
+NARROW: Final = 16
+UNITS: Final = 64
+DROPPED: Final = 0.2
+STEPS: Final = 1200
+FRAMES: Final = 1024
+RATE_OF_LEARNING: Final = 2e-3
+WEIGHT_DECAY: Final = 1e-2
+WARM: Final = 100
+START: Final = 0.03
+"""Hazard per bin before training."""
+
+
+def inputs_of(model: MotionTransformer, example: Example) -> Tensor:
+    """What the head reads in every frame of a clip, (T, C + H) half precision: strokes and the measures of
+    the last frames, then the control head's hidden layer.
+
+    Args:
+        model: in evaluation mode, with kinematics; it runs over the clip as a stream.
+        example: the clip.
+    """
+    state, units = model.initial_state(1), []
+    with torch.no_grad():
+        for start in range(0, len(example), CHUNK):
+            rows = torch.from_numpy(np.array(example.features[start : start + CHUNK]))[None]
+            out, state = model(rows, state)
+            units.append(F.gelu(model.control.first(out.hidden))[0])
+        carried = model.observe(torch.from_numpy(np.array(example.features)))[:, -model.direct :]
+        strokes = Strokes().double()
+        strokes.gains.copy_(torch.tensor(GAINS, dtype=torch.float64))  # to the last digit
+        followed, _ = strokes(carried[None, :, :-MEASURES].double())
+    return torch.cat((followed[0].half(), recent_of(model, example).half(), torch.cat(units).half()), 1)
+
+
+class Head(nn.Module):
+    """Hazard logits (N, 25) of what is close at hand (N, C) and of hidden units (N, H), standardised.
+
+    :class:`pyanticip.models.motion.strokes.BeatHead` with dropout while it learns, and a start at the base
+    rate.
+    """
+
+    def __init__(self, close: int, units: int) -> None:
+        super().__init__()
+        self.close = close
+        self.narrow = nn.Linear(units, NARROW, bias=False)
+        self.first = nn.Linear(close + NARROW, UNITS)
+        self.last = nn.Linear(UNITS, EVENT_BINS)
+        self.skip = nn.Linear(close + units, EVENT_BINS, bias=False)
+        nn.init.zeros_(self.skip.weight)
+        nn.init.constant_(self.last.bias, math.log(START / (1.0 - START)))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Of both side by side, (N, C + H)."""
+        close, units = inputs[:, : self.close], F.dropout(inputs[:, self.close :], DROPPED, self.training)
+        inner = F.gelu(self.first(torch.cat((close, self.narrow(units)), 1)))
+        logits: Tensor = self.last(F.dropout(inner, DROPPED, self.training))
+        linear: Tensor = self.skip(torch.cat((close, units), 1))
+        return logits + linear
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What a head learns from, N frames of some clips."""
+
+    inputs: Tensor
+    """(N, C + H) half precision, of :func:`inputs_of`."""
+    bins: Tensor
+    """(N,) of the next event."""
+    known: Tensor
+    """(N,) how many bins ahead lie inside the clip."""
+    weight: Tensor
+    """(N,) how much a frame counts."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A head that has learned, and what standardises its inputs (C + H,)."""
+
+    head: Head
+    mean: Tensor
+    std: Tensor
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Of hazards (N, 25), of inputs (N, C + H)."""
+        with torch.no_grad():
+            logits: Tensor = self.head((inputs.float() - self.mean) / self.std)
+        return logits
+
+
+def learn(
+    frames: Frames,
+    units: int,
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    on_step: Callable[[int], None] | None = None,
+) -> Learned:
+    """Learn hazards of onsets by their negative log-likelihood.
+
+    Args:
+        frames: of training subjects.
+        units: how many of their inputs, the last ones, are hidden units.
+        steps: of AdamW, each on 1,024 frames.
+        seed: weights, and which frames.
+        on_step: called with the number of steps done.
+    """
+    sample = frames.inputs[:: max(len(frames.inputs) // 100_000, 1)].float()
+    mean, std = sample.mean(0), sample.std(0) + 1e-3
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = Head(frames.inputs.shape[1] - units, units)
+        optimizer = torch.optim.AdamW(head.parameters(), lr=RATE_OF_LEARNING, weight_decay=WEIGHT_DECAY)
+        chances = torch.cumsum(frames.weight.double(), 0)
+        for step in range(steps):
+            pace = min((step + 1) / WARM, 1.0) * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+            for group in optimizer.param_groups:
+                group["lr"] = RATE_OF_LEARNING * pace + 1e-6
+            where = torch.rand(FRAMES, dtype=torch.float64) * chances[-1]
+            rows = torch.searchsorted(chances, where).clamp(max=len(chances) - 1)
+            logits = head((frames.inputs[rows].float() - mean) / std)
+            loss = event_nll(logits[:, None], frames.bins[rows, None], frames.known[rows, None]).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if on_step is not None:
+                on_step(step + 1)
+    return Learned(head.eval(), mean, std)
+
+
+def with_strokes(model: MotionTransformer, learned: Learned) -> MotionTransformer:
+    """A copy of a model whose hazards of onsets are those of a head that has learned.
+
+    What standardises the head's inputs goes into its weights, and the hazards of onsets that the model had
+    make room: its last layer says nothing of them any more. Parameters, phrases, scalars and the gate stay
+    what they were, bit for bit.
+
+    Raises:
+        OptionError: a model that cannot follow strokes, or a head of other sizes.
+    """
+    hearing = MotionTransformer(replace(model.cfg, strokes=True))
+    hearing.load_state_dict(model.state_dict(), strict=False)
+    control, head = hearing.control, learned.head
+    assert control.beats is not None
+    close, start = head.close, len(PARAMETER_NAMES) * len(HORIZONS_MS)
+    if learned.mean.shape != (close + control.first.out_features,) or close < STROKES:
+        raise OptionError(f"a head of {len(learned.mean)} numbers does not fit the model's control head")
+    # Of z = (x - mean) / std the layers become those of x.
+    mean, scale = learned.mean.double(), 1.0 / learned.std.double()
+    narrow, first, skip = (layer.weight.double() for layer in (head.narrow, head.first, head.skip))
+    narrow = narrow * scale[close:]
+    offset = first[:, :close] @ (scale * mean)[:close] + first[:, close:] @ (narrow @ mean[close:])
+    skip = skip * scale
+    with torch.no_grad():
+        control.beats.narrow.weight.copy_(narrow)
+        control.beats.first.weight.copy_(torch.cat((first[:, :close] * scale[:close], first[:, close:]), 1))
+        control.beats.first.bias.copy_(head.first.bias.double() - offset)
+        control.beats.last.weight.copy_(head.last.weight)
+        control.beats.last.bias.copy_(head.last.bias.double() - skip @ mean)
+        control.beats.skip.weight.copy_(skip)
+        control.last.weight[start : start + EVENT_BINS] = 0.0
+        control.last.bias[start : start + EVENT_BINS] = 0.0
+        control.base[:EVENT_BINS] = 0.0
+    return hearing.eval()
