@@ -4,6 +4,9 @@ All derive from :class:`MotionError`; each message is one line that says what wa
 given and where. The Rust core raises these same classes.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class MotionError(Exception):
     """Base of every error that a user's data can cause."""
@@ -44,3 +47,9 @@ class DeviceError(MotionError, RuntimeError):
 def reason(error: Exception) -> str:
     """Why a file cannot be read, without the number and the name that an OSError says again."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def suggestion(given: str, known: Iterable[str]) -> str:
+    """``; did you mean ...?`` for the nearest of the known words, or nothing."""
+    near = get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -24,12 +24,15 @@ from pydantic import (
 )
 
 from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, EventTrigger, Range, Smoothing
-from pyanticip.errors import OptionError, RigError
+from pyanticip.errors import OptionError, RigError, suggestion
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
+from pyanticip.motion.options import ReadingOptions
+from pyanticip.options import Options, host_port, option
 from realtime.mapping.performer import Performer, Reach
 
 __all__ = ["PORTS", "Rig", "load_rig", "recorded_rig", "template"]
 
+SourceKind = Literal["mocopi", "vmc", "msgpack"]
 #: Where each kind of source listens unless told otherwise.
 PORTS = {"mocopi": 12351, "vmc": 39539, "msgpack": 12352}
 
@@ -42,53 +45,45 @@ Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
 
 
-class Table(BaseModel):
-    """A table of the rig: frozen, closed, no NaN."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class SourceRig(Table):
+class SourceRig(ReadingOptions):
     """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface).
 
     ``from`` names the one sender that is heard (``host`` or ``host:port``); ``buffer_ms`` trades latency for
     a regular pace (see :class:`realtime.playout.Playout`).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
-    kind: Literal["mocopi", "vmc", "msgpack"] = "mocopi"
+    kind: SourceKind = "mocopi"
     host: str = "127.0.0.1"
     port: Port | None = None
     sender: str | None = Field(default=None, alias="from", min_length=1)
     buffer_ms: Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)] = 0.0
-    # For files that have to be helped; see pyanticip.load_motion.
-    up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = None
-    rest: Annotated[int, Field(ge=0)] | None = None
-    joints: str | None = None
-    skeleton: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, given: object) -> object:
+        return source_table(given) if isinstance(given, str) else given
 
     @property
     def listen(self) -> tuple[str, int]:
         """The address to bind, with the kind's usual port where none is given."""
         return self.host, self.port or PORTS[self.kind]
 
-    def reading(self) -> dict[str, Any]:
-        """How a file is read in the suit's place: what was said, as options of ``load_motion``."""
-        said = {"up": self.up, "rest": self.rest, "joints": self.joints, "skeleton": self.skeleton}
-        return {option: value for option, value in said.items() if value is not None}
+
+BackendKind = Literal["auto", "onnx", "torch", "cuda-graph"]
 
 
-class ModelRig(Table):
+class ModelRig(Options):
     """The checkpoint that steps. ``enabled = false`` plays the scalars alone."""
 
-    enabled: bool = True
-    checkpoint: str | None = None
-    backend: Literal["auto", "onnx", "torch", "cuda-graph"] = "auto"
+    enabled: bool = option("Without: the seven scalars play alone.", True)
+    checkpoint: str | None = option("Another model than the built-in one (a folder).", None, metavar="PATH")
+    backend: BackendKind = option("What steps the model.", "auto")
     budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0
 
 
-class SmoothingRig(Table):
+class SmoothingRig(Options):
     """Smoothing of one parameter; see :class:`pyanticip.controls.Smoothing`."""
 
     kind: Literal["spring", "one-euro", "none"] = "spring"
@@ -101,7 +96,7 @@ class SmoothingRig(Table):
         return Smoothing(self.kind, self.half_life, self.min_cutoff, self.beta)
 
 
-class RangeRig(Table):
+class RangeRig(Options):
     """Range and curve of one parameter at one target."""
 
     low: Annotated[float, Field(ge=-1e30, le=1e30)] = 0.0
@@ -130,8 +125,11 @@ def _as_address(value: object) -> object:
 Address = Annotated[tuple[str | int | float, ...], BeforeValidator(_as_address)]
 
 
-class OscRig(Table):
-    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts."""
+class OscRig(Options):
+    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts.
+
+    ``HOST:PORT`` stands for a receiver with everything else built in.
+    """
 
     host: str = "127.0.0.1"
     port: Port = 9000
@@ -140,6 +138,11 @@ class OscRig(Table):
     addresses: dict[str, Address] = {}
     ranges: dict[str, RangeRig] = {}
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, given: object) -> object:
+        return dict(zip(("host", "port"), host_port(given), strict=True)) if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _known_names(self) -> OscRig:
@@ -155,7 +158,7 @@ class OscRig(Table):
         return self
 
 
-class EventsRig(Table):
+class EventsRig(Options):
     """When events are announced; see :class:`pyanticip.last_moment.LastMoment`, and for the other rule
     :class:`pyanticip.controls.EventTrigger`."""
 
@@ -189,7 +192,7 @@ class EventsRig(Table):
         return LastMoment(lead_ms=self.lead_ms, sure=self.sure, **options)
 
 
-class SilenceRig(Table):
+class SilenceRig(Options):
     """What happens while the source is silent; see :class:`pyanticip.controls.Presence`."""
 
     hold: Seconds = 1.0
@@ -212,7 +215,7 @@ Degrees = Annotated[float, Field(ge=0.0, le=30.0)]
 Jitter = Annotated[tuple[Degrees, ...], Field(min_length=22, max_length=22)]
 
 
-class PerformerRig(Table):
+class PerformerRig(Options):
     """Who plays: how much the suit trembles, and the range of the parameters that are stretched.
 
     ``noise`` is the jitter of the 22 canonical joints in degrees; ``loudness`` and ``brightness`` are still,
@@ -249,7 +252,7 @@ class PerformerRig(Table):
         return Performer(self.reaches(), frozen=self.frozen) if self.enabled else None
 
 
-class ControlRig(Table):
+class ControlRig(Options):
     """The performer's OSC control. Replies go to the sender, or to ``reply_port`` on the sender's host."""
 
     enabled: bool = True
@@ -258,31 +261,37 @@ class ControlRig(Table):
     reply_port: Port | None = None
 
 
-class SynthRig(Table):
+class SynthRig(Options):
     """The built-in voice, a process of its own that is one more OSC target."""
 
-    enabled: bool = False
+    enabled: bool = option("Play the built-in voice.", False)
     port: Port | None = None
     device: str | int | None = None
 
 
-class Rig(Table):
+class Rig(Options):
     """The whole configuration of a performance."""
 
-    source: SourceRig = SourceRig()
+    source: SourceRig = option(
+        f"{', '.join(PORTS)}, with an optional ://HOST:PORT to listen at.",
+        SourceRig(),
+        metavar="KIND[://HOST:PORT]",
+    )
     model: ModelRig = ModelRig()
-    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = 0.0
+    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = option("How far ahead to play, 0..400.", 0.0)
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: dict[str, SmoothingRig] = {}
-    osc: tuple[OscRig, ...] = (OscRig(),)
+    osc: tuple[OscRig, ...] = option("OSC receiver; repeatable.", (OscRig(),), metavar="HOST:PORT")
     events: EventsRig = EventsRig()
     silence: SilenceRig = SilenceRig()
     performer: PerformerRig = PerformerRig()
     control: ControlRig = ControlRig()
     synth: SynthRig = SynthRig()
-    record: str | None = None
-    mapping: str | None = None
-    teach: str | None = None
+    record: str | None = option("Record to a new .anticip file.", None, metavar="PATH")
+    mapping: str | None = option("Taught outputs: what `teach fit` wrote.", None, metavar="PATH")
+    teach: str | None = option(
+        "Let /anticip/control/teach work on a project (made if it is not there).", None, metavar="PROJECT"
+    )
     realtime_priority: bool = True
     _file: Path | None = PrivateAttr(default=None)
 
@@ -301,6 +310,20 @@ class Rig(Table):
         """One setting per parameter; ``smoothing.default`` stands for those without their own."""
         default = self.smoothing.get("default", SmoothingRig())
         return [self.smoothing.get(name, default).build() for name in PARAMETERS]
+
+
+def source_table(text: str) -> dict[str, Any]:
+    """The ``source`` table of ``KIND[://HOST:PORT]``.
+
+    Raises
+    ------
+    ValueError
+        An unknown kind, or no address.
+    """
+    kind, mark, where = text.partition("://")
+    if kind not in PORTS:
+        raise ValueError(f"expected {', '.join(PORTS)}, got {kind!r}{suggestion(kind, PORTS)}")
+    return {"kind": kind, **(dict(zip(("host", "port"), host_port(where), strict=True)) if mark else {})}
 
 
 def recorded_rig(path: str | Path) -> dict[str, Any]:
@@ -335,9 +358,9 @@ def load_rig(
 ) -> Rig:
     """The rig of a TOML file (or the built-in one) with the command line's ``overrides`` on top.
 
-    ``overrides`` is a tree like the rig's; tables are merged, everything else replaces. A source of
-    another kind on the command line does not inherit the file's port. ``recorded`` (see :func:`recorded_rig`)
-    stands below both. Raises :class:`RigError`.
+    ``overrides`` is a tree like the rig's, whose source may be typed (``mocopi://0.0.0.0:12351``); tables are
+    merged, everything else replaces. A source of another kind on the command line does not inherit the
+    file's port. ``recorded`` (see :func:`recorded_rig`) stands below both. Raises :class:`RigError`.
     """
     tree: dict[str, Any] = dict(recorded or {})
     where = "the recording" if recorded else "command line"
@@ -349,11 +372,14 @@ def load_rig(
             raise RigError(f"{path}: not valid TOML: {error}") from None
         except UnicodeDecodeError:
             raise RigError(f"{path}: not a text file in UTF-8") from None
-    new = (overrides or {}).get("source")
+    over = dict(overrides or {})
+    if isinstance(over.get("source"), str):
+        over["source"] = source_table(over["source"])
+    new = over.get("source")
     old = tree.get("source")
     if new and isinstance(old, dict) and new.get("kind", old.get("kind")) != old.get("kind", "mocopi"):
         old.pop("port", None)
-    _merge(tree, overrides or {})
+    _merge(tree, over)
     try:
         rig = Rig.model_validate(tree)
     except ValidationError as error:

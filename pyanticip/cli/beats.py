@@ -7,12 +7,13 @@ from shlex import quote
 
 import click
 
-from pyanticip.cli.tools import CHECKPOINT, JSON, ExampleCommand, can_hold, show
+from pyanticip.cli.generate import Command
+from pyanticip.cli.terminal import CHECKPOINT, JSON, can_hold, show
 
 PATH = click.Path(path_type=Path)
 
 
-@click.command("beats", cls=ExampleCommand)
+@click.command("beats", cls=Command)
 @click.option("--data", required=True, type=PATH, help="A set, or a folder of takes.")
 @CHECKPOINT
 @click.option("--out", required=True, type=PATH, help="Folder of the new checkpoint.")

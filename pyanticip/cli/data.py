@@ -1,50 +1,30 @@
-"""The commands that prepare motion for training. Mounted by :mod:`pyanticip.cli.training`."""
+"""The commands that prepare motion for training: ``pyanticip train data``."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pyanticip.cli.files import READING
-from pyanticip.cli.tools import JSON, Group, print_json
+from pyanticip.cli.generate import Group
+from pyanticip.cli.terminal import print_json
 
 if TYPE_CHECKING:
+    from training.data import options as told
     from training.data.sets.builder import Step
 
-PATH = click.Path(path_type=Path)
-WORKERS = click.option(
-    "--workers", type=click.IntRange(1), help="Processes; as many as there are cores if not given."
-)
+OPTIONS = "training.data.options"
 
 
 @click.group("data", cls=Group)
 def data() -> None:
     """Prepare a folder of motion for training, and look at what is in it.
 
-    \b
     Example: pyanticip train data build takes --out sets/mine
     """
-
-
-def _cores(workers: int | None) -> int:
-    import os
-
-    if workers is not None:
-        return workers
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _unit(given: str | None) -> str | float | None:
-    """A name of a unit, or metres."""
-    try:
-        return None if given is None else float(given)
-    except ValueError:
-        return given
 
 
 def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step], None]]:
@@ -56,63 +36,42 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
     return shown(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty())
 
 
-@data.command("build")
-@click.argument("folder", type=PATH, metavar="DIR")
-@click.option("--out", required=True, type=PATH, help="Folder of the set.")
-@WORKERS
-@click.option(
-    "--subject-from",
-    default="auto",
-    show_default=True,
-    metavar="RULE",
-    help="Who performs: auto, folder, top, file, or a regular expression for the path.",
-)
-@click.option("--split-file", type=PATH, help="Subjects and their sides: TOML or CSV.")
-@click.option(
-    "--min-seconds",
-    default=1.6,
-    show_default=True,
-    type=click.FloatRange(0.1),
-    help="Shorter stretches are left out.",
-)
-@click.option("--rate", type=click.FloatRange(1, 1000), help="Frames a second of all files.")
-@click.option("--units", help="Unit of length of all files: m, cm, mm, in, cmu or metres.")
-@READING
-@click.option(
-    "--sound",
-    default="auto",
-    show_default=True,
-    type=click.Choice(["auto", "none"]),
-    help="Whether a .wav or .flac beside a take teaches it.",
-)
-@click.option("--manifest", type=PATH, help="Takes, their sounds and offsets: TOML or CSV.")
-@JSON
-def data_build(
-    folder: Path, out: Path, workers: int | None, units: str | None, as_json: bool, **given: Any
-) -> None:
+@data.command("build", options=f"{OPTIONS}:BuildOptions")
+def data_build(given: told.BuildOptions) -> None:
     """Make a set of all takes in DIR: BVH, AMC with ASF, AMASS npz, recordings, in any folders.
 
     A sound beside a take (walk.wav, walk.bvh), or given in a manifest, teaches it in the teacher's place.
     Interrupted, or with new takes in DIR, the same command goes on with what is finished.
 
-    \b
     Example: pyanticip train data build takes --out sets/mine --workers 8
              pyanticip train data build takes --out sets/mine --split-file who.toml
              pyanticip train data build amass --out sets/amass --subject-from top
     """
     from training.data.sets import build
 
-    with _progress("takes", as_json) as say:
-        unit = _unit(units)
-        report = build(folder, out, workers=_cores(workers), units=unit, on_progress=say, **given)
-    if as_json:
+    with _progress("takes", given.as_json) as say:
+        report = build(
+            given.folder,
+            given.out,
+            workers=given.cores(),
+            subject_from=given.subject_from,
+            split_file=given.split_file,
+            min_seconds=given.min_seconds,
+            rate=given.rate,
+            units=given.unit(),
+            sound=given.sound,
+            manifest=given.manifest,
+            on_progress=say,
+            **given.reading(),
+        )
+    if given.as_json:
         print_json(report.plain())
         return
     for line in report.warnings:
         click.echo(f"warning: {line}", err=True)
     earlier = f" ({report.found + report.kept} of them done before)" if report.found + report.kept else ""
     click.echo(
-        f"{out}: {report.clips} clips, {report.frames} frames ({report.frames / 3000.0:.1f} min) of "
+        f"{given.out}: {report.clips} clips, {report.frames} frames ({report.frames / 3000.0:.1f} min) of "
         f"{report.takes} takes{earlier} in {report.seconds:.1f} s"
     )
     for split, subjects in report.subjects.items():
@@ -120,57 +79,46 @@ def data_build(
         click.echo(f"  {split}: {names or 'nobody'}")
 
 
-@data.command("augment")
-@click.argument("folder", type=PATH, metavar="SET")
-@click.option("--out", required=True, type=PATH, help="Folder of the new set.")
-@click.option(
-    "--copies", default=4, show_default=True, type=click.IntRange(1), help="Variations of each clip."
-)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of every random choice.")
-@click.option("--recipe", type=PATH, help="What is done to them: TOML. Everything by default.")
-@WORKERS
-@JSON
-def data_augment(
-    folder: Path, out: Path, copies: int, seed: int, recipe: Path | None, workers: int | None, as_json: bool
-) -> None:
+@data.command("augment", options=f"{OPTIONS}:AugmentOptions")
+def data_augment(given: told.AugmentOptions) -> None:
     """Make a set of variations of the training clips of SET.
 
     Mirrored, turned, warped in time and more, and seen through poor suits and networks: sensor noise, few
     sensors, frozen frames, lost packets.
 
-    \b
     Example: pyanticip train data augment sets/mine --out sets/mine-varied --copies 16
     """
     from training.data.sets import augment, read_recipe
 
-    how = None if recipe is None else read_recipe(recipe)
-    with _progress("clips", as_json) as say:
+    recipe = None if given.recipe is None else read_recipe(given.recipe)
+    with _progress("clips", given.as_json) as say:
         made = augment(
-            folder, out, copies=copies, seed=seed, recipe=how, workers=_cores(workers), on_progress=say
+            given.folder,
+            given.out,
+            copies=given.copies,
+            seed=given.seed,
+            recipe=recipe,
+            workers=given.cores(),
+            on_progress=say,
         )
-    if as_json:
-        print_json({"out": str(out), "digest": made.digest, "clips": len(made), "frames": made.frames})
+    if given.as_json:
+        print_json({"out": str(given.out), "digest": made.digest, "clips": len(made), "frames": made.frames})
         return
-    click.echo(f"{out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)")
+    click.echo(f"{given.out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)")
     for warning in made.index["warnings"]:
         click.echo(f"warning: {warning}", err=True)
 
 
-@data.command("inspect")
-@click.argument("folder", type=PATH, metavar="SET")
-@click.option("--out", type=PATH, help="A page.html, or a folder for page, pictures and numbers.")
-@click.option("--verify", is_flag=True, help="Read everything and compare its sha256.")
-@JSON
-def data_inspect(folder: Path, out: Path | None, verify: bool, as_json: bool) -> None:
+@data.command("inspect", options=f"{OPTIONS}:InspectOptions")
+def data_inspect(given: told.InspectOptions) -> None:
     """Show what is in a set: totals, poses, scalars, parameters, warnings.
 
-    \b
     Example: pyanticip train data inspect sets/mine --out mine.html
     """
     from training.data.sets.page import inspect, totals_rows
 
-    found = inspect(folder, out, verify=verify)
-    if as_json:
+    found = inspect(given.folder, given.out, verify=given.verify)
+    if given.as_json:
         print_json(found)
         return
     head, rows = totals_rows(found)
@@ -182,7 +130,7 @@ def data_inspect(folder: Path, out: Path | None, verify: bool, as_json: bool) ->
     click.echo("clips of {shortest} to {longest} s, half of them above {median} s".format(**seconds))
     for line in found["warnings"]:
         click.echo(f"warning: {line}", err=True)
-    if verify:
+    if given.verify:
         click.echo("every array is what was written")
     for name in found["files"][:1]:
         click.echo(f"wrote {name}")

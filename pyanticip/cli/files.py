@@ -1,100 +1,51 @@
-"""The commands that look into files, and the options that help a file which does not say what it means."""
+"""The commands that look into files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pyanticip.cli.tools import JSON, print_json
+from pyanticip.cli.generate import Command
+from pyanticip.cli.terminal import print_json
 
-UP = click.option(
-    "--up", type=click.Choice(["y", "z", "x", "-y", "-z", "-x"]), help="The axis that is up in the file."
-)
-REST = click.option(
-    "--rest",
-    type=click.IntRange(0),
-    metavar="FRAME",
-    help="A frame in which it stands straight or in a T-pose.",
-)
-SKELETON = click.option("--skeleton", type=click.Path(path_type=Path), help="The ASF file of an AMC file.")
-JOINTS = click.option(
-    "--joints",
-    type=click.Path(path_type=Path),
-    metavar="MAP",
-    help="Which joint is which (TOML; `info FILE --joints` writes it).",
-)
+if TYPE_CHECKING:
+    from realtime.programs.options import ExportOptions, InfoOptions
 
 
-def READING(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of every command that reads motion files."""
-    for option in (SKELETON, JOINTS, REST, UP):
-        command = option(command)
-    return command
-
-
-def reading_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Takes the options of :func:`READING` out of ``given``: those that were said, for ``load_motion``."""
-    said = {name: given.pop(name, None) for name in ("up", "rest", "joints", "skeleton")}
-    return {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in said.items()
-        if value is not None
-    }
-
-
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    metavar="OUT.png",
-    help="Draw it, beside what is made of it.",
-)
-@SKELETON
-@click.option(
-    "--joints",
-    is_flag=False,
-    flag_value="",
-    metavar="[MAP]",
-    help="Write which joint is taken for which, to edit; with a MAP: read the file by it.",
-)
-@REST
-@UP
-@JSON
-def info(file: Path, picture: Path | None, joints: str | None, as_json: bool, **given: Any) -> None:
+@click.command(cls=Command, options="realtime.programs.options:InfoOptions")
+def info(given: InfoOptions) -> None:
     """What a motion file or a recording holds.
 
-    \b
     Example: pyanticip info dance.bvh --picture dance.png
              pyanticip info dance.bvh --joints > map.toml
     """
     from pyanticip.motion.recording import is_recording
 
     begins = b""
-    if file.is_file():
-        with file.open("rb") as opened:
+    if given.file.is_file():
+        with given.file.open("rb") as opened:
             begins = opened.read(16)
-    if is_recording(begins) and picture is None and joints is None:
-        _recording(file, as_json)
+    if is_recording(begins) and given.picture is None and given.joints is None:
+        _recording(given.file, given.as_json)
         return
     from pyanticip.motion.describe import as_lines, describe
 
-    if joints == "":
+    if given.joints == "":
         from pyanticip.motion.joints import as_toml
         from pyanticip.motion.load import load_motion
 
-        click.echo(as_toml(load_motion(file, **reading_of(given)).skeleton), nl=False)
+        helped = given.model_copy(update={"joints": None}).reading()
+        click.echo(as_toml(load_motion(given.file, **helped).skeleton), nl=False)
         return
-    clip, found = describe(file, **reading_of({**given, "joints": joints}))
-    print_json(found) if as_json else click.echo("\n".join(as_lines(found)))
-    if picture is not None:
+    clip, found = describe(given.file, **given.reading())
+    print_json(found) if given.as_json else click.echo("\n".join(as_lines(found)))
+    if given.picture is not None:
         from pyanticip.motion.picture import draw
 
-        draw(clip, picture)
-        click.echo(f"wrote {picture}", err=as_json)
+        draw(clip, given.picture)
+        click.echo(f"wrote {given.picture}", err=given.as_json)
 
 
 def _recording(file: Path, as_json: bool) -> None:
@@ -118,20 +69,16 @@ def _recording(file: Path, as_json: bool) -> None:
         click.echo(f"  warning: {line}")
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the files.")
-@JSON
-def export(file: Path, out: Path, as_json: bool) -> None:
+@click.command(cls=Command, options="realtime.programs.options:ExportOptions")
+def export(given: ExportOptions) -> None:
     """Write a recording as npz, CSV and JSON.
 
-    \b
     Example: pyanticip export take1.anticip --out take1
     """
     from realtime.recording.info import export_recording
 
-    found = export_recording(file, out)
-    if as_json:
+    found = export_recording(given.file, given.out)
+    if given.as_json:
         print_json(found)
         return
     for name in found["files"]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from pyanticip.cli.tools import JSON, ExampleCommand, can_hold, print_json, typed
+from pyanticip.cli.generate import Command
+from pyanticip.cli.terminal import JSON, can_hold, print_json, typed
 
 PATH = click.Path(path_type=Path)
 BENCHMARK = click.option(
@@ -15,7 +16,7 @@ BENCHMARK = click.option(
 )
 
 
-@click.command("forecast", cls=ExampleCommand)
+@click.command("forecast", cls=Command)
 @BENCHMARK
 @click.option("--data", required=True, type=PATH, help="Folder with train/.")
 @click.option("--out", required=True, type=PATH, help="Folder of the run.")
@@ -81,7 +82,7 @@ def train_forecast(
         click.echo(f"wrote {out}; judge it with:\n  {hint}")
 
 
-@click.command("forecast", cls=ExampleCommand)
+@click.command("forecast", cls=Command)
 @BENCHMARK
 @click.option("--data", type=PATH, help="Folder with train/ and test/.")
 @click.option(

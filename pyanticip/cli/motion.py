@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from pyanticip.cli.tools import JSON, ExampleCommand, print_json
+from pyanticip.cli.generate import Command
+from pyanticip.cli.terminal import JSON, print_json
 
 PATH = click.Path(path_type=Path)
 
 
-@click.command("motion", cls=ExampleCommand)
+@click.command("motion", cls=Command)
 @click.option("--out", required=True, type=PATH, help="Folder of the run.")
 @click.option("--data", type=PATH, help="A set, or a folder of takes.")
 @click.option("--config", type=PATH, help="TOML file: [model] [data] [loss] [schedule] [run].")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pyanticip.cli.tools import JSON, Group, print_json, typed
+from pyanticip.cli.generate import Group
+from pyanticip.cli.terminal import JSON, print_json, typed
 
 PATH = click.Path(path_type=Path)
 

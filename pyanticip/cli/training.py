@@ -11,8 +11,9 @@ import click
 from pyanticip.cli.beats import train_beats
 from pyanticip.cli.data import data
 from pyanticip.cli.forecast import evaluate_forecast, train_forecast
+from pyanticip.cli.generate import Group
 from pyanticip.cli.motion import train_motion
-from pyanticip.cli.tools import JSON, Group, can_hold, print_json
+from pyanticip.cli.terminal import JSON, can_hold, print_json
 from pyanticip.errors import FormatError, OptionError, reason
 
 

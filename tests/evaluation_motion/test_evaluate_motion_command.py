@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from pyanticip.cli.tools import run
+from pyanticip.cli.terminal import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from training.evaluate import command, event_tuning, report, trackers

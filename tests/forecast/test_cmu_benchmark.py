@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 from support.benchmark_files import random_takes
 
 from pyanticip.cli import cli
-from pyanticip.cli.tools import run
+from pyanticip.cli.terminal import run
 from pyanticip.errors import FormatError, OptionError
 from training.tasks.forecast import cmu, metrics
 from training.tasks.forecast.evaluate import evaluate_forecast, markdown

@@ -9,7 +9,7 @@ import torch
 from support.benchmark_files import random_takes
 
 from pyanticip.cli import cli
-from pyanticip.cli.tools import run
+from pyanticip.cli.terminal import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.forecast.checkpoint import load_forecaster, save_forecaster
 from pyanticip.models.forecast.forecaster import PoseForecaster

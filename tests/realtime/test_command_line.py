@@ -8,7 +8,7 @@ import click
 import pytest
 
 from pyanticip.cli import cli
-from pyanticip.cli.tools import HostPort, host_port
+from pyanticip.options import host_port
 
 
 def pyanticip(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -70,7 +70,7 @@ def test_help_is_light() -> None:
     """No numerical library is imported to print the help: that is what makes it quick."""
     code = (
         "import sys; sys.argv = ['pyanticip', '--help']\n"
-        "from pyanticip.cli.tools import run\nfrom pyanticip.cli import cli\n"
+        "from pyanticip.cli.terminal import run\nfrom pyanticip.cli import cli\n"
         "run(cli)\n"
         "heavy = {'torch', 'onnxruntime', 'scipy', 'pydantic', 'sounddevice', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -91,13 +91,12 @@ def test_help_is_light() -> None:
 )
 def test_host_and_port(text: str, value: tuple[str, int]) -> None:
     assert host_port(text) == value
-    assert HostPort().convert(text, None, None) == value
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "a:b", "a:0", "a:65536", "a:-1", "a:٣"])
 def test_senseless_ports_are_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="expected HOST:PORT"):
-        HostPort().convert(text, None, None)
+    with pytest.raises(ValueError, match="expected HOST:PORT"):
+        host_port(text)
 
 
 def test_another_project_in_our_place_is_refused(tmp_path: Path) -> None:
@@ -119,7 +118,7 @@ def test_a_missing_extra_is_named_before_anything_is_imported() -> None:
         import sys
         from importlib import metadata
         import click
-        from pyanticip.cli.tools import needs, run
+        from pyanticip.cli.terminal import needs, run
         found = ["click>=8", 'no-such-thing>=3; extra == "midi"', 'lost; extra == "gpu"']
         metadata.requires = lambda name: found
         needs("train")

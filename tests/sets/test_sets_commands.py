@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyanticip.cli.data import data
-from pyanticip.cli.tools import run
+from pyanticip.cli.terminal import run
 from training.data.sets import MotionSet, build
 from training.data.sets.overview import chosen, overview, sample
 
@@ -59,7 +59,7 @@ def test_build_as_json_is_one_object(takes, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["build", "nowhere", "--out", "set"], "nowhere: no such folder"),
+        (["build", "nowhere", "--out", "set"], "nowhere: no such file or directory"),
         (["build", "TAKES", "--out", "set", "--subject-from", "("], "is no regular expression"),
         (["build", "TAKES", "--out", "set", "--split-file", "none.toml"], "none.toml: no such file"),
         (["build", "TAKES", "--out", "set", "--units", "furlong"], "furlong"),
@@ -69,7 +69,10 @@ def test_build_as_json_is_one_object(takes, tmp_path, capsys):
             "no set in it (no set.json); make one: pyanticip train data build DIR --out nowhere",
         ),
         (["augment", "TAKES", "--out", "set"], "no set in it"),
-        (["augment", "TAKES", "--out", "set", "--recipe", "none.toml"], "none.toml: cannot be read"),
+        (
+            ["augment", "TAKES", "--out", "set", "--recipe", "none.toml"],
+            "none.toml: no such file or directory",
+        ),
     ],
 )
 def test_mistakes_are_one_line(takes, tmp_path, monkeypatch, capsys, arguments, message):

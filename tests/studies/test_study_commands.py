@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyanticip.cli import cli
-from pyanticip.cli.tools import STUDIES
+from pyanticip.cli.terminal import STUDIES
 
 
 @pytest.mark.parametrize("command", STUDIES)

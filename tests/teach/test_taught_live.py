@@ -225,7 +225,7 @@ def test_a_mapping_of_another_model_or_without_one_is_refused(
     class Other:
         class manifest:
             name = "other-1"
-            sha256: dict[str, str] = {"model.safetensors": "0" * 64}  # noqa: RUF012
+            sha256: dict[str, str] = {"model.safetensors": "0" * 64}
 
         hidden = 128
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pyanticip.cli.tools import run as run_cli
+from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
 from training.run.books import read_metrics

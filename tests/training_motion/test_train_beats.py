@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import pyanticip as pa
-from pyanticip.cli.tools import run as run_cli
+from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest

@@ -1,7 +1,4 @@
-"""How the command line speaks: one clear line for an error, a suggestion for a typing mistake, examples.
-
-Used by :mod:`pyanticip.cli` and the command groups that it mounts.
-"""
+"""What the terminal sees: answers, one clear line for an error, exit codes."""
 
 from __future__ import annotations
 
@@ -11,71 +8,19 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pyanticip.errors import MotionError, OptionError
-
-SOURCES = ("mocopi", "vmc", "msgpack")
-BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
+from pyanticip.errors import MotionError, OptionError, suggestion
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-SECONDS = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so long.")
 CHECKPOINT = click.option(
     "--checkpoint", type=click.Path(path_type=Path), help="Another model than the built-in one (a folder)."
 )
-
-
-STUDIES = {
-    "train study": "geometric-bias",
-    "train study-motion": "geometry-motion",
-    "train study-parts": "motion-risk, motion-positions or motion-plan",
-    "train patterns": "trajectory-positions",
-    "train planning": "planning-signal",
-    "evaluate study": "geometric-bias",
-    "evaluate study-motion": "geometry-motion",
-    "evaluate study-parts": "motion-risk, motion-positions or motion-plan",
-    "evaluate patterns": "trajectory-positions",
-    "evaluate planning": "planning-signal",
-    "evaluate writing": "planning-signal",
-    "evaluate gate": "commitment-gate",
-    "bench field": "cost-field",
-    "bench prism": "cost-prism",
-    "bench family": "cost-family",
-    "bench forecast": "cost-forecast",
-    "bench positions": "cost-positions",
-}
-"""Commands of earlier versions that asked research questions, and the studies that ask them now."""
-
-
-class ExampleCommand(click.Command):
-    """A command whose help ends with the example of its docstring's last paragraph, line breaks kept."""
-
-
-class Group(click.Group):
-    """A group that suggests the nearest command and lists commands in the order they were added."""
-
-    command_class = ExampleCommand
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of definition: the order of work, not of the alphabet."""
-        return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with our suggestion in the error."""
-        name = args[0] if args else ""
-        if study := STUDIES.get(f"{ctx.info_name} {name}"):
-            raise click.UsageError(f"{name}: is a study now: python -m training.studies {study}", ctx)
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
-        return super().resolve_command(ctx, args)
 
 
 def needs(extra: str) -> None:
@@ -126,15 +71,14 @@ def can_hold(folder: Path) -> None:
         raise
 
 
+def say(line: str) -> None:
+    """A line for people, beside what a program might read."""
+    click.echo(line, err=True)
+
+
 def typed(path: object) -> str:
     """A path as it is typed in a command: in quotes where it has blanks."""
     return shlex.quote(str(path))
-
-
-def suggestion(given: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` for the nearest of the known words, or nothing."""
-    near = get_close_matches(given, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def run(group: click.Command) -> int:
@@ -189,61 +133,6 @@ def _system(error: OSError) -> str:
 def _complain(message: str, code: int) -> int:
     click.echo("pyanticip: " + re.sub(r"\s*\n\s*", " ", message.strip()), err=True)
     return code
-
-
-class HostPort(click.ParamType):  # type: ignore[type-arg]
-    """`HOST:PORT`, `:PORT` or `PORT`; IPv6 as `[::1]:9000`. Converts to (host, port)."""
-
-    name = "host:port"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        """Split and check the port; names are resolved when they are used."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return host_port(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def host_port(text: str, default_host: str = "127.0.0.1") -> tuple[str, int]:
-    """(host, port) of `HOST:PORT`; ValueError with a clear line otherwise."""
-    host, _, port = text.rpartition(":")
-    host = host.strip("[]") or default_host
-    if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
-        raise ValueError(f"expected HOST:PORT with a port from 1 to 65535, got {text!r}")
-    return host, int(port)
-
-
-class SourceType(click.ParamType):  # type: ignore[type-arg]
-    """`mocopi`, `vmc` or `msgpack`, with an optional `://HOST:PORT` to listen at."""
-
-    name = "kind[://host:port]"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, object]:
-        """The `source` table of a rig."""
-        if isinstance(value, dict):
-            return value
-        kind, mark, where = str(value).partition("://")
-        if kind not in SOURCES:
-            self.fail(f"expected {', '.join(SOURCES)}, got {kind!r}{suggestion(kind, SOURCES)}", param, ctx)
-        found: dict[str, object] = {"kind": kind}
-        if mark:
-            try:
-                found["host"], found["port"] = host_port(where)
-            except ValueError as error:
-                self.fail(str(error), param, ctx)
-        return found
-
-
-RIG = click.option("--rig", "rig_file", type=click.Path(path_type=Path), help="Rig file (TOML).")
-SOURCE = click.option(
-    "--source", type=SourceType(), help="mocopi, vmc or msgpack, with an optional ://HOST:PORT to listen at."
-)
 
 
 def speed_factor(text: str) -> float | None:

@@ -1,0 +1,255 @@
+"""Commands made from option classes: each field is an option, an argument or a part of a larger tree.
+
+A command names its class as ``module:Class``; the module is imported when the command's options are asked
+for, so that listing the commands costs nothing. What was given becomes one instance, checked, and that is
+what the command's function gets.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib import import_module
+from inspect import cleandoc
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import click
+
+from pyanticip.cli.terminal import needs
+from pyanticip.errors import OptionError, suggestion
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic.fields import FieldInfo
+
+    from pyanticip.options import Options
+
+
+class Command(click.Command):
+    """A command of an option class (``options``) that may need an extra of this package (``extra``)."""
+
+    def __init__(
+        self, *args: Any, options: str | None = None, extra: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **{**kwargs, "help": _help(kwargs.get("help"))})
+        self._named, self._extra = options, extra
+        #: Where in the instance an option belongs that is a part of a tree: field and dotted key.
+        self._places: dict[str, tuple[str, str]] = {}
+        if options is not None:
+            del self.params  # in the way of the property
+
+    @cached_property
+    def options(self) -> type[Options]:
+        """The class, imported now."""
+        module, _, name = str(self._named).partition(":")
+        found: type[Options] = getattr(import_module(module), name)
+        return found
+
+    @cached_property
+    def params(self) -> list[click.Parameter]:  # type: ignore[override]
+        """One for each field: arguments, then the class's own options, then those of its bases."""
+        from pyanticip.options import Overrides
+
+        fields = self.options.model_fields
+        own = [name for kind in self.options.__mro__ for name in vars(kind).get("__annotations__", ())]
+        arguments = [name for name, field in fields.items() if _shown(field).get("argument")]
+        found = []
+        for name in dict.fromkeys([*arguments, *(name for name in own if name in fields)]):
+            field = fields[name]
+            tree = next((each for each in field.metadata if isinstance(each, Overrides)), None)
+            if tree is None:
+                found.append(_parameter(name, field))
+                continue
+            for option, key in tree.names.items():
+                self._places[option] = (name, key)
+                found.append(_parameter(option, _leaf(tree.tree, key), within=True))
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Build the options from what was given and call the function with them."""
+        if self._named is None:
+            return super().invoke(ctx)
+        from pydantic import ValidationError
+
+        from pyanticip.options import first_problem
+
+        if self._extra is not None:
+            needs(self._extra)
+        given: dict[str, Any] = {}
+        for name, value in ctx.params.items():
+            if value is None or (value == () and name in self._places):
+                continue
+            field, key = self._places.get(name, (name, ""))
+            table = given
+            for part in [field, *key.split(".")][:-1] if key else []:
+                table = table.setdefault(part, {})
+            table[key.rpartition(".")[2] or name] = value
+        try:
+            options = self.options(**given)
+        except ValidationError as error:
+            raise OptionError(f"{ctx.info_name}: {first_problem(error)}") from None
+        for name, field_ in self.options.model_fields.items():
+            if _shown(field_).get("exists"):
+                found = getattr(options, name)
+                for path in found if isinstance(found, tuple) else (found,):
+                    if path is not None:
+                        Path(path).stat()  # the error names it
+        assert self.callback is not None
+        return self.callback(options)
+
+
+STUDIES = {
+    "train study": "geometric-bias",
+    "train study-motion": "geometry-motion",
+    "train study-parts": "motion-risk, motion-positions or motion-plan",
+    "train patterns": "trajectory-positions",
+    "train planning": "planning-signal",
+    "evaluate study": "geometric-bias",
+    "evaluate study-motion": "geometry-motion",
+    "evaluate study-parts": "motion-risk, motion-positions or motion-plan",
+    "evaluate patterns": "trajectory-positions",
+    "evaluate planning": "planning-signal",
+    "evaluate writing": "planning-signal",
+    "evaluate gate": "commitment-gate",
+    "bench field": "cost-field",
+    "bench prism": "cost-prism",
+    "bench family": "cost-family",
+    "bench forecast": "cost-forecast",
+    "bench positions": "cost-positions",
+}
+"""Commands of earlier versions that asked research questions, and the studies that ask them now."""
+
+
+class Group(click.Group):
+    """A group that suggests the nearest command and lists commands in the order they were added."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "help": _help(kwargs.get("help"))})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of definition: the order of work, not of the alphabet."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with our suggestion in the error."""
+        name = args[0] if args else ""
+        if study := STUDIES.get(f"{ctx.info_name} {name}"):
+            raise click.UsageError(f"{name}: is a study now: python -m training.studies {study}", ctx)
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _help(docstring: str | None) -> str:
+    """A docstring as click takes it: the line breaks of its examples are kept."""
+    return cleandoc(docstring or "").replace("\n\nExample:", "\n\n\b\nExample:")
+
+
+class _Parsed(click.ParamType):  # type: ignore[type-arg]
+    """Whatever pydantic reads from a text. What is given on is the text: the class reads it again."""
+
+    name = "text"
+
+    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+        self.adapter = adapter
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value itself, where it can be read."""
+        from pydantic import ValidationError
+
+        from pyanticip.options import first_problem
+
+        try:
+            self.adapter.validate_python(value)
+        except ValidationError as error:
+            self.fail(first_problem(error), param, ctx)
+        return value
+
+
+def _shown(field: FieldInfo) -> dict[str, Any]:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def _leaf(tree: Any, key: str) -> FieldInfo:
+    """The field at a dotted key of a tree of settings."""
+    *tables, last = key.split(".")
+    for table in tables:
+        tree = tree.model_fields[table].annotation
+    found: FieldInfo = tree.model_fields[last]
+    return found
+
+
+def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Parameter:
+    """One option or argument; ``within`` a larger tree, None where it is not given."""
+    shown = _shown(field)
+    annotation, metadata, many = _unwrapped(field.annotation, list(field.metadata))
+    required = field.is_required() and not within
+    default = None if within or field.is_required() else field.default
+    if shown.get("argument"):
+        kind = _type(annotation, metadata)
+        return click.Argument(
+            [name], type=kind, nargs=-1 if many else 1, required=required, metavar=shown.get("metavar")
+        )
+    flag = shown.get("flag") or "--" + name.replace("_", "-")
+    if annotation is bool:
+        if default is not False and "/" not in flag:
+            flag += "/--no-" + flag[2:]
+        return click.Option(
+            [name, flag], default=default, help=field.description, show_default=False, is_flag=True
+        )
+    extra = {} if shown.get("alone") is None else {"is_flag": False, "flag_value": shown["alone"]}
+    return click.Option(
+        [name, flag],
+        type=_type(annotation, metadata),
+        multiple=many,
+        required=required,
+        default=default,
+        show_default=isinstance(default, (str, int, float)) and default != "",
+        metavar=shown.get("metavar"),
+        help=field.description,
+        **extra,
+    )
+
+
+def _unwrapped(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any], bool]:
+    """What one word has to be: without None, Annotated and tuple; its limits; whether there may be many."""
+    many = False
+    while True:
+        kinds = get_args(annotation)
+        if get_origin(annotation) is Annotated:
+            annotation, *more = kinds
+            metadata = [*metadata, *(part for each in more for part in getattr(each, "metadata", [each]))]
+        elif get_origin(annotation) in (Union, UnionType) and NoneType in kinds:
+            annotation = Union[tuple(kind for kind in kinds if kind is not NoneType)]  # noqa: UP007
+        elif get_origin(annotation) is tuple and kinds[-1] is Ellipsis:
+            annotation, many = kinds[0], True
+        else:
+            return annotation, metadata, many
+
+
+def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ignore[type-arg]
+    """Click's own where it has one: its help says choices and ranges."""
+    limits = {n: getattr(each, n) for each in metadata for n in ("ge", "gt", "le", "lt") if hasattr(each, n)}
+    if get_origin(annotation) is Literal:
+        return click.Choice([str(choice) for choice in get_args(annotation)])
+    if annotation in (int, float) and len(limits) == len(metadata):
+        if not limits:
+            return click.INT if annotation is int else click.FLOAT
+        return (click.IntRange if annotation is int else click.FloatRange)(
+            min=limits.get("ge", limits.get("gt")),
+            max=limits.get("le", limits.get("lt")),
+            min_open="gt" in limits,
+            max_open="lt" in limits,
+        )
+    if annotation is Path:
+        return click.Path(path_type=Path)
+    if annotation is str:
+        return click.STRING
+    from pydantic import TypeAdapter
+
+    return _Parsed(TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation))

@@ -1,0 +1,259 @@
+"""The commands that play, show, record and send."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyanticip.cli.generate import Command, Group
+from pyanticip.cli.terminal import print_json, say, speed_factor, typed
+
+if TYPE_CHECKING:
+    from pyanticip.options import JsonOption
+    from realtime.programs import options as told
+
+OPTIONS = "realtime.programs.options"
+
+
+def _report(summary: dict[str, Any], as_json: bool) -> None:
+    """What a show did, when it is over."""
+    if as_json:
+        print_json(summary)
+        return
+    counts = summary["counters"]
+    click.echo(f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost")
+    for name, found in summary["sinks"].items():
+        trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)
+        click.echo(f"{name}: {found['sent']} bundles{trouble}")
+
+
+def _progress(as_json: bool) -> bool:
+    return sys.stderr.isatty() and not as_json
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:DemoOptions")
+def demo(given: told.DemoOptions) -> None:
+    """Play a bundled performance to OSC and sound.
+
+    Without an audio device the sound goes to demo.wav.
+
+    Example: pyanticip demo --seconds 10 --osc 127.0.0.1:57120
+    """
+    from realtime.programs.demo import demo as play
+
+    found = play(seconds=given.seconds, out=given.out, osc=given.osc, audio=given.audio)
+    if given.as_json:
+        print_json(found)
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:LiveOptions")
+def live(given: told.LiveOptions) -> None:
+    """Play live: motion comes in over UDP, control goes out over OSC.
+
+    Ctrl-C fades out, closes the recording and ends.
+
+    Example: pyanticip live --source mocopi://0.0.0.0:12351 --osc 127.0.0.1:57120 --lead-ms 100
+    """
+    from realtime.programs.live import live as play
+
+    _report(play(given.rig(), seconds=given.seconds, say=say), given.as_json)
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
+def replay(given: told.ReplayOptions) -> None:
+    """Play a motion file or a recording as `live` would.
+
+    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, npz, or an .anticip recording,
+    which starts from its raw datagrams.
+
+    Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
+    """
+    from realtime.programs.live import open_show
+    from realtime.programs.live import replay as play
+
+    speed = speed_factor(given.speed)
+    rig = given.rig(played=given.file)
+    kind, items = open_show(given.file, say=say, **rig.source.reading())
+    _report(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say), given.as_json)
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
+def render(given: told.RenderOptions) -> None:
+    """Turn a motion file into sound or numbers.
+
+    Offline, faster than real time, and the same every time.
+
+    Example: pyanticip render dance.bvh --out dance.wav
+    """
+    from realtime.programs.render import render as play
+
+    rig = given.rig(played=given.file)
+    shown = _progress(given.as_json)
+    found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
+    if given.as_json:
+        print_json(found)
+    else:
+        click.echo("{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found))
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:RecordOptions")
+def record(given: told.RecordOptions) -> None:
+    """Record what a suit sends, and play nothing. Ctrl-C closes the file.
+
+    Example: pyanticip record take1.anticip --source mocopi --seconds 60
+    """
+    from realtime.programs.live import live as play
+
+    off = {"enabled": False}
+    rig = given.rig(record=str(given.out), model=off, synth=off, osc=())
+    _report(play(rig, seconds=given.seconds, say=say), given.as_json)
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:SendOptions")
+def send(given: told.SendOptions) -> None:
+    """Stand in for a suit: stream a motion file.
+
+    Over the real protocol, at its real pace.
+
+    Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --rate 60 --loop
+    """
+    from realtime.programs.send import send as stream
+
+    host, port = given.to
+    done = stream(
+        given.file,
+        given.protocol,
+        host,
+        port,
+        loop=given.loop,
+        rate=given.rate,
+        speed=given.speed,
+        seconds=given.seconds,
+        progress=_progress(given.as_json),
+        say=say,
+        **given.reading(),
+    )
+    if given.as_json:
+        print_json(done)
+        return
+    refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
+    click.echo(f"{done['frames']} frames in {done['seconds']:.1f} s to {host}:{port}{refused}")
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:SynthOptions")
+def synth(given: told.SynthOptions) -> None:
+    """Play the built-in voice from OSC.
+
+    A synth of its own; Ctrl-C ends it.
+
+    Example: pyanticip synth --port 57140
+    """
+    from realtime.voice.synth import synth as play
+
+    found = play(
+        given.port,
+        host=given.host,
+        device=int(given.device) if given.device and given.device.isdecimal() else given.device,
+        gain=given.gain,
+        wav=given.wav,
+        seconds=given.seconds,
+        say=say,
+    )
+    if given.as_json:
+        print_json(found)
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:CalibrateOptions")
+def calibrate(given: told.CalibrateOptions) -> None:
+    """Get to know a performer: stand still, then move as you will.
+
+    Learns how much the suit trembles and how far the performer goes, and writes both into the rig as
+    [performer]. With a FILE, a recording or any motion file stands in for the suit.
+
+    Example: pyanticip calibrate --source mocopi://0.0.0.0:12351 --rig stage.toml
+    """
+    from realtime.control.calibrate import calibrate_from, calibrate_live, write_performer
+    from realtime.rig import load_rig
+
+    file = given.rig_file
+    rig = load_rig(file if file and file.exists() else None, given.over)
+    if given.file is not None:
+        from realtime.programs.live import open_show
+
+        table = calibrate_from(*open_show(given.file), rig)
+    else:
+        table = calibrate_live(rig, given.still, given.move, say)
+    if file is not None:
+        write_performer(file, table)
+    if given.as_json:
+        print_json(table)
+        return
+    click.echo("\n".join(["[performer]", *(f"{name} = {values}" for name, values in table.items())]))
+    if file is not None:
+        click.echo(f"written into {file}; play with: pyanticip live --rig {typed(file)}")
+
+
+@click.command(cls=Command, options="pyanticip.options:JsonOption")
+def doctor(given: JsonOption) -> None:
+    """Say what works here: audio, GPU, ports, model.
+
+    Example: pyanticip doctor --json
+    """
+    from realtime.programs.doctor import doctor as look
+    from realtime.programs.doctor import lines
+
+    found = look()
+    print_json(found) if given.as_json else click.echo("\n".join(lines(found)))
+    sys.exit(0 if found["working"] else 1)
+
+
+@click.group(cls=Group)
+def rig() -> None:
+    """Write or check a rig file: how to play.
+
+    Everything that `live` can be told, in TOML.
+
+    Example: pyanticip rig init stage.toml
+    """
+
+
+@rig.command("init", options=f"{OPTIONS}:RigInitOptions")
+def rig_init(given: told.RigInitOptions) -> None:
+    """Write a commented rig with every key at its built-in value.
+
+    Example: pyanticip rig init stage.toml
+    """
+    from realtime.rig import template
+
+    if given.file.exists() and not given.force:
+        raise click.UsageError(f"{given.file} exists; --force overwrites it")
+    given.file.write_text(template(), encoding="utf-8")
+    click.echo(f"wrote {given.file}; play it with: pyanticip live --rig {typed(given.file)}")
+
+
+@rig.command("check", options=f"{OPTIONS}:RigCheckOptions")
+def rig_check(given: told.RigCheckOptions) -> None:
+    """Check a rig file and say what it would do.
+
+    Example: pyanticip rig check stage.toml
+    """
+    from realtime.rig import load_rig
+
+    found = load_rig(given.file)
+    mapping = None
+    if found.mapping is not None:
+        from pyanticip.teach.mapping import load_mapping
+
+        mapping = load_mapping(found.mapping)
+    if given.as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    host, port = found.source.listen
+    click.echo(f"{given.file}: fine")
+    click.echo(f"  listens for {found.source.kind} at {host}:{port}")
+    for target in found.osc:
+        click.echo(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
+    if mapping is not None:
+        click.echo(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")

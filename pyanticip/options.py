@@ -1,0 +1,120 @@
+"""Options, declared once: a class with a field for each, of which :mod:`pyanticip.cli` makes a command line.
+
+An option class lives where it is used, in a module that imports nothing heavy: the command line asks it for
+help and for errors before anything else is imported.
+
+>>> class Walk(Options):
+...     seconds: float = option("How long.", 2.0, gt=0)
+>>> Walk(seconds="3").seconds
+3.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+__all__ = ["CheckpointOption", "HostPort", "JsonOption", "Options", "Overrides", "SecondsOption", "option"]
+
+
+class Options(BaseModel):
+    """Options: frozen, closed, no NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def option(
+    description: str,
+    default: Any = ...,
+    *,
+    flag: str | None = None,
+    argument: bool = False,
+    metavar: str | None = None,
+    exists: bool = False,
+    alone: str | None = None,
+    **limits: Any,
+) -> Any:
+    """A field of an option class; without a default it has to be given.
+
+    Parameters
+    ----------
+    flag
+        Its name on the command line where the field's will not do, as ``--json`` or ``--on/--off``.
+    argument
+        Whether it stands without a name.
+    metavar
+        What stands for the value in the help.
+    exists
+        Whether it is a path that has to be there, which is asked before anything is done.
+    alone
+        The value that the name without one stands for.
+    limits
+        ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
+    """
+    shown = {"flag": flag, "argument": argument, "metavar": metavar, "exists": exists, "alone": alone}
+    return Field(default, description=description, json_schema_extra={**shown}, **limits)
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Annotates a dict field with what may be said of a larger ``tree`` of settings, such as a rig file's.
+
+    ``names`` maps option names to dotted keys of the tree; kind, limits and help are the tree's own. The
+    field becomes a tree of what was given.
+    """
+
+    tree: type[BaseModel]
+    names: Mapping[str, str]
+
+
+def host_port(text: object, default_host: str = "127.0.0.1") -> tuple[str, int]:
+    """(host, port) of ``HOST:PORT``, ``:PORT`` or ``PORT``; IPv6 as ``[::1]:9000``.
+
+    Raises
+    ------
+    ValueError
+        It is none of these. Hosts are resolved when they are used.
+    """
+    host, _, port = str(text).rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise ValueError(f"expected HOST:PORT with a port from 1 to 65535, got {text!r}")
+    return host.strip("[]") or default_host, int(port)
+
+
+HostPort = Annotated[tuple[str, int], BeforeValidator(host_port)]
+
+
+def first_problem(error: ValidationError) -> str:
+    """One line of the first thing that pydantic found wrong."""
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] != "value_error":
+        message = f"{message[:1].lower()}{message[1:]}, got {problem['input']!r}"
+    return f"{where}: {message}" if where else message
+
+
+class JsonOption(Options):
+    """Of every command whose answer a program might read."""
+
+    as_json: bool = option("Print one JSON object.", False, flag="--json")
+
+    def but_json(self) -> dict[str, Any]:
+        """All others by name: what they are for takes them as they are."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "as_json"}
+
+
+class SecondsOption(Options):
+    """Of every command that goes on until it is told to stop."""
+
+    seconds: float | None = option("Stop after so long.", None, gt=0)
+
+
+class CheckpointOption(Options):
+    """Of every command that the built-in model does for."""
+
+    checkpoint: Path | None = option("Another model than the built-in one (a folder).", None, exists=True)

@@ -1,0 +1,71 @@
+"""What each bench can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pyanticip.options import CheckpointOption, JsonOption, option
+from realtime.rig import BackendKind
+
+Length = Annotated[int, Field(ge=1, le=65536)]
+
+
+class LatencyOptions(CheckpointOption, JsonOption):
+    """Of ``bench latency``."""
+
+    seconds: float = option("How long to measure.", 60.0, ge=1, le=3600)
+    file: Path | None = option("A motion file to send; else synthetic motion.", None, exists=True)
+    backend: BackendKind = option("What steps the model.", "auto")
+    model: bool = option("Without: the seven scalars play alone.", True)
+    prewarm: bool = option("Without: every step runs cold.", True)
+    priority: bool = option("Without: scheduled as any program.", True)
+
+
+class NetworkOptions(CheckpointOption, JsonOption):
+    """Of ``bench network``."""
+
+    files: tuple[Path, ...] = option("What to send.", (), argument=True, exists=True)
+    seconds: float = option("Of each file at most.", 20.0, ge=5, le=3600)
+    markdown: bool = option("Print the tables as a page has them.", False)
+
+
+class ScalarsOptions(JsonOption):
+    """Of ``bench scalars``."""
+
+    seconds: float = option("About how long, all in all.", 60.0, ge=1, le=3600)
+
+
+class BridgeOptions(JsonOption):
+    """Of ``bench bridge``."""
+
+    seconds: float = option("About how long, all in all.", 120.0, ge=1, le=3600)
+    lengths: tuple[Length, ...] = option("Only this one; repeatable.", (), flag="--length")
+    data: Literal["noise", "tokens", "walk"] = option("What to measure on.", "noise")
+    compile: bool = option("Without: torch.compile is left out.", True)
+
+
+class StepOptions(CheckpointOption, JsonOption):
+    """Of ``bench step``."""
+
+    seconds: float = option("How long, all in all.", 20.0, ge=1, le=3600)
+    backends: tuple[Literal["onnx", "torch", "cuda-graph"], ...] = option(
+        "Only this one; repeatable.", (), flag="--backend"
+    )
+
+
+class TrainOptions(JsonOption):
+    """Of ``bench train``."""
+
+    seconds: float = option("About how long, all in all.", 120.0, ge=1, le=3600)
+    size: Literal["small", "default"] = option("Preset.", "small")
+    device: Literal["auto", "cpu", "cuda"] = option("Where.", "auto")
+
+
+class PerformerOptions(JsonOption):
+    """Of ``bench performer``."""
+
+    data: Path = option("The folder that holds cmu and more.", Path("../shared/data"), exists=True)
+    seeds: int = option("Draws of noise for each held pose.", 1, ge=1)

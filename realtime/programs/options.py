@@ -1,0 +1,138 @@
+"""What the commands that play, show and send can be told.
+
+What a rig file can say as well is declared there, once: the command line's word for it stands here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pyanticip.motion.options import ReadingOptions
+from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
+from realtime.rig import Rig, SourceKind, load_rig, recorded_rig
+
+SOURCE = {"source": "source"}
+READING = {name: f"source.{name}" for name in ReadingOptions.model_fields}
+MODEL = {
+    "checkpoint": "model.checkpoint",
+    "model": "model.enabled",
+    "lead_ms": "lead_ms",
+    "mapping": "mapping",
+}
+SINKS = {"osc": "osc", "synth": "synth.enabled", "record": "record", "backend": "model.backend"}
+
+
+class RigOptions(Options):
+    """A rig file, and what is said of the rig on the command line."""
+
+    rig_file: Path | None = option("Rig file (TOML).", None, flag="--rig", metavar="PATH")
+    over: dict[str, Any] = {}
+
+    def rig(self, played: Path | None = None, **over: Any) -> Rig:
+        """The rig file, if there is one, with the command line on top, and ``over`` on top of that.
+
+        Where there is none and a recording is ``played``: as it was recorded.
+        """
+        recorded = recorded_rig(played) if played is not None and self.rig_file is None else {}
+        return load_rig(self.rig_file, {**self.over, **over}, recorded)
+
+
+class LiveOptions(RigOptions, SecondsOption, JsonOption):
+    """Of ``live``."""
+
+    over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **SINKS, **MODEL, "teach": "teach"})] = {}
+
+
+class ReplayOptions(RigOptions, SecondsOption, JsonOption):
+    """Of ``replay``."""
+
+    file: Path = option("What to play.", argument=True, exists=True)
+    speed: str = option("Times the recorded pace; max: as fast as it goes.", "1", metavar="X|max")
+    over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, "teach": "teach"})] = {}
+
+
+class RenderOptions(RigOptions, SecondsOption, JsonOption):
+    """Of ``render``."""
+
+    file: Path = option("What to play.", argument=True, exists=True)
+    out: Path = option("OUT.wav, OUT.npz or OUT.csv.")
+    over: Annotated[dict[str, Any], Overrides(Rig, {**MODEL, **READING})] = {}
+
+
+class RecordOptions(RigOptions, SecondsOption, JsonOption):
+    """Of ``record``."""
+
+    out: Path = option("The new recording.", argument=True)
+    over: Annotated[dict[str, Any], Overrides(Rig, SOURCE)] = {}
+
+
+class CalibrateOptions(RigOptions, JsonOption):
+    """Of ``calibrate``."""
+
+    file: Path | None = option("A file in the suit's place.", None, argument=True, exists=True)
+    over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, "checkpoint": "model.checkpoint"})] = {}
+    still: float = option("Seconds to stand still.", 8.0, ge=2, le=600)
+    move: float = option("Seconds to move.", 22.0, ge=2, le=600)
+
+
+class SendOptions(ReadingOptions, SecondsOption, JsonOption):
+    """Of ``send``."""
+
+    file: Path = option("What to send.", argument=True, exists=True)
+    protocol: SourceKind = option("What the suit speaks.", flag="--as")
+    to: HostPort = option("Who listens.", metavar="HOST:PORT")
+    loop: bool = option("Begin again at the end.", False)
+    rate: float | None = option("Frames a second, 1 to 1000; else mocopi 50, vmc 60.", None)
+    speed: float = option("Times as fast.", 1.0, ge=0.01, le=100)
+
+
+class DemoOptions(SecondsOption, JsonOption):
+    """Of ``demo``."""
+
+    out: Path | None = option("Also write the sound (WAV).", None)
+    osc: HostPort | None = option("OSC receiver (127.0.0.1:9000).", None, metavar="HOST:PORT")
+    audio: bool = option("Without: nothing is heard.", True)
+
+
+class SynthOptions(SecondsOption, JsonOption):
+    """Of ``synth``."""
+
+    port: int = option("UDP port to listen at.", 57140, ge=1, le=65535)
+    host: str = option("Address to listen at.", "127.0.0.1")
+    device: str | None = option("Number or name of the audio device.", None)
+    gain: float = option("Master gain, 0..1.", 1.0, ge=0, le=1)
+    wav: Path | None = option("Also write what is played to this file.", None)
+
+
+class ExportOptions(JsonOption):
+    """Of ``export``."""
+
+    file: Path = option("A recording.", argument=True, exists=True)
+    out: Path = option("Folder for the files.")
+
+
+class InfoOptions(ReadingOptions, JsonOption):
+    """Of ``info``."""
+
+    file: Path = option("A motion file or a recording.", argument=True, exists=True)
+    picture: Path | None = option("Draw it, beside what is made of it.", None, metavar="OUT.png")
+    joints: str | None = option(
+        "Write which joint is taken for which, to edit; with a MAP: read the file by it.",
+        None,
+        metavar="[MAP]",
+        alone="",
+    )
+
+
+class RigInitOptions(Options):
+    """Of ``rig init``."""
+
+    file: Path = option("The new rig file.", argument=True)
+    force: bool = option("Overwrite an existing file.", False)
+
+
+class RigCheckOptions(JsonOption):
+    """Of ``rig check``."""
+
+    file: Path = option("The rig file.", argument=True, exists=True)
