@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyanticip.cli import cli
-from pyanticip.cli.terminal import STUDIES
+from pyanticip.cli.generate import STUDIES
 
 
 @pytest.mark.parametrize("command", STUDIES)
