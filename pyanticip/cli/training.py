@@ -68,7 +68,7 @@ def train_language(
     from training.tasks.token.command import run
 
     report, lines = run(
-        out, given, preset=preset, config=config, settings=settings, resume=resume, quiet=as_json
+        out, given, start=preset, config=config, settings=settings, resume=resume, quiet=as_json
     )
     if as_json and lines:
         print_json(report)

@@ -51,7 +51,7 @@ def test_the_dictated_continuation_is_the_held_out_one(runs):
 def test_the_judge_says_what_it_says(runs):
     critic, _, options = load_run(runs["plain"])
     ids = torch.randint(24, (3, 20))
-    loss = judge_of(critic, options.neighbours, 5)(ids)
+    loss = judge_of(critic, options.loss.neighbours, 5)(ids)
     assert loss.shape == (3, 15)
     with torch.no_grad():
         expected = -critic(ids[:, :-1]).logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[:, 4:, 0]
@@ -141,6 +141,6 @@ def test_the_study_keeps_what_is_complete(tmp_path, monkeypatch):
 
 def test_arms_differ_in_what_they_say():
     own, other = gate_study.options_of("monotone", 3), gate_study.options_of("shuffled", 3)
-    assert set(own.differences(other)) == {"gate_feed"}
-    assert set(own.differences(gate_study.options_of("normal", 3))) == {"model"}
-    assert gate_study.options_of("letter", 0).gate_weight == 0.0
+    assert set(own.differences(other)) == {"loss.gate_feed"}
+    assert set(own.differences(gate_study.options_of("normal", 3))) == {"model.gate_start"}
+    assert gate_study.options_of("letter", 0).loss.gate_weight == 0.0

@@ -28,7 +28,12 @@ def judged(runs, tmp_path_factory):
 def opened(folder):
     run = open_run(folder)
     model, _, options = load_run(folder)
-    return run, model, held_out(run, model, 12, options.neighbours), bridge(model, options.neighbours)
+    return (
+        run,
+        model,
+        held_out(run, model, 12, options.loss.neighbours),
+        bridge(model, options.loss.neighbours),
+    )
 
 
 def test_the_numbers_are_those_of_the_model(runs, judged):

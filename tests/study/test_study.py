@@ -78,7 +78,7 @@ def test_runs_are_repeatable_and_kept(tmp_path, recipe):
     for run in runs:
         assert untimed(first / run.file) == untimed(again / run.file)
     assert not list(first.glob(".*"))
-    with pytest.raises(OptionError, match=r"done with lr=0.006, not 0.1"):
+    with pytest.raises(OptionError, match=r"done with schedule.peak_lr=0.006, not 0.1"):
         study.study(first, runs, replace(recipe, lr=0.1))
 
 

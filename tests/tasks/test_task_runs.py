@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ from training.tasks.algorithmic.module import (
     roomy,
     shifted,
 )
-from training.tasks.algorithmic.options import POSITIONS, TaskOptions, from_dict
+from training.tasks.algorithmic.options import POSITIONS, TaskOptions
 from training.tasks.algorithmic.record import kept
 from training.tasks.algorithmic.report import report
 from training.tasks.algorithmic.starts import attempt, choose, chosen
@@ -53,7 +52,7 @@ def options(positions: str = "none", **changes: object) -> TaskOptions:
         "steps": 6,
         "batch": 4,
         "log_every": 2,
-        "eval_every": 3,
+        "validate_every": 3,
         "save_every": 2,
         "valid_samples": 8,
         "threads": 1,
@@ -61,7 +60,7 @@ def options(positions: str = "none", **changes: object) -> TaskOptions:
         "model": {**TINY, **(FEW if positions == "prism" else {})},
         "positions": positions,
     }
-    return from_dict({**fields, **changes})
+    return TaskOptions(**{**fields, **changes})
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -110,7 +109,7 @@ def test_lengths_grow_in_the_papers_proportions() -> None:
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_streamed_decoding_is_right_where_whole_sequences_are(positions: str) -> None:
-    o = options(positions, longest=2, steps=30, lr=1e-2, batch=16, growth=0.0)
+    o = options(positions, longest=2, steps=30, peak_lr=1e-2, batch=16, growth=0.0)
     model = new_model(o, 5).train()
     optimizer = TaskModule(model, o).configure_optimizers()["optimizer"]
     for batch in Batches(o):
@@ -236,14 +235,14 @@ def test_a_run_goes_on_from_the_best_of_several_starts(
     assert chosen(tmp_path) == told["start"]
     (tmp_path / "starts.json").unlink()
     good = max(told["losses"][0], min(told["losses"])) + 1e-6
-    assert choose(replace(o, trial_loss=good), tmp_path, "cpu")["start"] == 0
-    assert choose(replace(o, starts=1), tmp_path / "nowhere", "cpu")["start"] == 0
+    assert choose(o.but(trial_loss=good), tmp_path, "cpu")["start"] == 0
+    assert choose(o.but(starts=1), tmp_path / "nowhere", "cpu")["start"] == 0
     first = [new_model(o, start=start).token.weight for start in (0, 1)]
-    assert torch.equal(first[0], new_model(replace(o, starts=1)).token.weight)
+    assert torch.equal(first[0], new_model(o.but(starts=1)).token.weight)
     assert not torch.equal(*first)
 
     # The run's first updates are those of the trial that was kept, whether it was interrupted or not.
-    o = replace(o, log_every=1, starts=3)
+    o = o.but(log_every=1, starts=3)
     whole = train(o, tmp_path / "whole")
     calls = iter(range(100))
     monkeypatch.setattr(Interrupt, "__call__", lambda self: next(calls) == 2)
@@ -286,7 +285,7 @@ def test_the_cursors_weights_have_rates_of_their_own() -> None:
     assert groups[2]["weight_decay"] == 0.7
     assert [tuple(weight.shape) for weight in groups[2]["params"]] == [(3, 6, 6)]
     apart = groups[3]
-    assert (apart["initial_lr"], apart["betas"], apart["weight_decay"]) == (0.25, (0.5, 0.6), 0.0)
+    assert (apart["lr"], apart["betas"], apart["weight_decay"]) == (0.25 / 50, (0.5, 0.6), 0.0)
     assert all(weight.shape == (2, 2) for weight in apart["params"])
     counted = sum(len(group["params"]) for group in groups)
     assert counted == len(list(model.parameters()))
@@ -359,12 +358,12 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
     out = tmp_path / "runs"
     told: list[str] = []
     for positions in ("none", "prism"):
-        study(out, options(positions, eval_every=2), (positions,), (0, 1), say=told.append)
-    again = study(out, options("none", eval_every=2), ("none",), (0, 1), say=told.append)
+        study(out, options(positions, validate_every=2), (positions,), (0, 1), say=told.append)
+    again = study(out, options("none", validate_every=2), ("none",), (0, 1), say=told.append)
     assert again["finished"]
     assert "kept" in told[-1]
-    with pytest.raises(OptionError, match=r"option lr: the run in .* was begun with 0\.003, given 0\.1"):
-        study(out, options("none", eval_every=2, lr=0.1), ("none",), (0,))
+    with pytest.raises(OptionError, match=r"peak_lr: the run in .* was begun with 0\.003, given 0\.1"):
+        study(out, options("none", validate_every=2, peak_lr=0.1), ("none",), (0,))
     pages = evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3)
     assert set(pages) == {"copy-none-0", "copy-none-1", "copy-prism-0", "copy-prism-1"}
     assert evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3) == pages
@@ -404,15 +403,16 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
         report([out], None, brief=["copi"])
 
 
-def test_a_run_from_before_there_were_some_options_did_without(tmp_path: Path) -> None:
-    given = {"crisp": 0.1, "habits": "dealt", "sparse": 0.2}
-    train(replace(options("prism", **given), steps=1), tmp_path / "run")
-    path = tmp_path / "run" / "config.json"
-    config = json.loads(path.read_text())
-    assert {name: config["options"].pop(name) for name in given} == given
-    path.write_text(json.dumps(config))
-    before = open_run(tmp_path / "run").options
-    assert (before.crisp, before.habits, before.sparse) == (0.0, "drawn", 0.0)
+def test_a_run_from_before_there_were_some_options_did_without() -> None:
+    new = options("prism").flat()
+    flat = {name.rpartition(".")[2]: value for name, value in new.items() if not name.startswith("model.")}
+    missing = ("crisp", "habits", "sparse", "precision", "accumulate", "tensorboard")
+    before = {name: value for name, value in flat.items() if name not in missing}
+    renamed = {new: old for old, new in TaskOptions.RENAMED.items()}
+    before = {renamed.get(name, name): value for name, value in before.items()} | {"final_lr": 0.1}
+    found = TaskOptions.of_run(before)
+    assert (found.loss.crisp, found.start.habits, found.loss.sparse) == (0.0, "drawn", 0.0)
+    assert (found.schedule.final_lr, found.run.validate_every) == (pytest.approx(3e-4), 3)
 
 
 def test_last_and_best_three_weights() -> None:
@@ -424,17 +424,17 @@ def test_last_and_best_three_weights() -> None:
 
 def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
     for fields, message in (
-        ({"task": "sort"}, "option task: expected one of addition, copy"),
-        ({"starts": 2, "trial": 900}, "option trial: no more than steps=800, given 900"),
-        ({"habits": "even"}, "option habits: expected one of drawn, dealt"),
+        ({"task": "sort"}, "unknown task 'sort'; did you mean 'scan-cot'? "),
+        ({"starts": 2, "trial": 900}, "option start.trial: no more than steps=800, given 900"),
+        ({"habits": "even"}, "option start.habits: expected one of drawn, dealt"),
         ({"positions": "learned"}, "option positions: expected one of prism"),
         ({"stepz": 1}, "unknown option 'stepz'; did you mean 'steps'?"),
-        ({"lr": 0.0}, "option lr: expected a number above 0"),
+        ({"peak_lr": 0.0}, "option schedule.peak_lr: expected a number above 0"),
         ({"model": {"vocab": 3}}, "option model.vocab: decided by the task"),
-        ({"betas": [0.9]}, "option betas: expected two numbers"),
+        ({"betas": [0.9]}, "option schedule.betas: expected two numbers"),
     ):
         with pytest.raises(OptionError, match=message.replace("?", r"\?")):
-            from_dict(fields)
+            TaskOptions(**fields)
     with pytest.raises(OptionError, match="unknown model option 'd_modle'"):
         new_model(options(model={"d_modle": 4}))
     with pytest.raises(OptionError, match="--lengths: expected whole numbers"):
@@ -442,7 +442,7 @@ def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no runs of tasks train here"):
         evaluate([tmp_path])
     (tmp_path / "run").mkdir()
-    train(replace(options(), steps=2, eval_every=2), tmp_path / "done")
+    train(options(steps=2, validate_every=2), tmp_path / "done")
     with pytest.raises(FormatError, match="no run is evaluated"):
         report([tmp_path / "done"], None)
     (tmp_path / "done" / "evaluation.json").write_text("{}")
@@ -465,7 +465,7 @@ def test_commands(tmp_path: Path) -> None:
     assert call("check", "reverse", *found)[1] == "right\n" * 3
     code, text = call("check", "reverse", "12=12.")
     assert (code, text) == (1, "reverse: digit 1 must be '2', found '1'\n")
-    settings = ("eval_every=2", "valid_samples=4", "model.d_model=8", "model.heads=1")
+    settings = ("validate_every=2", "valid_samples=4", "model.d_model=8", "model.heads=1")
     train_it = (
         *("train", "--out", str(tmp_path / "runs"), "--task", "copy", "--positions", "none"),
         *("--longest", "2", "--steps", "2", "--batch", "2", "--threads", "1"),

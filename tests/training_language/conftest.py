@@ -16,9 +16,9 @@ TINY: dict[str, Any] = {
     "train_sequences": 24,
     "valid_windows": 8,
     "log_every": 5,
-    "eval_every": 6,
+    "validate_every": 6,
     "save_every": 4,
-    "sampling_end": 0.5,
+    "own_scalars": 0.5,
     "device": "cpu",
     "threads": 1,
     "model": {

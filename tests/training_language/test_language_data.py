@@ -152,9 +152,7 @@ def test_windows_share_one_token_and_cover_the_stream():
 
 
 def test_batches_follow_the_step_alone_and_every_epoch_sees_every_window():
-    options = LanguageOptions(
-        steps=12, batch=6, seq_len=4, sampling_end=0.9, sampling_unit="position", seed=5
-    )
+    options = LanguageOptions(steps=12, batch=6, seq_len=4, own_scalars=0.9, sampling_unit="position", seed=5)
     windows = Windows(np.arange(45), 4)  # 11 windows: epochs end within batches
     whole = list(Batches(windows, options))
     assert len(whole) == 12
@@ -173,7 +171,7 @@ def test_batches_follow_the_step_alone_and_every_epoch_sees_every_window():
 
 
 def test_processes_and_parts_share_a_batch_out():
-    options = LanguageOptions(steps=3, batch=8, seq_len=4, accumulate=2, sampling_end=0.5)
+    options = LanguageOptions(steps=3, batch=8, seq_len=4, accumulate=2, own_scalars=0.5)
     windows = Windows(np.arange(80), 4)
     alone = Batches(windows, options.but(accumulate=1))
     pair = [list(Batches(windows, options, rank=rank, world=2)) for rank in range(2)]

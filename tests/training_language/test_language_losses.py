@@ -11,7 +11,7 @@ from training.tasks.token.options import LanguageOptions
 
 
 def windows(options: LanguageOptions, rows: int = 4) -> torch.Tensor:
-    return torch.randint(50, (rows, options.seq_len + 1), generator=torch.Generator().manual_seed(3))
+    return torch.randint(50, (rows, options.data.seq_len + 1), generator=torch.Generator().manual_seed(3))
 
 
 def given_for(model, ids):
@@ -57,7 +57,7 @@ def test_self_steering_and_scheduled_sampling_use_the_initial_heads_scalars(tiny
     options = tiny()
     model = new_model(options, 50).eval().requires_grad_(False)
     ids = windows(options)
-    everywhere = torch.ones(4, options.seq_len, dtype=torch.bool)
+    everywhere = torch.ones(4, options.data.seq_len, dtype=torch.bool)
     own = forward_losses(model, ids, options.but(scalars="self"))
     sampled = forward_losses(model, ids, options, everywhere)
     given = forward_losses(model, ids, options, ~everywhere)

@@ -3,63 +3,77 @@
 import pytest
 
 from pyanticip.errors import OptionError
-from training.tasks.token.options import PRESETS, LanguageOptions, from_dict, read_toml
+from training.tasks.token.options import LanguageOptions, preset
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"step": 3}, r"unknown option 'step'; did you mean 'steps'\?"),
-        ({"steps": 0}, "option steps: expected a whole number from 1, given 0"),
-        ({"steps": True}, "option steps: expected a whole number"),
-        ({"lr": 0.0}, "option lr: expected a number above 0"),
-        ({"lr": float("nan")}, "option lr: expected a number"),
+        ({"steps": 0}, "option schedule.steps: expected a whole number from 1, given 0"),
+        ({"steps": True}, "option schedule.steps: expected a whole number"),
+        ({"peak_lr": 0.0}, "option schedule.peak_lr: expected a number above 0 to 10, given 0.0"),
+        ({"peak_lr": float("nan")}, "option schedule.peak_lr: expected a number"),
         ({"kind": "plain"}, "option kind: expected one of anticipatory, baseline, given 'plain'"),
-        ({"kind": "baseline", "scalars": "self"}, "option scalars: 'self' does nothing with kind='baseline'"),
-        ({"betas": [0.9]}, r"option betas: expected two numbers"),
-        ({"betas": [0.9, 1.0]}, r"option betas: expected two numbers"),
-        ({"data": "a.txt"}, "option valid: a text file to validate on is needed beside data='a.txt'"),
-        ({"valid": "a.txt"}, "option valid: synthetic data brings its own"),
-        ({"vocab": 1}, "option vocab: expected at least 2"),
-        ({"model": 3}, "option model: expected fields"),
-        ({"sampling_end": 1.5}, "option sampling_end: expected a number from 0 to 1, given 1.5"),
+        (
+            {"kind": "baseline", "scalars": "self"},
+            "option loss.scalars: 'self' does nothing with kind='baseline'",
+        ),
+        ({"betas": [0.9]}, "option schedule.betas: expected two numbers"),
+        ({"betas": [0.9, 1.0]}, "option schedule.betas: expected two numbers"),
+        ({"data": "a.txt"}, "option data.valid: a text file to validate on is needed beside data='a.txt'"),
+        ({"valid": "a.txt"}, "option data.valid: synthetic data brings its own"),
+        ({"vocab": 1}, "option data.vocab: expected at least 2"),
+        ({"lr": 1e-3}, "option 'lr' is called 'peak_lr' now"),
+        ({"schedule": {"warmup": 0.1}}, "option 'warmup' is called 'warm_up_steps' now"),
+        ({"final_lr": 0.1}, "option schedule.final_lr: a rate up to peak_lr=0.001 is needed, given 0.1"),
+        ({"model": 3}, "option model: expected a table of options, given 3"),
+        ({"own_scalars": 1.5}, "option loss.own_scalars: expected a number from 0 to 1, given 1.5"),
     ],
 )
 def test_values_out_of_range_are_named(fields, message):
     with pytest.raises(OptionError, match=message):
-        from_dict(fields)
+        LanguageOptions(**fields)
 
 
 def test_options_survive_plain_values():
     options = LanguageOptions(data="a.txt", valid="b.txt", model={"dropout": 0.0}, betas=(0.8, 0.9))
-    assert from_dict(options.to_dict()) == options
+    assert LanguageOptions(**options.to_dict()) == options
     assert options.but(model={"heads": 2}).model == {"dropout": 0.0, "heads": 2}
     assert options.differences(options.but(threads=2, accumulate=4)) == {}
-    assert options.differences(options.but(steps=7)) == {"steps": (1000, 7)}
+    assert options.differences(options.but(steps=7)) == {"schedule.steps": (1000, 7)}
 
 
 def test_a_toml_file_is_checked_key_by_key(tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text('steps = 70\nbetas = [0.9, 0.99]\n[model]\nbias = "random"\n')
-    assert read_toml(path) == {"steps": 70, "betas": [0.9, 0.99], "model": {"bias": "random"}}
+    text = 'steps = 70\ndata = "a.txt"\nvalid = "b.txt"\n[schedule]\nbetas = [0.9, 0.99]\n'
+    path.write_text(text + '[model]\nbias = "random"\n')
+    found = LanguageOptions.gather(path, {"seed": 1})
+    assert (found.schedule.steps, found.schedule.seed, found.schedule.betas) == (70, 1, (0.9, 0.99))
+    assert (found.data.path, found.data.valid, found.model) == ("a.txt", "b.txt", {"bias": "random"})
     path.write_text("stepz = 70\n")
     with pytest.raises(OptionError, match=r"run\.toml: unknown option 'stepz'; did you mean 'steps'"):
-        read_toml(path)
+        LanguageOptions.gather(path)
     path.write_text("steps = [\n")
     with pytest.raises(OptionError, match=r"run\.toml: is not TOML"):
-        read_toml(path)
+        LanguageOptions.gather(path)
     path.write_text('data = "a.txt"\n')
-    assert read_toml(path) == {"data": "a.txt"}
-    path.write_text('valid = "a.txt"\n')
-    assert read_toml(path) == {"valid": "a.txt"}
+    assert LanguageOptions.gather(path, {"valid": "b.txt"}).data.valid == "b.txt"
     with pytest.raises(OptionError, match=r"nowhere\.toml: cannot be read"):
-        read_toml(tmp_path / "nowhere.toml")
+        LanguageOptions.gather(tmp_path / "nowhere.toml")
+
+
+def test_options_written_down_before_they_had_tables():
+    before = {"lr": 2e-3, "final_lr": 0.1, "warmup": 0.05, "steps": 200, "data": "synthetic", "valid": None}
+    schedule = LanguageOptions.of_run({**before, "eval_every": 7}).schedule
+    assert (schedule.peak_lr, schedule.final_lr, schedule.warm_up_steps) == (2e-3, 2e-4, 10)
+    assert LanguageOptions.of_run({**before, "eval_every": 7}).run.validate_every == 7
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 50, 1234])
 def test_the_schedule_fits_runs_of_any_length(steps):
     options = LanguageOptions(steps=steps)
-    rates = [options.rate(step) for step in range(steps)]
+    rates = [options.schedule.learning_rate(step) / 1e-3 for step in range(steps)]
     top = rates.index(1.0)
     assert max(rates) == 1.0
     assert min(rates) > 0.0
@@ -71,11 +85,19 @@ def test_the_schedule_fits_runs_of_any_length(steps):
 
 
 def test_scheduled_sampling_rises_to_its_end_share():
-    options = LanguageOptions(steps=11, sampling_end=0.5)
+    options = LanguageOptions(steps=11, own_scalars=0.5)
     assert [options.sampled(step) for step in range(11)] == pytest.approx([0.05 * n for n in range(11)])
 
 
 def test_the_smoke_preset_is_the_papers():
-    smoke = PRESETS["smoke"]
-    assert (smoke.steps, smoke.batch, smoke.lr, smoke.seq_len, smoke.vocab) == (50, 8, 1e-3, 32, 1000)
-    assert (smoke.size, smoke.betas, smoke.weight_decay, smoke.clip) == ("small", (0.9, 0.95), 0.01, 1.0)
+    smoke = LanguageOptions.gather(None, under=preset("smoke"))
+    schedule, data = smoke.schedule, smoke.data
+    assert (schedule.steps, schedule.batch, schedule.peak_lr, data.seq_len, data.vocab) == (
+        50,
+        8,
+        1e-3,
+        32,
+        1000,
+    )
+    assert (smoke.size, schedule.betas, schedule.weight_decay) == ("small", (0.9, 0.95), 0.01)
+    assert schedule.clip_norm == 1.0

@@ -89,7 +89,7 @@ def test_a_run_keeps_what_it_says(whole):
 
 def test_the_model_learns_something(tiny, tmp_path):
     report = train(
-        tiny(steps=60, lr=5e-3, train_sequences=4, log_every=10, sampling_end=0.0), tmp_path / "run"
+        tiny(steps=60, peak_lr=5e-3, train_sequences=4, log_every=10, own_scalars=0.0), tmp_path / "run"
     )
     assert report["last_loss"] < report["first_loss"] - 0.5
 
@@ -167,7 +167,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny, tmp_path, monkeypatch,
 def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
     plain = {"model": {"dropout": 0.0}}
     train(tiny(**plain), tmp_path / "one")
-    train(tiny(**plain, accumulate=2, eval_every=5), tmp_path / "two")
+    train(tiny(**plain, accumulate=2, validate_every=5), tmp_path / "two")
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for name, value in one.items():
         torch.testing.assert_close(value, two[name], atol=2e-5, rtol=1e-3)
@@ -184,7 +184,7 @@ def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
         {"scalars": "self", "supervise": "refined"},
         {"model": {"bias": "random"}, "sampling_unit": "position"},
         {"model": {"bias": "none", "positions": "alibi"}},
-        {"model": {"paper": True, "slow_stride": 4}, "clip": 0.0},
+        {"model": {"paper": True, "slow_stride": 4}, "clip_norm": 0.0},
         {"precision": "bf16"},
     ],
 )
@@ -206,7 +206,7 @@ def test_a_loss_that_explodes_is_said(tiny, tmp_path, monkeypatch):
     with pytest.raises(
         OptionError, match="the loss became inf at step 5 or shortly before; try a lower learning rate"
     ):
-        train(tiny(clip=0.0), tmp_path / "run")
+        train(tiny(clip_norm=0.0), tmp_path / "run")
 
 
 def test_precision_16_needs_cuda(tiny):
@@ -251,7 +251,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
     model, tokens, options = load_run(out)
     assert tokens.decode(tokens.encode("green wall")) == "green wall"
     assert tokens.vocab == model.cfg.vocab == report["vocab"]
-    assert options.steps == 3
+    assert options.schedule.steps == 3
     # Going on does not need the texts any more, says so when nothing is left, refuses other options.
     (texts / "train.txt").unlink()
     code, printed, _ = cli("--out", out, "--resume")
@@ -259,7 +259,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
     assert "3 steps" in printed
     code, _, complaint = cli("--out", out, "--resume", "--steps", 4)
     assert code == 2
-    assert "option steps: the run in" in complaint
+    assert "option schedule.steps: the run in" in complaint
     assert "begun with 3, given 4" in complaint
 
 
@@ -267,7 +267,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
     ("words", "message", "code"),
     [
         (["--data", "nowhere.txt", "--valid", "valid.txt"], "nowhere.txt: cannot be read", 1),
-        (["--data", "train.txt"], "option valid: a text file to validate on is needed", 2),
+        (["--data", "train.txt"], "option data.valid: a text file to validate on is needed", 2),
         (["--data", "empty.txt", "--valid", "valid.txt"], "empty.txt: empty", 1),
         (["--data", "train.txt", "--valid", "short.txt"], "short.txt: has 4 tokens, a window needs 17", 2),
         (["--data", "latin.txt", "--valid", "valid.txt"], "latin.txt: not UTF-8 at byte 3", 1),
@@ -276,14 +276,14 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
             "given 99",
             2,
         ),
-        (["--vocab", "1"], "option vocab: expected at least 2 tokens", 2),
+        (["--vocab", "1"], "option data.vocab: expected at least 2 tokens", 2),
         (["--set", "stepz=3"], "unknown option 'stepz'; did you mean 'steps'?", 2),
         (["--set", "model.head=3"], "unknown model option 'head', did you mean 'heads'?", 2),
         (["--set", "model.heads=5"], "d_model must be even and a multiple of heads=5", 2),
         (["--set", "batch=3", "--accumulate", "2"], "multiple of processes times accumulate = 2, given 3", 2),
         (["--set", "model.vocab=3"], "option model.vocab: the vocabulary is the tokenizer's", 2),
         (["--config", "nowhere.toml"], "nowhere.toml: cannot be read", 2),
-        (["--seq-len", "17"], "option seq_len: the model reads at most 16 tokens, given 17", 2),
+        (["--seq-len", "17"], "option data.seq_len: the model reads at most 16 tokens, given 17", 2),
         (["--resume"], "not a run of train language", 1),
     ],
 )
@@ -322,8 +322,8 @@ def test_damaged_states_are_said(whole, tmp_path):
     (run / LAST).write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match=r"last\.ckpt: not a saved state"):
         train(None, run, resume=True)
-    with pytest.raises(OptionError, match="option lr: the run in"):
-        train(options.but(lr=0.5), run, resume=True)
+    with pytest.raises(OptionError, match="peak_lr: the run in"):
+        train(options.but(peak_lr=0.5), run, resume=True)
 
 
 def test_interrupted_before_the_first_state_it_begins_anew(whole, tmp_path):
@@ -353,13 +353,8 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(texts, cli, monkeypatch):
 @pytest.mark.slow
 def test_two_processes_make_the_curve_of_one(tiny, tmp_path):
     config = tmp_path / "tiny.toml"
-    settings = "".join(
-        f"{name} = {json.dumps(value)}\n"
-        for name, value in tiny(log_every=1).to_dict().items()
-        if name not in ("model", "valid")
-    )
-    model = "".join(f"{name} = {value}\n" for name, value in tiny().model.items())
-    config.write_text(f"{settings}[model]\n{model}dropout = 0.0\n")
+    given = tiny(log_every=1, model={"dropout": 0.0}).flat().items()
+    config.write_text("".join(f"{name} = {json.dumps(v)}\n" for name, v in given if v is not None))
     command = ["-m", "pyanticip", "train", "language", "--config", str(config), "--json", "--out"]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     found = subprocess.run(

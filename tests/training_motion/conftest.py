@@ -14,7 +14,7 @@ from pyanticip.motion.canonical import canonical_skeleton
 from training.data.examples import Example
 from training.run.settings import merge
 from training.tasks.motion.data import TrainingData
-from training.tasks.motion.options import MotionTrainOptions, from_tables
+from training.tasks.motion.options import MotionTrainOptions
 
 TINY: dict[str, Any] = {
     "model": {
@@ -39,7 +39,7 @@ def tiny() -> Callable[..., MotionTrainOptions]:
     """``tiny(schedule={"steps": 4})`` gives the options of a tiny run, without shrinking and exporting."""
 
     def make(**tables: Any) -> MotionTrainOptions:
-        return from_tables(merge(TINY, {"run": {"shrink": False, "export": False}}, tables))
+        return MotionTrainOptions(**merge(TINY, {"run": {"shrink": False, "export": False}}, tables))
 
     return make
 

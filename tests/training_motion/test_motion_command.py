@@ -155,9 +155,9 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["resumed_at"] in (2, 4, 6)
-    from training.tasks.motion.options import gather
+    from training.tasks.motion.options import MotionTrainOptions
 
-    fit(gather(config), tmp_path / "whole")
+    fit(MotionTrainOptions.gather(config), tmp_path / "whole")
     for which in ("best", "last"):
         one, two = (load_run(tmp_path / name, which).state_dict() for name in ("run", "whole"))
         assert all(torch.equal(value, two[name]) for name, value in one.items()), which
@@ -186,9 +186,9 @@ def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path):
     )
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["processes"] == 2
-    from training.tasks.motion.options import gather
+    from training.tasks.motion.options import MotionTrainOptions
 
-    fit(gather(config), tmp_path / "one")
+    fit(MotionTrainOptions.gather(config), tmp_path / "one")
     one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
     assert [row["step"] for row in two] == list(range(1, 9))
     for name in ("total", "params", "events", "scalars", "gate", "pose", "grad_norm"):

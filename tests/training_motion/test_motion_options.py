@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyanticip.errors import OptionError
-from training.tasks.motion.options import EXECUTION, MotionTrainOptions, assignments, from_tables, gather
+from training.tasks.motion.options import MotionTrainOptions
 
 
 def test_defaults_are_the_recipe():
@@ -17,13 +17,11 @@ def test_defaults_are_the_recipe():
     assert (options.huber_at(0), options.huber_at(2400)) == (0.02, pytest.approx(0.004))
     assert (options.sampled(0), options.sampled(2400)) == (0.0, 0.3)
     assert options.config().dropout == 0.1
-    assert from_tables(options.to_dict()) == options
+    assert MotionTrainOptions(**options.to_dict()) == options
 
 
 def test_the_rate_warms_up_and_ends_low():
-    schedule = from_tables(
-        {"schedule": {"steps": 1000, "warm_up_steps": 100, "peak_lr": 1e-3, "final_lr": 1e-5}}
-    ).schedule
+    schedule = MotionTrainOptions(steps=1000, warm_up_steps=100, peak_lr=1e-3, final_lr=1e-5).schedule
     rates = [schedule.learning_rate(step) for step in range(1000)]
     assert rates[0] == 1e-5
     assert max(rates) == rates[100] == rates[99] == 1e-3
@@ -34,14 +32,18 @@ def test_a_file_below_the_command_line(tmp_path):
     file = tmp_path / "run.toml"
     text = "[model]\r\nff = 64\r\n[schedule]\r\nsteps = 30\r\nseed = 2\r\n[data]\r\npath = 'takes'\r\n"
     file.write_text(text, encoding="utf-8-sig", newline="")  # as an editor of Windows may write it
-    options = gather(file, assignments(["steps=40", "model.bias=none", "loss.huber=[0.1, 0.01]"]))
+    options = MotionTrainOptions.gather(
+        file, MotionTrainOptions.assignments(["steps=40", "model.bias=none", "loss.huber=[0.1, 0.01]"])
+    )
     assert (options.schedule.steps, options.schedule.seed, options.data.path) == (40, 2, "takes")
     assert options.model == {"ff": 64, "bias": "none"}
     assert options.loss.huber == (0.1, 0.01)
 
 
 def test_a_run_from_a_checkpoint_is_gentler_unless_told():
-    options = gather(None, {"run": {"init": "somewhere"}, "schedule": {"warm_up_steps": 7}})
+    options = MotionTrainOptions.gather(
+        None, {"run": {"init": "somewhere"}, "schedule": {"warm_up_steps": 7}}
+    )
     assert (options.schedule.peak_lr, options.schedule.warm_up_steps) == (8e-4, 7)
     assert options.loss.huber == (0.01, 0.004)
 
@@ -52,21 +54,20 @@ def test_only_how_it_is_computed_may_differ():
     assert options.differences(same) == {}
     other = options.but(schedule={"seed": 1}, model={"ff": 8})
     assert other.differences(options) == {"schedule.seed": (1, 0), "model.ff": (8, None)}
-    names = [f"{table}.{name}" for table, content in options.to_dict().items() for name in content]
-    assert set(EXECUTION) <= set(names)
+    assert set(options.EXECUTION) <= set(options.flat())
 
 
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
         ({"schedule": {"step": 3}}, "unknown option schedule.'step'; did you mean 'steps'?"),
-        ({"steps": 3}, r"unknown table 'steps'; it belongs into the table \[schedule\]"),
-        ({"modle": {}}, "unknown table 'modle'; did you mean 'model'?"),
+        ({"steps": 3, "schedule": {"steps": 4}}, "option steps is given twice"),
+        ({"modle": {}}, "unknown option 'modle'; did you mean 'model'?"),
         ({"model": {"head": 3}}, "unknown model option 'head', did you mean 'heads'?"),
         ({"model": {"pose_horizons": [110]}}, "ascending multiples of 20 ms up to 2000, got "),
         ({"model": {"pose_horizons": "soon"}}, "ascending multiples of 20 ms"),
         ({"schedule": {"steps": 0}}, "option schedule.steps: expected a whole number from 1, given 0"),
-        ({"schedule": {"ema": 1}}, "option schedule.ema: expected a number below 1"),
+        ({"schedule": {"ema": 1}}, "option schedule.ema: expected a number from 0 to below 1, given 1"),
         ({"loss": {"huber": [0.1]}}, "option loss.huber: expected two numbers above 0"),
         ({"loss": {"events": -1}}, "option loss.events: expected a number from 0 to 1000, given -1"),
         ({"run": {"precision": "8"}}, "option run.precision: expected one of 32, bf16, 16, given '8'"),
@@ -76,35 +77,35 @@ def test_only_how_it_is_computed_may_differ():
 )
 def test_what_is_wrong_is_said(tables, message):
     with pytest.raises(OptionError, match=message):
-        from_tables(tables)
+        MotionTrainOptions(**tables)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (["steps"], "--set: expected NAME=VALUE, given 'steps'"),
-        (["stepz=3"], "--set: unknown option 'stepz'; did you mean 'steps'?"),
-        (["steps=3", "schedule.steps=4"], "--set: schedule.steps is given twice"),
+        (["stepz=3"], "unknown option 'stepz'; did you mean 'steps'?"),
+        (["steps=3", "schedule.steps=4"], "option schedule.steps is given twice: 3 and 4"),
     ],
 )
 def test_assignments_that_are_wrong(given, message):
     with pytest.raises(OptionError, match=message):
-        assignments(given)
+        MotionTrainOptions.assignments(given)
 
 
 def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[loss]\nevent = 1\n")
     with pytest.raises(OptionError, match=r"run\.toml: unknown option loss\.'event'; did you mean 'events'"):
-        gather(file)
+        MotionTrainOptions.gather(file)
     with pytest.raises(OptionError, match=r"nowhere\.toml: cannot be read"):
-        gather(tmp_path / "nowhere.toml")
+        MotionTrainOptions.gather(tmp_path / "nowhere.toml")
 
 
 def test_the_page_names_every_option():
     page = (Path(__file__).parents[2] / "docs" / "train_motion.md").read_text()
     given = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
-    options = from_tables({**given, "data": {**given["data"], "path": ""}, "model": {}})
+    options = MotionTrainOptions(**{**given, "data": {**given["data"], "path": ""}, "model": {}})
     assert options == MotionTrainOptions()
     tables = options.to_dict()
     assert {table: set(content) for table, content in given.items() if table != "model"} == {

@@ -13,7 +13,7 @@ from pyanticip.errors import FormatError, OptionError
 from training.data.examples import Example, Split
 from training.evaluate.categories import group_of, read_categories
 from training.tasks.motion.data import base_set
-from training.tasks.motion.options import DataOptions, MotionTrainOptions
+from training.tasks.motion.options import MotionTrainOptions
 from training.teacher.handmade import EDGE
 
 SIDES: Final[dict[str, tuple[Split, ...]]] = {
@@ -56,9 +56,9 @@ class Source:
     ) -> None:
         if manifest is not None and not manifest.exists():
             raise FormatError(f"{manifest}: no such manifest")
-        options = DataOptions(path=str(data), cache="" if cache is None else str(cache))
+        options = MotionTrainOptions().but(data={"path": data, "cache": cache or ""})
         self.data = data
-        self.set = base_set(MotionTrainOptions(data=options), None if quiet else Console(stderr=True))
+        self.set = base_set(options, None if quiet else Console(stderr=True))
         self.categories = read_categories(manifest or data)
 
     def described(self) -> dict[str, Any]:

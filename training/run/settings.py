@@ -1,9 +1,7 @@
 """Options of a run as they are given: in a TOML file, as ``name=value``, with hints for wrong names."""
 
-import dataclasses
-import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -45,18 +43,6 @@ def hint(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def refuse_unknown(names: Iterable[str], options: type) -> None:
-    """Check given names against the fields of a dataclass of options.
-
-    Raises:
-        OptionError: one that it does not have, with the nearest that it has.
-    """
-    known = [each.name for each in dataclasses.fields(options)]
-    for name in names:
-        if name not in known:
-            raise OptionError(f"unknown option {name!r}{hint(name, known)}")
-
-
 def read_fields(path: Path | str) -> dict[str, Any]:
     """What a TOML file holds.
 
@@ -90,31 +76,6 @@ def setting(given: str) -> tuple[str, str, Any]:
     except tomllib.TOMLDecodeError:
         value = text.strip()
     return table, field_name, value
-
-
-def check_whole(name: str, given: Any, least: int) -> None:
-    """Refuse what is not a whole number from ``least``."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise OptionError(f"option {name}: expected a whole number from {least}, given {given!r}")
-
-
-def check_real(name: str, given: Any, low: float, high: float) -> None:
-    """Refuse what is not a number from ``low`` to ``high``."""
-    fine = not isinstance(given, bool) and isinstance(given, (int, float)) and math.isfinite(given)
-    if not fine or not low <= given <= high:
-        raise OptionError(f"option {name}: expected a number from {low:g} to {high:g}, given {given!r}")
-
-
-def check_choice(name: str, given: Any, known: Sequence[str]) -> None:
-    """Refuse what is not one of these words."""
-    if given not in known:
-        raise OptionError(f"option {name}: expected one of {', '.join(known)}, given {given!r}")
-
-
-def check_flag(name: str, given: Any) -> None:
-    """Refuse what is neither true nor false."""
-    if not isinstance(given, bool):
-        raise OptionError(f"option {name}: expected true or false, given {given!r}")
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ not repeated.
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -26,7 +26,6 @@ from training.study.motion_report import Measure
 from training.study.runs import check_names, perform, processor, read, versions, write
 from training.study.scale import Scale, parameters, widened
 from training.tasks.motion import MotionTrainOptions
-from training.tasks.motion.options import from_tables
 
 KIND: Final = "motion-arms"
 
@@ -39,7 +38,7 @@ NEEDS: Final[dict[str, Callable[[ModelConfig], bool]]] = {
 """Options that do nothing in models without a part: a run that had another value is the same run."""
 
 Tables = Mapping[str, Mapping[str, Any]]
-"""Options by table, as :func:`training.tasks.motion.options.from_tables` takes them."""
+"""Options by table, as :class:`training.tasks.motion.options.MotionTrainOptions` takes them."""
 
 
 class Ground(Protocol):
@@ -92,7 +91,7 @@ class Recipe(Scale):
         first, cfg = (self._config(question, name) for name in (next(iter(question.arms)), arm))
         sizes = {**self.sizes, "ff": widened(cfg, first)}
         changed = merge(self.plain(seed).to_dict(), {"model": sizes}, question.common, question.arms[arm])
-        return from_tables(changed)
+        return MotionTrainOptions(**changed)
 
     def _config(self, question: Question, arm: str) -> ModelConfig:
         changes = merge({"model": self.sizes}, question.common, question.arms[arm])
@@ -173,7 +172,7 @@ def _do(
     result = {
         "kind": KIND,
         **asdict(run),
-        "options": replace(options, data=replace(options.data, path="", cache="")).to_dict(),
+        "options": options.but(data={"path": "", "cache": ""}).to_dict(),
         "motion": motion.digest,
         "parameters": parameters(model.cfg),
         "curve": curve,
@@ -228,7 +227,7 @@ def _kept(question: Question, out: Path, run: Run, recipe: Recipe) -> bool:
         return False
     try:
         # An option that came later has the default which stands for what was done before.
-        theirs = from_tables(read(file)["options"])
+        theirs = MotionTrainOptions.of_run(read(file)["options"])
     except (KeyError, TypeError) as error:
         raise FormatError(f"{file}: not a run of {question.name}: {error}") from None
     wanted = recipe.options(question, run.arm, run.seed)

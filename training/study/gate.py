@@ -27,7 +27,7 @@ from training.tasks.token.train import check_same, train
 
 RESULT: Final = "gate.json"
 
-BASE: Final = LanguageOptions(
+BASE: Final = LanguageOptions().but(
     model={
         "d_model": 64,
         "ff": 128,
@@ -47,14 +47,14 @@ BASE: Final = LanguageOptions(
     steps=2000,
     batch=16,
     seq_len=64,
-    lr=3e-3,
-    warmup=0.05,
+    peak_lr=3e-3,
+    warm_up_steps=100,
     final_lr=0.0,
     scalar_balance=True,
     scalar_weight=2.5,
     gate_weight=20.0,
     log_every=20,
-    eval_every=1000,
+    validate_every=1000,
     save_every=500,
     threads=1,
     device="cpu",
@@ -90,7 +90,13 @@ def options_of(arm: str, seed: int, steps: int | None = None) -> LanguageOptions
     changes = {**ARMS[arm], "seed": seed}
     if steps is not None:
         every = max(1, steps // 4)
-        changes |= {"steps": steps, "eval_every": steps, "save_every": every, "log_every": min(20, steps)}
+        changes |= {
+            "steps": steps,
+            "warm_up_steps": round(0.05 * steps),
+            "validate_every": steps,
+            "save_every": every,
+            "log_every": min(20, steps),
+        }
     return BASE.but(**changes)
 
 
@@ -155,15 +161,15 @@ def judge(folder: Path) -> dict[str, Any]:
     start = new_model(options, run.vocab)
     assert isinstance(model, AnticipatoryTransformer)
     assert isinstance(start, AnticipatoryTransformer)
-    k = options.neighbours
-    held = held_out(run, model, options.valid_windows, k)
+    k = options.loss.neighbours
+    held = held_out(run, model, options.data.valid_windows, k)
     scalars_of = bridge(model, k)
     said = listen(model, held, scalars_of)
     assert held.mean is not None
     found: dict[str, Any] = {
-        "seed": options.seed,
-        "steps": options.steps,
-        "fed": options.gate_feed,
+        "seed": options.schedule.seed,
+        "steps": options.schedule.steps,
+        "fed": options.loss.gate_feed,
         "perplexity": perplexity(said.loss, said.mask).to_dict(),
         "gate": gate_report(said),
         "step0": gate_report(listen(start.eval(), held, bridge(start, k))),

@@ -76,7 +76,7 @@ class Recipe(Scale):
 
     def options(self, variant: str, seed: int) -> MotionTrainOptions:
         """How a run trains."""
-        return replace(self.plain(seed), model=self.config(variant).to_dict())
+        return self.plain(seed).but(model=self.config(variant).to_dict())
 
     def compared(self) -> dict[str, Any]:
         """What must be equal in all runs of a folder."""

@@ -17,7 +17,7 @@ from training.data.examples import Example, Split
 from training.data.sets.pool import needs_guard
 from training.tasks.motion.baselines import RIVALS_FILE, Rivals, predict
 from training.tasks.motion.data import TrainingData, base_set, cache_folder, training_data
-from training.tasks.motion.options import DataOptions, MotionTrainOptions
+from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import Said, measure
 from training.tasks.motion.validation import in_memory
 from training.teacher.descriptors import EVENTS
@@ -59,15 +59,15 @@ def load(data: Path, copies: int, cache: Path | None = None, recipe: str = "clea
         FormatError: no usable motion of a side of the split.
         OptionError: motion that nothing can be learned from.
     """
-    options = MotionTrainOptions(
-        data=DataOptions(
-            path=str(data),
-            copies=copies,
-            copies_seed=COPY_SEED,
-            recipe=recipe,
-            cache="" if cache is None else str(cache),
-            build_workers=1,
-        )
+    options = MotionTrainOptions().but(
+        data={
+            "path": data,
+            "copies": copies,
+            "copies_seed": COPY_SEED,
+            "recipe": recipe,
+            "cache": cache or "",
+            "build_workers": 1,
+        }
     )
     with _in_turn(cache_folder(options)):
         training = training_data(options)

@@ -9,7 +9,6 @@ from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training.study.motion_data import COPY_SEED
 from training.tasks.motion import MotionTrainOptions
-from training.tasks.motion.options import DataOptions, LossOptions, RunOptions, ScheduleOptions
 
 SIZES: Final[dict[str, Any]] = {
     "d_model": 64,
@@ -56,27 +55,27 @@ class Scale:
     def plain(self, seed: int) -> MotionTrainOptions:
         """How a run trains a model of default options: as ``train motion`` does, but judged once, after the
         last update, and steered by the given scalars throughout."""
-        return MotionTrainOptions(
-            data=DataOptions(copies=self.copies, copies_seed=COPY_SEED),
-            loss=LossOptions(own_scalars=0.0),
-            schedule=ScheduleOptions(
-                steps=self.steps,
-                batch_frames=self.batch_frames,
-                peak_lr=self.lr,
-                final_lr=self.lr / 100.0,
-                warm_up_steps=min(100, max(1, self.steps // 5)),
-                seed=seed,
-            ),
-            run=RunOptions(
-                device=self.device,
-                threads=1,
-                log_every=max(1, self.steps // CURVE),
-                validate_every=self.steps,
-                save_every=self.steps,
-                tensorboard=False,
-                shrink=False,
-                export=False,
-            ),
+        return MotionTrainOptions().but(
+            data={"copies": self.copies, "copies_seed": COPY_SEED},
+            loss={"own_scalars": 0.0},
+            schedule={
+                "steps": self.steps,
+                "batch_frames": self.batch_frames,
+                "peak_lr": self.lr,
+                "final_lr": self.lr / 100.0,
+                "warm_up_steps": min(100, max(1, self.steps // 5)),
+                "seed": seed,
+            },
+            run={
+                "device": self.device,
+                "threads": 1,
+                "log_every": max(1, self.steps // CURVE),
+                "validate_every": self.steps,
+                "save_every": self.steps,
+                "tensorboard": False,
+                "shrink": False,
+                "export": False,
+            },
         )
 
 

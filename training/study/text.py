@@ -124,19 +124,19 @@ class Recipe:
         model = {**self.model, **chosen.model, "max_seq_len": length}
         if model.get("bias") == "none":
             model["ff"] = self._widened(model)
-        return LanguageOptions(
+        return LanguageOptions().but(
             kind=chosen.kind,
             size=self.size,
             model=model,
             data=SYNTHETIC if data == "synthetic" else Path(str(self.train)).name,
-            valid=None if data == "synthetic" else Path(str(self.test)).name,
+            valid="" if data == "synthetic" else Path(str(self.test)).name,
             vocab=self.vocab if data == "synthetic" else 0,
             steps=max(1, self.tokens // (batch * length)),
             batch=batch,
             seq_len=length,
             valid_windows=self.test_windows[data],
             train_sequences=batch * max(1, self.tokens // (batch * length)),
-            lr=self.lr,
+            peak_lr=self.lr,
             seed=seed,
             scalars=chosen.scalars,
             device=self.device,
@@ -217,7 +217,7 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
     torch.set_num_threads(1)
     options = recipe.options(run.data, run.variant, run.seed)
     windows, test, vocab = _data(out, run, recipe, options)
-    device = torch.device(resolve_device(recipe.device, options.precision))
+    device = torch.device(resolve_device(recipe.device, options.run.precision))
     torch.manual_seed(derived_seed(run.seed, INITIAL))
     kind: Literal["anticipatory", "baseline"] = VARIANTS[run.variant].kind
     model = build_language_model(options.config(vocab), kind).to(device)
@@ -225,7 +225,7 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
         nn.init.normal_(model.token.weight, 0.0, recipe.embedding_std)
     curve, took = fit(model, Batches(windows, options), options, device)
     began = time.perf_counter()
-    tested = score(model, test, options.scalars, device)
+    tested = score(model, test, options.loss.scalars, device)
     result = {
         **dataclasses.asdict(run),
         "options": options.to_dict(),
@@ -233,8 +233,8 @@ def do(out: Path, run: Run, recipe: Recipe) -> dict[str, Any]:
         "vocab": vocab,
         "sources": _sources(recipe, run),
         "parameters": sum(p.numel() for p in model.parameters()),
-        "tokens": options.steps * options.batch * options.seq_len,
-        "epochs": round(options.steps * options.batch / len(windows), 3),
+        "tokens": options.schedule.steps * options.schedule.batch * options.data.seq_len,
+        "epochs": round(options.schedule.steps * options.schedule.batch / len(windows), 3),
         "curve": curve,
         "test": tested,
         **took,
@@ -255,14 +255,14 @@ def fit(
     rest = [p for p in model.parameters() if all(p is not weight for weight in decayed)]
     optimizer = torch.optim.AdamW(
         [
-            {"params": decayed, "weight_decay": options.weight_decay},
+            {"params": decayed, "weight_decay": options.schedule.weight_decay},
             {"params": rest, "weight_decay": 0.0},
         ],
-        lr=options.lr,
-        betas=options.betas,
+        lr=options.schedule.peak_lr,
+        betas=options.schedule.betas,
     )
     model.train()
-    every = max(1, options.steps // CURVE)
+    every = max(1, options.schedule.steps // CURVE)
     curve: list[list[float]] = []
     sums = torch.zeros(2, device=device)
     bridge = 0.0
@@ -277,24 +277,24 @@ def fit(
         inputs = ids[:, :-1]
         if not isinstance(model, AnticipatoryTransformer):
             parts = losses(model, model(inputs), ids[:, 1:], None, options)
-        elif options.scalars == "self":
+        elif options.loss.scalars == "self":
             parts = losses(model, model(inputs, mode="initial"), ids[:, 1:], given, options)
         else:
             parts = losses(model, model(inputs, given), ids[:, 1:], given, options)
         for group in optimizer.param_groups:
-            group["lr"] = options.lr * options.rate(batch.step)
+            group["lr"] = options.schedule.learning_rate(batch.step)
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(parts.total)
-        if options.clip:
-            nn.utils.clip_grad_norm_(model.parameters(), options.clip)
+        if options.schedule.clip_norm:
+            nn.utils.clip_grad_norm_(model.parameters(), options.schedule.clip_norm)
         optimizer.step()
         sums += torch.stack((parts.ce.detach(), torch.ones_like(parts.ce)))
-        if (batch.step + 1) % every == 0 or batch.step + 1 == options.steps:
+        if (batch.step + 1) % every == 0 or batch.step + 1 == options.schedule.steps:
             mean = float(sums[0] / sums[1])
-            curve.append([(batch.step + 1) * options.batch * options.seq_len, round(mean, 5)])
+            curve.append([(batch.step + 1) * options.schedule.batch * options.data.seq_len, round(mean, 5)])
             sums.zero_()
     took = time.process_time() - cpu
-    tokens = options.steps * options.batch * options.seq_len
+    tokens = options.schedule.steps * options.schedule.batch * options.data.seq_len
     return curve, {
         "seconds": round(time.perf_counter() - wall, 2),
         "cpu_seconds": round(took, 2),
@@ -305,7 +305,7 @@ def fit(
 
 def _data(out: Path, run: Run, recipe: Recipe, options: LanguageOptions) -> tuple[Windows, Test, int]:
     """What a run learns from, what it is tested on, and the size of the vocabulary."""
-    length, rows = options.seq_len, options.valid_windows
+    length, rows = options.data.seq_len, options.data.valid_windows
     if run.data == "text":
         assert recipe.train is not None
         assert recipe.test is not None
@@ -316,12 +316,16 @@ def _data(out: Path, run: Run, recipe: Recipe, options: LanguageOptions) -> tupl
         ids = held.take(held.spread(rows))
         return train, Test(ids, np.ones((len(ids), length), dtype=np.bool_)), tokenizer.vocab
     drawn = synthetic(
-        options.vocab, length + 1, options.train_sequences, derived_seed(run.seed, TRAIN_DATA)
+        options.data.vocab, length + 1, options.data.train_sequences, derived_seed(run.seed, TRAIN_DATA)
     ).ids
     # The test is the same for every seed, as a file is.
-    held_out = synthetic(options.vocab, length + 1, rows, derived_seed(0, VALID_DATA))
+    held_out = synthetic(options.data.vocab, length + 1, rows, derived_seed(0, VALID_DATA))
     phases: NDArray[np.int8] = held_out.phases[:, 1:]
-    return Windows(drawn, length), Test(held_out.ids, np.isin(phases, (MOTIF, CONVERGE)), 1), options.vocab
+    return (
+        Windows(drawn, length),
+        Test(held_out.ids, np.isin(phases, (MOTIF, CONVERGE)), 1),
+        options.data.vocab,
+    )
 
 
 def _kept(out: Path, run: Run, recipe: Recipe) -> bool:
@@ -332,9 +336,9 @@ def _kept(out: Path, run: Run, recipe: Recipe) -> bool:
     mine = recipe.options(run.data, run.variant, run.seed)
     found = read(file)
     # An option that came later has the default which stands for what was done before.
-    theirs = {**LanguageOptions().to_dict(), **found["options"], "embedding_std": found["embedding_std"]}
-    wanted = {**mine.to_dict(), "embedding_std": recipe.embedding_std}
-    must_equal(file, theirs, {name: value for name, value in wanted.items() if name != "device"})
+    theirs = {**LanguageOptions.of_run(found["options"]).flat(), "embedding_std": found["embedding_std"]}
+    wanted = {**mine.flat(), "embedding_std": recipe.embedding_std}
+    must_equal(file, theirs, {name: value for name, value in wanted.items() if name != "run.device"})
     return True
 
 

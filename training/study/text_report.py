@@ -13,6 +13,7 @@ from training.report.tables import interval, paired, place, spread, table
 from training.study.runs import read
 from training.study.text import DATA, MAIN, STRIDES, VARIANTS
 from training.tasks.token.metrics import CONTEXTS
+from training.tasks.token.options import LanguageOptions
 
 BEGIN: Final = "<!-- tables: written by `pyanticip evaluate study`, do not edit -->"
 END: Final = "<!-- end of tables -->"
@@ -122,7 +123,8 @@ def _bias(runs: dict[str, Runs], done: int, planned: int, seeds: int) -> str:
         first = next(iter(some[0].values()))
         parts.append(
             f"**{data}**: {first['tokens']:,} tokens a run ({first['epochs']:g} epochs), learning rate "
-            f"{first['options']['lr']:g}, {first['test']['predictions']:,} held-out predictions, "
+            f"{LanguageOptions.of_run(first['options']).schedule.peak_lr:g}, "
+            f"{first['test']['predictions']:,} held-out predictions, "
             f"{first['test']['places']:,} of them with their context cut. Perplexity, mean ± standard "
             f"deviation over seeds:\n"
         )

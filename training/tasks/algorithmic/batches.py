@@ -89,10 +89,10 @@ class Batches:
 
     def __len__(self) -> int:
         """Updates of the whole run, those before ``start`` included."""
-        return self.options.steps
+        return self.options.schedule.steps
 
     def __iter__(self) -> Iterator[Batch]:
-        for step in range(self.start, self.options.steps):
+        for step in range(self.start, self.options.schedule.steps):
             yield self.update(step)
 
     def state_dict(self) -> dict[str, Any]:
@@ -105,10 +105,10 @@ class Batches:
     def update(self, step: int) -> Batch:
         """Everything update ``step`` is computed from."""
         options, task = self.options, self.task
-        rng = np.random.default_rng([options.seed, TRAIN, step])
+        rng = np.random.default_rng([options.schedule.seed, TRAIN, step])
         least, most = task.least, options.reach(step)
-        drawn = rng.integers(least, most + 1, options.batch if options.mixed else 1)
-        lengths = np.broadcast_to(drawn, options.batch)
+        drawn = rng.integers(least, most + 1, options.schedule.batch if options.data.mixed else 1)
+        lengths = np.broadcast_to(drawn, options.schedule.batch)
         rows = stack([task.draw(int(length), rng) for length in lengths])
-        shift = float(np.random.default_rng([options.seed, SHIFT, step]).random())
+        shift = float(np.random.default_rng([options.schedule.seed, SHIFT, step]).random())
         return Batch(rows, shift, step)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import FormatError, OptionError
-from training.run.settings import hint, merge, seed_list, setting
+from training.run.settings import hint, seed_list
 from training.tasks.algorithmic.catalog import TASKS, find
-from training.tasks.algorithmic.options import PAPER, POSITIONS, from_dict
+from training.tasks.algorithmic.options import PAPER, POSITIONS, TaskOptions
 from training.tasks.algorithmic.train import study
 
 OWN = ("task", "positions", "seed")
@@ -96,21 +96,8 @@ def run(
         if name not in POSITIONS:
             known = f"there are all, {', '.join(POSITIONS)}"
             raise OptionError(f"--positions: unknown {name!r}{hint(name, POSITIONS)} ({known})")
-    fields: dict[str, Any] = {}
-    for each in settings:
-        table, name, value = setting(each)
-        if table not in ("", "model"):
-            raise OptionError(f"--set: only model has options of its own, given {each!r}")
-        if name in OWN and not table:
-            raise OptionError(f"--set: {name} has an option of its own, --{name}{'s' * (name == 'seed')}")
-        into = fields.setdefault("model", {}) if table else fields
-        if name in into:
-            raise OptionError(f"--set: {name} is given twice")
-        into[name] = value
-    for name, value in given.items():
-        if value is not None:
-            if name in fields:
-                raise OptionError(f"option {name} is given twice: {fields[name]!r} and {value!r}")
-            fields[name] = value
-    options = from_dict(merge(PAPER if paper else {}, fields, {"task": task}))
+    for name in (name for name in OWN if any(each.startswith(f"{name}=") for each in settings)):
+        raise OptionError(f"--set: {name} has an option of its own, --{name}{'s' * (name == 'seed')}")
+    over = {**TaskOptions.assignments(settings, given), "task": task}
+    options = TaskOptions.gather(None, over, under=PAPER if paper else {})
     return study(out, options, names, seed_list(seeds), quiet=quiet, say=say)

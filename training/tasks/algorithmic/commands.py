@@ -1,10 +1,10 @@
 """The command lines that make runs and their tables anew."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from training.tasks.algorithmic.options import CURSORS, EXECUTION, TaskOptions
+from training.tasks.algorithmic.options import CURSORS, TaskOptions
 
 if TYPE_CHECKING:
     from training.tasks.algorithmic.report import Group
@@ -18,10 +18,10 @@ def train_and_judge(groups: Sequence["Group"], brief: Sequence[str] = ()) -> str
     """
     made: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
-        made.setdefault((group.task, settings(group.runs[0].options.to_dict())), []).append(group)
+        made.setdefault((group.task, settings(group.runs[0].options)), []).append(group)
     lines, folders, seen = ["```"], ["runs/tasks"], set[tuple[str, str]]()
     for (task, special), same in made.items():
-        seeds = sorted({run.options.seed for group in same for run in group.runs})
+        seeds = sorted({run.options.schedule.seed for group in same for run in group.runs})
         names = {(task, group.positions) for group in same}
         if names & seen:
             folders.append(f"runs/tasks-{len(folders) + 1}")
@@ -49,22 +49,23 @@ def train_and_judge(groups: Sequence["Group"], brief: Sequence[str] = ()) -> str
     return "\n".join([*lines, *judged, f"pyanticip tasks report {where} --out docs/experiments{few}", "```"])
 
 
-def settings(options: Mapping[str, Any]) -> str:
+def settings(options: TaskOptions) -> str:
     """The options that differ from the defaults, as the command line takes them."""
-    base = TaskOptions(task=options["task"]).to_dict()
-    named = ("longest", "steps", "batch", "lr")
+    named = {
+        "data.longest": "longest",
+        "schedule.steps": "steps",
+        "schedule.batch": "batch",
+        "schedule.peak_lr": "lr",
+    }
     text = ""
-    for name, value in options.items():
-        if name in ("task", "positions", "seed", *EXECUTION) or value == base[name]:
+    for name, (value, _) in options.differences(TaskOptions(task=options.task)).items():
+        table, _, bare = name.rpartition(".")
+        if bare in ("positions", "seed") or (bare in CURSORS and options.positions != "prism"):
             continue
-        if name in CURSORS and options["positions"] != "prism":
-            continue
-        if name == "model":
-            text += "".join(f" --set model.{key}={plain(item)}" for key, item in value.items())
-        elif name in named:
-            text += f" --{name} {value}"
+        if name in named:
+            text += f" --{named[name]} {value}"
         else:
-            text += f" --set {name}={plain(value)}"
+            text += f" --set {name if table == 'model' else bare}={plain(value)}"
     return text
 
 

@@ -12,7 +12,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.files import CONFIG, REPORT, new_folder, one_line, read_description, write_text
 from training.tasks.algorithmic.module import fitted, new_model
-from training.tasks.algorithmic.options import TaskOptions, from_dict
+from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.record import kept
 
 FORMAT: Final = "pyanticip-task-run"
@@ -61,7 +61,7 @@ class Run:
 
 def name_of(options: TaskOptions) -> str:
     """A run's folder within the folder of a study."""
-    return f"{options.task}-{options.positions}-{options.seed}"
+    return f"{options.task}-{options.positions}-{options.schedule.seed}"
 
 
 def create(folder: Path, options: TaskOptions) -> Run:
@@ -85,8 +85,7 @@ def open_run(folder: Path) -> Run:
     """
     config = read_description(folder, "tasks train", FORMAT, VERSION, needs=("options",))
     try:
-        # A run from before there were these options did without.
-        return Run(folder, from_dict({"crisp": 0.0, "habits": "drawn", "sparse": 0.0, **config["options"]}))
+        return Run(folder, TaskOptions.of_run(config["options"]))
     except (OptionError, KeyError, TypeError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
 

@@ -1,7 +1,7 @@
 """One update of a model on a task: forward, loss, optimiser; what lightning drives."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -43,16 +43,16 @@ def new_model(options: TaskOptions, longest: int = 0, *, start: int = 0) -> Base
         start: other first weights of the same seed, see :mod:`training.tasks.algorithmic.starts`.
     """
     with torch.random.fork_rng():
-        torch.manual_seed(derived_seed(options.seed, INITIAL, *([start] if start else [])))
+        torch.manual_seed(derived_seed(options.schedule.seed, INITIAL, *([start] if start else [])))
         model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
-        if model.prism is not None and options.latch:
-            latch(model.prism, options.latch)
-        if options.habits == "dealt":
+        if model.prism is not None and options.start.latch:
+            latch(model.prism, options.start.latch)
+        if options.start.habits == "dealt":
             for source in (model.prism, model.again):
                 if source is not None:
                     deal(source)
-        if options.embedding:
-            nn.init.normal_(model.token.weight, 0.0, options.embedding)
+        if options.start.embedding:
+            nn.init.normal_(model.token.weight, 0.0, options.start.embedding)
         return model
 
 
@@ -151,7 +151,7 @@ class TaskModule(pl.LightningModule):
         self._doubts: list[Tensor] = []
         self._weights = cursor_weights(model)
         for source in (model.prism, model.again):
-            if source is not None and options.crisp:
+            if source is not None and options.loss.crisp:
                 source.gates.register_forward_hook(self._doubted)
 
     def _doubted(self, gates: nn.Module, inputs: Any, logits: Tensor) -> None:
@@ -172,12 +172,13 @@ class TaskModule(pl.LightningModule):
             logits = self.model(inputs).logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
         total = loss
-        if batch.step >= self.options.crisp_from * self.options.steps:
+        if batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:
             if self._doubts:
-                total = total + self.options.crisp * torch.stack(self._doubts).sum()
-            if self.options.sparse and self._weights:
+                total = total + self.options.loss.crisp * torch.stack(self._doubts).sum()
+            if self.options.loss.sparse and self._weights:
                 total = (
-                    total + self.options.sparse * torch.stack([w.abs().mean() for w in self._weights]).mean()
+                    total
+                    + self.options.loss.sparse * torch.stack([w.abs().mean() for w in self._weights]).mean()
                 )
         self._doubts.clear()
         asked = targets != IGNORED
@@ -191,13 +192,13 @@ class TaskModule(pl.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clip by the norm over all parameters, and keep it for the metrics."""
-        bound = self.options.clip or float("inf")
+        bound = self.options.schedule.clip_norm or float("inf")
         self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
 
     def configure_optimizers(self) -> Any:
         """AdamW: matrices with decay, the rest without; the recurrence with its own decay, and the cursors'
         weights at their own rate."""
-        options = self.options
+        options = self.options.schedule
         cursors = cursor_weights(self.model)
         matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
         recurrences = [
@@ -211,9 +212,11 @@ class TaskModule(pl.LightningModule):
         ]
         if recurrences:
             groups.append({"params": recurrences, "weight_decay": options.recurrent_decay})
+        rates: list[Callable[[int], float]] = [options.learning_rate] * len(groups)
         if cursors:
-            rate = {"lr": options.cursor_lr, "betas": options.cursor_betas}
-            groups.append({"params": cursors, "weight_decay": 0.0, **rate})
-        optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas)
-        schedule = LambdaLR(optimizer, options.rate)
+            groups.append({"params": cursors, "weight_decay": 0.0, "betas": options.cursor_betas})
+            rates.append(lambda step: options.cursor_lr * options.share(step))
+        # The schedule gives the rate itself, not a share of this.
+        optimizer = torch.optim.AdamW(groups, lr=1.0, betas=options.betas)
+        schedule = LambdaLR(optimizer, rates)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

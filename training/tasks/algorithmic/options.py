@@ -1,25 +1,20 @@
 """Everything that decides the training of a model on a task."""
 
-import dataclasses
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal, Self, get_args
+
+from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
-from training.run.settings import check_choice, check_flag, check_real, check_whole, refuse_unknown
+from training.run.options import Betas, Options, RunOptions, ScheduleOptions, TrainOptions
 from training.tasks.algorithmic.catalog import TASKS, find
 from training.tasks.algorithmic.vocabulary import SIZE
 
-POSITIONS: Final = ("prism", "sinusoidal", "rope", "alibi", "none")
+Positions = Literal["prism", "sinusoidal", "rope", "alibi", "none"]
+
+POSITIONS: Final[tuple[str, ...]] = get_args(Positions)
 """What is compared; sinusoids are shifted by chance in training, so that all of their table is used."""
-
-HABITS: Final = ("drawn", "dealt")
-"""How cursors come to their first habits."""
-
-EXECUTION: Final = ("device", "threads")
-"""Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
 
 CURSORS: Final = (
     "recurrent_decay",
@@ -70,8 +65,114 @@ GROWTH: Final = ((5, 1), (10, 1), (20, 2), (30, 2), (40, 2))
 """The paper's curriculum: longest lengths, and the shares of its updates (5,000, 5,000, then 10,000 each)."""
 
 
-@dataclass(frozen=True)
-class TaskOptions:
+class DataOptions(Options):
+    """What a model learns from."""
+
+    longest: int = Field(default=0, ge=0)
+    """Longest training length; 0: the task's, as in the paper."""
+    mixed: bool = False
+    """Whether every example of a batch draws its own length; otherwise the batch draws one, and nothing is
+    padded where the answer's length follows from it."""
+    growth: float = Field(default=0.25, ge=0, le=1)
+    """Share of the updates in which the lengths grow, in the proportions of :data:`GROWTH`, until the longest
+    ones are in; 0: all lengths from the first update on."""
+    valid_samples: int = Field(default=200, ge=1)
+    """Examples of a validation, of the longest training length and of twice that."""
+
+
+class StartOptions(Options):
+    """The first weights."""
+
+    latch: float = Field(default=4.0, ge=0, le=100)
+    """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
+    unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
+    whole answer. 0: as the model begins by itself."""
+    habits: Literal["drawn", "dealt"] = "drawn"
+    """What cursors tend to do at the start. ``"drawn"``: logits of moves and resets
+    drawn for each, with a standard deviation of ``model.prism_spread``. ``"dealt"``: up, down and neither in
+    turn, over the queries' cursors and over the keys', each ``model.prism_spread`` above the other two moves;
+    all go back to the start as often. Then no model begins without cursors of every direction."""
+    embedding: float = Field(default=0.0, ge=0, le=100)
+    """Standard deviation that embeddings begin with. 0: as the model begins, with 0.02. Sinusoids have 0.7:
+    beside them tokens are hardly seen, until they have grown."""
+    starts: int = Field(default=1, ge=1)
+    """How many first weights are tried at most, see :mod:`training.tasks.algorithmic.starts`; 1: there are
+    no trials."""
+    trial: int = Field(default=300, ge=1)
+    """Updates of a trial; at least so many that all lengths are in."""
+    trial_loss: float = Field(default=0.05, ge=0, le=100)
+    """Training loss at the end of a trial below which no more are made; otherwise the least one is kept."""
+
+
+class LossOptions(Options):
+    """What is minimised: the cross-entropy of the answer, and these."""
+
+    crisp: float = Field(default=0.02, ge=0, le=100)
+    """Weight, in the loss, of the entropy of the cursors' moves. A cursor that is in doubt at every step
+    loses its place little by little, and on strings of the training lengths nothing tells it so."""
+    crisp_from: float = Field(default=0.5, ge=0, le=1)
+    """Share of the updates after which that counts, and ``sparse``: cursors that may not doubt before they
+    know what to do stay as they began."""
+    sparse: float = Field(default=0.0, ge=0, le=100)
+    """Weight, in the loss, of the mean magnitude of the cursors' weights in the scores. A cursor that a task
+    has no use for otherwise keeps the weight it began with. On strings of the training lengths that is made
+    up for; on longer ones its places go further than any seen, and it outweighs the cursors that count."""
+
+
+class TaskScheduleOptions(ScheduleOptions):
+    """How the weights move: a linear rise, a plateau, a linear fall."""
+
+    FINAL: ClassVar[float] = 0.05
+
+    steps: int = Field(default=800, ge=1)
+    """Updates of the weights."""
+    batch: int = Field(default=64, ge=1)
+    """Examples per update."""
+    peak_lr: float = Field(default=3e-3, gt=0, le=10)
+    """Highest learning rate. The paper's 9e-5 is for 512 channels and 150,000 updates."""
+    warm_up_steps: int = Field(default=50, ge=0)
+    """Steps over which the rate rises linearly."""
+    hold: float = Field(default=0.6, ge=0, le=1)
+    """Share of the updates after which the rate falls, linearly."""
+    betas: Betas = (0.9, 0.98)
+    """Of AdamW."""
+    recurrent_decay: float = Field(default=0.0, ge=0, le=10)
+    """Weight decay of the recurrence that moves the cursors."""
+    cursor_lr: float = Field(default=0.4, ge=0, le=10)
+    """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
+    cursor_betas: Betas = (0.8, 0.92)
+    """Of those."""
+
+    def share(self, step: int) -> float:
+        """The learning rate of update ``step`` (from 0), as a share of the highest."""
+        rise = min((step + 1) / max(self.warm_up_steps, 1), 1.0)
+        fall = (step + 1) / self.steps - self.hold
+        down = 1.0 if fall <= 0.0 else 1.0 - (1.0 - self.final_share) * fall / max(1.0 - self.hold, 1e-9)
+        return min(rise, down)
+
+    def learning_rate(self, step: int) -> float:
+        """Of update ``step`` (from 0)."""
+        return self.peak_lr * self.share(step)
+
+
+class TaskRunOptions(RunOptions):
+    """How a run is computed, and what it writes when."""
+
+    precision: Literal["32"] = "32"
+    """Of all numbers."""
+    accumulate: Literal[1] = 1
+    """Updates are computed in one part."""
+    log_every: int = Field(default=50, ge=1)
+    """Steps per row of the metrics, which are means over them."""
+    validate_every: int = Field(default=100, ge=1)
+    """Updates between validations; each keeps the weights, for the mean of the best three."""
+    save_every: int = Field(default=100, ge=1)
+    """Steps between the states that a killed run goes on from; there is one at every validation too."""
+    tensorboard: bool = False
+    """Whether the metrics are written as TensorBoard events too."""
+
+
+class TaskOptions(TrainOptions):
     """One training run on a task, from the first weights to the last update.
 
     Raises:
@@ -80,119 +181,46 @@ class TaskOptions:
 
     task: str = "copy"
     """One of :data:`~training.tasks.algorithmic.catalog.TASKS`."""
-    longest: int = 0
-    """Longest training length; 0: the task's, as in the paper."""
-
-    # The model
-    positions: str = "prism"
-    """One of :data:`POSITIONS`."""
-    size: str = "small"
+    positions: Positions = "prism"
+    """What is compared; sinusoids are shifted by chance in training, so that all of their table is used."""
+    size: Literal["small", "paper"] = "small"
     """A key of :data:`SIZES`."""
-    model: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the model's configuration that differ."""
+    data: DataOptions = DataOptions()
+    start: StartOptions = StartOptions()
+    loss: LossOptions = LossOptions()
+    schedule: TaskScheduleOptions = TaskScheduleOptions()
+    run: TaskRunOptions = TaskRunOptions()
 
-    # The optimisation
-    steps: int = 800
-    """Updates of the weights."""
-    batch: int = 64
-    """Examples per update."""
-    mixed: bool = False
-    """Whether every example of a batch draws its own length; otherwise the batch draws one, and nothing is
-    padded where the answer's length follows from it."""
-    growth: float = 0.25
-    """Share of the updates in which the lengths grow, in the proportions of :data:`GROWTH`, until the longest
-    ones are in; 0: all lengths from the first update on."""
-    lr: float = 3e-3
-    """Highest learning rate. The paper's 9e-5 is for 512 channels and 150,000 updates."""
-    final_lr: float = 0.05
-    """The rate at the last update, as a share of ``lr``."""
-    warmup: int = 50
-    """Updates over which the rate rises from nothing."""
-    hold: float = 0.6
-    """Share of the updates after which the rate falls, linearly."""
-    betas: tuple[float, float] = (0.9, 0.98)
-    weight_decay: float = 0.01
-    """Of the matrices of linear layers."""
-    recurrent_decay: float = 0.0
-    """Of the recurrence that moves the cursors."""
-    latch: float = 4.0
-    """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
-    unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
-    whole answer. 0: as the model begins by itself."""
-    habits: str = "drawn"
-    """What cursors tend to do at the start, one of :data:`HABITS`. ``"drawn"``: logits of moves and resets
-    drawn for each, with a standard deviation of ``model.prism_spread``. ``"dealt"``: up, down and neither in
-    turn, over the queries' cursors and over the keys', each ``model.prism_spread`` above the other two moves;
-    all go back to the start as often. Then no model begins without cursors of every direction."""
-    embedding: float = 0.0
-    """Standard deviation that embeddings begin with. 0: as the model begins, with 0.02. Sinusoids have 0.7:
-    beside them tokens are hardly seen, until they have grown."""
-    crisp: float = 0.02
-    """Weight, in the loss, of the entropy of the cursors' moves. A cursor that is in doubt at every step
-    loses its place little by little, and on strings of the training lengths nothing tells it so."""
-    crisp_from: float = 0.5
-    """Share of the updates after which that counts, and ``sparse``: cursors that may not doubt before they
-    know what to do stay as they began."""
-    sparse: float = 0.0
-    """Weight, in the loss, of the mean magnitude of the cursors' weights in the scores. A cursor that a task
-    has no use for otherwise keeps the weight it began with. On strings of the training lengths that is made
-    up for; on longer ones its places go further than any seen, and it outweighs the cursors that count."""
-    starts: int = 1
-    """How many first weights are tried at most, see :mod:`training.tasks.algorithmic.starts`; 1: there are
-    no trials."""
-    trial: int = 300
-    """Updates of a trial; at least so many that all lengths are in."""
-    trial_loss: float = 0.05
-    """Training loss at the end of a trial below which no more are made; otherwise the least one is kept."""
-    cursor_lr: float = 0.4
-    """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
-    cursor_betas: tuple[float, float] = (0.8, 0.92)
-    clip: float = 1.0
-    """Largest norm of the gradient; 0: not clipped."""
-    seed: int = 0
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "lr": "peak_lr",
+        "warmup": "warm_up_steps",
+        "clip": "clip_norm",
+        "eval_every": "validate_every",
+    }
 
-    # How it is computed
-    device: str = "auto"
-    threads: int = 0
-    """Torch threads; 0: as torch chooses."""
-
-    # What is written when
-    log_every: int = 50
-    eval_every: int = 100
-    """Updates between validations; each keeps the weights, for the mean of the best three."""
-    save_every: int = 100
-    valid_samples: int = 200
-    """Examples of a validation, of the longest training length and of twice that."""
-
-    def __post_init__(self) -> None:
-        for name in ("betas", "cursor_betas"):
-            object.__setattr__(self, name, _betas(name, getattr(self, name)))
-        check_choice("task", self.task, tuple(TASKS))
-        check_choice("positions", self.positions, POSITIONS)
-        check_choice("size", self.size, tuple(SIZES))
-        check_choice("habits", self.habits, HABITS)
-        check_choice("device", self.device, ("auto", "cpu", "cuda"))
-        check_flag("mixed", self.mixed)
-        for name, least in _WHOLE.items():
-            check_whole(name, getattr(self, name), least)
-        for name, (low, high) in _REAL.items():
-            check_real(name, getattr(self, name), low, high)
-        if self.starts > 1 and self.trial > self.steps:
-            raise OptionError(f"option trial: no more than steps={self.steps}, given {self.trial}")
-        if self.lr <= 0.0:
-            raise OptionError(f"option lr: expected a number above 0, given {self.lr!r}")
-        if not isinstance(self.model, Mapping):
-            raise OptionError(f"option model: expected fields of a configuration, given {self.model!r}")
-        object.__setattr__(self, "model", dict(self.model))
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.start.starts > 1 and self.start.trial > self.schedule.steps:
+            raise OptionError(
+                f"option start.trial: no more than steps={self.schedule.steps}, given {self.start.trial}"
+            )
         for name in ("positions", "vocab", "max_seq_len"):
             if name in self.model:
                 raise OptionError(f"option model.{name}: decided by the task and the option positions")
         find(self.task).require(self.top)
+        return self
+
+    @classmethod
+    def before_tables(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See :meth:`~training.run.options.TrainOptions.before_tables`; the last rate was a share. A run from
+        before there were these options did without."""
+        found = {"crisp": 0.0, "habits": "drawn", "sparse": 0.0, **super().before_tables(fields)}
+        return {**found, "final_lr": fields["final_lr"] * fields["lr"]}
 
     @property
     def top(self) -> int:
         """The longest training length."""
-        return self.longest or TASKS[self.task].longest
+        return self.data.longest or TASKS[self.task].longest
 
     def config(self, tokens: int) -> ModelConfig:
         """The configuration of the model for sequences of so many tokens.
@@ -227,105 +255,26 @@ class TaskOptions:
         """The longest length of update ``step`` (from 0)."""
         least = TASKS[self.task].least
         stages = [(length, share) for length, share in GROWTH if length < self.top]
-        done = step / max(self.growth * self.steps, 1e-9) * sum(share for _, share in stages)
-        for length, share in stages if self.growth else ():
+        done = step / max(self.data.growth * self.schedule.steps, 1e-9) * sum(share for _, share in stages)
+        for length, share in stages if self.data.growth else ():
             if done < share:
                 return max(length, least)
             done -= share
         return self.top
 
-    def rate(self, step: int) -> float:
-        """The learning rate of update ``step`` (from 0), as a share of the highest: a linear rise, a plateau,
-        a linear fall."""
-        rise = min((step + 1) / max(self.warmup, 1), 1.0)
-        fall = (step + 1) / self.steps - self.hold
-        down = 1.0 if fall <= 0.0 else 1.0 - (1.0 - self.final_lr) * fall / max(1.0 - self.hold, 1e-9)
-        return min(rise, down)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All options as plain values that JSON can hold."""
-        pairs = {name: list(getattr(self, name)) for name in ("betas", "cursor_betas")}
-        return {**dataclasses.asdict(self), **pairs}
-
-    def differences(self, other: "TaskOptions") -> dict[str, tuple[Any, Any]]:
-        """Options that differ and decide what is computed: name, own value, other's value."""
-        mine, theirs = self.to_dict(), other.to_dict()
-        return {
-            name: (mine[name], theirs[name])
-            for name in mine
-            if name not in EXECUTION and mine[name] != theirs[name]
-        }
-
-
-_WHOLE: Final = {
-    "longest": 0,
-    "steps": 1,
-    "batch": 1,
-    "warmup": 0,
-    "starts": 1,
-    "trial": 1,
-    "seed": 0,
-    "threads": 0,
-    "log_every": 1,
-    "eval_every": 1,
-    "save_every": 1,
-    "valid_samples": 1,
-}
-
-_REAL: Final = {
-    "growth": (0.0, 1.0),
-    "lr": (0.0, 10.0),
-    "final_lr": (0.0, 1.0),
-    "hold": (0.0, 1.0),
-    "weight_decay": (0.0, 10.0),
-    "recurrent_decay": (0.0, 10.0),
-    "latch": (0.0, 100.0),
-    "crisp": (0.0, 100.0),
-    "crisp_from": (0.0, 1.0),
-    "sparse": (0.0, 100.0),
-    "trial_loss": (0.0, 100.0),
-    "embedding": (0.0, 100.0),
-    "cursor_lr": (0.0, 10.0),
-    "clip": (0.0, 1e9),
-}
 
 PAPER: Final[dict[str, Any]] = {
     "size": "paper",
     "steps": 150_000,
     "batch": 100,
     "mixed": True,
-    "lr": 9e-5,
+    "peak_lr": 9e-5,
     "latch": 0.0,
     "crisp": 0.0,
     "cursor_lr": 0.03,
-    "warmup": 1000,
-    "eval_every": 1000,
+    "warm_up_steps": 1000,
+    "validate_every": 1000,
     "save_every": 1000,
     "valid_samples": 1000,
 }
 """The paper's scale; for a GPU."""
-
-
-def from_dict(fields: Mapping[str, Any]) -> TaskOptions:
-    """Options from plain values; what is not named stays at its default.
-
-    Raises:
-        OptionError: an unknown name (with the nearest known one), or a value out of range.
-
-    >>> from_dict({"step": 1})
-    Traceback (most recent call last):
-        ...
-    pyanticip.errors.OptionError: unknown option 'step'; did you mean 'steps'?
-    """
-    refuse_unknown(fields, TaskOptions)
-    return TaskOptions(**fields)
-
-
-def _betas(name: str, given: Any) -> tuple[float, float]:
-    try:
-        first, second = (float(value) for value in given)
-    except (TypeError, ValueError):
-        first = second = math.nan
-    if not (0.0 <= first < 1.0 and 0.0 <= second < 1.0):
-        raise OptionError(f"option {name}: expected two numbers from 0 to below 1, given {given!r}")
-    return first, second

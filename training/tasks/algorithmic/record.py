@@ -22,7 +22,8 @@ LEARNED: Final = 0.1
 
 def pace(options: TaskOptions) -> Pace:
     """How long a run is and what is due when."""
-    return Pace(options.steps, options.log_every, options.eval_every, options.save_every)
+    run = options.run
+    return Pace(options.schedule.steps, run.log_every, run.validate_every, run.save_every)
 
 
 def kept(folder: Path) -> list[Path]:
@@ -59,15 +60,17 @@ class Record(Books):
         self.options = options
         task = TASKS[options.task]
         self.lengths = {"valid_exact": options.top, "valid_exact_twice": task.longer(options.top)}
-        count = options.valid_samples
-        self.examples = {n: samples(task, n, count, options.seed, VALID) for n in self.lengths.values()}
+        count = options.data.valid_samples
+        self.examples = {
+            n: samples(task, n, count, options.schedule.seed, VALID) for n in self.lengths.values()
+        }
         self.reader = new_model(options, max(self.lengths.values())).eval()
         self.last_loss = math.inf
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """Learning rate and longest length of the last update."""
         self.last_loss = means["total"]
-        lr = self.options.lr * self.options.rate(done - 1)
+        lr = self.options.schedule.learning_rate(done - 1)
         return {"lr": lr, "reach": float(self.options.reach(done - 1)), "loss": means["total"]}
 
     def state_dict(self) -> dict[str, Any]:
@@ -95,7 +98,7 @@ class Record(Books):
         for name, length in self.lengths.items():
             right = all_right(self.reader, self.examples[length], device=str(module.device))
             found[name] = float(right.float().mean())
-        if self.last_loss < LEARNED or done == self.options.steps:
+        if self.last_loss < LEARNED or done == self.options.schedule.steps:
             save_weights(self.folder / BEST.parent / f"step-{done:06d}.safetensors", weights)
         # The best weights are chosen without looking beyond the training lengths.
         return {**found, "valid_error": 1.0 - found["valid_exact"]}

@@ -57,7 +57,9 @@ class Group:
 
     def cpu(self) -> list[float]:
         """Processor seconds of all updates of every seed, those of trials included."""
-        updates = [page["cpu_ms_per_update"] * self.runs[0].options.steps / 1000 for page in self.reports]
+        updates = [
+            page["cpu_ms_per_update"] * self.runs[0].options.schedule.steps / 1000 for page in self.reports
+        ]
         trials = [page.get("trials", {}).get("cpu_seconds", 0.0) for page in self.reports]
         return [sum(pair) for pair in zip(updates, trials, strict=True)]
 
@@ -73,10 +75,10 @@ def gather(places: list[Path]) -> list[Group]:
     for run in find_runs(places):
         if run.finished and read(run):
             o = run.options
-            special = settings(o.to_dict())
+            special = settings(o)
             family = families.setdefault((o.task, o.top, o.positions), {})
             same = family.setdefault(special, [])
-            if any(other.options.seed == o.seed for other in same):
+            if any(other.options.schedule.seed == o.schedule.seed for other in same):
                 raise FormatError(f"{run.folder}: {same[0].folder.parent} has the same run; give one of them")
             same.append(run)
     if not families:
@@ -88,7 +90,7 @@ def gather(places: list[Path]) -> list[Group]:
         families.items(), key=lambda item: (order[item[0][0]], item[0][1], order[item[0][2]])
     ):
         for _, runs in sorted(family.items()):
-            runs.sort(key=lambda run: run.options.seed)
+            runs.sort(key=lambda run: run.options.schedule.seed)
             pages, reports = tuple(read(run) for run in runs), tuple(run.report() for run in runs)
             variant = _special(runs[0], [others[0] for others in family.values()])
             found.append(Group(task, longest, positions, variant, tuple(runs), pages, reports))
@@ -98,10 +100,10 @@ def gather(places: list[Path]) -> list[Group]:
 def _special(run: Run, family: Sequence[Run]) -> str:
     """The options in which a run differs from any of its family, as ``name value``, but for those of
     :data:`UNUSED`."""
-    mine = run.options.to_dict()
-    names = {n for other in family for n in run.options.differences(other.options)} - {"seed"}
-    said = sorted(name for name in names if mine[name] != UNUSED.get(name))
-    return ", ".join(f"{name} {plain(mine[name])}" for name in said)
+    mine = run.options.flat()
+    names = {n for other in family for n in run.options.differences(other.options)} - {"schedule.seed"}
+    named = {name.rpartition(".")[2]: mine.get(name) for name in names}
+    return ", ".join(f"{n} {plain(v)}" for n, v in sorted(named.items()) if v != UNUSED.get(n))
 
 
 def report(
@@ -180,7 +182,7 @@ def _brief(groups: Sequence[Group], names: Sequence[str]) -> str:
     ]
     rows = []
     for group in groups:
-        option = group.runs[0].options
+        option = group.runs[0].options.schedule
         shares = group.shares(False)
         rows.append(
             [
@@ -190,7 +192,7 @@ def _brief(groups: Sequence[Group], names: Sequence[str]) -> str:
                 f"{group.longest} {TASKS[group.task].unit}",
                 str(option.steps),
                 str(option.batch),
-                f"{option.lr:g}",
+                f"{option.peak_lr:g}",
                 spread(group.cpu(), 0),
                 ", ".join(f"{n}: {spread([100 * v for v in values], 1)}" for n, values in shares.items()),
             ]
@@ -234,14 +236,14 @@ def _holds(shares: Mapping[int, Sequence[float]]) -> str:
 def _cost(groups: Sequence[Group]) -> str:
     rows = []
     for group in groups:
-        option = group.runs[0].options
+        option = group.runs[0].options.schedule
         rows.append(
             [
                 group.label,
                 str(group.reports[0]["parameters"]),
                 str(option.steps),
                 str(option.batch),
-                f"{option.lr:g}",
+                f"{option.peak_lr:g}",
                 spread([r["cpu_ms_per_update"] for r in group.reports], 1),
                 spread(group.cpu(), 0),
             ]
@@ -258,7 +260,7 @@ def _plain(group: Group) -> dict[str, Any]:
         "longest": group.longest,
         "positions": group.positions,
         "variant": group.variant,
-        "seeds": [run.options.seed for run in group.runs],
+        "seeds": [run.options.schedule.seed for run in group.runs],
         "last": {str(n): values for n, values in group.shares(False).items()},
         "top_three": {str(n): values for n, values in group.shares(True).items()},
         "parameters": group.reports[0]["parameters"],

@@ -41,13 +41,15 @@ def choose(options: TaskOptions, folder: Path, device: str, *, quiet: bool = Tru
         ``losses``: what each trial ended with; ``cpu_seconds``: what all trials took.
     """
     found: dict[str, Any] = {"start": 0, "losses": [], "cpu_seconds": 0.0}
-    if options.starts == 1:
+    if options.start.starts == 1:
         return found
     path = folder / STARTS
     if path.is_file():
         found = json.loads(path.read_text(encoding="utf-8"))
     losses: list[float] = found["losses"]
-    while len(losses) < options.starts and min(losses, default=float("inf")) >= options.trial_loss:
+    while (
+        len(losses) < options.start.starts and min(losses, default=float("inf")) >= options.start.trial_loss
+    ):
         cpu = time.process_time()
         losses.append(attempt(options, len(losses), device, quiet=quiet))
         spent = round(found["cpu_seconds"] + time.process_time() - cpu, 2)
@@ -69,8 +71,8 @@ def attempt(options: TaskOptions, start: int, device: str, *, quiet: bool = True
     optimiser, schedule = optimisers["optimizer"], optimisers["lr_scheduler"]["scheduler"]
     losses = []
     batches = Batches(options)
-    said = f"start {start + 1} of at most {options.starts}"
-    for step in track(range(options.trial), said, disable=quiet):
+    said = f"start {start + 1} of at most {options.start.starts}"
+    for step in track(range(options.start.trial), said, disable=quiet):
         done = module.training_step(module.transfer_batch_to_device(batches.update(step), device, 0), step)
         optimiser.zero_grad()
         torch.autograd.backward(done["loss"])

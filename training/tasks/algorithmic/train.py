@@ -4,7 +4,6 @@ import json
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def train(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str
         OptionError: options that do not fit, a folder that holds something else or another run.
         DeviceError: a device that is not there.
     """
-    device = resolve_device(options.device, "32")
+    device = resolve_device(options.run.device, "32")
     run = _begun(options, folder) if (folder / CONFIG).is_file() else create(folder, options)
     with alone(folder):
         return run.report() if run.finished else _go_on(options, folder, device, quiet=quiet)
@@ -46,8 +45,8 @@ def train(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str
 
 def _go_on(options: TaskOptions, folder: Path, device: str, *, quiet: bool) -> dict[str, Any]:
     """Train from the last state, or from the start, to the end."""
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    if options.run.threads:
+        torch.set_num_threads(options.run.threads)
     resume = (folder / LAST).is_file()
     start = int(read_state(folder)["global_step"]) if resume else 0
     begun, cpu = time.monotonic(), time.process_time()
@@ -121,7 +120,7 @@ def study(
     Returns:
         ``finished``: whether all came to their ends; ``runs``: the report of each by its name.
     """
-    plan = [replace(options, positions=each, seed=seed) for seed in seeds for each in positions]
+    plan = [options.but(positions=each, seed=seed) for seed in seeds for each in positions]
     reports: dict[str, Any] = {}
     for number, one in enumerate(plan, 1):
         name = name_of(one)

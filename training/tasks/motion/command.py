@@ -5,32 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final
+from typing import Any
 
 from pyanticip.errors import OptionError
 from pyanticip.models.checkpoint.manifest import read_manifest
-from training.run.settings import merge, read_fields
 from training.tasks.motion.folder import CHECKPOINT, read_options
-from training.tasks.motion.options import assignments, from_tables, gather
+from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.train import fit
-
-FLAGS: Final = {
-    "data": "data.path",
-    "copies": "data.copies",
-    "cache": "data.cache",
-    "steps": "schedule.steps",
-    "batch_frames": "schedule.batch_frames",
-    "lr": "schedule.peak_lr",
-    "patience": "schedule.patience",
-    "seed": "schedule.seed",
-    "init": "run.init",
-    "precision": "run.precision",
-    "accumulate": "run.accumulate",
-    "device": "run.device",
-    "threads": "run.threads",
-    "workers": "run.workers",
-}
-"""Options that the command line names itself, and where they belong."""
 
 
 def run(
@@ -55,19 +36,8 @@ def run(
     Returns:
         The report of the run and the lines to tell about it; none in processes other than the first.
     """
-    overrides = assignments(settings)
-    for flag, value in given.items():
-        if value is not None:
-            table, _, name = FLAGS[flag].partition(".")
-            into = overrides.setdefault(table, {})
-            if name in into:
-                raise OptionError(f"option {table}.{name} is given twice: {into[name]!r} and {value!r}")
-            into[name] = str(value) if isinstance(value, Path) else value
-    if resume:
-        begun = read_options(out).to_dict()
-        options = from_tables(merge(begun, {} if config is None else read_fields(config), overrides))
-    else:
-        options = gather(config, overrides)
+    over = MotionTrainOptions.assignments(settings, given)
+    options = MotionTrainOptions.gather(config, over, under=read_options(out).to_dict() if resume else {})
     report = fit(options, out, resume=resume, quiet=quiet)
     if int(os.environ.get("RANK", "0")):
         return report, []

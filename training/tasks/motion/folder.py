@@ -18,7 +18,7 @@ from training.run.files import (
     read_state,
     write_text,
 )
-from training.tasks.motion.options import MotionTrainOptions, from_tables
+from training.tasks.motion.options import MotionTrainOptions
 
 FORMAT: Final = "pyanticip-motion-run"
 VERSION: Final = 1
@@ -66,7 +66,7 @@ def read_options(folder: Path | str) -> MotionTrainOptions:
         CheckpointError: no run in this folder.
     """
     try:
-        return from_tables(read_config(folder)["options"])
+        return MotionTrainOptions.of_run(read_config(folder)["options"])
     except (OptionError, KeyError, TypeError) as error:
         raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from None
 

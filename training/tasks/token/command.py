@@ -6,9 +6,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from pyanticip.errors import OptionError
+from training.run.settings import merge
 from training.tasks.token.folder import read_options
-from training.tasks.token.options import LanguageOptions, assignments, from_dict, merged
+from training.tasks.token.options import LanguageOptions, preset
 from training.tasks.token.train import train
 
 
@@ -16,7 +16,7 @@ def run(
     out: Path,
     given: Mapping[str, Any],
     *,
-    preset: str | None = None,
+    start: str | None = None,
     config: Path | None = None,
     settings: Sequence[str] = (),
     resume: bool = False,
@@ -27,7 +27,7 @@ def run(
     Args:
         out: folder of the run.
         given: options by name; None stands for an option that is not given.
-        preset: options to start from.
+        start: name of a preset to start from.
         config: TOML file of options, which win over the preset's.
         settings: ``name=value`` of further options; these and ``given`` win over the file's.
         resume: go on with the run in ``out``; its options are its own, and given ones must agree.
@@ -36,14 +36,10 @@ def run(
     Returns:
         The report of the run and the lines to tell about it; none in processes other than the first.
     """
-    overrides = assignments(settings)
-    for name, value in given.items():
-        if value is not None:
-            if name in overrides:
-                raise OptionError(f"option {name} is given twice: {overrides[name]!r} and {value!r}")
-            overrides[name] = value
-    fields = merged(preset, config, overrides)
-    options: LanguageOptions = read_options(out).but(**fields) if resume else from_dict(fields)
+    over = LanguageOptions.assignments(settings, given)
+    under = {} if start is None else preset(start)
+    begun = read_options(out).to_dict() if resume else {}
+    options = LanguageOptions.gather(config, over, under=merge(begun, under))
     report = train(options, out, resume=resume, quiet=quiet)
     if int(os.environ.get("RANK", "0")):
         return report, []

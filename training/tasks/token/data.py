@@ -75,17 +75,20 @@ class LanguageData:
 
 def synthetic_data(options: LanguageOptions, vocab: int) -> LanguageData:
     """Synthetic windows for training and validation, from different seeds."""
-    length = options.seq_len
+    length = options.data.seq_len
     drawn = [
         synthetic(
             vocab,
             length + 1,
             count,
-            derived_seed(options.seed, purpose),
-            repeats=options.repeats,
-            chained=options.chained,
+            derived_seed(options.schedule.seed, purpose),
+            repeats=options.data.repeats,
+            chained=options.data.chained,
         ).ids
-        for purpose, count in ((TRAIN_DATA, options.train_sequences), (VALID_DATA, options.valid_windows))
+        for purpose, count in (
+            (TRAIN_DATA, options.data.train_sequences),
+            (VALID_DATA, options.data.valid_windows),
+        )
     ]
     return LanguageData(*(Windows(ids, length) for ids in drawn))
 
@@ -96,7 +99,7 @@ def text_data(options: LanguageOptions, train: Corpus, valid: Corpus) -> Languag
     Raises:
         OptionError: a text is shorter than a window.
     """
-    return LanguageData(*(Windows(c.tokens, options.seq_len, c.source) for c in (train, valid)))
+    return LanguageData(*(Windows(c.tokens, options.data.seq_len, c.source) for c in (train, valid)))
 
 
 class Batch(NamedTuple):
@@ -135,21 +138,21 @@ class Batches:
     @staticmethod
     def check(options: LanguageOptions, world: int) -> None:
         """Refuse a batch that cannot be divided; see the class."""
-        pieces = world * options.accumulate
-        if options.batch % pieces:
+        pieces = world * options.run.accumulate
+        if options.schedule.batch % pieces:
             raise OptionError(
                 f"option batch: must be a multiple of processes times accumulate = {pieces}, "
-                f"given {options.batch}"
+                f"given {options.schedule.batch}"
             )
 
     def __len__(self) -> int:
         """Parts of the whole run, those before ``start`` included."""
-        return self.options.steps * self.options.accumulate
+        return self.options.schedule.steps * self.options.run.accumulate
 
     def __iter__(self) -> Iterator[Batch]:
-        accumulate = self.options.accumulate
-        share = self.options.batch // (self.world * accumulate)
-        for step in range(self.start, self.options.steps):
+        accumulate = self.options.run.accumulate
+        share = self.options.schedule.batch // (self.world * accumulate)
+        for step in range(self.start, self.options.schedule.steps):
             ids, predicted = self.update(step)
             for part in range(accumulate):
                 rows = slice(
@@ -170,13 +173,13 @@ class Batches:
         options = self.options
         ids = self.windows.take(self._numbers(step))
         rows, length = ids.shape[0], self.windows.length
-        rng = np.random.default_rng([options.seed, SAMPLING, step])
-        drawn = rng.random((rows, 1 if options.sampling_unit == "window" else length))
+        rng = np.random.default_rng([options.schedule.seed, SAMPLING, step])
+        drawn = rng.random((rows, 1 if options.loss.sampling_unit == "window" else length))
         predicted = np.broadcast_to(drawn < options.sampled(step), (rows, length))
         return ids, predicted.copy()
 
     def _numbers(self, step: int) -> NDArray[np.int64]:
-        size, batch = len(self.windows), self.options.batch
+        size, batch = len(self.windows), self.options.schedule.batch
         found: list[NDArray[np.int64]] = []
         at, left = step * batch, batch
         while left:
@@ -188,6 +191,6 @@ class Batches:
 
     def _shuffled(self, epoch: int) -> NDArray[np.int64]:
         if epoch != self._epoch:
-            rng = np.random.default_rng([self.options.seed, ORDER, epoch])
+            rng = np.random.default_rng([self.options.schedule.seed, ORDER, epoch])
             self._epoch, self._order = epoch, rng.permutation(len(self.windows))
         return self._order

@@ -109,21 +109,21 @@ def judge(
     """
     run = open_run(folder)
     model, _, options = load_run(folder, which)
-    held = held_out(run, model, sequences, options.neighbours)
+    held = held_out(run, model, sequences, options.loss.neighbours)
     length = held.ids.shape[1] - 1
     fitting = [c for c in contexts if c <= length]
     report: dict[str, Any] = {
         "run": Path(folder).name,
         "kind": options.kind,
-        "seed": options.seed,
-        "steps": options.steps,
-        "data": Path(options.data).name,
+        "seed": options.schedule.seed,
+        "steps": options.schedule.steps,
+        "data": Path(options.data.path).name,
         "parameters": sum(p.numel() for p in model.parameters()),
         "model": model.cfg.to_dict(),
         "held_out": {"sequences": len(held.ids), "tokens": int(held.mask.sum()), "length": length},
     }
     curves = curves_of(Path(folder))
-    scalars_of = bridge(model, options.neighbours)
+    scalars_of = bridge(model, options.loss.neighbours)
     if not isinstance(model, AnticipatoryTransformer):
         said = listen(model, held, scalars_of, None)
         report["perplexity"] = {"plain": perplexity(said.loss, said.mask, seed=seed).to_dict()}
@@ -155,7 +155,7 @@ def judge(
     )
     before_model = new_model(options, run.vocab)
     assert isinstance(before_model, AnticipatoryTransformer)
-    before = listen(before_model, held, bridge(before_model, options.neighbours))
+    before = listen(before_model, held, bridge(before_model, options.loss.neighbours))
     report["gate"]["step0"] = gate_report(before, seed=seed)
     watched = drift(model, held.ids, steps=steps) if steps else None
     if watched is not None:

@@ -20,7 +20,7 @@ from training.run.files import (
 )
 from training.tasks.token.corpus import Corpus, read_lines
 from training.tasks.token.data import LanguageData, Windows, synthetic_data, text_data
-from training.tasks.token.options import SYNTHETIC, LanguageOptions, from_dict
+from training.tasks.token.options import SYNTHETIC, LanguageOptions
 from training.tasks.token.tokens import Tokenizer, learn
 
 FORMAT: Final = "pyanticip-language-run"
@@ -56,8 +56,8 @@ def create(out: Path | str, options: LanguageOptions) -> Path:
     folder = Path(out)
     with new_folder(folder) as draft:
         config: dict[str, Any] = {"format": FORMAT, "version": VERSION, "options": options.to_dict()}
-        if options.data == SYNTHETIC:
-            config["vocab"] = options.vocab or SYNTHETIC_VOCAB
+        if options.data.path == SYNTHETIC:
+            config["vocab"] = options.data.vocab or SYNTHETIC_VOCAB
         else:
             config |= _encode(draft, options)
         options.config(config["vocab"])
@@ -66,12 +66,11 @@ def create(out: Path | str, options: LanguageOptions) -> Path:
 
 
 def _encode(draft: Path, options: LanguageOptions) -> dict[str, Any]:
-    assert options.valid is not None
-    tokenizer = learn(options.tokenizer, read_lines(options.data), options.vocab)
+    tokenizer = learn(options.data.tokenizer, read_lines(options.data.path), options.data.vocab)
     texts = {}
-    for name, source in (("train", options.data), ("valid", options.valid)):
+    for name, source in (("train", options.data.path), ("valid", options.data.valid)):
         corpus = Corpus.encode(source, tokenizer, draft / DATA, name)
-        Windows(corpus.tokens, options.seq_len, source)
+        Windows(corpus.tokens, options.data.seq_len, source)
         texts[name] = {
             "source": source,
             "sha256": corpus.sha256,
@@ -98,14 +97,14 @@ def read_options(folder: Path | str) -> LanguageOptions:
         CheckpointError: no run in this folder.
     """
     try:
-        return from_dict(read_config(folder)["options"])
+        return LanguageOptions.of_run(read_config(folder)["options"])
     except (OptionError, KeyError, TypeError) as error:
         raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from None
 
 
 def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     """The tokenizer of a run; None for synthetic data."""
-    return None if read_options(folder).data == SYNTHETIC else Tokenizer.load(Path(folder) / TOKENIZER)
+    return None if read_options(folder).data.path == SYNTHETIC else Tokenizer.load(Path(folder) / TOKENIZER)
 
 
 def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Run:
@@ -121,7 +120,7 @@ def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Run:
     folder = Path(folder)
     config, options = read_config(folder), options or read_options(folder)
     vocab = int(config["vocab"])
-    if options.data == SYNTHETIC:
+    if options.data.path == SYNTHETIC:
         return Run(folder, options, vocab, None, synthetic_data(options, vocab))
     try:
         corpora = [

@@ -78,15 +78,15 @@ def compare(
 
     def say(**how: Any) -> Generation:
         usual = {"tokens": tokens, "temperature": temperature, "scalars": scalars, "seed": seed}
-        return generate(model, head, neighbours=options.neighbours, **{**usual, **how})
+        return generate(model, head, neighbours=options.loss.neighbours, **{**usual, **how})
 
-    judged = judge_of(critic, theirs.neighbours, prompt)
+    judged = judge_of(critic, theirs.loss.neighbours, prompt)
     plain = {"follow": say(gated=False, follow=tail), "write": say(gated=False)}
     rows = [_compare_at(theta, say, plain, tail, judged, prompt, seed=seed) for theta in thetas]
     return {
         "run": Path(folder).name,
         "judge": Path(judge).name,
-        "seed": options.seed,
+        "seed": options.schedule.seed,
         "prompts": len(ids),
         "prompt": prompt,
         "tokens": tokens,

@@ -66,7 +66,7 @@ def losses(
         return LanguageLosses(ce, ce, ce, zero, zero, zero, zero, zero, zero, zero)
     assert given is not None
     gate, wanted = out.gate, given[..., 0]
-    if options.gate_feed == "shuffled":
+    if options.loss.gate_feed == "shuffled":
         gate, wanted = shuffled_gate(model, out), shuffled(wanted)
     logits = (out.raw_logits * gate[..., None]).float()
     ce = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
@@ -74,17 +74,17 @@ def losses(
     gate_error = F.mse_loss(gate.float(), wanted)
     refined = F.mse_loss(out.scalars.float(), given)
     initial = F.mse_loss(out.initial.float(), given)
-    both = options.supervise == "both"
+    both = options.loss.supervise == "both"
     found = model.orthogonality()
     ortho, excess = (zero, zero) if found is None else (found.penalty, found.excess)
-    if options.scalar_balance:
+    if options.loss.scalar_balance:
         shares = [balanced(said, given) for said in (out.scalars, out.initial)]
         supervised = shares[0] + shares[1] if both else shares[0]
     else:
         supervised = refined + initial if both else refined
-    total = ce + options.scalar_weight * supervised + options.ortho_weight * ortho
-    if options.gate_weight:
-        total = total + options.gate_weight * gate_error
+    total = ce + options.loss.scalar_weight * supervised + options.loss.ortho_weight * ortho
+    if options.loss.gate_weight:
+        total = total + options.loss.gate_weight * gate_error
     gate = gate.detach().float()
     return LanguageLosses(
         total=total,

@@ -20,14 +20,10 @@ from training.tasks.token.losses import PARTS, LanguageLosses, losses
 from training.tasks.token.options import LanguageOptions
 
 
-def _constant(step: int) -> float:
-    return 1.0
-
-
 def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:
     """The untrained model of a run: the same weights for the same seed."""
     with torch.random.fork_rng():
-        torch.manual_seed(derived_seed(options.seed, INITIAL))
+        torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
         kind: Literal["anticipatory", "baseline"] = (
             "baseline" if options.kind == "baseline" else "anticipatory"
         )
@@ -56,9 +52,9 @@ def forward_losses(
         said = model(inputs, plan=plan)
         return with_planning(losses(model, said, targets, None, options), model, said, ids)
     with torch.autocast(ids.device.type, enabled=False):
-        found = bridge_scalars(model.embed(inputs).detach(), k=options.neighbours)
+        found = bridge_scalars(model.embed(inputs).detach(), k=options.loss.neighbours)
         given = found.to(ids.device, torch.float32)
-    if options.scalars == "self":
+    if options.loss.scalars == "self":
         out = model(inputs, mode="initial", plan=plan)
     else:
         out = model(inputs, given, predicted=predicted, plan=plan)
@@ -92,8 +88,10 @@ class LanguageModule(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`."""
-        torch.manual_seed(derived_seed(self.options.seed, DROPOUT, batch.step, batch.part, self.global_rank))
-        sampling = self.options.sampling_end > 0.0
+        torch.manual_seed(
+            derived_seed(self.options.schedule.seed, DROPOUT, batch.step, batch.part, self.global_rank)
+        )
+        sampling = self.options.loss.own_scalars > 0.0
         found = forward_losses(self.model, batch.ids, self.options, batch.predicted if sampling else None)
         return {"loss": found.total, "parts": found.stacked()}
 
@@ -104,7 +102,7 @@ class LanguageModule(pl.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clip by the norm over all parameters, and keep it for the metrics."""
-        bound = self.options.clip or float("inf")
+        bound = self.options.schedule.clip_norm or float("inf")
         self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
 
     def configure_optimizers(self) -> Any:
@@ -123,14 +121,15 @@ class LanguageModule(pl.LightningModule):
         decayed = {id(weight) for weight in matrices} | apart
         rest = [p for p in self.model.parameters() if id(p) not in decayed]
         groups: list[dict[str, Any]] = [
-            {"params": matrices, "weight_decay": options.weight_decay},
+            {"params": matrices, "weight_decay": options.schedule.weight_decay},
             {"params": rest, "weight_decay": 0.0},
         ]
-        rates: list[Callable[[int], float]] = [options.rate, options.rate]
+        rates: list[Callable[[int], float]] = [options.schedule.learning_rate] * 2
         if simulator:
-            groups.append({"params": simulator, "weight_decay": 0.0, "lr": SIMULATOR_LR})
-            rates.append(_constant)
-        optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas)
+            groups.append({"params": simulator, "weight_decay": 0.0})
+            rates.append(lambda step: SIMULATOR_LR)
+        # The schedule gives the rate itself, not a share of this.
+        optimizer = torch.optim.AdamW(groups, lr=1.0, betas=options.schedule.betas)
         schedule = LambdaLR(optimizer, rates)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

@@ -23,8 +23,8 @@ VALIDATED: Final = tuple(f"valid_{name}" for name in TRAINED)
 
 def pace(options: LanguageOptions) -> Pace:
     """How long a run is and what is due when."""
-    o = options
-    return Pace(o.steps, o.log_every, o.eval_every, o.save_every, o.accumulate)
+    run = options.run
+    return Pace(options.schedule.steps, run.log_every, run.validate_every, run.save_every, run.accumulate)
 
 
 class Record(Books):
@@ -52,15 +52,15 @@ class Record(Books):
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """The learning rate, and the share of the model's own scalars."""
         options = self.options
-        own = 1.0 if options.scalars == "self" else options.sampled(done - 1)
-        return {"lr": options.lr * options.rate(done - 1), "predicted": own}
+        own = 1.0 if options.loss.scalars == "self" else options.sampled(done - 1)
+        return {"lr": options.schedule.learning_rate(done - 1), "predicted": own}
 
     def validate(self, module: Any, done: int) -> dict[str, float]:
         """Every part of the loss on the validation windows, each process on its share."""
         assert isinstance(module, LanguageModule)
         windows: Windows = self.run.data.valid
-        mine = windows.spread(self.options.valid_windows)[self.rank :: self.world]
-        size = max(1, self.options.batch // (self.world * self.options.accumulate))
+        mine = windows.spread(self.options.data.valid_windows)[self.rank :: self.world]
+        size = max(1, self.options.schedule.batch // (self.world * self.options.run.accumulate))
         pieces = [torch.from_numpy(windows.take(mine[at : at + size])) for at in range(0, len(mine), size)]
         sums = summed_losses(module, pieces)
         if self.world > 1:

@@ -48,9 +48,9 @@ def train(
     """
     folder = Path(out)
     options = _resumed(options, folder) if resume else options or LanguageOptions()
-    device = resolve_device(options.device, options.precision)
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    device = resolve_device(options.run.device, options.run.precision)
+    if options.run.threads:
+        torch.set_num_threads(options.run.threads)
     with processes(device) as here:
         if resume and (folder / REPORT).is_file():
             report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
@@ -94,7 +94,7 @@ def _fit(run: Run, device: str, here: Processes, *, resume: bool, quiet: bool) -
     module = LanguageModule(model, options)
     begun = time.monotonic()
     # Parts of the model that the options leave without gradient.
-    idle = options.supervise == "refined" or options.model.get("bias") == "none"
+    idle = options.loss.supervise == "refined" or options.model.get("bias") == "none"
     record = drive(
         module,
         batches,
@@ -102,7 +102,7 @@ def _fit(run: Run, device: str, here: Processes, *, resume: bool, quiet: bool) -
         pace(options),
         here,
         device=device,
-        precision=options.precision,
+        precision=options.run.precision,
         folder=folder,
         start=start,
         resume=resume,
@@ -122,7 +122,7 @@ def _report(
 ) -> dict[str, Any]:
     options = run.options
     rows = [row for row in read_metrics(run.folder) if LOSS in row] if here.first else []
-    late = [row[LOSS] for row in rows if row["step"] > options.steps - 10]
+    late = [row[LOSS] for row in rows if row["step"] > options.schedule.steps - 10]
     valid = {name: value for name, value in record.valid.items() if math.isfinite(value)}
     return {
         "finished": not record.stopped,
@@ -138,7 +138,10 @@ def _report(
         "resumed_at": start or None,
         "seconds": round(record.seconds, 3),
         "tokens_per_second": round(
-            (module.trainer.global_step - start) * options.batch * options.seq_len / max(wall, 1e-9)
+            (module.trainer.global_step - start)
+            * options.schedule.batch
+            * options.data.seq_len
+            / max(wall, 1e-9)
         ),
         "processes": here.world,
         "device": torch.cuda.get_device_name()

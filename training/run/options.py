@@ -1,0 +1,338 @@
+"""Options of a run: declared once, by table, each with its range and meaning; given in code, in a TOML file
+or as ``name=value``; refused in one line that names table, option and value."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from pyanticip.errors import OptionError
+from training.run.settings import hint, merge, read_fields, setting
+
+
+def pair(what: str, fine: Callable[[Any], bool], *, ascending: bool = False) -> BeforeValidator:
+    """Two numbers, as a tuple or as TOML's array.
+
+    Args:
+        what: is expected, for the message.
+        fine: whether one of them is.
+        ascending: whether the second may not be below the first.
+    """
+
+    def check(given: Any) -> tuple[Any, Any]:
+        if isinstance(given, (list, tuple)) and len(given) == 2:
+            first, second = given
+            numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given)
+            if numbers and fine(first) and fine(second) and not (ascending and second < first):
+                return first, second
+        raise ValueError(f"expected {what}")
+
+    return BeforeValidator(check)
+
+
+Betas = Annotated[tuple[float, float], pair("two numbers from 0 to below 1", lambda beta: 0.0 <= beta < 1.0)]
+"""Decays of an optimiser's averages, of the gradient and of its square."""
+
+Text = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
+"""A text, or the path of a file or folder."""
+
+
+class Options(BaseModel):
+    """A table of options. The text below each field says what it means, also on the command line."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class ScheduleOptions(Options):
+    """How the weights move."""
+
+    steps: int = Field(default=1000, ge=1)
+    """Updates of the weights."""
+    peak_lr: float = Field(default=1e-3, ge=0, le=10)
+    """Learning rate after the warm-up."""
+    final_lr: float | None = Field(default=None, ge=0, le=10)
+    """Learning rate at the last step; not given: a share of ``peak_lr``."""
+    warm_up_steps: int | None = Field(default=None, ge=0)
+    """Steps over which the rate rises linearly; not given: a tenth of all."""
+    weight_decay: float = Field(default=0.01, ge=0, le=10)
+    """Of matrices."""
+    clip_norm: float = Field(default=1.0, ge=0)
+    """Largest norm of the gradient; 0: not clipped."""
+    seed: int = Field(default=0, ge=0)
+    """Of every random choice."""
+
+    FINAL: ClassVar[float] = 0.1
+    """The rate at the last step as a share of the highest, where ``final_lr`` is not given."""
+
+    @property
+    def final_share(self) -> float:
+        """The rate at the last step as a share of the highest."""
+        return self.FINAL if self.final_lr is None else self.final_lr / (self.peak_lr or 1.0)
+
+    @model_validator(mode="after")
+    def _falls(self) -> Self:
+        if type(self).model_fields["final_lr"].default is None and self.final_share > 1.0:
+            raise OptionError(
+                f"option schedule.final_lr: a rate up to peak_lr={self.peak_lr:g} is needed, "
+                f"given {self.final_lr:g}"
+            )
+        return self
+
+    def learning_rate(self, step: int) -> float:
+        """Of update ``step`` (from 0): linear warm-up, then a cosine down to the last step.
+
+        The warm-up always ends within the run and the cosine at its last step, whatever its length.
+        """
+        asked = round(0.1 * self.steps) if self.warm_up_steps is None else self.warm_up_steps
+        rise = min(max(1, asked), self.steps)
+        if step < rise:
+            return self.peak_lr * ((step + 1) / rise)
+        done = min((step + 1 - rise) / max(self.steps - rise, 1), 1.0)
+        final = self.final_share
+        return self.peak_lr * (final + 0.5 * (1.0 - final) * (1.0 + math.cos(math.pi * done)))
+
+
+class RunOptions(Options):
+    """How a run is computed, and what it writes when."""
+
+    precision: Literal["32", "bf16", "16"] = "32"
+    """``"32"``, or mixed with ``"bf16"`` or ``"16"`` (CUDA only)."""
+    accumulate: int = Field(default=1, ge=1)
+    """Parts that a process computes its share of an update in, to save memory."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+    threads: int = Field(default=0, ge=0)
+    """Torch threads; 0: as torch chooses."""
+    log_every: int = Field(default=10, ge=1)
+    """Steps per row of the metrics, which are means over them."""
+    validate_every: int = Field(default=200, ge=1)
+    """Steps between validations; there is always one at the end."""
+    save_every: int = Field(default=200, ge=1)
+    """Steps between the states that a killed run goes on from; there is one at every validation too."""
+    tensorboard: bool = True
+    """Whether the metrics are written as TensorBoard events too."""
+
+
+class TrainOptions(Options):
+    """One training run: the model, and tables of options.
+
+    Everywhere an option may be given in its table or by its bare name, which no other table has:
+    ``schedule={"steps": 50}`` or ``steps=50``; ``data="file"`` stands for ``data.path``.
+
+    Raises:
+        OptionError: an unknown name (with the nearest known one), or a value out of its range or of the wrong
+            type; the message names table, option and value.
+    """
+
+    model: Annotated[dict[str, Any], BeforeValidator(lambda v: dict(v) if isinstance(v, Mapping) else v)] = {}
+    """Fields of the model's configuration that differ from its preset."""
+    schedule: ScheduleOptions = ScheduleOptions()
+    run: RunOptions = RunOptions()
+
+    EXECUTION: ClassVar[tuple[str, ...]] = ("run.device", "run.threads", "run.accumulate", "run.tensorboard")
+    """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
+    FLAGS: ClassVar[Mapping[str, str]] = {"lr": "schedule.peak_lr"}
+    """Options that the command line calls otherwise."""
+    RENAMED: ClassVar[Mapping[str, str]] = {}
+    """What options were called before, and are now."""
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**self.by_table(given))
+        except ValidationError as error:
+            raise OptionError(self._complaint(error)) from None
+
+    @classmethod
+    def tables(cls) -> dict[str, type[Options]]:
+        """The tables of options by name."""
+        kinds = {name: field.annotation for name, field in cls.model_fields.items()}
+        return {n: k for n, k in kinds.items() if isinstance(k, type) and issubclass(k, Options)}
+
+    @classmethod
+    def place(cls, name: str) -> str:
+        """Where a bare name belongs: ``table.name``, or the name alone.
+
+        Raises:
+            OptionError: no table has it; or it has another name now.
+        """
+        if name in cls.model_fields:
+            return name
+        tables = cls.tables()
+        owner = next((table for table, kind in tables.items() if name in kind.model_fields), None)
+        if owner is None:
+            known = [*cls.model_fields, *(n for kind in tables.values() for n in kind.model_fields)]
+            raise OptionError(cls._unknown("", name, known))
+        return f"{owner}.{name}"
+
+    @classmethod
+    def by_table(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options with every one in its table.
+
+        Raises:
+            OptionError: an unknown name, or one that is given twice.
+
+        """
+        found: dict[str, Any] = {}
+        tables = cls.tables()
+        for name, value in given.items():
+            short = name == "data" and isinstance(value, (str, Path))
+            table, _, option = cls.place("path" if short else name).rpartition(".")
+            if not table and name in tables and isinstance(value, Mapping) and name in found:
+                twice = set(value) & set(found[name])
+                found[name] = {**found[name], **value}
+            elif not table:
+                twice = {option} & set(found)
+                found[option] = dict(value) if isinstance(value, Mapping) else value
+            else:
+                into = found.setdefault(table, {})
+                twice = {option} & set(into)
+                into[option] = value
+            for each in twice:
+                raise OptionError(f"option {each} is given twice")
+        return found
+
+    @classmethod
+    def assignments(cls, given: Sequence[str], flags: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Tables from ``table.name=value`` or ``name=value``, and of options by name.
+
+        Args:
+            given: as on the command line.
+            flags: values by name, dotted or bare; None stands for one that is not given.
+
+        Raises:
+            OptionError: no ``=``, an unknown name, or the same one twice.
+        """
+        fields: dict[str, Any] = {}
+        named = [setting(each) for each in given]
+        long = {cls.FLAGS.get(name, name): value for name, value in (flags or {}).items()}
+        flagged = [(*name.rpartition(".")[::2], value) for name, value in long.items() if value is not None]
+        for table, name, value in (*named, *flagged):
+            if table and table not in ("model", *cls.tables()):
+                raise OptionError(f"unknown table {table!r}{hint(table, ['model', *cls.tables()])}")
+            for placed, content in cls.by_table({table: {name: value}} if table else {name: value}).items():
+                if not isinstance(content, Mapping):
+                    content, into = {placed: content}, fields
+                else:
+                    into = fields.setdefault(placed, {})
+                for option in set(content) & set(into):
+                    where = f"{placed}.{option}" if placed != option else option
+                    raise OptionError(
+                        f"option {where} is given twice: {into[option]!r} and {content[option]!r}"
+                    )
+                into.update(content)
+        return fields
+
+    @classmethod
+    def gather(
+        cls, config: Path | str | None, *over: Mapping[str, Any], under: Mapping[str, Any] = {}
+    ) -> Self:
+        """Options of a TOML file and of what is given beside it, which wins; ``under`` lies below both.
+
+        Raises:
+            OptionError: a file that cannot be used, an unknown name, a value out of range; what is wrong in
+                the file is said with its name.
+        """
+        file = {} if config is None else read_fields(config)
+        try:
+            given = merge(cls.by_table(file), *(cls.by_table(layer) for layer in over))
+            return cls(**merge(cls.by_table(under), cls.unless_given(given), given))
+        except OptionError as error:
+            try:
+                cls(**file)
+            except OptionError as alone:
+                if str(alone) == str(error):
+                    raise OptionError(f"{config}: {error}") from None
+            raise
+
+    @classmethod
+    def unless_given(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What else is different from the defaults when these tables are given."""
+        return {}
+
+    @classmethod
+    def of_run(cls, fields: Mapping[str, Any]) -> Self:
+        """The options that a run has written down.
+
+        Raises:
+            OptionError: they are none of these.
+        """
+        return cls(**(fields if "schedule" in fields else cls.before_tables(fields)))
+
+    @classmethod
+    def before_tables(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same of a run that was begun when options had no tables."""
+        return {cls.RENAMED.get(name, name): value for name, value in fields.items() if value is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All tables as plain values that JSON can hold."""
+        return self.model_dump(mode="json")
+
+    def flat(self) -> dict[str, Any]:
+        """The same by ``table.name``."""
+        return _flat(self.to_dict())
+
+    def but(self, **changes: Any) -> Self:
+        """The same options but for these: ``but(schedule={"steps": 300}, model={"ff": 64}, seed=1)``."""
+        return type(self)(**merge(self.to_dict(), self.by_table(changes)))
+
+    def differences(self, other: Self) -> dict[str, tuple[Any, Any]]:
+        """Options that differ and decide what is computed: table.name, own value, other's value."""
+        mine, theirs = self.flat(), other.flat()
+        names = [name for name in {**mine, **theirs} if name not in self.EXECUTION]
+        return {n: (mine.get(n), theirs.get(n)) for n in names if mine.get(n) != theirs.get(n)}
+
+    @classmethod
+    def _unknown(cls, table: str, name: str, known: Sequence[str]) -> str:
+        if name in cls.RENAMED:
+            return f"option {name!r} is called {cls.RENAMED[name]!r} now"
+        return f"unknown option {table and table + '.'}{name!r}{hint(name, known)}"
+
+    @classmethod
+    def _complaint(cls, error: ValidationError) -> str:
+        """The first of what is wrong, in one line."""
+        first = error.errors(include_url=False)[0]
+        where = [str(part) for part in first["loc"]]
+        fields: Mapping[str, FieldInfo] = cls.model_fields
+        table, names = cls.tables().get(where[0]) if where else None, where[:1]
+        if table is not None and len(where) > 1:
+            fields, names = table.model_fields, where[:2]
+        if first["type"] == "extra_forbidden":
+            return cls._unknown(".".join(names[:-1]), names[-1], list(fields))
+        field = fields.get(names[-1]) if names else None
+        if first["type"] == "value_error":
+            text = str(first["ctx"]["error"])
+            plain = not text.startswith("expected ")
+            return text if plain else f"option {'.'.join(names)}: {text}, given {first['input']!r}"
+        assert field is not None
+        expected = _expected(field.annotation, field.metadata)
+        return f"option {'.'.join(names)}: expected {expected}, given {first['input']!r}"
+
+
+def _flat(tables: Mapping[str, Any], table: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        found |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {f"{table}{name}": value}
+    return found
+
+
+def _expected(kind: Any, bounds: Sequence[Any]) -> str:
+    """What a field of this type and with these bounds takes, in words."""
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(str(word) for word in get_args(kind))
+    if get_origin(kind) is not None and type(None) in get_args(kind):
+        return _expected(get_args(kind)[0], bounds)
+    if kind is bool:
+        return "true or false"
+    if kind not in (int, float):
+        return "a text" if kind is str else "a table of options"
+    words = "a whole number" if kind is int else "a number"
+    for bound in bounds:
+        for name, word in (("gt", "above"), ("ge", "from"), ("lt", "to below"), ("le", "to")):
+            if hasattr(bound, name):
+                words += f" {word} {getattr(bound, name):g}"
+    return words
