@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from pyanticip import SCALARS, load_motion
-from pyanticip.controls import PARAMETERS
+from pyanticip.vocabulary import PARAMETERS
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.render import render
 from realtime.rig import Rig

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip._core import Voice
-from pyanticip.controls import PARAMETERS
+from pyanticip.vocabulary import PARAMETERS
 
 RATE = 48_000
 CALM = dict(zip(PARAMETERS, (0.4, 0.7, 0.5, 0.1, 0.0, 0.2, 0.5, 0.0), strict=True))

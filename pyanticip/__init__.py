@@ -23,10 +23,10 @@ from pyanticip.errors import (
     SkeletonError,
     WireError,
 )
+from pyanticip.vocabulary import SCALARS
 
 if TYPE_CHECKING:
     from pyanticip.geometry import (
-        SCALARS,
         JointLimits,
         ScalarStream,
         VectorStream,
@@ -57,7 +57,7 @@ __all__ = [
     "vector_scalars",
 ]
 
-_GEOMETRY = ("SCALARS", "JointLimits", "ScalarStream", "VectorStream", "pose_scalars", "vector_scalars")
+_GEOMETRY = ("JointLimits", "ScalarStream", "VectorStream", "pose_scalars", "vector_scalars")
 _LAZY = {
     "Clip": "pyanticip.motion.clip",
     "load_motion": "pyanticip.motion.load",

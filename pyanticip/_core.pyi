@@ -10,6 +10,10 @@ __version__: str
 
 # --- the built-in voice ---
 
+PARAMETERS: Final[tuple[str, ...]]
+"""Names of the eight sound parameters, in order."""
+EVENTS: Final[tuple[str, ...]]
+"""Names of the two events, in order."""
 VOICE_CEILING: float
 """Largest magnitude of a sample the voice gives: -1 dBFS."""
 
@@ -62,6 +66,7 @@ class Voice:
 # --- the seven scalars ---
 
 SCALARS: Final[tuple[str, ...]]
+"""Names of the seven scalars, in the order they have everywhere."""
 
 @final
 class PoseStream:
@@ -218,7 +223,7 @@ class Resampler:
     """
 
     def __new__(
-        cls, joints: int, rate_out: float = 50.0, *, max_gap: int | None = ..., curved: bool = False
+        cls, joints: int, rate_out: float = ..., *, max_gap: int | None = ..., curved: bool = False
     ) -> Resampler: ...
     def push(
         self, t_seconds: float, quats: npt.ArrayLike, root: npt.ArrayLike
@@ -243,6 +248,8 @@ def resample(
 
 # --- features v1 ---
 
+RATE: Final[float]
+"""Frames a second of the grid, Hz."""
 FEATURES_VERSION: int
 """Version of the layout of a feature row."""
 FEATURE_NAMES: tuple[str, ...]
@@ -430,7 +437,7 @@ class LiveFront:
         cls,
         source: str,
         *,
-        rate: float = 50.0,
+        rate: float = ...,
         window: int = 256,
         steady: bool = False,
         noise: Sequence[float] | None = None,

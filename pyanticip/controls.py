@@ -1,9 +1,9 @@
 """The sound parameters: names, ranges and curves, smoothing, silence, events. Pure, no torch.
 
-A control vector has eight values in 0..1, always in the order of :data:`PARAMETERS`. The model gives it
-at five :data:`HORIZONS_MS`; :func:`at_lead` picks one, a :class:`Smoother` takes the edges off,
-:class:`Presence` holds and fades it when the performer's signal is lost, a :class:`Range` maps one value
-to what a receiver wants. All times are seconds unless the name says otherwise.
+A control vector has eight values in 0..1, always in the order of :data:`pyanticip.vocabulary.PARAMETERS`. The
+model gives it at five horizons; :func:`at_lead` picks one, a :class:`Smoother` takes the edges off,
+:class:`Presence` holds and fades it when the performer's signal is lost, a :class:`Range` maps one value to
+what a receiver wants. All times are seconds unless the name says otherwise.
 
 Vectors here are lists of Python floats, not arrays: eight numbers at 50 Hz are far cheaper that way. A
 paced frame finds every cache cold, and each NumPy call then costs microseconds of its own.
@@ -17,13 +17,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from pyanticip.errors import OptionError, ShapeError
+from pyanticip.vocabulary import BIN_MS, EVENTS, HORIZONS_MS, PARAMETERS
 
 __all__ = [
-    "BIN_MS",
-    "EVENTS",
-    "HORIZONS_MS",
     "NEUTRAL",
-    "PARAMETERS",
     "Crossfade",
     "Event",
     "EventTrigger",
@@ -38,13 +35,8 @@ __all__ = [
 
 Vector = list[float]
 
-PARAMETERS = ("pitch", "loudness", "brightness", "roughness", "density", "space", "pan", "pulse")
-EVENTS = ("onset", "phrase")
-HORIZONS_MS = (0, 40, 100, 200, 400)
 #: Where the parameters go when there is nobody to follow: silent, centred, dry.
 NEUTRAL = (0.5, 0.0, 0.5, 0.0, 0.0, 0.5, 0.5, 0.0)
-#: Width of one hazard bin in milliseconds: bin b covers (20 b, 20 (b + 1)] ms ahead.
-BIN_MS = 20.0
 
 _N = len(PARAMETERS)
 

@@ -1,13 +1,13 @@
 """The seven anticipation scalars of pose and vector trajectories.
 
-Everything is computed in the Rust core; this module gives it names, defaults and types. Order, everywhere:
-:data:`SCALARS`. Quaternions are Hamilton, w, x, y, z, local to the parent joint; times are frames, angles
-radians. The definition of every scalar stands in ``docs/scalars.md``.
+Everything is computed in the Rust core; this module gives it names, defaults and types. The order of the
+scalars is that of :data:`pyanticip.SCALARS`. Quaternions are Hamilton, w, x, y, z, local to the parent joint;
+times are frames, angles radians. The definition of every scalar stands in ``docs/scalars.md``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,7 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
 
-__all__ = ["SCALARS", "JointLimits", "ScalarStream", "VectorStream", "pose_scalars", "vector_scalars"]
-
-SCALARS: Final[tuple[str, ...]] = _core.SCALARS
-"""Names of the seven scalars, in the order they have everywhere."""
+__all__ = ["JointLimits", "ScalarStream", "VectorStream", "pose_scalars", "vector_scalars"]
 
 Array = npt.NDArray[np.float64]
 Uncertainty = Literal["directional", "vendi"]
@@ -259,7 +256,7 @@ class ScalarStream(_Stream):
                 not finite or shorter than 1e-6 holds that joint's last rotation; :attr:`missing` counts them.
 
         Returns:
-            The scalars in the order of :data:`SCALARS`, (7,).
+            The scalars in the order of :data:`pyanticip.SCALARS`, (7,).
 
         Raises:
             ShapeError: another shape, or no real numbers; the stream is as it was before.
@@ -325,7 +322,7 @@ class VectorStream(_Stream):
                 :attr:`missing` counts them.
 
         Returns:
-            The scalars in the order of :data:`SCALARS`, (7,).
+            The scalars in the order of :data:`pyanticip.SCALARS`, (7,).
 
         Raises:
             ShapeError: another shape, or no real numbers; the stream is as it was before.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from pyanticip.controls import BIN_MS, EVENTS, EventTrigger, bin_chances
+from pyanticip.controls import EventTrigger, bin_chances
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import BIN_MS, EVENTS
 
 __all__ = ["BEAT_LEAD_MS", "LastMoment"]
 

@@ -23,11 +23,12 @@ from pydantic import (
     model_validator,
 )
 
-from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, EventTrigger, Range, Smoothing
+from pyanticip.controls import NEUTRAL, EventTrigger, Range, Smoothing
 from pyanticip.errors import OptionError, RigError, suggestion
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import Options, host_port, option
+from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.mapping.performer import Performer, Reach
 
 __all__ = ["PORTS", "Rig", "load_rig", "recorded_rig", "template"]
@@ -212,7 +213,8 @@ class SilenceRig(Options):
 
 
 Degrees = Annotated[float, Field(ge=0.0, le=30.0)]
-Jitter = Annotated[tuple[Degrees, ...], Field(min_length=22, max_length=22)]
+_JOINTS = len(CANONICAL_JOINTS)
+Jitter = Annotated[tuple[Degrees, ...], Field(min_length=_JOINTS, max_length=_JOINTS)]
 
 
 class PerformerRig(Options):

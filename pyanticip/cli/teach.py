@@ -14,6 +14,7 @@ import click
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import print_json, say, typed
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import RATE
 
 if TYPE_CHECKING:
     from pyanticip.teach.project import Project
@@ -83,9 +84,9 @@ def add(given: told.AddOptions) -> None:
                 end=given.end,
                 rate=given.rate,
             )
-            added.append({"take": take.name, "seconds": take.frames / 50, "warnings": warnings})
+            added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
             if not given.as_json:  # one by one: should the next file be bad, this much is done
-                click.echo(f"take {take.name}: {take.frames / 50:.2f} s")
+                click.echo(f"take {take.name}: {take.frames / RATE:.2f} s")
                 for line in warnings:
                     click.echo(f"  {line}", err=True)
     if given.as_json:
@@ -120,9 +121,9 @@ def record(given: told.RecordOptions) -> None:
             say=say,
         )
     if given.as_json:
-        print_json({"take": take.name, "seconds": take.frames / 50, "lead_in_s": take.begin / 50})
+        print_json({"take": take.name, "seconds": take.frames / RATE, "lead_in_s": take.begin / RATE})
     else:
-        click.echo(f"take {take.name}: {take.frames / 50:.2f} s")
+        click.echo(f"take {take.name}: {take.frames / RATE:.2f} s")
 
 
 @teach.command("list", options=f"{OPTIONS}:ListOptions")
@@ -147,7 +148,7 @@ def list_(given: told.ListOptions) -> None:
         click.echo(f"output {output.describe()}")
     for take in opened.state.takes:
         wanted = [f"{n}={v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
-        click.echo(f"take {take.name}: {take.frames / 50:.2f} s, {', '.join(wanted) or 'teaches nothing'}")
+        click.echo(f"take {take.name}: {take.frames / RATE:.2f} s, {', '.join(wanted) or 'teaches nothing'}")
     click.echo(f"mappings: {', '.join(mappings) or 'none yet'}")
 
 

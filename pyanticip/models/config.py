@@ -1,4 +1,4 @@
-"""The one configuration of the model family, and the names of what goes in and comes out. No torch."""
+"""The one configuration of the model family. No torch."""
 
 import dataclasses
 import difflib
@@ -8,35 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyanticip.errors import OptionError
-
-SCALAR_NAMES = (
-    "commitment",
-    "uncertainty",
-    "transition_pressure",
-    "recovery_margin",
-    "phase_stiffness",
-    "novelty",
-    "stability",
-)
-"""The seven scalars, in the order of every scalar tensor. All in [0, 1] but transition pressure, [-2, 2]."""
-
-PARAMETER_NAMES = ("pitch", "loudness", "brightness", "roughness", "density", "space", "pan", "pulse")
-"""The sound parameters, in the order of the second last axis of the model's ``params``."""
-
-EVENT_NAMES = ("onset", "phrase")
-"""The events, in the order of the second last axis of the model's ``events``."""
-
-HORIZONS_MS = (0, 40, 100, 200, 400)
-"""How far ahead each column of ``params`` looks, in milliseconds."""
-
-EVENT_BINS = 25
-"""Hazard bins; bin b covers (20 b, 20 (b + 1)] milliseconds ahead."""
-
-FEATURES = 231
-"""Width of a feature row, features v1."""
-
-SCALAR_COLUMNS = (220, 227)
-"""Half-open range of the columns of a feature row that hold the seven scalars."""
+from pyanticip.vocabulary import FEATURES, SCALAR_COLUMNS
 
 _AVAILABLE: dict[str, tuple[object, ...]] = {
     "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory", "prism"),

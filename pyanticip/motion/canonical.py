@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.motion.skeleton import Skeleton
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 
 @cache
 def canonical_skeleton() -> Skeleton:
     """Hips, spine, neck, head, arms and legs: a T-pose facing +z, all rest rotations identity."""
     return Skeleton(
-        tuple(_core.CANONICAL_JOINTS),
+        tuple(CANONICAL_JOINTS),
         np.asarray(_core.CANONICAL_PARENTS, np.int32),
         np.asarray(_core.CANONICAL_OFFSETS, np.float32),
     )

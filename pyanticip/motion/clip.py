@@ -12,6 +12,7 @@ from pyanticip.errors import OptionError, ShapeError, SkeletonError
 from pyanticip.motion.rotations import multiply, rotate
 from pyanticip.motion.skeleton import Skeleton, frozen
 from pyanticip.motion.units import check_rate
+from pyanticip.vocabulary import RATE
 
 if TYPE_CHECKING:
     from pyanticip import _core
@@ -198,7 +199,7 @@ class Clip:
         """
         from pyanticip import _core
 
-        clip = self.retarget("humanoid").resample(50.0)
+        clip = self.retarget("humanoid").resample(RATE)
         return _core.motion_features(clip.quats, clip.root, clip.mask, window=window)
 
     def mirror(self) -> "Clip":

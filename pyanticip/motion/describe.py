@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pyanticip import _core
 from pyanticip.errors import SkeletonError
 from pyanticip.motion.agreement import angles
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import guessed
 from pyanticip.motion.load import load_motion
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 
 def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[str, Any]]:
@@ -57,7 +57,7 @@ def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[s
         "joints": list(body.names),
         "parents": body.parents.tolist(),
         "map": {joint: list(names) for joint, names in known.items()},
-        "missing": [joint for joint in _core.CANONICAL_JOINTS if joint not in known],
+        "missing": [joint for joint in CANONICAL_JOINTS if joint not in known],
         "agreement": bones,
         "agreement_mean": round(sum(bones.values()) / len(bones), 2) if bones else None,
         "refused": refused,

@@ -12,6 +12,7 @@ from pyanticip import _core
 from pyanticip.errors import FormatError, OptionError, reason
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.skeleton import Skeleton
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 Joints = Mapping[str, tuple[str, ...]]
 """Names of a file's joints by the name of the canonical joint: one, or the first and the last of a chain."""
@@ -24,7 +25,7 @@ def guessed(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
     ends = _core.guess_joints(list(skeleton.names), skeleton.parents, skeleton.offsets)
     return {
         joint: tuple(dict.fromkeys(skeleton.names[index] for index in pair))
-        for joint, pair in zip(_core.CANONICAL_JOINTS, ends, strict=True)
+        for joint, pair in zip(CANONICAL_JOINTS, ends, strict=True)
         if pair is not None
     }
 
@@ -37,7 +38,7 @@ def as_toml(skeleton: Skeleton) -> str:
         "# Joints that stand nowhere here are not used. Give it back with --joints.",
         "[joints]",
     ]
-    for joint in _core.CANONICAL_JOINTS:
+    for joint in CANONICAL_JOINTS:
         names = found.get(joint)
         if names is None:
             lines.append(f'# {joint} = ""')
@@ -69,11 +70,9 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
         raise FormatError(f"{file}: expected a table [joints]")
     found = {}
     for joint, value in table.items():
-        if joint not in _core.CANONICAL_JOINTS:
-            near = get_close_matches(joint, _core.CANONICAL_JOINTS, n=1, cutoff=0.5)
-            hint = (
-                f"did you mean {near[0]}?" if near else f"expected one of {', '.join(_core.CANONICAL_JOINTS)}"
-            )
+        if joint not in CANONICAL_JOINTS:
+            near = get_close_matches(joint, CANONICAL_JOINTS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(CANONICAL_JOINTS)}"
             raise FormatError(f"{file}: joints.{joint}: unknown joint; {hint}")
         names = [value] if isinstance(value, str) else value
         if (

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip import _core
 from pyanticip.errors import DeviceError
 from pyanticip.motion.agreement import spread
 from pyanticip.motion.clip import Clip, forward_kinematics
 from pyanticip.motion.rotations import rotate
 from pyanticip.motion.skeleton import Skeleton
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def draw(clip: Clip, out: Path) -> None:
     frames = spread(len(clip), POSES)
     body = clip.retarget("humanoid")
     sides = [""] * len(clip.skeleton)
-    for joint, chain in zip(_core.CANONICAL_JOINTS, mapped.sources, strict=True):
+    for joint, chain in zip(CANONICAL_JOINTS, mapped.sources, strict=True):
         for name in chain:
             sides[clip.skeleton.index(name)] = _side(joint)
     for index, parent in enumerate(clip.skeleton.parents.tolist()):
@@ -53,7 +53,7 @@ def draw(clip: Clip, out: Path) -> None:
     world = np.array(mapped.world)
     for column, frame in enumerate(frames.tolist()):
         for row, (shown, colours) in enumerate(
-            ((clip, sides), (body, [_side(joint) for joint in _core.CANONICAL_JOINTS]))
+            ((clip, sides), (body, [_side(joint) for joint in CANONICAL_JOINTS]))
         ):
             turn, places = forward_kinematics(shown.skeleton, shown.quats[frame, None], np.zeros((1, 3)))
             bones = _bones(shown.skeleton, turn[0], places[0])

@@ -11,8 +11,7 @@ from pyanticip.motion import text
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.recording import Frame, read_recording
-
-RATE = 50.0
+from pyanticip.vocabulary import RATE
 
 
 def read_recorded(path: Path, *, rate: float | None = None) -> Clip:

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = [
     "Control",
@@ -179,7 +180,7 @@ def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     versions = {"pyanticip": _core.__version__, "features": _core.FEATURES_VERSION}
     versions.update(header.get("versions") or {})
     body = {
-        "names": list(_core.CANONICAL_JOINTS),
+        "names": list(CANONICAL_JOINTS),
         "parents": [int(parent) for parent in _core.CANONICAL_PARENTS],
         "offsets": np.asarray(_core.CANONICAL_OFFSETS, np.float64).round(6).tolist(),
     }

@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.recording import Note, Output, is_recording, read_recording
 from pyanticip.teach.outputs import parse_values
+from pyanticip.vocabulary import PARAMETERS, RATE
 
-__all__ = ["RATE", "Curves", "load_curves", "sample"]
+__all__ = ["Curves", "load_curves", "sample"]
 
-RATE = 50.0
 F64 = npt.NDArray[np.float64]
 Curves = Mapping[str, tuple[F64, F64]]
 """Per column: times (N,) in seconds, rising; values (N,), finite."""

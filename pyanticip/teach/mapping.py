@@ -23,12 +23,13 @@ import numpy.typing as npt
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+from pyanticip._core import FEATURES_VERSION
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
 from pyanticip.teach.fit import BEYOND, FitOptions, Part
 from pyanticip.teach.inputs import BODY, check_blocks
 from pyanticip.teach.outputs import Output, unique_names
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = ["FORMAT", "VERSION", "Mapping", "load_mapping", "pack_mapping"]
 

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import SCALARS
-from pyanticip.controls import EVENTS, NEUTRAL, PARAMETERS, Range
+from pyanticip.controls import NEUTRAL, Range
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 
 __all__ = ["MOST_OUTPUTS", "Output", "known_output", "parse_output", "parse_values", "unique_names"]
 

@@ -42,6 +42,7 @@ from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.state import LONGEST, State, TakeEntry, check_take_name, read_state
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
 __all__ = ["CACHE", "MANIFEST", "MAPPING", "MAPPINGS", "Project"]
 
@@ -155,7 +156,7 @@ class Project:
         """
         check_take_name(name)
         values, columns = dict(values or {}), dict(columns or {})
-        if clip.rate != 50.0 or clip.quats.shape[1] != 22:
+        if clip.rate != RATE or clip.quats.shape[1] != len(CANONICAL_JOINTS):
             raise OptionError(f"take {name}: expected 22 canonical joints at 50 Hz, got {clip!r}")
         if len(clip) > LONGEST:
             raise OptionError(f"take {name}: at most {LONGEST} frames (30 minutes), got {len(clip)}")
@@ -290,7 +291,7 @@ class Project:
         """A take's motion: canonical, 50 Hz. Raises FormatError where the file is missing or another one."""
         path = self.motion_path(take)
         clip = parse_motion(path, _verified(path, take.motion))
-        if len(clip) != take.total or clip.rate != 50.0 or clip.quats.shape[1] != 22:
+        if len(clip) != take.total or clip.rate != RATE or clip.quats.shape[1] != len(CANONICAL_JOINTS):
             raise FormatError(f"{path}: expected {take.total} canonical frames at 50 Hz, got {clip!r}")
         return clip
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category
 
-from pyanticip._core import CANONICAL_JOINTS
 from pyanticip.errors import FormatError, MotionError, OptionError
 from pyanticip.teach.outputs import Output, unique_names
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = [
     "FORMAT",

@@ -20,7 +20,7 @@ import numpy as np
 from rich.table import Table
 
 from pyanticip.errors import OptionError
-from pyanticip.models.config import FEATURES
+from pyanticip.vocabulary import FEATURES
 from realtime import tuning
 from realtime.bench.machine import machine, percentiles
 from realtime.step.open import open_backend

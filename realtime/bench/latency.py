@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import DeviceError, OptionError
+from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.bench.machine import Values, machine, percentiles
 from realtime.voice.process import free_port
 
 __all__ = ["run"]
 
-RATE = 50.0
 #: Left out at the start: sockets, caches and the adaptive timers are settling.
 WARM_UP_SECONDS = 2.0
 LATE_MS = 20.0

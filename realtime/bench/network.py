@@ -30,11 +30,11 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.table import Table
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import PROTOCOLS, datagrams
 from pyanticip.motion.load import load_motion
+from pyanticip.vocabulary import PARAMETERS, RATE
 from realtime import tuning
 from realtime.bench.machine import machine
 from realtime.clock import OfflineClock
@@ -189,7 +189,7 @@ def _clip(path: Path, seconds: float) -> Clip:
 def _rates(
     protocol: str, clips: Sequence[Clip], backend: Backend, progress: bool
 ) -> Iterator[dict[str, Any]]:
-    clean = [play(list(datagrams(clip, protocol, rate=50.0)), protocol, backend) for clip in clips]
+    clean = [play(list(datagrams(clip, protocol, rate=RATE)), protocol, backend) for clip in clips]
     for rate in _track(RATES, protocol, progress):
         runs = []
         for i, clip in enumerate(clips):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.vocabulary import RATE
+
 __all__ = ["mocopi_datagrams", "sway"]
 
 # A plausible body in mocopi's bone order: root, seven torsos, neck, head, arms, legs. Metres.
@@ -18,7 +20,7 @@ def _offsets() -> npt.NDArray[np.float32]:
     return np.array([*_TORSO, *arm, *mirrored[0], *leg, *mirrored[1]], dtype=np.float32)
 
 
-def sway(frames: int, joints: int, rate: float = 50.0, seed: int = 0) -> npt.NDArray[np.float32]:
+def sway(frames: int, joints: int, rate: float = RATE, seed: int = 0) -> npt.NDArray[np.float32]:
     """(frames, joints, 4) unit quaternions wxyz: every joint swings about its own axis, .2 to 1.5 Hz."""
     rng = np.random.default_rng(seed)
     t = np.arange(frames)[:, None] / rate
@@ -31,7 +33,7 @@ def sway(frames: int, joints: int, rate: float = 50.0, seed: int = 0) -> npt.NDA
     return quats.astype(np.float32)
 
 
-def mocopi_datagrams(frames: int, rate: float = 50.0) -> tuple[bytes, list[bytes]]:
+def mocopi_datagrams(frames: int, rate: float = RATE) -> tuple[bytes, list[bytes]]:
     """The skeleton datagram and ``frames`` frame datagrams of a mocopi suit."""
     from pyanticip._core import MOCOPI_PARENTS, encode_mocopi_frame, encode_mocopi_skeleton
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pyanticip.errors import OptionError
 from pyanticip.geometry import ScalarStream
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from realtime.bench.machine import machine, percentiles
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "table"]
 
-JOINTS = 22
-RATE = 50.0
+JOINTS = len(CANONICAL_JOINTS)
 WINDOWS = (256, 1500)
 TIMED = 2_000
 #: Microseconds a frame may cost at the median, smooth motion.

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
-from pyanticip.models.config import FEATURES
+from pyanticip.vocabulary import FEATURES, RATE
 from realtime import tuning
 from realtime.bench.machine import machine, percentiles
 from realtime.step.base import StepBackend
@@ -28,7 +28,6 @@ from realtime.step.open import BACKENDS, cuda_present, open_backend
 
 __all__ = ["run", "table"]
 
-RATE = 50.0
 PREWARM_SECONDS = 0.003
 #: How often the dummy step is repeated from then on, as in the live pipeline.
 REWARM_SECONDS = 0.0005

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import EVENTS, PARAMETERS
 from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
-from realtime.bench.loudness import RATE, SILENCE, integrated
+from pyanticip.vocabulary import EVENTS, PARAMETERS, RATE
+from realtime.bench.loudness import RATE as SAMPLE_RATE
+from realtime.bench.loudness import SILENCE, integrated
 from realtime.clock import OfflineClock
 from realtime.control.calibrate import Table, calibrate_from
 from realtime.programs.render import Roll
@@ -78,7 +79,7 @@ class Ear(Roll):
         from pyanticip._core import Voice
 
         super().__init__(clock)
-        self._voice = Voice(RATE)
+        self._voice = Voice(SAMPLE_RATE)
         self._sound: list[npt.NDArray[np.float32]] = []
 
     def send(self, frame: ControlFrame) -> None:
@@ -86,7 +87,7 @@ class Ear(Roll):
         super().send(frame)
         if frame.seq < 0:
             return
-        missing = round(self.times[-1] * RATE) - self._voice.position
+        missing = round(self.times[-1] * SAMPLE_RATE) - self._voice.position
         if missing > 0:
             self._sound.append(self._voice.render(missing))
         self._voice.params(np.asarray(frame.params, np.float32))
@@ -217,12 +218,12 @@ def _unchanged(data: Path) -> Iterator[dict[str, Any]]:
             wrong.append(after - before)
             plain.append(before)
             moved.append(begin)
-            beats += _matched(without, gated, begin / 50.0)
+            beats += _matched(without, gated, begin / RATE)
         yield {
             "kind": kind,
             "error": _relative(wrong, plain, moved),
             "error_with_beginnings": _relative(wrong, plain, [0] * len(wrong)),
-            "opens_after_s": round(float(np.median(moved)) / 50.0 - _SETTLED / 50.0, 2),
+            "opens_after_s": round(float(np.median(moved)) / RATE - _SETTLED / RATE, 2),
             "beats": len(beats),
             "beats_within_20_ms": sum(beats),
         }

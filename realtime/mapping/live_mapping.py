@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import CheckpointError
 from pyanticip.teach.inputs import body
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.outputs import Output
+from pyanticip.vocabulary import PARAMETERS
 
 __all__ = ["Taught", "hidden_size", "open_taught"]
 

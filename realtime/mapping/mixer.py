@@ -14,10 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.controls import (
-    BIN_MS,
-    HORIZONS_MS,
     NEUTRAL,
-    PARAMETERS,
     Crossfade,
     Event,
     EventTrigger,
@@ -28,6 +25,7 @@ from pyanticip.controls import (
 )
 from pyanticip.errors import OptionError
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
+from pyanticip.vocabulary import BIN_MS, HORIZONS_MS, PARAMETERS
 from realtime.mapping.channel import MODES, Lane
 from realtime.mapping.performer import Performer
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import PARAMETERS
 
 __all__ = ["PLACES", "RESTLESS", "STRETCHED", "Performer", "Reach", "Running"]
 

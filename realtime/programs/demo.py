@@ -19,9 +19,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pyanticip import SCALARS
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime import tuning
 from realtime.clock import ScaledClock
 from realtime.pipeline import Pipeline

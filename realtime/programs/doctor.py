@@ -168,7 +168,7 @@ def _model() -> Check:
         remedy = "reinstall pyanticip; without the model the seven scalars play alone"
         return _check("model", "warn", str(error), remedy)
     try:
-        from pyanticip.models.config import FEATURES
+        from pyanticip.vocabulary import FEATURES
 
         row = np.zeros((1, FEATURES), np.float32)
         for _ in range(20):

@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip._core import Voice
-from pyanticip.controls import EVENTS, PARAMETERS, Event
+from pyanticip.controls import Event
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
+from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime import tuning
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
@@ -299,8 +300,6 @@ def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]], outputs: list[str]
 
 def _save_csv(out: Path, roll: Roll, kept: int) -> None:
     """One line a frame; an event stands in the line of the frame that announced it."""
-    from pyanticip import SCALARS
-
     columns = ["t", *PARAMETERS, *roll.outputs, *SCALARS, "gate"]
     columns += [f"{name}{part}" for name in EVENTS for part in ("", "_ahead")]
     announced = {(t, name): (strength, ahead) for t, name, strength, ahead in roll.events}

@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from pyanticip import _core
-from pyanticip.controls import EVENTS, PARAMETERS
 from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
+from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
 from realtime.rig import PORTS
 
 __all__ = ["export_recording", "recording_info"]
 
 _MOST_LISTED = 100
-_RATE = 50.0
 
 
 class _Source:
@@ -201,17 +200,17 @@ class _Motion:
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Readable as a clip where there is one: quats, root, rate, names, parents, offsets."""
         frames = self.frames
-        joints = frames[0].quats.shape[0] if frames else len(_core.CANONICAL_JOINTS)
+        joints = frames[0].quats.shape[0] if frames else len(CANONICAL_JOINTS)
         arrays: dict[str, np.ndarray[Any, Any]] = {
             "quats": np.array([frame.quats for frame in frames], np.float32).reshape(-1, joints, 4),
             "root": np.array([frame.root for frame in frames], np.float32).reshape(-1, 3),
-            "rate": np.array(_RATE),
+            "rate": np.array(RATE),
             "seq": np.array([frame.seq for frame in frames], np.int64),
             "t_ns": np.array([frame.t_ns for frame in frames], np.int64),
             "t_source_ns": np.array([frame.t_source_ns for frame in frames], np.int64),
         }
-        if joints == len(_core.CANONICAL_JOINTS):
-            arrays["names"] = np.array(_core.CANONICAL_JOINTS)
+        if joints == len(CANONICAL_JOINTS):
+            arrays["names"] = np.array(CANONICAL_JOINTS)
             arrays["parents"] = np.asarray(_core.CANONICAL_PARENTS, np.int32)
             arrays["offsets"] = np.asarray(_core.CANONICAL_OFFSETS, np.float32)
         return arrays
@@ -249,12 +248,12 @@ def _table(path: Path, outputs: Sequence[Output], start_ns: int, taught: Sequenc
     itself where it did."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
-    scalars = max((len(output.scalars) for output in outputs), default=len(_core.SCALARS))
+    scalars = max((len(output.scalars) for output in outputs), default=len(SCALARS))
     params = max((len(output.params) for output in outputs), default=len(PARAMETERS))
     heads = [
         "seconds",
         "seq",
-        *_names(_core.SCALARS, "scalar", scalars),
+        *_names(SCALARS, "scalar", scalars),
         *_names((*PARAMETERS, *taught[: max(params - len(PARAMETERS), 0)]), "param", params),
     ]
     heads += [f"{name}{suffix}" for name in EVENTS for suffix in ("", "_ahead_s")]

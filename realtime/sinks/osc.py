@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from pyanticip.controls import EVENTS, PARAMETERS, Event, Range
+from pyanticip.controls import Event, Range
 from pyanticip.errors import DeviceError
+from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra
 
 __all__ = ["OscSink", "connect_udp", "message"]

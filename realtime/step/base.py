@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.config import FEATURES
+from pyanticip.vocabulary import FEATURES
 
 __all__ = ["F32", "Commitment", "StepBackend", "StepPlan", "StepResult", "checked_rows"]
 

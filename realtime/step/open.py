@@ -13,7 +13,7 @@ import numpy as np
 
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
-from pyanticip.models.config import FEATURES
+from pyanticip.vocabulary import FEATURES, RATE
 from realtime.step.base import StepBackend
 from realtime.step.onnx import OnnxBackend
 from realtime.step.whole import WholeBackend
@@ -78,7 +78,7 @@ def cuda_present() -> bool:
         return False
 
 
-def paced_p50(backend: StepBackend, steps: int = CALIBRATION_STEPS, *, rate: float = 50.0) -> float:
+def paced_p50(backend: StepBackend, steps: int = CALIBRATION_STEPS, *, rate: float = RATE) -> float:
     """Median seconds of ``steps`` steps at the live pace, prewarmed as the pipeline does."""
     row = np.zeros((1, FEATURES), np.float32)
     took = []

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest
 from pyanticip.models.checkpoint.runtime import open_session
-from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, FEATURES, HORIZONS_MS, PARAMETER_NAMES
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURES, HORIZONS_MS, PARAMETERS
 from realtime.step.base import F32, Commitment, StepPlan, StepResult, checked_rows
 from realtime.step.onnx import runner
 
@@ -97,8 +97,8 @@ class WholeBackend:
     def _check(every: _Session, often: _Session, told: dict[str, Array], *, d_model: int) -> None:
         """Both graphs must be of one model, and say what a step says."""
         shapes = {
-            "params": (len(PARAMETER_NAMES), len(HORIZONS_MS)),
-            "hazards": (len(EVENT_NAMES), EVENT_BINS),
+            "params": (len(PARAMETERS), len(HORIZONS_MS)),
+            "hazards": (len(EVENTS), EVENT_BINS),
             "scalars": (7,),
             "gate": (1,),
             "hidden": (d_model,),

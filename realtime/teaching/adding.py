@@ -10,10 +10,11 @@ from typing import Any
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_motion
-from pyanticip.teach.curves import RATE, load_curves, sample
+from pyanticip.teach.curves import load_curves, sample
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
 __all__ = ["LEAD_IN", "add_file", "ready_outputs"]
 
@@ -78,8 +79,6 @@ def add_file(
         else f"{file.name} {first / RATE:g}..{last / RATE:g} s",
     )
     if not clip.mask.all():
-        from pyanticip._core import CANONICAL_JOINTS
-
         lacking = [n for n, there in zip(CANONICAL_JOINTS, clip.mask, strict=True) if not there]
         warnings.append(f"the source has no {', '.join(lacking)}")
     return take, warnings

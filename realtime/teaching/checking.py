@@ -13,6 +13,7 @@ from pyanticip.errors import FormatError, MotionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
+from pyanticip.vocabulary import RATE
 from realtime.mapping.live_mapping import Taught, hidden_size
 from realtime.teaching.fitting import open_model, take_data
 from realtime.teaching.observe import Observer
@@ -91,7 +92,7 @@ def _played(
             for name, y in data.wanted.items()
             if name in names and len(y) > lead
         }
-        rows.append({"take": take.name, "seconds": round(take.frames / 50, 2), "error": errors})
+        rows.append({"take": take.name, "seconds": round(take.frames / RATE, 2), "error": errors})
     return rows, warnings
 
 

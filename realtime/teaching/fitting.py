@@ -17,6 +17,7 @@ from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from pyanticip.teach.state import State, TakeEntry
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from realtime.step.open import open_onnx
 from realtime.teaching.observe import ModelBackend, Observer
 
@@ -71,7 +72,7 @@ def fit_project(
         "kept_as": str(path),
         "revision": state.revision,
         "takes": len(takes),
-        "seconds_of_takes": round(sum(take.frames for take in state.takes) / 50.0, 2),
+        "seconds_of_takes": round(sum(take.frames for take in state.takes) / RATE, 2),
         "lead_ms": options.lead_ms,
         "parts": [part.report for part in parts],
         "model": backend.manifest.name
@@ -137,7 +138,7 @@ def use_mapping(project: Project, name: str) -> Path:
 def _write(
     project: Project, state: State, parts: list[Part], options: FitOptions, backend: ModelBackend | None
 ) -> Path:
-    mask = np.ones(22, np.bool_)
+    mask = np.ones(len(CANONICAL_JOINTS), np.bool_)
     for take in state.takes:
         mask &= np.array([c == "1" for c in take.mask])
     model = None

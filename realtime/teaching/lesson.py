@@ -22,6 +22,7 @@ from pyanticip.motion.recorded import on_grid
 from pyanticip.teach.outputs import known_output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
+from pyanticip.vocabulary import RATE
 from realtime.teaching.adding import LEAD_IN
 
 __all__ = ["Lesson", "PlayedTake"]
@@ -127,7 +128,7 @@ class Lesson:
     @property
     def seconds(self) -> float:
         """Length so far of the take that is being played."""
-        return len(self._take or ()) / 50.0
+        return len(self._take or ()) / RATE
 
     def want(self, values: Mapping[str, float]) -> None:
         """From the next frame on these values are wanted; outputs not named keep theirs. Raises
@@ -156,8 +157,8 @@ class Lesson:
         check_take_name(name)
         if name in taken:
             raise OptionError(f"take {name!r} is there already: choose another name, or remove it first")
-        if seconds is not None and not 0.5 <= seconds <= LONGEST / 50.0:
-            raise OptionError(f"seconds: expected 0.5 to {LONGEST / 50:g}, got {seconds:g}")
+        if seconds is not None and not 0.5 <= seconds <= LONGEST / RATE:
+            raise OptionError(f"seconds: expected 0.5 to {LONGEST / RATE:g}, got {seconds:g}")
         self._frames = LONGEST - LEAD_IN if seconds is None else round(seconds * 50)
         self._name, self._take, self._led, self._cut = name, [], list(self._past), False
         return name
@@ -195,7 +196,7 @@ class Lesson:
         name = self.cancel()
         if frames is None or len(frames) < _SHORT:
             raise OptionError(
-                f"take {name}: {len(frames or ()) / 50:.2f} s are too short; expected at least 0.5 s"
+                f"take {name}: {len(frames or ()) / RATE:.2f} s are too short; expected at least 0.5 s"
             )
         kept = [*self._connected(frames[0][0]), *frames]
         lead = len(kept) - len(frames)
@@ -205,8 +206,8 @@ class Lesson:
         # Lost frames were filled: positions on the grid, counted from the first frame that is kept.
         at = seq - seq[0]
         begin = int(at[lead])
-        mask = np.ones(22, np.bool_) if self._mask is None else np.asarray(self._mask(), np.bool_)
-        clip = Clip(quats, root, 50.0, canonical_skeleton(), name=name, mask=mask)
+        mask = np.asarray(() if self._mask is None else self._mask(), np.bool_)  # none given: all joints
+        clip = Clip(quats, root, RATE, canonical_skeleton(), name=name, mask=mask)
         values, columns = _wanted(frames, at[lead:] - begin, len(clip) - begin)
         return PlayedTake(name, clip, begin, values, columns, self._source, self._cut)
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pyanticip.errors import OptionError
 from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
+from pyanticip.vocabulary import RATE
 from realtime.control.commands import Commands
 from realtime.control.server import Action, number
 from realtime.mapping.live_mapping import Taught, open_taught
@@ -160,13 +161,13 @@ class TeachRemote:
             [*(f"{n}={v:g}" for n, v in take.values.items()), *(f"{n}: curve" for n in take.columns)]
         )
         cut = "; the signal was lost, it ends there" if played.cut else ""
-        line = f"take {take.name}: {take.frames / 50:.1f} s, {taught}{cut}"
+        line = f"take {take.name}: {take.frames / RATE:.1f} s, {taught}{cut}"
         self._say(line)
         return line
 
     def _list(self) -> str:
         takes = (
-            ", ".join(f"{t.name} {t.frames / 50:.1f}s" for t in self._project.state.takes) or "no take yet"
+            ", ".join(f"{t.name} {t.frames / RATE:.1f}s" for t in self._project.state.takes) or "no take yet"
         )
         outputs = ", ".join(o.describe() for o in self._project.state.outputs) or "no output yet"
         return f"{takes}; {outputs}"

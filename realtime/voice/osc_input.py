@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Iterator
 
-from pyanticip.controls import EVENTS, PARAMETERS
+from pyanticip.vocabulary import EVENTS, PARAMETERS
 
 __all__ = ["VoiceInput"]
 

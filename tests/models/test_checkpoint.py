@@ -15,7 +15,7 @@ import torch
 from pyanticip.errors import CheckpointError
 from pyanticip.models import load_checkpoint, save_checkpoint
 from pyanticip.models.checkpoint.manifest import external_data, read_manifest
-from pyanticip.models.config import EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES, SCALAR_NAMES
+from pyanticip.vocabulary import SCALARS
 from realtime.step.open import open_backend
 
 
@@ -71,13 +71,10 @@ def test_weights_ship_once(saved):
 
 
 def test_names_agree_with_the_rest_of_the_program():
-    from pyanticip import _core, controls
+    from pyanticip import _core
 
-    assert tuple(controls.PARAMETERS) == PARAMETER_NAMES
-    assert tuple(controls.EVENTS) == EVENT_NAMES
-    assert tuple(controls.HORIZONS_MS) == HORIZONS_MS
     scalars = [n for n in _core.FEATURE_NAMES if n.startswith("scalar.")]
-    assert [n.removeprefix("scalar.") for n in scalars] == list(SCALAR_NAMES)
+    assert [n.removeprefix("scalar.") for n in scalars] == list(SCALARS)
     assert list(_core.FEATURE_NAMES).index(scalars[0]) == 220
 
 

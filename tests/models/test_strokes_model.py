@@ -12,9 +12,10 @@ from pyanticip._core import StepState
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import MANIFEST, read_manifest
-from pyanticip.models.config import EVENT_BINS, visible_columns
+from pyanticip.models.config import visible_columns
 from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import FALL, FLOOR, LAGS, STROKES, Strokes
+from pyanticip.vocabulary import EVENT_BINS
 from realtime.step.open import open_backend
 from training.evaluate.oracle import arrivals
 

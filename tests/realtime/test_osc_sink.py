@@ -7,8 +7,9 @@ import pytest
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 
-from pyanticip.controls import PARAMETERS, Range
+from pyanticip.controls import Range
 from pyanticip.errors import DeviceError
+from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.osc import OscSink
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyanticip.controls import HORIZONS_MS, PARAMETERS, Smoothing
+from pyanticip.controls import Smoothing
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS
 from realtime.mapping.mixer import Desk
 from realtime.mapping.performer import PLACES, STRETCHED, Performer, Reach, Running
 

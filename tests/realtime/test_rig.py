@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from pyanticip.controls import NEUTRAL, PARAMETERS
+from pyanticip.controls import NEUTRAL
 from pyanticip.errors import RigError
+from pyanticip.vocabulary import PARAMETERS
 from realtime.rig import PORTS, Rig, load_rig, template
 
 

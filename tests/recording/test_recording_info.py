@@ -10,9 +10,9 @@ import pytest
 
 import pyanticip as pa
 from pyanticip import _core
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.recording import RecordingWriter
+from pyanticip.vocabulary import PARAMETERS
 from realtime.recording.info import export_recording, recording_info
 
 QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (22, 1))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import FormatError
 from training.teacher.sound import BRIGHTNESS_HZ, PITCH_HZ, analyse, duration, hear
 
@@ -37,10 +36,6 @@ def plucks(times, length, hz=440.0, decay=0.06):
     t = seconds(length)
     envelope = sum(np.where(t >= at, np.exp(-(t - at).clip(0.0) / decay), 0.0) for at in times)
     return 0.3 * envelope * np.sin(2.0 * np.pi * hz * t)
-
-
-def test_the_order_is_that_of_every_array():
-    assert PARAMETERS == ("pitch", "loudness", "brightness", "roughness", "density", "space", "pan", "pulse")
 
 
 @given(st.floats(60.0, 1650.0), st.floats(-40.0, -3.0))

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from pyanticip import SCALARS, load_motion
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import RecordingWriter
+from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.render import Player, Roll, render

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import DeviceError, OptionError
+from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.osc import OscSink, message
 from realtime.voice import synth as synth_module

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip._core import VOICE_CEILING, Voice
-from pyanticip.controls import EVENTS, PARAMETERS
 from pyanticip.errors import OptionError, ShapeError
+from pyanticip.vocabulary import EVENTS, PARAMETERS
 
 RATE = 48_000
 BASE = {

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import OptionError
 from pyanticip.teach.outputs import Output, known_output, parse_output, parse_values, unique_names
+from pyanticip.vocabulary import PARAMETERS
 
 
 def test_the_short_form_is_read_and_written() -> None:

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from support.swinging import LEFT_ARM, swing
 
-from pyanticip.controls import PARAMETERS
 from pyanticip.errors import CheckpointError, FormatError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
+from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.mapping.live_mapping import Taught, open_taught
 from realtime.mapping.mixer import Desk

@@ -11,11 +11,11 @@ import pyanticip.models
 from pyanticip._core import motion_features
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.vocabulary import PARAMETERS
 from training.data.examples import Example
 from training.finish import blend, poor_suits
 from training.finish.linear_forecast import LinearForecast, fit_forecast, recent_of
 from training.tasks.motion.shrink import draw_towards, slow_hold, take_back
-from training.teacher.descriptors import PARAMETERS
 
 
 def small(**options):

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.vocabulary import PARAMETERS
 from training.data.examples import plain
 from training.tasks.motion.scores import measure, run_model
 from training.tasks.motion.shrink import FIRST_HORIZON, SHARES, draw_towards, shrink, slow_hold
-from training.teacher.descriptors import PARAMETERS
 
 CONFIG = ModelConfig(d_model=32, heads=4, fast_layers=1, slow_layers=1, ff=32, control_hidden=32, dropout=0.0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import OptionError
-from training.teacher.descriptors import PARAMETERS
+from pyanticip.vocabulary import PARAMETERS
 from training.teacher.filters import CausalLowPass
 from training.teacher.handmade import teach
 from training.teacher.twin import CausalTwin, causal_events, causal_twin

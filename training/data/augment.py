@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from training.teacher.filters import RATE
+from pyanticip.vocabulary import RATE
 from training.teacher.kinematics import MIRROR, PARENTS, multiply
 
 Array = NDArray[np.float64]

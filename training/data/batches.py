@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pyanticip.errors import OptionError
-from pyanticip.models.config import EVENT_BINS, HORIZONS_MS, SCALAR_COLUMNS
+from pyanticip.vocabulary import EVENT_BINS, HORIZONS_MS, RATE, SCALAR_COLUMNS
 from training.data.examples import Example
-from training.teacher.filters import RATE
 
 HORIZONS: Final = tuple(round(ms * RATE / 1000.0) for ms in HORIZONS_MS)
 """The horizons in frames: 0, 2, 5, 10, 20."""

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.augment import without
-from training.teacher.filters import RATE
 from training.teacher.kinematics import multiply
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-JOINTS: Final = 22
+JOINTS: Final = len(CANONICAL_JOINTS)
 
 SUITS: Final[dict[str, tuple[int, ...]]] = {
     "ten": (0, 5, 7, 8, 11, 12, 14, 15, 18, 19),

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.vocabulary import RATE
 from training.data import augment
-from training.teacher.filters import RATE
 from training.teacher.handmade import teach
 from training.teacher.kinematics import MIRROR
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import RATE
 from training.data.corrupt import check_range, sensor_noise
-from training.teacher.filters import RATE
 from training.teacher.kinematics import MIRROR
 
 Array = NDArray[np.float64]

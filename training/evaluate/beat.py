@@ -5,12 +5,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import TOLERANCE_FRAMES, Announcements, Array, score_clips, total
 from training.evaluate.rules import LEADS_MS, LIVE_RULES, PLAYS, REACH, WINDOW_RULES, Choice, Rule, announce
 from training.tasks.motion.scores import EventScore, Said
-from training.teacher.descriptors import EVENTS
-from training.teacher.filters import RATE
 
 DRAWS: Final = 1000
 

@@ -6,12 +6,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.controls import BIN_MS
+from pyanticip.vocabulary import BIN_MS, EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Array, events_of
 from training.tasks.motion.scores import Said
-from training.teacher.descriptors import EVENTS
-from training.teacher.filters import RATE
 from training.teacher.handmade import EDGE
 
 WITHIN_MS: Final = (100, 200, 400)

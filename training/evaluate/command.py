@@ -12,7 +12,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.last_moment import BEAT_LEAD_MS
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
-from pyanticip.models.config import HORIZONS_MS, SCALAR_COLUMNS, SCALAR_NAMES
+from pyanticip.vocabulary import EVENTS, HORIZONS_MS, RATE, SCALAR_COLUMNS, SCALARS
 from training.data.examples import Example
 from training.evaluate.beat import by_category, model_rows
 from training.evaluate.calibration import calibration
@@ -25,8 +25,6 @@ from training.evaluate.shares import compare
 from training.evaluate.source import Held, Source
 from training.evaluate.worn import suit_rows
 from training.tasks.motion.scores import Said, measure, run_model
-from training.teacher.descriptors import EVENTS
-from training.teacher.filters import RATE
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 WORST: Final = 3
@@ -240,9 +238,7 @@ def scalar_report(examples: Sequence[Example], said: Sequence[Said]) -> dict[str
     wrong = np.concatenate(
         [np.abs(s.scalars - e.features[:, low:high]) for e, s in zip(examples, said, strict=True)]
     )
-    return {
-        name: round(float(value), 4) for name, value in zip(SCALAR_NAMES, wrong.mean(axis=0), strict=True)
-    }
+    return {name: round(float(value), 4) for name, value in zip(SCALARS, wrong.mean(axis=0), strict=True)}
 
 
 def retune(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
+from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, Array, events_of, score_clips, total
 from training.evaluate.extrapolator import (
@@ -29,8 +30,6 @@ from training.evaluate.extrapolator import (
     speed_curve,
 )
 from training.evaluate.rules import LEADS_MS
-from training.teacher.descriptors import EVENTS
-from training.teacher.filters import RATE
 from training.teacher.handmade import TEACHER_VERSION
 
 MOTION_DELAYS_S: Final = (0.02, 0.04)

@@ -19,9 +19,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip.vocabulary import RATE
 from training.evaluate.events import Announcements, Array
 from training.teacher.descriptors import raw_measures
-from training.teacher.filters import RATE, CausalLowPass
+from training.teacher.filters import CausalLowPass
 from training.teacher.handmade import ONSET_FLOOR, ONSET_GAP, ONSET_SPEED, PHRASE_FLOOR, PHRASE_GAP, arrivals
 from training.teacher.kinematics import MASSES, check_quats, positions
 from training.teacher.twin import MOTION_POLES

@@ -13,12 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from pyanticip.controls import EventTrigger
+from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, events_of, score_clip, total
 from training.evaluate.rules import live
 from training.tasks.motion.scores import Said
-from training.teacher.descriptors import EVENTS
-from training.teacher.filters import RATE
 
 REACH_MS: Final = 200.0
 VETOES: Final = tuple(round(0.1 * n, 1) for n in range(10))

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyanticip.errors import OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.vocabulary import RATE
 from training.evaluate.beat import by_category
 from training.evaluate.events import Announcements
 from training.evaluate.extrapolator import extrapolate, places
@@ -21,7 +22,6 @@ from training.evaluate.rivals import SETTINGS, AllRivals
 from training.evaluate.rules import LEADS_MS, live
 from training.evaluate.source import Source
 from training.tasks.motion.scores import run_model
-from training.teacher.filters import RATE
 
 KNOWN_MS: Final = (100, 200, 300)
 """How much of the movement to come is told."""

@@ -6,14 +6,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.models.config import HORIZONS_MS
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.evaluate.events import Announcements
 from training.evaluate.shares import BARS, RIVALS
 from training.report.pages import png, pyplot
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 
 COLOURS: Final = {"model": "#0a6fb5", "hold": "#e08214", "linear": "#7f9a3c", "tracker": "#a4508b"}
 NAMES: Final = {"model": "model", **RIVALS}

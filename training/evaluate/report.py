@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import PARAMETERS
 from training.evaluate import plots
 from training.evaluate.command import Drawn
 from training.evaluate.shares import RIVALS
 from training.report.pages import Part, Row, as_html, as_markdown
-from training.teacher.descriptors import PARAMETERS
 
 TITLE = "Motion model on people it never saw"
 

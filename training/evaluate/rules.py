@@ -16,12 +16,10 @@ import numpy as np
 
 from pyanticip.controls import EventTrigger
 from pyanticip.last_moment import LastMoment
-from pyanticip.models.config import EVENT_BINS
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total
 from training.tasks.motion.scores import Said, announced
-from training.teacher.descriptors import EVENTS
-from training.teacher.filters import RATE
 
 LEADS_MS: Final = (0, 100, 200)
 

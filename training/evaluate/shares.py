@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyanticip.models.config import HORIZONS_MS
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS
 from training.tasks.motion.scores import Array, Errors, bootstrap
-from training.teacher.descriptors import PARAMETERS
 
 DRAWS: Final = 2000
 

@@ -19,11 +19,10 @@ from scipy.linalg import solve_discrete_are
 from scipy.signal import lfilter, lfilter_zi
 
 from pyanticip.errors import FormatError
+from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.tasks.motion.baselines import DELAYS_S, MOTION_DELAYS_S, judged
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 from training.teacher.twin import causal_twin
 

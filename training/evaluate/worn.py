@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import Example, Piece, plain
 from training.evaluate.shares import table
 from training.evaluate.source import Held
 from training.tasks.motion.scores import Array, bootstrap, measure, run_model
-from training.teacher.filters import RATE
-from training.teacher.kinematics import JOINTS
 
 DRAWS: Final = 1000
 
-WORN: Final[dict[int, tuple[int, ...]]] = {22: tuple(range(len(JOINTS)))} | {
+WORN: Final[dict[int, tuple[int, ...]]] = {22: tuple(range(len(CANONICAL_JOINTS)))} | {
     len(kept): kept for kept in SUITS.values()
 }
 """Joints of each suit, by how many they are."""
@@ -53,7 +52,7 @@ def in_suit(held: Held, kept: Sequence[int], *, placed: bool = True) -> tuple[Ex
         placed: whether the suit knows where the hips are; if not, the root stays at the origin.
     """
     example = held.example
-    quats, mask = dropped_joints(example.quats, held.mask, set(range(len(JOINTS))) - set(kept))
+    quats, mask = dropped_joints(example.quats, held.mask, set(range(len(CANONICAL_JOINTS))) - set(kept))
     root: NDArray[np.float32] = held.root if placed else np.zeros_like(held.root)
     turns = np.ascontiguousarray(quats, dtype=np.float32)
     own = plain(Piece(example.name, example.subject, turns, np.asarray(root), mask, RATE))
@@ -93,7 +92,7 @@ def suit_rows(
         pairs = [in_suit(one, WORN[count], placed=placed) for one in held]
         found: dict[str, Any] = {
             "joints": count,
-            "names": [JOINTS[joint] for joint in WORN[count]],
+            "names": [CANONICAL_JOINTS[joint] for joint in WORN[count]],
             "place_known": placed,
         }
         # Both are the same motion and features: the model speaks once.

@@ -23,6 +23,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.last_moment import LastMoment
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from pyanticip.vocabulary import RATE
 from training.data.batches import event_targets
 from training.data.examples import SHORTEST, Example, Piece, plain
 from training.data.sets import MotionSet
@@ -34,7 +35,6 @@ from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_str
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
-from training.teacher.filters import RATE
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 FASTER: Final = (1.15, 1.6)

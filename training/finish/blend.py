@@ -33,8 +33,8 @@ from torch import Tensor
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
-from pyanticip.models.config import HORIZONS_MS
 from pyanticip.models.motion.smoothed import STRETCHES
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import SHORTEST, Example, Split
 from training.evaluate.left_out import parse
@@ -44,8 +44,6 @@ from training.tasks.motion.data import base_set
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import measure, run_model
 from training.tasks.motion.shrink import draw_towards, slow_hold, take_back
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 
 Array = NDArray[np.float64]
 Table = dict[tuple[int, int, int], Array]

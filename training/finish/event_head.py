@@ -18,9 +18,9 @@ from torch.nn import functional as F
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer
-from pyanticip.models.config import EVENT_BINS, HORIZONS_MS, PARAMETER_NAMES
 from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import GAINS, STROKES, Strokes
+from pyanticip.vocabulary import EVENT_BINS, HORIZONS_MS, PARAMETERS
 from training.data.examples import Example
 from training.finish.linear_forecast import recent_of
 from training.tasks.motion.losses import event_nll
@@ -168,7 +168,7 @@ def with_strokes(model: MotionTransformer, learned: Learned) -> MotionTransforme
     hearing.load_state_dict(model.state_dict(), strict=False)
     control, head = hearing.control, learned.head
     assert control.beats is not None
-    close, start = head.close, len(PARAMETER_NAMES) * len(HORIZONS_MS)
+    close, start = head.close, len(PARAMETERS) * len(HORIZONS_MS)
     if learned.mean.shape != (close + control.first.out_features,) or close < STROKES:
         raise OptionError(f"a head of {len(learned.mean)} numbers does not fit the model's control head")
     # Of z = (x - mean) / std the layers become those of x.

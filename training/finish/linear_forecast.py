@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer
+from pyanticip.vocabulary import PARAMETERS
 from training.data.batches import HORIZONS, TARGET_EDGE
 from training.data.examples import Example
-from training.teacher.descriptors import PARAMETERS
 
 CELLS: Final = (len(PARAMETERS), len(HORIZONS))
 

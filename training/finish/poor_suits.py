@@ -17,10 +17,10 @@ from torch.nn import functional as F
 
 from pyanticip._core import motion_features
 from pyanticip.models import MotionTransformer
+from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.corrupt import SUITS, dropped_joints, sensor_noise
 from training.data.examples import Example
 from training.data.sets import MotionSet
-from training.teacher.kinematics import JOINTS
 
 KINDS: Final = (*SUITS, "noise")
 EACH: Final = 2
@@ -49,7 +49,7 @@ def in_poor_suit(
     """
     quats: np.ndarray = np.asarray(example.quats)
     if kind in SUITS:
-        quats, mask = dropped_joints(quats, mask, set(range(len(JOINTS))) - set(SUITS[kind]))
+        quats, mask = dropped_joints(quats, mask, set(range(len(CANONICAL_JOINTS))) - set(SUITS[kind]))
     else:
         jitter, drift = rng.uniform(*JITTER_DEGREES), rng.uniform(*DRIFT_DEGREES)
         quats, root = sensor_noise(

@@ -13,7 +13,7 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
-from pyanticip.models.config import SCALAR_NAMES
+from pyanticip.vocabulary import SCALARS
 from training.run.files import CONFIG, REPORT, write_text
 from training.study.foretelling import foretelling
 from training.tasks.token.evaluate import bridge, held_out
@@ -193,7 +193,7 @@ def judge(folder: Path) -> dict[str, Any]:
 def numbers(result: Mapping[str, Any]) -> dict[str, float | None]:
     """The numbers of one run that are compared."""
     fed = result["shuffled"]["loss_shuffled"] if result["fed"] == "shuffled" else result["shuffled"]["loss"]
-    worst = max(result["scalars_external"][name]["ratio"]["value"] for name in SCALAR_NAMES)
+    worst = max(result["scalars_external"][name]["ratio"]["value"] for name in SCALARS)
     return {
         "corr(given commitment, gate)": result["gate"]["with_given"]["value"],
         "the same at step 0": result["step0"]["with_given"]["value"],
@@ -260,7 +260,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines.append(f"| seeds | {' | '.join(str(n) for n in seeds)} |")
     lines += ["", "| scalar error, share of the position mean's | " + " | ".join(arms) + " |"]
     lines.append("|" + "---|" * (len(arms) + 1))
-    for name in SCALAR_NAMES:
+    for name in SCALARS:
         cells = []
         for arm in arms:
             mine = [r["scalars_external"][name]["ratio"]["value"] for r in report["runs"] if r["arm"] == arm]

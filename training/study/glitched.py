@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pyanticip._core import motion_features
 from pyanticip.models import MotionTransformer
+from pyanticip.vocabulary import RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example, Split
 from training.data.glitches import KINDS, Glitches, glitch
@@ -20,7 +21,6 @@ from training.tasks.motion import MotionTrainOptions
 from training.tasks.motion.baselines import RIVALS_FILE, Rivals, judged, predict
 from training.tasks.motion.module import JOINT_MASK
 from training.tasks.motion.scores import CHUNK
-from training.teacher.filters import RATE
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.models.config import EVENT_BINS, SCALAR_COLUMNS
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, SCALAR_COLUMNS
 from training.data.batches import event_targets
 from training.data.examples import Example, Split
 from training.data.sets.pool import needs_guard
@@ -20,7 +20,6 @@ from training.tasks.motion.data import TrainingData, base_set, cache_folder, tra
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import Said, measure
 from training.tasks.motion.validation import in_memory
-from training.teacher.descriptors import EVENTS
 
 SPLITS: Final[tuple[Split, ...]] = ("validation", "test")
 """The sides that are judged; nothing is chosen on the second."""

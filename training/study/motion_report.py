@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
-from pyanticip.models.config import HORIZONS_MS
+from pyanticip.vocabulary import HORIZONS_MS
 from training.report.tables import interval, paired, place, spread, table
 from training.study.motion import KIND, REFERENCE, VARIANTS
 from training.study.runs import read

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
-from pyanticip.models.config import SCALAR_COLUMNS
+from pyanticip.vocabulary import RATE, SCALAR_COLUMNS
 from training.data.batches import event_targets
 from training.data.examples import Example, Split
 from training.evaluate.events import score_clips, total
 from training.evaluate.rules import THRESHOLDS, Choice, Rule, announce
 from training.tasks.motion.scores import Errors, Said, measure, run_model
-from training.teacher.filters import RATE
 from training.teacher.handmade import EDGE
 
 ONSET: Final = 0

@@ -15,21 +15,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-PARAMETERS: Final = (
-    "pitch",
-    "loudness",
-    "brightness",
-    "roughness",
-    "density",
-    "space",
-    "pan",
-    "pulse",
-)
-"""The eight parameters, in the order of every array."""
-
-EVENTS: Final = ("onset", "phrase")
-"""The two kinds of event, in the order of every array."""
-
 FAST_HZ: Final = 3.0
 """-3 dB point of six parameters."""
 

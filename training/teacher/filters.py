@@ -1,18 +1,14 @@
 """The teacher's zero-phase smoother and its causal counterpart."""
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import convolve1d
 from scipy.signal import lfilter
 
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import RATE
 
 Array = NDArray[np.float64]
-
-RATE: Final = 50.0
-"""Frames per second of everything here."""
 
 
 def gaussian_kernel(cutoff_hz: float) -> Array:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
+from pyanticip.vocabulary import EVENTS
 from training.teacher.descriptors import (
-    EVENTS,
     FAST_COLUMNS,
     FAST_HZ,
     MOTION_HZ,
@@ -30,7 +30,7 @@ from training.teacher.descriptors import (
     raw_measures,
     squash,
 )
-from training.teacher.filters import RATE, derivative, smooth
+from training.teacher.filters import derivative, smooth
 from training.teacher.kinematics import MASSES, Array, check_quats, positions
 
 TEACHER_VERSION: Final = 3
@@ -185,4 +185,4 @@ def teach(quats: NDArray[np.floating]) -> Lesson:
     return Lesson(params.astype(np.float32), _events(raw[:, 4], raw[:, 1]))
 
 
-__all__ = ["EDGE", "PARAMETERS_SINCE", "RATE", "TEACHER_VERSION", "Event", "Lesson", "periodicity", "teach"]
+__all__ = ["EDGE", "PARAMETERS_SINCE", "TEACHER_VERSION", "Event", "Lesson", "periodicity", "teach"]

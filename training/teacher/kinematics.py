@@ -11,37 +11,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip import _core
 from pyanticip.errors import ShapeError
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 Array = NDArray[np.float64]
 
-JOINTS: Final = (
-    "hips",
-    "spine",
-    "chest",
-    "upper_chest",
-    "neck",
-    "head",
-    "left_shoulder",
-    "left_upper_arm",
-    "left_lower_arm",
-    "left_hand",
-    "right_shoulder",
-    "right_upper_arm",
-    "right_lower_arm",
-    "right_hand",
-    "left_upper_leg",
-    "left_lower_leg",
-    "left_foot",
-    "left_toes",
-    "right_upper_leg",
-    "right_lower_leg",
-    "right_foot",
-    "right_toes",
-)
-"""The 22 canonical joints, in order."""
-
-PARENTS: Final = (-1, 0, 1, 2, 3, 4, 3, 6, 7, 8, 3, 10, 11, 12, 0, 14, 15, 16, 0, 18, 19, 20)
+PARENTS: Final = _core.CANONICAL_PARENTS
 """Parent of each canonical joint, -1 for the hips."""
 
 _LEFT: Final = {
@@ -67,7 +43,7 @@ MIRROR: Final = (0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 6, 7, 8, 9, 18, 19, 20, 21, 1
 
 
 def _offsets() -> Array:
-    table = np.zeros((len(JOINTS), 3))
+    table = np.zeros((len(CANONICAL_JOINTS), 3))
     for joint, offset in _TRUNK.items():
         table[joint] = offset
     for joint, offset in _LEFT.items():
@@ -84,7 +60,7 @@ _MASS_TRUNK: Final = {0: 0.142, 2: 0.16, 3: 0.17, 5: 0.08}
 
 
 def _masses() -> Array:
-    table = np.zeros(len(JOINTS))
+    table = np.zeros(len(CANONICAL_JOINTS))
     for joint, mass in _MASS_TRUNK.items():
         table[joint] = mass
     for joint, mass in _MASS_LEFT.items():
@@ -103,8 +79,8 @@ def check_quats(quats: NDArray[np.floating]) -> Array:
         ShapeError: another shape, or a value that is not a number.
     """
     found = np.asarray(quats, dtype=np.float64)
-    if found.ndim != 3 or found.shape[1:] != (len(JOINTS), 4):
-        raise ShapeError(f"canonical rotations must be (T, {len(JOINTS)}, 4), given {found.shape}")
+    if found.ndim != 3 or found.shape[1:] != (len(CANONICAL_JOINTS), 4):
+        raise ShapeError(f"canonical rotations must be (T, {len(CANONICAL_JOINTS)}, 4), given {found.shape}")
     if not np.isfinite(found).all():
         raise ShapeError("canonical rotations must be finite, given NaN or infinity")
     return found
@@ -134,7 +110,7 @@ def rotate(q: Array, v: Array) -> Array:
 
 def _levels() -> tuple[tuple[list[int], list[int]], ...]:
     """Joints and their parents, those of one distance from the hips together."""
-    depth = [0] * len(JOINTS)
+    depth = [0] * len(CANONICAL_JOINTS)
     for joint, parent in enumerate(PARENTS):
         depth[joint] = 0 if parent < 0 else depth[parent] + 1
     levels = []
@@ -165,7 +141,7 @@ def positions(quats: Array, *, upright: bool) -> Array:
     # Joint, component, frame, and level by level: few calls, each along memory.
     local = np.ascontiguousarray(quats.transpose(1, 2, 0))
     turn = np.empty_like(local)
-    place = np.zeros((len(JOINTS), 3, len(quats)))
+    place = np.zeros((len(CANONICAL_JOINTS), 3, len(quats)))
     turn[0] = local[0] if upright else np.array([[1.0], [0.0], [0.0], [0.0]])
     for joints, parents in _LEVELS:
         above, offset = turn[parents], OFFSETS[joints][:, :, None]

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.signal import butter, find_peaks, hilbert, sosfiltfilt
 
 from pyanticip.errors import FormatError, OptionError
-from training.teacher.descriptors import FAST_HZ, PARAMETERS, SLOW_HZ
-from training.teacher.filters import RATE, smooth
+from pyanticip.vocabulary import PARAMETERS, RATE
+from training.teacher.descriptors import FAST_HZ, SLOW_HZ
+from training.teacher.filters import smooth
 from training.teacher.handmade import PHRASE_GAP, PHRASE_HZ
 
 AUDIO_VERSION: Final = 1

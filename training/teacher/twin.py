@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip.vocabulary import EVENTS, RATE
 from training.teacher.descriptors import (
-    EVENTS,
     FAST_COLUMNS,
     PULSE_JOINTS,
     PULSE_LAGS,
@@ -20,7 +20,7 @@ from training.teacher.descriptors import (
     raw_measures,
     squash,
 )
-from training.teacher.filters import RATE, CausalLowPass
+from training.teacher.filters import CausalLowPass
 from training.teacher.handmade import (
     ONSET_FALL,
     ONSET_FLOOR,

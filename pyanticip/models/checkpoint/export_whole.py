@@ -23,8 +23,8 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.export import point_into, quiet_exporter, strip
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.checkpoint.runtime import open_session
-from pyanticip.models.config import FEATURES
 from pyanticip.models.motion.transformer import MotionState, MotionTransformer
+from pyanticip.vocabulary import FEATURES
 
 TOLERANCE = 1e-3
 """How far a graph may be from torch, of 1 or of a tensor's largest value: rounding, where it is felt most.

@@ -15,14 +15,8 @@ from typing import Any
 
 from pyanticip._core import FEATURE_NAMES, FEATURES_VERSION
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models.config import (
-    EVENT_BINS,
-    EVENT_NAMES,
-    HORIZONS_MS,
-    PARAMETER_NAMES,
-    SCALAR_NAMES,
-    ModelConfig,
-)
+from pyanticip.models.config import ModelConfig
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
 
 FORMAT = "anticip-motion"
 VERSION = 4
@@ -140,12 +134,12 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
         "config": {
             name: value for name, value in config.to_dict().items() if name != "strokes" or config.strokes
         },
-        "rate": 50,
+        "rate": round(RATE),
         "features_version": FEATURES_VERSION,
         "features": list(FEATURE_NAMES),
-        "scalars": list(SCALAR_NAMES),
-        "parameters": list(PARAMETER_NAMES),
-        "events": list(EVENT_NAMES),
+        "scalars": list(SCALARS),
+        "parameters": list(PARAMETERS),
+        "events": list(EVENTS),
         "horizons_ms": list(HORIZONS_MS),
         "event_bins": EVENT_BINS,
         "event_bin_ms": 20,

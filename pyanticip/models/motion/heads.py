@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.config import EVENT_BINS, EVENT_NAMES, HORIZONS_MS, PARAMETER_NAMES
 from pyanticip.models.motion.strokes import BeatHead
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS
 
 
 class ControlHead(nn.Module):
@@ -37,8 +37,8 @@ class ControlHead(nn.Module):
     ) -> None:
         super().__init__()
         self.gated = gated
-        self.params = (len(PARAMETER_NAMES), len(HORIZONS_MS))
-        self.events = (len(EVENT_NAMES), EVENT_BINS)
+        self.params = (len(PARAMETERS), len(HORIZONS_MS))
+        self.events = (len(EVENTS), EVENT_BINS)
         self.first = nn.Linear(d_model, hidden)
         self.last = nn.Linear(hidden, math.prod(self.params) + math.prod(self.events))
         self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if recent else None

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip import _core
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
-JOINTS = 22
+JOINTS = len(CANONICAL_JOINTS)
 ROTATIONS = (0, JOINTS * 6)
 """Columns of a feature row with the first two columns of each joint's local rotation matrix."""
 SPINS = (JOINTS * 6, JOINTS * 9)

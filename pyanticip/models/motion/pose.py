@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-JOINTS = 22
+from pyanticip.vocabulary import CANONICAL_JOINTS
+
+JOINTS = len(CANONICAL_JOINTS)
 
 
 class PoseHead(nn.Module):

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.models.motion.kinematics import JOINTS, KINEMATICS, MEASURES
+from pyanticip.vocabulary import RATE
 
-RATE = 50.0
 ENDS = (9, 13, 17, 21, 5)
 """Hands, toes, head."""
 

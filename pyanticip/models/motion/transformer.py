@@ -8,13 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.config import (
-    FEATURES,
-    PARAMETER_NAMES,
-    SCALAR_COLUMNS,
-    ModelConfig,
-    visible_columns,
-)
+from pyanticip.models.config import ModelConfig, visible_columns
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.plan_attention import Plan
@@ -45,6 +39,7 @@ from pyanticip.models.parts.positions.trajectory.module import (
     TrajectoryState,
     moved_positions,
 )
+from pyanticip.vocabulary import FEATURES, PARAMETERS, SCALAR_COLUMNS
 
 CLIP = 10.0
 """Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
@@ -163,11 +158,11 @@ class MotionTransformer(nn.Module):
             # Start as what holds the mean of the last 80 ms, for the parameters that a measure stands for.
             weight = torch.zeros(*self.control.params, MEASURES, cfg.taps)
             for measure, (name, sign) in enumerate(_MEASURED):
-                weight[PARAMETER_NAMES.index(name), :, measure, -4:] = sign / min(cfg.taps, 4)
+                weight[PARAMETERS.index(name), :, measure, -4:] = sign / min(cfg.taps, 4)
             # No measure of a frame stands for the roughness: jerk over speed, the mean of all stretches.
             smoothed = torch.zeros(*self.control.params, len(STRETCHES), QUANTITIES)
-            smoothed[PARAMETER_NAMES.index("roughness"), ..., JERK] = 1.0 / len(STRETCHES)
-            smoothed[PARAMETER_NAMES.index("roughness"), ..., SPEED] = -1.0 / len(STRETCHES)
+            smoothed[PARAMETERS.index("roughness"), ..., JERK] = 1.0 / len(STRETCHES)
+            smoothed[PARAMETERS.index("roughness"), ..., SPEED] = -1.0 / len(STRETCHES)
             start = torch.cat((weight.flatten(2), smoothed.flatten(2)), 2)
             with torch.no_grad():
                 self.control.recent.weight.copy_(start.flatten(0, 1))

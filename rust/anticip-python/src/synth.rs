@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anticip_synth::{CEILING, SynthError, Voice};
+use anticip_synth::{CEILING, EVENTS, PARAMETERS, SynthError, Voice};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::errors::{Kind, raise};
 
@@ -119,6 +120,8 @@ impl PyVoice {
 
 /// Adds this module's classes and functions to `pyanticip._core`.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("PARAMETERS", PyTuple::new(m.py(), PARAMETERS)?)?;
+    m.add("EVENTS", PyTuple::new(m.py(), EVENTS)?)?;
     m.add("VOICE_CEILING", CEILING)?;
     m.add_class::<PyVoice>()
 }

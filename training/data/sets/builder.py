@@ -15,6 +15,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.joints import read_joints
 from pyanticip.motion.units import check_rate, metres_per_unit
 from pyanticip.motion.world import check_up
+from pyanticip.vocabulary import RATE
 from training.data.examples import SHORTEST, Split
 from training.data.sets.discover import Found, Source, discover, printable
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
@@ -23,7 +24,6 @@ from training.data.sets.prepare import Options, Part, Result, Task, prepare, rea
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import sides_of, split_warnings, strangers
 from training.data.sets.writer import Lock, SetWriter, prepare_folder
-from training.teacher.filters import RATE
 from training.teacher.sound import available, warm
 
 SCALAR_WINDOW: Final = 256

@@ -6,12 +6,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.models.config import SCALAR_COLUMNS, SCALAR_NAMES
+from pyanticip.vocabulary import PARAMETERS, RATE, SCALAR_COLUMNS, SCALARS
 from training.data.examples import Split
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet
 from training.data.sets.overview import sample
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 from training.teacher.kinematics import PARENTS, positions
 
 COLOURS: Final[dict[Split, str]] = {"train": "#3b6ea5", "validation": "#d08c2c", "test": "#8a4f9e"}
@@ -100,10 +98,10 @@ def spreads(found: MotionSet) -> bytes:
     plt = _pyplot()
     figure, axes = plt.subplots(3, 5, figsize=(10.0, 5.2), layout="constrained")
     samples = {split: sample(found, split) for split in SPLITS}
-    names = [*SCALAR_NAMES, *PARAMETERS]
+    names = [*SCALARS, *PARAMETERS]
     for number, (axis, name) in enumerate(zip(axes.ravel(), names, strict=True)):
-        scalar = number < len(SCALAR_NAMES)
-        column = number if scalar else number - len(SCALAR_NAMES)
+        scalar = number < len(SCALARS)
+        column = number if scalar else number - len(SCALARS)
         low, high = (-2.0, 2.0) if name == "transition_pressure" else (0.0, 1.0)
         for split, rows in samples.items():
             values = (rows.scalars if scalar else rows.params)[:, column]
@@ -185,7 +183,7 @@ def course(found: MotionSet, number: int) -> bytes:
     low, high = SCALAR_COLUMNS
     columns = [
         (
-            (*SCALAR_NAMES, "hips' height, m"),
+            (*SCALARS, "hips' height, m"),
             example.features[:frames, low : high + 1],
             "some of what the model sees: scalars and height",
         ),
@@ -195,7 +193,7 @@ def course(found: MotionSet, number: int) -> bytes:
     for side, (names, values, heading) in enumerate(columns):
         for row, axis in enumerate(axes[:, side]):
             least, most = (-2.0, 2.0) if names[row] == "transition_pressure" else (0.0, 1.0)
-            if row == len(SCALAR_NAMES) and side == 0:
+            if row == len(SCALARS) and side == 0:
                 most = max(1.0, float(np.ceil(values[:, row].max())))
             axis.plot(t, values[:, row], color="#222", lw=1.1)
             axis.set_ylim(least - 0.05 * (most - least), most + 0.05 * (most - least))

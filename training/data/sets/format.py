@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.examples import Example, Piece, Split
-from training.teacher.filters import RATE
 from training.teacher.handmade import TEACHER_VERSION
 
 FORMAT: Final = "pyanticip-set"
@@ -21,12 +21,11 @@ VERSION: Final = 1
 """Counts the changes of the layout below."""
 
 INDEX: Final = "set.json"
-JOINT_COUNT: Final = 22
 
 ARRAYS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
     "features.f32": ("<f4", (231,)),
     "params.f32": ("<f4", (8,)),
-    "quats.f32": ("<f4", (JOINT_COUNT, 4)),
+    "quats.f32": ("<f4", (len(CANONICAL_JOINTS), 4)),
     "root.f32": ("<f4", (3,)),
     "events.i32": ("<i4", ()),
 }
@@ -285,7 +284,7 @@ def sha256_of(path: Path) -> str:
 
 def read_index(folder: Path) -> dict[str, Any]:
     """The checked content of a set's JSON file."""
-    from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+    from pyanticip._core import FEATURES_VERSION
 
     path = folder / INDEX
     try:

@@ -7,11 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.models.config import SCALAR_COLUMNS, SCALAR_NAMES
+from pyanticip.vocabulary import EVENTS, PARAMETERS, RATE, SCALAR_COLUMNS, SCALARS
 from training.data.examples import Split
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet
-from training.teacher.descriptors import EVENTS, PARAMETERS
-from training.teacher.filters import RATE
 
 SAMPLED: Final = 100_000
 """Rows that are looked at for the spread, evenly over the set: a large set is not read whole."""
@@ -104,7 +102,7 @@ def overview(found: MotionSet) -> dict[str, Any]:
             "median": round(float(np.median(lengths)), 2),
             "longest": round(float(lengths.max()), 2),
         },
-        "scalars": _spread(rows.scalars, SCALAR_NAMES),
+        "scalars": _spread(rows.scalars, SCALARS),
         "params": _spread(rows.params, PARAMETERS),
         "refused": found.index["refused"],
         "warnings": list(found.warnings),

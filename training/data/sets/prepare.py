@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+from pyanticip._core import FEATURES_VERSION
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.asf import find_asf
 from pyanticip.motion.atomic import write_atomic
@@ -19,12 +19,12 @@ from pyanticip.motion.joints import Joints
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import never_upright
 from pyanticip.motion.units import SLOW
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.examples import SHORTEST, Piece, at_rate, plain, steady_runs
 from training.data.sets.discover import printable
 from training.data.sets.format import sha256_of
 from training.data.sets.sounds import Sound
 from training.data.sets.take_sound import TakeSound
-from training.teacher.filters import RATE
 from training.teacher.handmade import TEACHER_VERSION
 from training.teacher.sound import AUDIO_VERSION
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from pyanticip.vocabulary import RATE
 from training.data.examples import Example
-from training.teacher.filters import RATE
 from training.teacher.sound import duration, hear
 
 UNNOTICED: Final = 0.1

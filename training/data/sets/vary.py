@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from pyanticip._core import CANONICAL_JOINTS, motion_features
+from pyanticip._core import motion_features
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 from training.data import augment as change
 from training.data.corrupt import corrupt
 from training.data.examples import SHORTEST, Example, Piece, plain, vary
@@ -25,8 +26,6 @@ from training.data.sets.pool import spread
 from training.data.sets.prepare import PREPARE_VERSION, Part, Result, read_parts, save_parts, work_file
 from training.data.sets.recipe import Recipe
 from training.data.sets.writer import Lock, SetWriter, prepare_folder
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 from training.teacher.kinematics import MIRROR
 
 VARY_VERSION: Final = 1

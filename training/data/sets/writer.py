@@ -13,9 +13,10 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip._core import CANONICAL_JOINTS, FEATURES_VERSION
+from pyanticip._core import FEATURES_VERSION
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.sets.format import (
     ARRAYS,
     FORMAT,
@@ -27,7 +28,6 @@ from training.data.sets.format import (
     digest_of,
     row_bytes,
 )
-from training.teacher.filters import RATE
 from training.teacher.handmade import TEACHER_VERSION
 
 WORK: Final = ".work"

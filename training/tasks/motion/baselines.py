@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
+from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 from training.teacher.handmade import EDGE, PARAMETERS_SINCE, TEACHER_VERSION
 from training.teacher.twin import causal_twin
 

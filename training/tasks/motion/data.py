@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.vocabulary import RATE
 from training.data.batches import HORIZONS
 from training.data.corrupt import Corruption
 from training.data.examples import SHORTEST, Example
@@ -23,7 +24,6 @@ from training.data.sets.pool import needs_guard
 from training.data.sets.progress import shown
 from training.run.settings import hint
 from training.tasks.motion.options import MotionTrainOptions
-from training.teacher.filters import RATE
 
 PREDICTED_FROM: Final = 2
 """Index of the first horizon that the choice of weights looks at: 100 ms."""

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pyanticip.models import MotionTransformer
-from pyanticip.models.config import EVENT_BINS
 from pyanticip.models.motion.transformer import MotionOutput
+from pyanticip.vocabulary import EVENT_BINS
 from training.data.batches import Batch
 
 WEIGHT_EVENTS: Final = 0.02

@@ -11,9 +11,9 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
-from pyanticip.models.config import EVENT_NAMES
 from pyanticip.models.motion.pose import six_of, turns_of
 from pyanticip.models.motion.transformer import MotionOutput
+from pyanticip.vocabulary import EVENTS, RATE
 from training.data.batches import Batch
 from training.run.settings import derived_seed
 from training.tasks.motion.losses import losses
@@ -22,7 +22,6 @@ from training.tasks.motion.planning import codes_of, planning_losses, plans_for
 from training.tasks.motion.resets import Resets, reset_loss
 from training.tasks.motion.risk import distrust_loss, risk_loss
 from training.tasks.motion.windows import DROPOUT, INITIAL, Part
-from training.teacher.filters import RATE
 
 WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
 """Pieces of the loss whose weights are options, beside the parameters, the pose, the control field and the
@@ -122,7 +121,7 @@ def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
     return mean
 
 
-PHRASE: Final = EVENT_NAMES.index("phrase")
+PHRASE: Final = EVENTS.index("phrase")
 
 SIGNAL_PACE: Final = 5.0
 """Times the learning rate that the planning signal's own weights have: they start from next to nothing."""

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
+from pyanticip.vocabulary import EVENTS, PARAMETERS
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.tasks.motion.baselines import judged
-from training.teacher.descriptors import EVENTS, PARAMETERS
 
 Array = NDArray[np.float64]
 Predict = Callable[[Example], NDArray[np.float32]]

@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pyanticip.models import MotionTransformer
-from pyanticip.models.config import HORIZONS_MS
 from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.smoothed import BODY, HANDS, JERK, QUANTITIES, SHARING, SIDE, SPEED, STRETCHES
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.tasks.motion.scores import measure, run_model
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 
 SHARES: Final = (0.1, 0.2)
 """Shares of the hold that are tried beside none."""

@@ -9,15 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
-from pyanticip.models.config import HORIZONS_MS, SCALAR_COLUMNS
 from pyanticip.models.motion.pose import PoseHead, six_of, to_matrix, turns_of
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALAR_COLUMNS
 from training.data.batches import event_targets
 from training.data.examples import Example
 from training.tasks.motion.data import PREDICTED_FROM
 from training.tasks.motion.module import JOINT_MASK
 from training.tasks.motion.scores import Errors, Said, measure, run_model
-from training.teacher.descriptors import PARAMETERS
-from training.teacher.filters import RATE
 from training.teacher.kinematics import OFFSETS, PARENTS
 
 Array = NDArray[np.float64]

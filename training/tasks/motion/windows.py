@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import RATE
 from training.data.batches import LENGTHS, Batch, Windows
 from training.tasks.motion.options import MotionTrainOptions
-from training.teacher.filters import RATE
 
 # Independent streams of random numbers from one seed.
 DRAW: Final = 1

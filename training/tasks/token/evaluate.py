@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
-from pyanticip.models.config import SCALAR_NAMES
+from pyanticip.vocabulary import SCALARS
 from training.run.books import read_metrics
 from training.tasks.token.folder import Run, load_run, open_run
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
@@ -225,7 +225,7 @@ def headline(report: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     ]
     rows += [
         (f"error of {name}, share of the position mean's", ("scalars", "external", name, "ratio", "value"))
-        for name in SCALAR_NAMES
+        for name in SCALARS
     ]
     if "heads" in report:
         rows += [

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.config import SCALAR_NAMES
+from pyanticip.vocabulary import SCALARS
 from training.tasks.token.metrics import CONTEXTS, Array, Interval, Mask, Said, perplexity
 
 Mode = Literal["external", "initial", "refined_prev"]
@@ -163,7 +163,7 @@ class Drift:
         """Per scalar: range over all steps, mean and deviation of the first and the last block, and drift,
         the change of the mean in units of the pooled deviation inside blocks."""
         found: dict[str, Any] = {"steps": self.steps, "finite": bool(np.isfinite(self.trace).all())}
-        for k, name in enumerate(SCALAR_NAMES):
+        for k, name in enumerate(SCALARS):
             means, stds = self.blocks[:, 1, k], self.blocks[:, 2, k]
             inside = float(np.sqrt(np.mean(np.square(stds))))
             found[name] = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.config import SCALAR_NAMES
+from pyanticip.vocabulary import SCALARS
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -135,7 +135,7 @@ def scalar_errors(said: Array, given: Array, mask: Mask, mean: Array, *, seed: i
         raise ShapeError(f"mean: expected shape {given.shape[1:]}, given {mean.shape}")
     counts = mask.sum(1).astype(np.float64)
     report: dict[str, Any] = {}
-    for k, name in enumerate(SCALAR_NAMES):
+    for k, name in enumerate(SCALARS):
         ours = (np.square(said[..., k] - given[..., k]) * mask).sum(1)
         theirs = (np.square(mean[:, k] - given[..., k]) * mask).sum(1)
         total = counts.sum()
@@ -174,7 +174,7 @@ def heads(weight: Array, count: int) -> dict[str, Any]:
     off = gram[~np.eye(count, dtype=bool)]
     penalty = float(np.square(off).sum())
     floor = max(0.0, count * count / weight.shape[1] - count)
-    dominant = [SCALAR_NAMES[k] for k in np.abs(unit).argmax(1)]
+    dominant = [SCALARS[k] for k in np.abs(unit).argmax(1)]
     return {
         "profiles": np.round(unit, 5).tolist(),
         "penalty": round(penalty, 6),

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.models.config import SCALAR_NAMES
+from pyanticip.vocabulary import SCALARS
 from training.report.pages import png, pyplot
 from training.tasks.token.metrics import Said
 
@@ -153,7 +153,7 @@ def scalars(given: NDArray[np.float64], external: NDArray[np.float64], own: NDAr
     """
     plt = pyplot()
     figure, axes = plt.subplots(7, 1, figsize=(9.0, 8.5), sharex=True)
-    for k, (axis, name) in enumerate(zip(axes, SCALAR_NAMES, strict=True)):
+    for k, (axis, name) in enumerate(zip(axes, SCALARS, strict=True)):
         axis.plot(given[:, k], color="0.6", lw=2.6, label="given")
         axis.plot(external[:, k], color="tab:blue", lw=1.2, label="predicted, given ones steer")
         axis.plot(own[:, k], color="tab:orange", lw=1.0, label="predicted, own ones steer")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyanticip.models.config import SCALAR_NAMES
+from pyanticip.vocabulary import SCALARS
 from training.report.pages import Part, Row, as_html, as_markdown, number
 from training.tasks.token import plots
 from training.tasks.token.evaluate import Sheet, headline, value_at
@@ -80,7 +80,7 @@ def _scalar_table(members: Sequence[dict[str, Any]]) -> Iterator[Part]:
     )
     rows: list[Row] = [["", "position mean", "refined, given steer", "refined, initial steer",
                         "refined, step before steers", "initial head"]]  # fmt: skip
-    for name in SCALAR_NAMES:
+    for name in SCALARS:
         base = sum(r["scalars"]["external"][name]["position_mean_mse"] for r in members) / len(members)
         cells = [
             number(sum(r["scalars"][who][name]["ratio"]["value"] for r in members) / len(members), 3)
@@ -103,7 +103,7 @@ def _drift_table(members: Sequence[dict[str, Any]]) -> Iterator[Part]:
         ),
     )
     rows: list[Row] = [["", "min", "max", "first mean", "last mean", "last std", "largest drift"]]
-    for name in SCALAR_NAMES:
+    for name in SCALARS:
         one = watched[0][name]
         worst = max((w[name]["drift"] for w in watched), key=abs)
         cells = [number(one[k]) for k in ("min", "max", "first_mean", "last_mean", "last_std")]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.config import FEATURES
+from pyanticip.vocabulary import FEATURES
 
 ROTATIONS = slice(6, 132)
 """Columns of a feature row with the rotations of all joints but the hips, whose direction says nothing."""

@@ -4,6 +4,7 @@
 //! computed once, when its frame comes, and kept in a ring; the means are summed anew on every frame, so that nothing
 //! drifts.
 
+use crate::features::RATE;
 use crate::kinematics::MEASURE_COUNT;
 
 const ENDS: usize = 5;
@@ -24,7 +25,7 @@ pub const SMOOTHED_COUNT: usize = QUANTITIES * STRETCHES.len();
 /// two frames.
 const BEND: [f64; 10] = [1.0, 5.0, 8.0, 0.0, -14.0, -14.0, 0.0, 8.0, 5.0, 1.0];
 /// Frames per second, squared, over what the means and differences add up.
-const BEND_GAIN: f64 = 50.0 * 50.0 / (32.0 * 4.0);
+const BEND_GAIN: f64 = RATE * RATE / (32.0 * 4.0);
 
 // Squared jerk of a reference swing, squared speed, energy, number of ends, speed.
 const SCALE: [f64; 5] = [

@@ -3,7 +3,9 @@
 use anticip_motion::{
     CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, KINEMATICS_COUNT, body_kinematics,
     canonical::{JOINT_COUNT, OFFSETS},
-    feature_names, motion_features,
+    feature_names,
+    features::RATE,
+    motion_features,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -14,6 +16,7 @@ use super::motion_error;
 use crate::errors::{Kind, raise};
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("RATE", RATE)?;
     m.add("FEATURES_VERSION", FEATURES_VERSION)?;
     m.add("FEATURE_NAMES", PyTuple::new(m.py(), feature_names())?)?;
     m.add_function(wrap_pyfunction!(py_motion_features, m)?)?;

@@ -1,6 +1,8 @@
 //! The live front end.
 
-use anticip_motion::{FrontConfig, FrontOutput, LiveFront, SenderState, Source, canonical::JOINT_COUNT};
+use anticip_motion::{
+    FrontConfig, FrontOutput, LiveFront, SenderState, Source, canonical::JOINT_COUNT, features::RATE,
+};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -82,7 +84,7 @@ pub(super) struct PyLiveFront {
 #[pymethods]
 impl PyLiveFront {
     #[new]
-    #[pyo3(signature = (source, *, rate = 50.0, window = 256, steady = false, noise = None))]
+    #[pyo3(signature = (source, *, rate = RATE, window = 256, steady = false, noise = None))]
     fn new(
         source: &str,
         rate: f64,

@@ -1,7 +1,7 @@
 //! Resampling onto a uniform grid, as a stream and for whole clips.
 
 use anticip_geometry::Quat;
-use anticip_motion::{MAX_GAP, Pose, Pushed, Resampler};
+use anticip_motion::{MAX_GAP, Pose, Pushed, Resampler, features::RATE};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -56,7 +56,7 @@ pub(super) struct PyResampler {
 #[pymethods]
 impl PyResampler {
     #[new]
-    #[pyo3(signature = (joints, rate_out = 50.0, *, max_gap = 25, curved = false))]
+    #[pyo3(signature = (joints, rate_out = RATE, *, max_gap = 25, curved = false))]
     fn new(joints: usize, rate_out: f64, max_gap: Option<u32>, curved: bool) -> PyResult<Self> {
         let inner = Resampler::new(joints, rate_out, max_gap).map_err(|e| motion_error(&e))?;
         let inner = if curved { inner.curved() } else { inner };

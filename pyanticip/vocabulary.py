@@ -1,0 +1,39 @@
+"""The words of the whole program, each in one place; what the Rust core has is read from there.
+
+Every array of scalars, parameters, events, horizons or joints has them in the order given here.
+"""
+
+from typing import Final
+
+from pyanticip import _core
+
+RATE: Final[float] = _core.RATE
+"""Frames a second of the grid that everything after the resampler runs on, Hz."""
+
+SCALARS: Final[tuple[str, ...]] = _core.SCALARS
+"""The seven anticipation scalars. All in [0, 1] but transition pressure, [-2, 2]."""
+
+PARAMETERS: Final[tuple[str, ...]] = _core.PARAMETERS
+"""The eight sound parameters, each in [0, 1] before a rig's ranges."""
+
+EVENTS: Final[tuple[str, ...]] = _core.EVENTS
+"""The two kinds of event."""
+
+HORIZONS_MS: Final = (0, 40, 100, 200, 400)
+"""How far ahead the model says the parameters, milliseconds."""
+
+EVENT_BINS: Final = 25
+"""Hazards of an event: bin b covers (20 b, 20 (b + 1)] milliseconds ahead."""
+
+BIN_MS: Final = 20.0
+"""Width of such a bin, milliseconds."""
+
+CANONICAL_JOINTS: Final[tuple[str, ...]] = _core.CANONICAL_JOINTS
+"""The 22 joints every body is mapped onto."""
+
+FEATURES: Final = len(_core.FEATURE_NAMES)
+"""Numbers of a feature row, what the model sees of a frame; their names are ``_core.FEATURE_NAMES``."""
+
+_FIRST = _core.FEATURE_NAMES.index(f"scalar.{SCALARS[0]}")
+SCALAR_COLUMNS: Final = (_FIRST, _FIRST + len(SCALARS))
+"""Half-open range of the columns of a feature row that hold the scalars."""
