@@ -1,4 +1,7 @@
-"""The command that teaches an event head to hear strokes. Mounted by :mod:`pyanticip.cli.training`."""
+"""The commands that teach an event head to hear strokes, and that make the packaged model anew.
+
+Mounted by :mod:`pyanticip.cli.training`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from shlex import quote
 import click
 
 from pyanticip.cli.generate import Command
-from pyanticip.cli.terminal import CHECKPOINT, JSON, can_hold, show
+from pyanticip.cli.terminal import CHECKPOINT, JSON, can_hold, print_json, show
 
 PATH = click.Path(path_type=Path)
 
@@ -70,3 +73,31 @@ def train_beats(
     show(report, as_json, table)
     if not as_json:
         click.echo(f"wrote {out}; play it with:\n  pyanticip live --checkpoint {quote(str(out))}")
+
+
+@click.command("packaged", cls=Command)
+@click.option(
+    "--data", required=True, type=PATH, envvar="PYANTICIP_DATA", show_envvar=True, help="The CMU takes."
+)
+@click.option(
+    "--out", default="runs/packaged", show_default=True, type=PATH, help="Folder of the stages; goes on."
+)
+@click.option("--recipe", type=PATH, help="Another recipe (TOML) than that of the packaged model.")
+@click.option("--cache", type=PATH, help="Folder of sets that are built on the way.")
+@JSON
+def train_packaged(data: Path, out: Path, recipe: Path | None, cache: Path | None, as_json: bool) -> None:
+    """Make the packaged model anew, from takes to checkpoint; interrupted, the same command goes on.
+
+    \b
+    Example: pyanticip train packaged --data ../shared/data --out runs/packaged
+    """
+    from training.recipes.make import lines, make
+
+    can_hold(out.parent)
+    report = make(data, out, recipe=recipe, cache=cache, quiet=as_json)
+    if as_json:
+        print_json(report)
+    for line in () if as_json else lines(report):
+        click.echo(line)
+    if not report["finished"]:
+        raise click.Abort

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from pyanticip.cli.beats import train_beats
+from pyanticip.cli.beats import train_beats, train_packaged
 from pyanticip.cli.data import data
 from pyanticip.cli.forecast import evaluate_forecast, train_forecast
 from pyanticip.cli.generate import Group
@@ -289,5 +289,6 @@ def evaluate_generation(
 train.add_command(data)
 train.add_command(train_motion)
 train.add_command(train_beats)
+train.add_command(train_packaged)
 train.add_command(train_forecast)
 evaluate.add_command(evaluate_forecast)

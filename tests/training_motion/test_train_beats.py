@@ -7,16 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from support.swinging_takes import set_of
 
-import pyanticip as pa
 from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import ModelConfig
-from pyanticip.motion.bvh_write import save_bvh
-from pyanticip.motion.canonical import canonical_skeleton
-from training.data.sets import MotionSet, build
+from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
 from training.finish import beats, event_head
 from training.tasks.motion import command
@@ -28,34 +26,10 @@ from training.teacher.handmade import TEACHER_VERSION
 SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
 
 
-def write_take(path, frames, seed, size=1.2):
-    """Arms and legs that swing and rest, each at a pace of its own."""
-    rng = np.random.default_rng(seed)
-    t = np.arange(frames) / 50.0
-    angle = size * np.sin(2.0 * np.pi * rng.uniform(0.7, 1.3, (1, 22)) * t[:, None])
-    angle *= 0.5 + 0.5 * np.sin(2.0 * np.pi * 0.2 * t)[:, None]
-    angle[:, :2] = 0.0
-    quats = np.zeros((frames, 22, 4), dtype=np.float32)
-    quats[..., 0], quats[..., 1] = np.cos(angle / 2.0), np.sin(angle / 2.0)
-    root = np.tile(np.array([0.0, 0.95, 0.0], dtype=np.float32), (frames, 1))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_bvh(pa.Clip(quats, root, 50.0, canonical_skeleton()), path)
-
-
-def made(folder, people, *, frames=240, size=1.2, min_seconds=1.6):
-    """A set of one take each of some people, who say which side they are on."""
-    for number, who in enumerate(people):
-        write_take(folder / "takes" / who / "take.bvh", frames, number, size)
-    sides = "".join(f'{who} = "{side}"\n' for who, side in people.items())
-    (folder / "sides.toml").write_text(sides)
-    build(folder / "takes", folder / "set", split_file=folder / "sides.toml", min_seconds=min_seconds)
-    return folder / "set"
-
-
 @pytest.fixture(scope="module")
 def lively(tmp_path_factory):
     people = {"anna": "train", "ben": "train", "carl": "validation"}
-    return made(tmp_path_factory.mktemp("lively"), people)
+    return set_of(tmp_path_factory.mktemp("lively"), people)
 
 
 @pytest.fixture(scope="module")
@@ -165,19 +139,19 @@ def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
 
 
 def still(folder):
-    return made(folder, {"anna": "train", "ben": "validation"}, size=0.02)
+    return set_of(folder, {"anna": "train", "ben": "validation"}, size=0.02)
 
 
 def alone(folder):
-    return made(folder, {"anna": "train"})
+    return set_of(folder, {"anna": "train"})
 
 
 def short(folder):
-    return made(folder, {"anna": "train", "ben": "validation"}, frames=60, min_seconds=1.0)
+    return set_of(folder, {"anna": "train", "ben": "validation"}, frames=60, min_seconds=1.0)
 
 
 def old(folder):
-    path = made(folder, {"anna": "train", "ben": "validation"})
+    path = set_of(folder, {"anna": "train", "ben": "validation"})
     index = json.loads((path / "set.json").read_text())
     (path / "set.json").write_text(json.dumps({**index, "teacher_version": TEACHER_VERSION - 1}))
     return path

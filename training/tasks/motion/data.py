@@ -35,6 +35,7 @@ FLAT: Final = 1e-4
 RECIPES: Final = {
     "clean": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)),
     "corrupted": Recipe(),
+    "poor_suits": Recipe(corruption=Corruption(noise=0.12, drop=0.14, freeze=0.05, loss=0.07)),
     "glitched": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0), glitches=Glitches()),
 }
 """The values of ``data.recipe`` that are no file."""
@@ -203,7 +204,7 @@ def training_data(
         FormatError: no motion there, or a damaged set.
     """
     data = options.data
-    recipe = _recipe(data.recipe)
+    recipe = recipe_of(data.recipe)
     quiet = console or Console(quiet=True)
     workers = data.build_workers or cores()
     base = base or base_set(options, quiet)
@@ -249,8 +250,13 @@ def training_data(
     )
 
 
-def _recipe(name: str) -> Recipe:
-    """How copies are made, by a name or from a file."""
+def recipe_of(name: str) -> Recipe:
+    """How copies are made, by a name or from a file.
+
+    Raises:
+        OptionError: neither.
+        FormatError: a file that is no recipe.
+    """
     if name.endswith(".toml") and not Path(name).exists():
         raise OptionError(f"option data.recipe: {name}: no such file; paths are relative to where it runs")
     if name not in RECIPES and not Path(name).exists():

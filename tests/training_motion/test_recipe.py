@@ -1,0 +1,188 @@
+"""Recipes: what the packaged one says, and a tiny one from takes to a checkpoint, interrupted on the way."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from support.swinging_takes import set_of
+
+from pyanticip.cli.terminal import run as run_cli
+from pyanticip.errors import OptionError
+from pyanticip.models import load_motion_model
+from pyanticip.models.checkpoint.manifest import read_manifest
+from training.finish import blend, event_head
+from training.recipes import make as maker
+from training.recipes.make import make
+from training.recipes.stages import PACKAGED, read_stages
+
+TINY = """
+[[stage]]
+name = "first"
+kind = "train"
+options.model = { d_model = 32, heads = 2, fast_layers = 1, slow_layers = 1, ff = 32, control_hidden = 48 }
+options.data = { copies = 1 }
+options.schedule = { steps = 6, batch_frames = 320 }
+options.run = { threads = 1, save_every = 2, tensorboard = false }
+
+[[stage]]
+name = "fold"
+kind = "train"
+from = "first"
+without = ["ben"]
+options.data = { copies = 0 }
+options.schedule = { steps = 1, batch_frames = 160 }
+options.run = { threads = 1, tensorboard = false, shrink = false }
+
+[[stage]]
+name = "mixed"
+kind = "blend"
+from = "first"
+folds = ["fold"]
+
+[[stage]]
+name = "last"
+kind = "beats"
+from = "mixed"
+options = { copies = 0, steps = 5 }
+"""
+
+
+def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
+    noted = read_manifest(None)
+    pretrain, refine, fold, mixed, beats = read_stages(PACKAGED)
+    assert replace(pretrain.run_options().config(), strokes=True) == noted.config
+    told = noted.training["options"]
+    told["data"] |= {"path": "", "recipe": "poor_suits"}
+    told["run"] |= {"init": "pretrain"}
+    mine = refine.run_options().to_dict()
+    assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
+    first = noted.training["begun_from"]["options"]
+    mine = pretrain.run_options().to_dict()
+    assert {name: (mine["schedule"] | mine["loss"] | mine["run"])[name] for name in first} == first
+    assert list(fold.without) == noted.training["steadied"]["chosen_on"][1]["subjects"]
+    assert (mixed.start, mixed.folds, beats.start) == ("refine", ("fold",), "blend")
+    assert beats.options == {name: noted.training["beats"][name] for name in beats.options}
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A recipe of few updates."""
+    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
+    monkeypatch.setattr(event_head, "FRAMES", 64)
+    for name in ("fit_forecast", "give_back"):
+        monkeypatch.setattr(blend, name, partial(getattr(blend, name), steps=3))
+    monkeypatch.setattr(blend, "LINEAR_SHARES", (0.0, 0.5))
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def takes(tmp_path_factory):
+    people = {"anna": "train", "ben": "train", "carl": "validation"}
+    return set_of(tmp_path_factory.mktemp("takes"), people)
+
+
+@pytest.mark.slow
+def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
+    tiny, takes, tmp_path, monkeypatch
+):
+    pytest.importorskip("onnxscript")
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    again = partial(make, takes, out, recipe=tiny, cache=cache)
+
+    class Interrupted(Exception):
+        pass
+
+    def fails(*given, **options):
+        raise Interrupted
+
+    from training.tasks.motion.module import MotionModule
+
+    step = MotionModule.training_step
+
+    def stops(self, batch, number):
+        if self.trainer.global_step == 4:
+            raise Interrupted
+        return step(self, batch, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MotionModule, "training_step", stops)
+        with pytest.raises(Interrupted):
+            again()
+    assert json.loads((out / "recipe.json").read_text())["stages"] == {}
+    with monkeypatch.context() as patch:
+        patch.setattr(maker, "blend", fails)
+        with pytest.raises(Interrupted):
+            again()
+    assert json.loads((out / "first" / "report.json").read_text())["resumed_at"] == 4
+    assert set(json.loads((out / "recipe.json").read_text())["stages"]) == {"first", "fold"}
+    report = again()
+    assert [one["state"] for one in report["stages"]] == ["kept", "kept", "made", "made"]
+    assert [one["state"] for one in again()["stages"]] == ["kept"] * 4
+    assert report["checkpoint"] == str(out / "last" / "checkpoint")
+    made = read_manifest(out / "last" / "checkpoint")
+    assert load_motion_model(out / "last" / "checkpoint").cfg.strokes
+    subjects = [case["subjects"] for case in made.training["steadied"]["chosen_on"]]
+    assert subjects == [["carl"], ["ben"]]
+    assert made.training["beats"]["learned_from"] == ["anna", "ben"]
+    assert read_manifest(out / "fold" / "checkpoint").training["held_out"]["validation"] == ["ben"]
+    # What was kept is not what another recipe would make.
+    tiny.write_text(TINY.replace("steps = 1,", "steps = 2,"))
+    with pytest.raises(OptionError, match=r"fold: was made with other options, data or earlier stages"):
+        again()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 6", "step = 6", "stage first: unknown option schedule.'step'; did you mean 'steps'?"),
+        ("{ copies = 1 }", '{ path = "x" }', "stage first: option data.path follows from the stage"),
+        ('kind = "blend"', 'kind = "blnd"', "stage mixed: option kind: expected one of train, blend, beats"),
+        ('from = "mixed"', 'from = "mixd"', "stage last: no stage 'mixd' before it; did you mean 'mixed'?"),
+        ('from = "mixed"', "", "stage last: a stage of kind 'beats' needs a stage to begin with: from"),
+        ('folds = ["fold"]', 'folds = ["first"]', "stage mixed: folds: stage 'first' leaves nobody out"),
+        ("copies = 0, steps = 5", "faster = -1", "stage last: option faster: expected a whole number from 0"),
+        (
+            'without = ["ben"]',
+            'wihtout = ["ben"]',
+            "stage fold: unknown key 'wihtout'; did you mean 'without'?",
+        ),
+        ('name = "last"', 'name = "../last"', "name: expected a word in small letters, given '../last'"),
+        ('name = "fold"', 'name = "first"', "stage first: there is another stage of that name"),
+        ('["ben"]', '["zoe"]', "no training motion of subject zoe; its training subjects are anna, ben"),
+        ("[[stage]]", "[[stages]]", "expected tables [[stage]] alone, given stages"),
+    ],
+)
+def test_a_wrong_recipe_is_one_line_before_anything_is_made(
+    tiny, takes, tmp_path, capsys, monkeypatch, old, new, message
+):
+    from pyanticip.cli import cli
+
+    tiny.write_text(TINY.replace(old, new))
+    words = ["--data", str(takes), "--recipe", str(tiny), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", ["pyanticip", "train", "packaged", *words])
+    assert run_cli(cli) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tiny, takes, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("x")
+    with pytest.raises(OptionError, match=r"out: holds something else; give a new folder"):
+        make(takes, tmp_path / "out", recipe=tiny)
+
+
+def test_an_interrupted_run_says_how_it_goes_on(tiny, takes, tmp_path, capsys, monkeypatch):
+    from pyanticip.cli import cli
+
+    monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": False})
+    words = ["--data", str(takes), "--recipe", str(tiny), "--out", "out", "--cache", "cache"]
+    monkeypatch.setattr("sys.argv", ["pyanticip", "train", "packaged", *words])
+    assert run_cli(cli) == 130
+    assert "the same command goes on" in capsys.readouterr().out

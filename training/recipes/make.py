@@ -1,0 +1,156 @@
+"""What ``pyanticip train packaged`` does: takes become a checkpoint, stage by stage.
+
+Every stage has a folder of its own in ``OUT``, with its checkpoint. ``OUT/recipe.json`` says which are
+finished, each with a hash of all that decides about it: its options, the data, and the stages it begins with.
+So what was interrupted goes on with the stage it had come to, a run with its last state.
+"""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any, Final
+
+from rich.console import Console
+
+from pyanticip.errors import CheckpointError, OptionError
+from training.data.sets import MotionSet
+from training.finish.beats import teach_beats
+from training.finish.blend import blend
+from training.recipes.stages import PACKAGED, Stage, read_stages
+from training.run.files import CONFIG, alone, write_text
+from training.tasks.motion.data import base_set, recipe_of, training_data
+from training.tasks.motion.folder import CHECKPOINT
+from training.tasks.motion.options import EXECUTION, MotionTrainOptions
+from training.tasks.motion.train import fit
+
+RECORD: Final = "recipe.json"
+FORMAT: Final = "pyanticip-recipe"
+
+
+def make(
+    data: Path, out: Path, *, recipe: Path | None = None, cache: Path | None = None, quiet: bool = True
+) -> dict[str, Any]:
+    """Make the checkpoint of a recipe, or go on making it.
+
+    Args:
+        data: a set, or a folder of takes.
+        out: folder of the stages, new, or of an interrupted making with the same recipe and data.
+        recipe: TOML file of stages; that of the packaged model by default.
+        cache: folder of sets and varied copies; the user's cache folder by default.
+        quiet: no progress and no lines.
+
+    Returns:
+        The last stage's checkpoint, and of every stage its name, kind, key, seconds, and whether it was
+        ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM, when a run was saved.
+
+    Raises:
+        OptionError: a recipe that says something unknown, data it does not fit, a folder that holds
+            something else, or stages made with other options or data.
+        FormatError: no motion in ``data``.
+        CheckpointError: a stage that did not end in a checkpoint that plays.
+    """
+    stages, record = read_stages(recipe or PACKAGED), _read(out)
+    console = Console(stderr=True, quiet=quiet)
+    takes = base_set(MotionTrainOptions().but(data={"path": data, "cache": cache or ""}), console)
+    keys, made = dict[str, str](), record["stages"]
+    for stage in stages:  # all that can be wrong is said now, and not after an hour
+        takes.training(stage.without)
+        keys[stage.name] = _key(stage, takes.digest, keys)
+        folder = out / stage.name
+        finished = stage.name in made and (folder / CHECKPOINT).is_dir()
+        if finished and made[stage.name]["key"] != keys[stage.name]:
+            raise OptionError(
+                f"{folder}: was made with other options, data or earlier stages; "
+                "delete it to make it anew, or give another folder with --out"
+            )
+    report: dict[str, Any] = {"out": str(out), "finished": False, "data": takes.digest, "stages": []}
+    out.mkdir(parents=True, exist_ok=True)
+    with alone(out):
+        write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
+        for number, stage in enumerate(stages, start=1):
+            checkpoint = out / stage.name / CHECKPOINT
+            kept = stage.name in made and checkpoint.is_dir()
+            state = "kept" if kept else "made"
+            console.print(f"stage {number} of {len(stages)}: {stage.name} ({state})", highlight=False)
+            if not kept:
+                began = time.monotonic()
+                try:
+                    finished = _make(stage, out, data, takes, stages, cache, console)
+                except KeyboardInterrupt:
+                    finished = False
+                if not finished:
+                    return report
+                if not checkpoint.is_dir():
+                    raise CheckpointError(f"{out / stage.name}: came to its end without a checkpoint")
+                seconds = round(time.monotonic() - began, 1)
+                made[stage.name] = {"kind": stage.kind, "key": keys[stage.name], "seconds": seconds}
+                write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
+            report["stages"].append({"name": stage.name, **made[stage.name], "state": state})
+    return {**report, "finished": True, "checkpoint": str(checkpoint)}
+
+
+def _read(out: Path) -> dict[str, Any]:
+    """What is finished in a folder, nothing in a new one."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return {"format": FORMAT, "stages": {}}
+    try:
+        record = json.loads((out / RECORD).read_text(encoding="utf-8"))
+        if record["format"] == FORMAT and all(one["key"] for one in record["stages"].values()):
+            return dict(record)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pass
+    raise OptionError(f"{out}: holds something else; give a new folder, or one that has a {RECORD}")
+
+
+def _key(stage: Stage, data: str, keys: Mapping[str, str]) -> str:
+    """A hash of all that decides what a stage makes: its options, the data's digest, the stages before."""
+    options: Mapping[str, Any] = stage.options
+    if stage.kind == "train":
+        tables = stage.run_options().to_dict()
+        copies = recipe_of(tables["data"]["recipe"]).record()
+        for name in (*EXECUTION, "run.init"):
+            table, _, option = name.partition(".")
+            del tables[table][option]
+        options = {**tables, "recipe": copies}
+    begun = [keys[name] for name in (*filter(None, [stage.start]), *stage.folds)]
+    content = json.dumps([stage.kind, options, stage.without, data, begun], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _make(
+    stage: Stage,
+    out: Path,
+    data: Path,
+    takes: MotionSet,
+    stages: Sequence[Stage],
+    cache: Path | None,
+    console: Console,
+) -> bool:
+    """Make a stage, or go on with it; whether it came to its end."""
+    folder, begun = out / stage.name, out / stage.start / CHECKPOINT
+    if stage.kind == "train":
+        options = stage.run_options(data, cache or "", begun if stage.start else "")
+        lesson = training_data(options, console, base=takes, without=stage.without)
+        resume = (folder / CONFIG).is_file()
+        return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
+    if stage.kind == "blend":
+        folds = [(out / one.name / CHECKPOINT, one.without) for one in stages if one.name in stage.folds]
+        blend(data, begun, folder / CHECKPOINT, folds, cache=cache)
+    else:
+        target, quiet = folder / CHECKPOINT, console.quiet
+        teach_beats(data, target, checkpoint=begun, cache=cache, quiet=quiet, **stage.options)
+    return True
+
+
+def lines(report: Mapping[str, Any]) -> list[str]:
+    """What to tell about it."""
+    if not report["finished"]:
+        return ["interrupted; everything is kept, and the same command goes on with it"]
+    spent = ", ".join(f"{one['name']} {one['seconds']:.0f} s" for one in report["stages"])
+    where = report["checkpoint"]
+    return [spent, f"wrote {where}; play it with:", f"  pyanticip live --checkpoint {quote(where)}"]
