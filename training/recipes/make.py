@@ -74,8 +74,8 @@ def make(
         for number, stage in enumerate(stages, start=1):
             checkpoint = out / stage.name / CHECKPOINT
             kept = stage.name in made and checkpoint.is_dir()
-            state = "kept" if kept else "made"
-            console.print(f"stage {number} of {len(stages)}: {stage.name} ({state})", highlight=False)
+            what = "kept" if kept else stage.kind
+            console.print(f"stage {number} of {len(stages)}, {stage.name}: {what}", highlight=False)
             if not kept:
                 began = time.monotonic()
                 try:
@@ -89,7 +89,7 @@ def make(
                 seconds = round(time.monotonic() - began, 1)
                 made[stage.name] = {"kind": stage.kind, "key": keys[stage.name], "seconds": seconds}
                 write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
-            report["stages"].append({"name": stage.name, **made[stage.name], "state": state})
+            report["stages"].append({"name": stage.name, **made[stage.name], "state": "kept" if kept else "made"})
     return {**report, "finished": True, "checkpoint": str(checkpoint)}
 
 
@@ -140,7 +140,8 @@ def _make(
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
     if stage.kind == "blend":
         folds = [(out / one.name / CHECKPOINT, one.without) for one in stages if one.name in stage.folds]
-        blend(data, begun, folder / CHECKPOINT, folds, cache=cache)
+        with console.status("blending"):
+            blend(data, begun, folder / CHECKPOINT, folds, cache=cache)
     else:
         target, quiet = folder / CHECKPOINT, console.quiet
         teach_beats(data, target, checkpoint=begun, cache=cache, quiet=quiet, **stage.options)

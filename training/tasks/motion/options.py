@@ -22,7 +22,8 @@ class DataOptions(Options):
     """Of the variations; runs with other seeds then share the same copies."""
     recipe: Text = "clean"
     """How copies are made: ``"clean"`` other movements, ``"corrupted"`` with what suits and networks do to
-    them as well, ``"glitched"`` with bad stretches and which frames they are, or a TOML file
+    them as well, ``"poor_suits"`` the same to a third of them, ``"glitched"`` with bad stretches and which
+    frames they are, or a TOML file
     (:func:`training.data.sets.read_recipe`)."""
     build_workers: int = Field(default=0, ge=0)
     """Processes that build sets and copies; 0: one for every core."""
