@@ -20,11 +20,11 @@ from pyanticip.errors import CheckpointError, OptionError
 from training.data.sets import MotionSet
 from training.finish.beats import teach_beats
 from training.finish.blend import blend
-from training.recipes.stages import PACKAGED, Stage, read_stages
+from training.recipes.stages import PACKAGED, AnyStage, Blend, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.tasks.motion.data import base_set, recipe_of, training_data
 from training.tasks.motion.folder import CHECKPOINT
-from training.tasks.motion.options import EXECUTION, MotionTrainOptions
+from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.train import fit
 
 RECORD: Final = "recipe.json"
@@ -58,7 +58,7 @@ def make(
     takes = base_set(MotionTrainOptions().but(data={"path": data, "cache": cache or ""}), console)
     keys, made = dict[str, str](), record["stages"]
     for stage in stages:  # all that can be wrong is said now, and not after an hour
-        takes.training(stage.without)
+        takes.training(stage.without if isinstance(stage, Train) else ())
         keys[stage.name] = _key(stage, takes.digest, keys)
         folder = out / stage.name
         finished = stage.name in made and (folder / CHECKPOINT).is_dir()
@@ -87,9 +87,10 @@ def make(
                 if not checkpoint.is_dir():
                     raise CheckpointError(f"{out / stage.name}: came to its end without a checkpoint")
                 seconds = round(time.monotonic() - began, 1)
-                made[stage.name] = {"kind": stage.kind, "key": keys[stage.name], "seconds": seconds}
+                made[stage.name] = {"key": keys[stage.name], "seconds": seconds}
                 write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
-            report["stages"].append({"name": stage.name, **made[stage.name], "state": "kept" if kept else "made"})
+            state = "kept" if kept else "made"
+            report["stages"].append({"name": stage.name, **made[stage.name], "state": state})
     return {**report, "finished": True, "checkpoint": str(checkpoint)}
 
 
@@ -106,45 +107,46 @@ def _read(out: Path) -> dict[str, Any]:
     raise OptionError(f"{out}: holds something else; give a new folder, or one that has a {RECORD}")
 
 
-def _key(stage: Stage, data: str, keys: Mapping[str, str]) -> str:
+def _key(stage: AnyStage, data: str, keys: Mapping[str, str]) -> str:
     """A hash of all that decides what a stage makes: its options, the data's digest, the stages before."""
-    options: Mapping[str, Any] = stage.options
-    if stage.kind == "train":
-        tables = stage.run_options().to_dict()
-        copies = recipe_of(tables["data"]["recipe"]).record()
-        for name in (*EXECUTION, "run.init"):
-            table, _, option = name.partition(".")
-            del tables[table][option]
-        options = {**tables, "recipe": copies}
-    begun = [keys[name] for name in (*filter(None, [stage.start]), *stage.folds)]
-    content = json.dumps([stage.kind, options, stage.without, data, begun], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    content = stage.model_dump(exclude={"name", "start", "folds"})
+    if isinstance(stage, Train):
+        options = stage.run_options()
+        copies = recipe_of(options.data.recipe).record()
+        decides = {n: v for n, v in options.flat().items() if n not in (*options.EXECUTION, "run.init")}
+        content["options"] = {**decides, "data.recipe": copies}
+    folds = stage.folds if isinstance(stage, Blend) else []
+    begun = [keys[name] for name in (*filter(None, [stage.start]), *folds)]
+    text = json.dumps([content, data, begun], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _make(
-    stage: Stage,
+    stage: AnyStage,
     out: Path,
     data: Path,
     takes: MotionSet,
-    stages: Sequence[Stage],
+    stages: Sequence[AnyStage],
     cache: Path | None,
     console: Console,
 ) -> bool:
     """Make a stage, or go on with it; whether it came to its end."""
     folder, begun = out / stage.name, out / stage.start / CHECKPOINT
-    if stage.kind == "train":
+    if isinstance(stage, Train):
         options = stage.run_options(data, cache or "", begun if stage.start else "")
         lesson = training_data(options, console, base=takes, without=stage.without)
         resume = (folder / CONFIG).is_file()
         return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
-    if stage.kind == "blend":
-        folds = [(out / one.name / CHECKPOINT, one.without) for one in stages if one.name in stage.folds]
+    target, quiet = folder / CHECKPOINT, console.quiet
+    if isinstance(stage, Blend):
+        made_without = {one.name: one.without for one in stages if isinstance(one, Train)}
+        folds = [(out / name / CHECKPOINT, made_without[name]) for name in stage.folds]
         with console.status("blending"):
-            blend(data, begun, folder / CHECKPOINT, folds, cache=cache)
+            blend(data, begun, target, folds, cache=cache)
     else:
-        target, quiet = folder / CHECKPOINT, console.quiet
-        teach_beats(data, target, checkpoint=begun, cache=cache, quiet=quiet, **stage.options)
+        options_of_head = stage.options.model_dump()
+        teach_beats(data, target, checkpoint=begun, cache=cache, quiet=quiet, **options_of_head)
     return True
 
 

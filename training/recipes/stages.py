@@ -1,82 +1,87 @@
 """What a recipe says: the stages of a model, read from TOML and checked before anything is made."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
 
 from pyanticip.errors import OptionError
-from training.run.settings import check_choice, check_whole, hint, read_fields
-from training.tasks.motion.options import MotionTrainOptions, gather
+from pyanticip.options import first_problem
+from training.run.options import Options
+from training.run.settings import hint, merge, read_fields
+from training.tasks.motion.options import MotionTrainOptions
 
 PACKAGED: Final = Path(__file__).with_name("packaged.toml")
 """The recipe of the packaged model."""
 
-KINDS: Final = ("train", "blend", "beats")
-KEYS: Final = ("name", "kind", "from", "without", "folds", "options")
-BEATS: Final = {"copies": 0, "faster": 0, "steps": 1, "seed": 0}
-"""Options of a stage of beats, and the least that each may be."""
 GIVEN: Final = ("data.path", "data.cache", "run.init")
-"""Options of a run that follow from the stage."""
+"""Options of a run that follow from its stage."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One stage, whose result is a checkpoint.
+class Stage(Options):
+    """One stage, whose result is a checkpoint."""
 
-    Raises:
-        OptionError: a value that makes no sense, or does not go with the kind.
-    """
+    model_config = ConfigDict(validate_by_name=False)
 
-    name: str
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     """And the folder that it is kept in."""
-    kind: str
-    """Of :data:`KINDS`."""
-    start: str = ""
-    """The stage whose checkpoint it begins with; none: random weights."""
-    without: tuple[str, ...] = ()
-    """Training subjects that a run leaves out and is judged on."""
-    folds: tuple[str, ...] = ()
-    """Runs without some subjects, on whom a blend is chosen as well."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    start: str = Field(alias="from", min_length=1)
+    """The stage whose checkpoint it begins with."""
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.name):
-            raise OptionError(f"name: expected a word in small letters, given {self.name!r}")
-        check_choice("kind", self.kind, KINDS)
-        for name in ("without", "folds"):
-            given = getattr(self, name)
-            if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
-                raise OptionError(f"{name}: expected a list of names, given {given!r}")
-            object.__setattr__(self, name, tuple(given))
-        if not isinstance(self.options, Mapping):
-            raise OptionError(f"options: expected a table, given {self.options!r}")
-        if self.kind != "train" and not self.start:
-            raise OptionError(f"a stage of kind {self.kind!r} needs a stage to begin with: from")
-        for name, kind in (("without", "train"), ("folds", "blend")):
-            if getattr(self, name) and self.kind != kind:
-                raise OptionError(f"{name} is for stages of kind {kind!r}, this one is {self.kind!r}")
-        if self.kind == "train":
-            self.run_options()
-        known = BEATS if self.kind == "beats" else {}
-        for name, value in self.options.items() if self.kind != "train" else ():
-            if name not in known:
-                raise OptionError(f"unknown option {name!r}{hint(name, list(known))}")
-            check_whole(name, value, known[name])
+
+class Train(Stage):
+    """A run of ``train motion``."""
+
+    kind: Literal["train"]
+    start: str = Field(default="", alias="from")
+    """The stage that it refines; none: random weights."""
+    without: list[str] = []
+    """Training subjects that it leaves out and is judged on."""
+    options: dict[str, Any] = {}
+    """Tables as in a file of its options."""
 
     def run_options(
         self, path: Path | str = "", cache: Path | str = "", init: Path | str = ""
     ) -> MotionTrainOptions:
-        """Of a stage of kind ``train``, with what follows from where it is made."""
+        """Of the run, with what follows from where the stage is made."""
+        tables = MotionTrainOptions.by_table(self.options)
         for table, _, name in (given.partition(".") for given in GIVEN):
-            if name in dict(self.options.get(table, {})):
+            if name in tables.get(table, {}):
                 raise OptionError(f"option {table}.{name} follows from the stage: leave it out")
-        init = init or self.start
-        return gather(None, self.options, {"data": {"path": path, "cache": cache}, "run": {"init": init}})
+        given = {"data": {"path": path, "cache": cache}, "run": {"init": init or self.start}}
+        return MotionTrainOptions.gather(None, merge(tables, given))
 
 
-def read_stages(path: Path = PACKAGED) -> list[Stage]:
+class Blend(Stage):
+    """Parameters mixed with plain forecasts: :func:`training.finish.blend.blend`."""
+
+    kind: Literal["blend"]
+    folds: list[str] = []
+    """Runs without some subjects, on whom the mixture is chosen as well."""
+
+
+class BeatsOptions(Options):
+    """Of ``train beats``."""
+
+    copies: int = Field(default=3, ge=0)
+    faster: int = Field(default=1, ge=0)
+    steps: int = Field(default=1200, ge=1)
+    seed: int = Field(default=0, ge=0)
+
+
+class Beats(Stage):
+    """An event head that learns to hear strokes: :func:`training.finish.beats.teach_beats`."""
+
+    kind: Literal["beats"]
+    options: BeatsOptions = BeatsOptions()
+
+
+AnyStage = Train | Blend | Beats
+KINDS: Final[Mapping[str, type[AnyStage]]] = {"train": Train, "blend": Blend, "beats": Beats}
+
+
+def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
     """The stages of a recipe: a TOML file of tables ``[[stage]]``, of which ``packaged.toml`` is an example.
 
     Raises:
@@ -86,33 +91,41 @@ def read_stages(path: Path = PACKAGED) -> list[Stage]:
     found = tables.get("stage")
     if set(tables) != {"stage"} or not isinstance(found, list):
         raise OptionError(f"{path}: expected tables [[stage]] alone, given {', '.join(tables) or 'none'}")
-    stages: list[Stage] = []
+    stages: list[AnyStage] = []
     for number, table in enumerate(found, start=1):
         try:
-            stages.append(_stage(table, stages))
+            stages.append(_stage(dict(table), stages))
         except OptionError as error:
-            name = table.get("name", number) if isinstance(table, Mapping) else number
-            raise OptionError(f"{path}: stage {name}: {error}") from None
+            raise OptionError(f"{path}: stage {table.get('name', number)}: {error}") from None
     return stages
 
 
-def _stage(table: Any, before: Sequence[Stage]) -> Stage:
-    if not isinstance(table, Mapping):
-        raise OptionError(f"expected a table, given {table!r}")
-    for key in table:
-        if key not in KEYS:
-            raise OptionError(f"unknown key {key!r}{hint(key, KEYS)}")
-    for key in ("name", "kind"):
-        if key not in table:
-            raise OptionError(f"lacks {key}")
-    stage = Stage(**{"start" if key == "from" else key: value for key, value in table.items()})
-    known = {one.name: one for one in before}
-    if stage.name in known:
+def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
+    kind = KINDS.get(str(table.get("kind")))
+    if kind is None:
+        raise OptionError(f"kind: expected one of {', '.join(KINDS)}, given {table.get('kind')!r}")
+    try:
+        stage = kind(**table)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = str(problem["loc"][-1])
+        if problem["type"] == "missing":
+            raise OptionError(f"lacks the key {key!r}") from None
+        if problem["type"] == "extra_forbidden":
+            fields = (BeatsOptions if len(problem["loc"]) > 1 else kind).model_fields
+            names = [field.alias or name for name, field in fields.items()]
+            raise OptionError(f"unknown key {key!r}{hint(key, names)}") from None
+        raise OptionError(first_problem(error)) from None
+    if isinstance(stage, Train):
+        stage.run_options()
+    known_stages = {one.name: one for one in before}
+    if stage.name in known_stages:
         raise OptionError("there is another stage of that name")
-    for name in (*filter(None, [stage.start]), *stage.folds):
-        if name not in known:
-            raise OptionError(f"no stage {name!r} before it{hint(name, list(known))}")
-    for name in stage.folds:
-        if not known[name].without:
+    folds = stage.folds if isinstance(stage, Blend) else []
+    for name in (*filter(None, [stage.start]), *folds):
+        if name not in known_stages:
+            raise OptionError(f"no stage {name!r} before it{hint(name, list(known_stages))}")
+    for name in folds:
+        if not getattr(known_stages[name], "without", None):
             raise OptionError(f"folds: stage {name!r} leaves nobody out")
     return stage
