@@ -11,12 +11,14 @@ help and for errors before anything else is imported.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 __all__ = ["CheckpointOption", "HostPort", "JsonOption", "Options", "Overrides", "SecondsOption", "option"]
 
@@ -25,6 +27,24 @@ class Options(BaseModel):
     """Options: frozen, closed, no NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def check(self) -> None:
+        """What can be told before anything is done: what has to exist does, what is written can be.
+
+        Raises
+        ------
+        OSError
+            A path that does not.
+        MotionError
+            A combination or a content that makes no sense, where a class looks for more.
+        """
+        for name, field in type(self).model_fields.items():
+            found = getattr(self, name)
+            for path in found if isinstance(found, tuple) else (found,):
+                if path is not None and shown(field).get("exists"):
+                    Path(path).stat()  # the error names it
+                if path is not None and shown(field).get("written"):
+                    can_hold(path if path.is_dir() else path.parent)
 
 
 def option(
@@ -35,6 +55,7 @@ def option(
     argument: bool = False,
     metavar: str | None = None,
     exists: bool = False,
+    written: bool = False,
     alone: str | None = None,
     **limits: Any,
 ) -> Any:
@@ -50,13 +71,38 @@ def option(
         What stands for the value in the help.
     exists
         Whether it is a path that has to be there, which is asked before anything is done.
+    written
+        Whether it is a path that is written in the end: that it can be is asked before anything is done.
     alone
         The value that the name without one stands for.
     limits
         ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
     """
-    shown = {"flag": flag, "argument": argument, "metavar": metavar, "exists": exists, "alone": alone}
-    return Field(default, description=description, json_schema_extra={**shown}, **limits)
+    shown: dict[str, Any] = {"flag": flag, "argument": argument, "metavar": metavar, "alone": alone}
+    shown |= {"exists": exists, "written": written}
+    return Field(default, description=description, json_schema_extra=shown, **limits)
+
+
+def shown(field: FieldInfo) -> dict[str, Any]:
+    """What :func:`option` was told of a field, besides what pydantic asks for."""
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def can_hold(folder: Path) -> None:
+    """Check before a long computation that what it ends with can be written; leaves nothing.
+
+    Raises
+    ------
+    OSError
+        Nothing can be written in the folder, or where it would have to be made.
+    """
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        error.filename = str(folder)
+        raise
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ import click
 
 from pyanticip.cli import play, terminal
 from pyanticip.cli.bench import bench
+from pyanticip.cli.evaluate import evaluate
 from pyanticip.cli.files import export, info
 from pyanticip.cli.generate import Group
 from pyanticip.cli.tasks import tasks
 from pyanticip.cli.teach import teach
-from pyanticip.cli.training import evaluate, train
+from pyanticip.cli.training import train
 from pyanticip.errors import MotionError
 
 

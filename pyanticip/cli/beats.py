@@ -11,7 +11,7 @@ from shlex import quote
 import click
 
 from pyanticip.cli.generate import Command
-from pyanticip.cli.terminal import CHECKPOINT, JSON, can_hold, print_json, show
+from pyanticip.cli.terminal import CHECKPOINT, JSON, print_json, show
 
 PATH = click.Path(path_type=Path)
 
@@ -51,6 +51,7 @@ def train_beats(
     \b
     Example: pyanticip train beats --data takes --checkpoint runs/motion/checkpoint --out runs/beats
     """
+    from pyanticip.options import can_hold
     from training.finish.beats import table, teach_beats
 
     can_hold(out.parent)
@@ -91,6 +92,7 @@ def train_packaged(data: Path, out: Path, recipe: Path | None, cache: Path | Non
     \b
     Example: pyanticip train packaged --data ../shared/data --out runs/packaged
     """
+    from pyanticip.options import can_hold
     from training.recipes.make import lines, make
 
     can_hold(out.parent)

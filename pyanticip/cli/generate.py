@@ -49,11 +49,11 @@ class Command(click.Command):
     @cached_property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
         """One for each field: arguments, then the class's own options, then those of its bases."""
-        from pyanticip.options import Overrides
+        from pyanticip.options import Overrides, shown
 
         fields = self.options.model_fields
         own = [name for kind in self.options.__mro__ for name in vars(kind).get("__annotations__", ())]
-        arguments = [name for name, field in fields.items() if _shown(field).get("argument")]
+        arguments = [name for name, field in fields.items() if shown(field).get("argument")]
         found = []
         for name in dict.fromkeys([*arguments, *(name for name in own if name in fields)]):
             field = fields[name]
@@ -74,8 +74,6 @@ class Command(click.Command):
 
         from pyanticip.options import first_problem
 
-        if self._extra is not None:
-            needs(self._extra)
         given: dict[str, Any] = {}
         for name, value in ctx.params.items():
             if value is None or (value == () and name in self._places):
@@ -89,12 +87,9 @@ class Command(click.Command):
             options = self.options(**given)
         except ValidationError as error:
             raise OptionError(f"{ctx.info_name}: {first_problem(error)}") from None
-        for name, field_ in self.options.model_fields.items():
-            if _shown(field_).get("exists"):
-                found = getattr(options, name)
-                for path in found if isinstance(found, tuple) else (found,):
-                    if path is not None:
-                        Path(path).stat()  # the error names it
+        options.check()
+        if self._extra is not None:
+            needs(self._extra)
         assert self.callback is not None
         return self.callback(options)
 
@@ -171,10 +166,6 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
-def _shown(field: FieldInfo) -> dict[str, Any]:
-    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-
-
 def _leaf(tree: Any, key: str) -> FieldInfo:
     """The field at a dotted key of a tree of settings."""
     *tables, last = key.split(".")
@@ -186,23 +177,25 @@ def _leaf(tree: Any, key: str) -> FieldInfo:
 
 def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Parameter:
     """One option or argument; ``within`` a larger tree, None where it is not given."""
-    shown = _shown(field)
+    from pyanticip.options import shown
+
+    told = shown(field)
     annotation, metadata, many = _unwrapped(field.annotation, list(field.metadata))
     required = field.is_required() and not within
     default = None if within or field.is_required() else field.default
-    if shown.get("argument"):
+    if told.get("argument"):
         kind = _type(annotation, metadata)
         return click.Argument(
-            [name], type=kind, nargs=-1 if many else 1, required=required, metavar=shown.get("metavar")
+            [name], type=kind, nargs=-1 if many else 1, required=required, metavar=told.get("metavar")
         )
-    flag = shown.get("flag") or "--" + name.replace("_", "-")
+    flag = told.get("flag") or "--" + name.replace("_", "-")
     if annotation is bool:
         if default is not False and "/" not in flag:
             flag += "/--no-" + flag[2:]
         return click.Option(
             [name, flag], default=default, help=field.description, show_default=False, is_flag=True
         )
-    extra = {} if shown.get("alone") is None else {"is_flag": False, "flag_value": shown["alone"]}
+    extra = {} if told.get("alone") is None else {"is_flag": False, "flag_value": told["alone"]}
     return click.Option(
         [name, flag],
         type=_type(annotation, metadata),
@@ -210,7 +203,7 @@ def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Param
         required=required,
         default=default,
         show_default=isinstance(default, (str, int, float)) and default != "",
-        metavar=shown.get("metavar"),
+        metavar=told.get("metavar"),
         help=field.description,
         **extra,
     )

@@ -1,38 +1,41 @@
-"""The commands of the algorithmic tasks. Mounted by pyanticip.cli."""
+"""The commands of the algorithmic tasks: ``pyanticip tasks``."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import JSON, print_json, typed
+from pyanticip.cli.terminal import JSON, print_json, say, typed
+
+if TYPE_CHECKING:
+    from pyanticip.options import JsonOption
+    from training.tasks import options as told
 
 PATH = click.Path(path_type=Path)
+OPTIONS = "training.tasks.options"
 
 
 @click.group("tasks", cls=Group)
 def tasks() -> None:
     """Algorithmic tasks that ask for more than the training length: data, training, curves over length.
 
-    \b
     Example: pyanticip tasks train --task copy --out runs/copy
     """
 
 
-@tasks.command("list")
-@JSON
-def tasks_list(as_json: bool) -> None:
+@tasks.command("list", options="pyanticip.options:JsonOption", extra="train")
+def tasks_list(given: JsonOption) -> None:
     """The tasks, each with an example.
 
-    \b
     Example: pyanticip tasks list
     """
     from training.tasks.algorithmic.command import described
 
     found = described()
-    if as_json:
+    if given.as_json:
         print_json({"tasks": found})
         return
     width = max(len(each["name"]) for each in found)
@@ -43,43 +46,32 @@ def tasks_list(as_json: bool) -> None:
         click.echo(f"{'':<{width}}  {each['example']}")
 
 
-@tasks.command("show")
-@click.argument("task")
-@click.option("--length", type=click.IntRange(1), help="Of the examples; else up to the training length.")
-@click.option("--count", default=5, show_default=True, type=click.IntRange(1, 100_000), help="Examples.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the examples.")
-@click.option("--test", is_flag=True, help="From the test's source, where that is another.")
-@JSON
-def tasks_show(task: str, length: int | None, count: int, seed: int, test: bool, as_json: bool) -> None:
+@tasks.command("show", options=f"{OPTIONS}:TaskShowOptions", extra="train")
+def tasks_show(given: told.TaskShowOptions) -> None:
     """Draw examples of a task and check them.
 
-    \b
     Example: pyanticip tasks show addition --length 20 --count 3
     """
     from training.tasks.algorithmic.command import show
 
-    found = show(task, length, count, seed, test=test)
-    if as_json:
-        print_json({"task": task, "examples": found})
+    found = show(given.task, given.length, given.count, given.seed, test=given.test)
+    if given.as_json:
+        print_json({"task": given.task, "examples": found})
     else:
         click.echo("\n".join(found))
 
 
-@tasks.command("check")
-@click.argument("task")
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT...")
-@JSON
-def tasks_check(task: str, texts: tuple[str, ...], as_json: bool) -> None:
+@tasks.command("check", options=f"{OPTIONS}:TaskCheckOptions", extra="train")
+def tasks_check(given: told.TaskCheckOptions) -> None:
     """Judge texts of a task, such as a model's; exit code 1 where one is wrong.
 
-    \b
     Example: pyanticip tasks check addition "829+03=8008,2305,9009>859."
     """
     from training.tasks.algorithmic.command import check
 
-    found = check(task, texts)
-    if as_json:
-        print_json({"task": task, "texts": found})
+    found = check(given.task, given.texts)
+    if given.as_json:
+        print_json({"task": given.task, "texts": found})
     else:
         for each in found:
             click.echo("right" if each["right"] else each["reason"])
@@ -123,7 +115,6 @@ def tasks_train(
 ) -> None:
     """Train models on a task, over positions and seeds; after Ctrl-C the same command goes on.
 
-    \b
     Example: pyanticip tasks train --out runs/tasks --task copy --positions prism,rope --seeds 0-2
     """
     from training.tasks.algorithmic.command import run
@@ -155,49 +146,27 @@ def tasks_train(
         raise click.exceptions.Exit(130)
 
 
-@tasks.command("evaluate")
-@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUNS...")
-@click.option("--lengths", help="Such as 10,20,50.  [default: up to 15 times the longest training length]")
-@click.option("--samples", default=1000, show_default=True, type=click.IntRange(1), help="Of every length.")
-@click.option("--long-samples", type=click.IntRange(1), help="The same beyond 3 times the training length.")
-@click.option(
-    "--checkpoints", default=5, show_default=True, type=click.IntRange(1), help="The last ones of each run."
-)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the samples.")
-@click.option(
-    "--whole", is_flag=True, help="One pass over whole sequences: quicker than streaming, same figures."
-)
-@JSON
-def tasks_evaluate(
-    runs: tuple[Path, ...],
-    lengths: str | None,
-    samples: int,
-    long_samples: int | None,
-    checkpoints: int,
-    seed: int,
-    whole: bool,
-    as_json: bool,
-) -> None:
+@tasks.command("evaluate", options=f"{OPTIONS}:TaskEvaluateOptions", extra="train")
+def tasks_evaluate(given: told.TaskEvaluateOptions) -> None:
     """Exact matches over length by greedy decoding; of the last weights and the mean of the best three.
 
     RUNS are runs of `tasks train` or folders of them. Figures that are there already are kept.
 
-    \b
     Example: pyanticip tasks evaluate runs/tasks --checkpoints 3
     """
     from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 
     found = evaluate(
-        list(runs),
-        lengths=parse_lengths(lengths),
-        count=samples,
-        long_count=long_samples,
-        checkpoints=checkpoints,
-        seed=seed,
-        whole=whole,
-        say=lambda line: click.echo(line, err=True),
+        list(given.runs),
+        lengths=parse_lengths(given.lengths),
+        count=given.samples,
+        long_count=given.long_samples,
+        checkpoints=given.checkpoints,
+        seed=given.seed,
+        whole=given.whole,
+        say=say,
     )
-    if as_json:
+    if given.as_json:
         print_json(found)
         return
     for name, page in found.items():
@@ -207,22 +176,17 @@ def tasks_evaluate(
                 click.echo(f"{name:<28} {what:<10} {text}")
 
 
-@tasks.command("report")
-@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUNS...")
-@click.option("--out", type=PATH, help="Folder of prism-tasks.md and its pictures.")
-@click.option("--counters/--no-counters", default=True, help="Draw the cursors before and after training.")
-@click.option("--brief", default="", help="Tasks that share one table, without pictures; with commas.")
-@JSON
-def tasks_report(runs: tuple[Path, ...], out: Path | None, counters: bool, brief: str, as_json: bool) -> None:
+@tasks.command("report", options=f"{OPTIONS}:TaskReportOptions", extra="train")
+def tasks_report(given: told.TaskReportOptions) -> None:
     """Tables and curves of evaluated runs: accuracy over length, cost, and what the cursors do.
 
-    \b
     Example: pyanticip tasks report runs/tasks --out docs/experiments
     """
     from training.tasks.algorithmic.report import report
 
-    found = report(list(runs), out, counters=counters, brief=[name for name in brief.split(",") if name])
-    if as_json:
+    brief = [name for name in given.brief.split(",") if name]
+    found = report(list(given.runs), given.out, counters=given.counters, brief=brief)
+    if given.as_json:
         print_json(found)
     else:
         click.echo(found["tables"], nl=False)

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -52,23 +51,6 @@ def _extra_of(package: str) -> str | None:
         if found:
             return found[1]
     return None
-
-
-def can_hold(folder: Path) -> None:
-    """Check before a long computation that what it ends with can be written; leaves nothing.
-
-    Raises
-    ------
-    OSError
-        Nothing can be written in the folder, or where it would have to be made.
-    """
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except OSError as error:
-        error.filename = str(folder)
-        raise
 
 
 def say(line: str) -> None:

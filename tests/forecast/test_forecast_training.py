@@ -283,11 +283,11 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     # Before anything is read.
     for words in (
-        ("train", "forecast", "--data", "none", "--out", tmp_path / "file" / "in" / "run"),
-        ("evaluate", "forecast", "--data", "none", "--report", tmp_path / "file" / "in"),
+        ("train", "forecast", "--data", tmp_path, "--out", tmp_path / "file" / "run"),
+        ("evaluate", "forecast", "--data", tmp_path, "--report", tmp_path / "file" / "in"),
     ):
         code, said = command(*words)
-        assert (code, said.err) == (1, f"pyanticip: {tmp_path / 'file' / 'in'}: not a directory\n")
+        assert (code, said.err) == (1, f"pyanticip: {tmp_path / 'file'}: not a directory\n")
     code, said = command(
         "train", "forecast", "--data", tmp_path, "--out", tmp_path / "run", "--validation", 2, *quick
     )

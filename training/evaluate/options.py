@@ -1,0 +1,84 @@
+"""What the commands that judge can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pyanticip.errors import OptionError
+from pyanticip.options import JsonOption, option
+
+Theta = Annotated[float, Field(ge=0, le=1)]
+Fold = Annotated[int, Field(ge=1)]
+
+
+class MotionOptions(JsonOption):
+    """Of ``evaluate motion``."""
+
+    data: Path = option("A set, or a folder of takes.", exists=True)
+    checkpoint: Path | None = option("Its folder; the packaged one by default.", None, exists=True)
+    split: Literal["validation", "test", "held-out"] = option("Which subjects.", "validation")
+    subjects: str | None = option("Judge these instead, such as 02,05,09 left out of a run's training.", None)
+    joints: str | None = option("Suits to judge besides: some of 22,10,6,1.", None)
+    report: Path | None = option("Folder, or page NAME.html, for the report.", None, written=True)
+    manifest: Path | None = option("MANIFEST.csv: what the takes show.", None, exists=True)
+    bench: Path | None = option("Output of: bench step --json. Its latency.", None, exists=True)
+    latency: float | None = option("Measure it for so many seconds.", None, ge=1, le=3600)
+    cache: Path | None = option("Folder of sets that are built on the way.", None)
+    clip: str | None = option("Which clip to draw; the worst by default.", None)
+    retune: Path | None = option("Tune the rivals anew, into this folder.", None)
+
+
+class LanguageOptions(JsonOption):
+    """Of ``evaluate language``."""
+
+    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUN...", exists=True)
+    report: Path | None = option("Folder for report.html, .md and .json.", None, written=True)
+    sequences: int = option("Held-out sequences, at most.", 256, ge=1)
+    drift_steps: int = option("Self-predicted steps; 0: none.", 5000, ge=0)
+    which: Literal["best", "last"] = option("Weights.", "best")
+    seed: int = option("Of the intervals.", 0, ge=0)
+
+
+class GenerationOptions(JsonOption):
+    """Of ``evaluate generation``."""
+
+    run: Path = option("Run of the model.", argument=True, exists=True)
+    judge: Path = option("Run of the model that judges.", exists=True)
+    thetas: tuple[Theta, ...] = option("Threshold; repeatable.", (), flag="--theta")
+    prompts: int = option("Held-out prompts.", 64, ge=1)
+    prompt: int = option("Tokens of a prompt.", 16, ge=1)
+    tokens: int = option("Tokens to generate.", 32, ge=1)
+    temperature: float = option("0: greedy.", 1.0, ge=0)
+    scalars: Literal["external", "initial", "refined_prev"] = option("What steers.", "external")
+    seed: int = option("Of every random choice.", 0, ge=0)
+
+
+class ForecastOptions(JsonOption):
+    """Of ``evaluate forecast``."""
+
+    benchmark: Literal["cmu"] = option("Which one.", "cmu")
+    data: Path | None = option("Folder with train/ and test/.", None, exists=True)
+    split: Literal["train", "test"] = option("Which files.", "test")
+    checkpoint: Path | None = option(
+        "Run or checkpoint folder of train forecast: adds its row.", None, exists=True
+    )
+    folds: Path | None = option(
+        "Folder of train forecast --folds: judge the clips left out.", None, exists=True
+    )
+    without: tuple[Fold, ...] = option("Leave this fold aside; repeatable.", ())
+    page: Path | None = option(
+        "Folder for report.html, .md, .json and the picture.", None, flag="--report", written=True
+    )
+
+    def check(self) -> None:
+        """As for all, and whether the folds stand alone."""
+        if self.folds is not None and (self.data is not None or self.checkpoint is not None):
+            raise OptionError("--folds stands alone: its scores are in its folder")
+        if self.folds is None and self.data is None:
+            raise OptionError("expected --data, or --folds")
+        if self.folds is None and self.without:
+            raise OptionError("--without goes with --folds")
+        super().check()
