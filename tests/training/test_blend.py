@@ -125,7 +125,7 @@ def test_shrinking_is_taken_back():
 
 
 class Takes:
-    """As much of a set as :func:`give_back` asks for."""
+    """As much of a set as :func:`distil` asks for."""
 
     def __init__(self, count):
         self.clips = [clip(seed) for seed in range(count)]
@@ -153,7 +153,7 @@ def test_poor_suits_are_given_back_what_was_said_of_them():
             return float((blended(rows).params - before(rows).params).abs().mean())
 
     hidden, poor_before, whole_before = blended.control.first.weight.clone(), far(poor), far(takes.clips)
-    poor_suits.give_back(blended, before, takes, range(6), steps=300)
+    poor_suits.distil(blended, before, takes, range(6), steps=300)
     assert far(poor) < 0.75 * poor_before
     assert far(takes.clips) > 0.85 * whole_before
     assert torch.equal(hidden, blended.control.first.weight)

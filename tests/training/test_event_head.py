@@ -16,7 +16,7 @@ from training.evaluate.events import score_clip
 from training.evaluate.oracle import arrivals
 from training.evaluate.rules import live
 from training.finish import event_head
-from training.finish.beats import hurried
+from training.finish.beats import sped_up
 from training.finish.event_head import Frames, Head, Learned, inputs_of, learn, with_strokes
 from training.tasks.motion.scores import Said, run_model
 
@@ -120,12 +120,12 @@ def test_a_head_for_another_model_is_refused(model, example_of):
         with_strokes(other, learned)
 
 
-def test_hurried_copies_are_shorter_and_keep_who_it_is(piece_of):
+def test_copies_that_are_sped_up_are_shorter_and_keep_who_it_is(piece_of):
     piece = piece_of(300, seed=2)
-    (one, two) = hurried([piece], 2)
+    (one, two) = sped_up([piece], 2)
     usual = len(plain(piece))
     for copy in (one, two):
         assert copy.subject == piece.subject
         assert usual / 1.62 < len(copy) < usual / 1.13
     assert len(one) != len(two)
-    assert not list(hurried([replace(piece, quats=piece.quats[:60], root=piece.root[:60])], 1))
+    assert not list(sped_up([replace(piece, quats=piece.quats[:60], root=piece.root[:60])], 1))

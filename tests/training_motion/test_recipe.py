@@ -71,7 +71,7 @@ def tiny(tmp_path, monkeypatch):
     """A recipe of few updates."""
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     monkeypatch.setattr(event_head, "FRAMES", 64)
-    for name in ("fit_forecast", "give_back"):
+    for name in ("fit_forecast", "distil"):
         monkeypatch.setattr(blend, name, partial(getattr(blend, name), steps=3))
     monkeypatch.setattr(blend, "LINEAR_SHARES", (0.0, 0.5))
     monkeypatch.chdir(tmp_path)

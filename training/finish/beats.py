@@ -38,7 +38,7 @@ from training.tasks.motion.scores import run_model
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 FASTER: Final = (1.15, 1.6)
-"""How much faster the hurried copies are."""
+"""How much faster the copies are that are sped up."""
 
 MOST: Final = 600_000
 """Frames about which a head learns from; of more, every second or third is kept, so that memory suffices."""
@@ -116,13 +116,13 @@ def teach_beats(
     for line in warnings:
         console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
     with _shown(console) as progress:
-        frames = hear(model, lesson, progress)
+        frames = frames_of(model, lesson, progress)
         units = model.control.first.out_features
         learned = learn(
             frames, units, steps=steps, seed=seed, on_step=lambda done: progress("learning", done, steps)
         )
-        hearing, figures = with_strokes(model, learned), {}
-        for number, (name, one) in enumerate({"before": model, "judged": hearing}.items()):
+        changed, figures = with_strokes(model, learned), {}
+        for number, (name, one) in enumerate({"before": model, "judged": changed}.items()):
             progress("judging", number, 2)
             figures[name] = judged(one, lesson.judged, lesson.groups)
         progress("judging", 2, 2)
@@ -130,7 +130,7 @@ def teach_beats(
         counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
         report = {**taught, **lesson.noted, **counts, **figures}
         progress("writing", 0, 1)
-        save_checkpoint(out, hearing, training={**manifest.training, **taught, "beats": report})
+        save_checkpoint(out, changed, training={**manifest.training, **taught, "beats": report})
         progress("writing", 1, 1)
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
@@ -156,7 +156,7 @@ def teachable(checkpoint: Path | None) -> tuple[Manifest, MotionTransformer]:
     return manifest, model
 
 
-def hurried(pieces: Iterable[Piece], copies: int, seed: int = 1) -> Iterator[Example]:
+def sped_up(pieces: Iterable[Piece], copies: int, seed: int = 1) -> Iterator[Example]:
     """Copies of pieces, each as it would be if it had been done faster throughout; one at a time."""
     rng = np.random.default_rng(seed)
     for piece in pieces:
@@ -180,7 +180,7 @@ def _lesson(
     numbers = [known[example.name] for example in data.bare]
     # What goes with a sound cannot be played faster without it.
     free = [number for number in numbers if base.clips[number].targets == "teacher"]
-    quick = hurried((finer(base.piece(number)) for number in free), faster)
+    quick = sped_up((finer(base.piece(number)) for number in free), faster)
     frames = sum(base.clips[number].frames for number in free) * faster / (sum(FASTER) / len(FASTER))
     categories = read_categories(Path(options.data.path))
     sources = [Path(base.clips[known[example.name]].source) for example in data.validation]
@@ -214,7 +214,7 @@ def _seen(training: Mapping[str, Any], without: Sequence[str]) -> list[str]:
     return []
 
 
-def hear(model: MotionTransformer, lesson: Lesson, progress: Report) -> Frames:
+def frames_of(model: MotionTransformer, lesson: Lesson, progress: Report) -> Frames:
     """What a head learns from; subjects count by the root of their frames, as in training.
 
     Raises:

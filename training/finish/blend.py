@@ -39,7 +39,7 @@ from training.data.batches import HORIZONS
 from training.data.examples import SHORTEST, Example, Split
 from training.evaluate.left_out import parse
 from training.finish.linear_forecast import CELLS, LinearForecast, fit_forecast, recent_of
-from training.finish.poor_suits import give_back
+from training.finish.poor_suits import distil
 from training.tasks.motion.data import base_set
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import measure, run_model
@@ -250,7 +250,7 @@ def blend(
     choice = choose(cases, tables)
     chosen_on = judged_choices(cases, tables, choice)
     apply(model, linear, choice)
-    distance = give_back(model, load_motion_model(checkpoint).eval(), takes, long["train"])
+    distance = distil(model, load_motion_model(checkpoint).eval(), takes, long["train"])
     report = {
         "mixed": choice.described(),
         "poor_suits_distance": round(distance, 5),

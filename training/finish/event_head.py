@@ -164,9 +164,9 @@ def with_strokes(model: MotionTransformer, learned: Learned) -> MotionTransforme
     Raises:
         OptionError: a model that cannot follow strokes, or a head of other sizes.
     """
-    hearing = MotionTransformer(replace(model.cfg, strokes=True))
-    hearing.load_state_dict(model.state_dict(), strict=False)
-    control, head = hearing.control, learned.head
+    copy = MotionTransformer(replace(model.cfg, strokes=True))
+    copy.load_state_dict(model.state_dict(), strict=False)
+    control, head = copy.control, learned.head
     assert control.beats is not None
     close, start = head.close, len(PARAMETERS) * len(HORIZONS_MS)
     if learned.mean.shape != (close + control.first.out_features,) or close < STROKES:
@@ -187,4 +187,4 @@ def with_strokes(model: MotionTransformer, learned: Learned) -> MotionTransforme
         control.last.weight[start : start + EVENT_BINS] = 0.0
         control.last.bias[start : start + EVENT_BINS] = 0.0
         control.base[:EVENT_BINS] = 0.0
-    return hearing.eval()
+    return copy.eval()

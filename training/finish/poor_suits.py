@@ -61,7 +61,7 @@ def in_poor_suit(
     return replace(example, features=np.asarray(rows, np.float32))
 
 
-def _shown(takes: MotionSet, clips: Sequence[int], seed: int) -> Iterator[tuple[Example, bool]]:
+def _views(takes: MotionSet, clips: Sequence[int], seed: int) -> Iterator[tuple[Example, bool]]:
     """Every clip whole and :data:`EACH` times poor; and whether it is poor."""
     rng = np.random.default_rng(seed)
     for number in clips:
@@ -72,7 +72,7 @@ def _shown(takes: MotionSet, clips: Sequence[int], seed: int) -> Iterator[tuple[
             yield in_poor_suit(example, root, mask, str(kind), rng), True
 
 
-def give_back(
+def distil(
     blended: MotionTransformer,
     before: MotionTransformer,
     takes: MotionSet,
@@ -98,7 +98,7 @@ def give_back(
     control = blended.control
     count = control.params[0] * control.params[1]
     seen, said, wanted, weight = [], [], [], []
-    for example, poor in _shown(takes, clips, seed):
+    for example, poor in _views(takes, clips, seed):
         rows = torch.from_numpy(np.array(example.features))[None]
         with torch.no_grad():
             out = blended(rows)
