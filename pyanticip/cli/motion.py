@@ -51,9 +51,12 @@ def train_motion(
              pyanticip train motion --config motion.toml --set ema=0.999 --seed 1 --out runs/one
              pyanticip train motion --out runs/one --resume
     """
-    from training.tasks.motion.command import run
+    from training.run.train import train_as_given
+    from training.tasks.motion.task import MotionTask
 
-    report, lines = run(out, given, config=config, settings=settings, resume=resume, quiet=as_json)
+    report, lines = train_as_given(
+        MotionTask(), out, given, config=config, settings=settings, resume=resume, quiet=as_json
+    )
     if as_json and lines:
         print_json(report)
     for line in () if as_json else lines:

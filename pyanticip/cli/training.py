@@ -63,10 +63,20 @@ def train_language(
              pyanticip train language --preset smoke --seed 1 --out runs/smoke-1
              pyanticip train language --out runs/text --resume
     """
-    from training.tasks.token.command import run
+    from training.run.train import train_as_given
+    from training.tasks.token.options import preset as named
+    from training.tasks.token.task import LanguageTask
 
-    report, lines = run(
-        out, given, start=preset, config=config, settings=settings, resume=resume, quiet=as_json
+    under = None if preset is None else named(preset)
+    report, lines = train_as_given(
+        LanguageTask(),
+        out,
+        given,
+        config=config,
+        settings=settings,
+        under=under,
+        resume=resume,
+        quiet=as_json,
     )
     if as_json and lines:
         print_json(report)

@@ -4,8 +4,9 @@ import torch
 pytest.importorskip("lightning")
 pytest.importorskip("matplotlib")
 
+from training.run.train import train
 from training.tasks.token.options import LanguageOptions
-from training.tasks.token.train import train
+from training.tasks.token.task import LanguageTask
 
 TINY = LanguageOptions(
     model={"d_model": 16, "ff": 16, "heads": 4, "fast_layers": 1, "slow_layers": 1, "window": 8},
@@ -44,5 +45,5 @@ def runs(tmp_path_factory):
         "plain": TINY.but(kind="baseline", seed=2),
     }
     for name, options in wanted.items():
-        train(options, folder / name)
+        train(LanguageTask(), options, folder / name)
     return {name: folder / name for name in wanted}

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from pyanticip.cli import cli
 from pyanticip.errors import OptionError
 from training.study import gate as gate_study
-from training.tasks.token.folder import load_run, open_run
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
 from training.tasks.token.losses import balanced, shuffled, shuffled_gate
+from training.tasks.token.task import load_run, open_run
 
 
 def test_compare_at_equal_compute(runs):

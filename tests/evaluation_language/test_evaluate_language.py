@@ -14,9 +14,9 @@ from pyanticip.bridge import bridge_scalars
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, OptionError
 from training.tasks.token.evaluate import bridge, evaluate, held_out
-from training.tasks.token.folder import load_run, open_run
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.listen import HeldOut, by_context, drift, endless, listen
+from training.tasks.token.task import load_run, open_run
 
 
 @pytest.fixture(scope="module")

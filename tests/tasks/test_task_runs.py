@@ -17,7 +17,6 @@ from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
 from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.decode import exact, said_after
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
-from training.tasks.algorithmic.folder import open_run
 from training.tasks.algorithmic.module import (
     TaskModule,
     capacity,
@@ -30,8 +29,9 @@ from training.tasks.algorithmic.module import (
 from training.tasks.algorithmic.options import POSITIONS, TaskOptions
 from training.tasks.algorithmic.record import kept
 from training.tasks.algorithmic.report import report
+from training.tasks.algorithmic.runs import open_run, study
+from training.tasks.algorithmic.runs import train_or_keep as train
 from training.tasks.algorithmic.starts import attempt, choose, chosen
-from training.tasks.algorithmic.train import study, train
 
 TINY = {"d_model": 16, "heads": 2, "fast_layers": 1, "ff": 16}
 FEW = {"prism_cursors": 2, "prism_width": 4, "prism_hidden": 6}

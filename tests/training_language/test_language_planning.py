@@ -6,17 +6,17 @@ import signal
 import torch
 from torch.nn import functional as F
 
+from training.run.train import train
 from training.tasks.token.data import Batches
-from training.tasks.token.folder import load_run
 from training.tasks.token.module import LanguageModule, forward_losses, new_model
-from training.tasks.token.train import train
+from training.tasks.token.task import LanguageTask, load_run
 
 PLANNING = {"planning": True, "plan_tokens": 4}
 
 
 def test_a_model_that_plans_trains_and_goes_on(tiny, tmp_path, monkeypatch):
     options = tiny(model=PLANNING)
-    report = train(options, tmp_path / "whole")
+    report = train(LanguageTask(), options, tmp_path / "whole")
     model, *_ = load_run(tmp_path / "whole", "last")
     start = new_model(options, 50)
     changed = {
@@ -39,8 +39,8 @@ def test_a_model_that_plans_trains_and_goes_on(tiny, tmp_path, monkeypatch):
         return take(self, step)
 
     monkeypatch.setattr(Batches, "update", update)
-    assert not train(options, tmp_path / "again")["finished"]
-    assert train(None, tmp_path / "again", resume=True)["finished"]
+    assert not train(LanguageTask(), options, tmp_path / "again")["finished"]
+    assert train(LanguageTask(), None, tmp_path / "again", resume=True)["finished"]
     other = load_run(tmp_path / "again", "last")[0].state_dict()
     for name, value in model.state_dict().items():
         assert torch.equal(value, other[name]), name

@@ -16,14 +16,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_checkpoint
-from training.run.books import read_metrics
 from training.run.files import LAST, read_state
 from training.run.launch import resolve_device
+from training.run.recorder import read_metrics
+from training.run.train import train
 from training.tasks.token.data import Batches, synthetic_data
-from training.tasks.token.folder import load_run
 from training.tasks.token.losses import losses
 from training.tasks.token.module import forward_losses
-from training.tasks.token.train import train
+from training.tasks.token.task import LanguageTask, load_run
 
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
 
@@ -53,7 +53,7 @@ def whole(tiny, tmp_path_factory):
     """A tiny run that nothing interrupted: (options, folder, report)."""
     options = tiny()
     folder = tmp_path_factory.mktemp("whole") / "run"
-    return options, folder, train(options, folder)
+    return options, folder, train(LanguageTask(), options, folder)
 
 
 def test_a_run_keeps_what_it_says(whole):
@@ -89,7 +89,9 @@ def test_a_run_keeps_what_it_says(whole):
 
 def test_the_model_learns_something(tiny, tmp_path):
     report = train(
-        tiny(steps=60, peak_lr=5e-3, train_sequences=4, log_every=10, own_scalars=0.0), tmp_path / "run"
+        LanguageTask(),
+        tiny(steps=60, peak_lr=5e-3, train_sequences=4, log_every=10, own_scalars=0.0),
+        tmp_path / "run",
     )
     assert report["last_loss"] < report["first_loss"] - 0.5
 
@@ -97,7 +99,8 @@ def test_the_model_learns_something(tiny, tmp_path):
 KILLED = """
 import os, signal, sys
 from training.tasks.token.data import Batches, LanguageOptions
-from training.tasks.token.train import train
+from training.run.train import train
+from training.tasks.token.task import LanguageTask
 take = Batches.update
 def update(self, step):
     if step == 7:
@@ -105,7 +108,7 @@ def update(self, step):
     return take(self, step)
 Batches.update = update
 import json
-train(LanguageOptions(**json.loads(sys.argv[1])), sys.argv[2])
+train(LanguageTask(), LanguageOptions(**json.loads(sys.argv[1])), sys.argv[2])
 """
 
 
@@ -121,7 +124,7 @@ def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path):
     assert [row["step"] for row in read_metrics(killed)] == [5, 6]
     with (killed / "metrics.csv").open("a") as file:
         file.write("7" + "," * 22 + "\n")  # as if a row had been written after that state
-    report = train(None, killed, resume=True)
+    report = train(LanguageTask(), None, killed, resume=True)
     assert report["resumed_at"] == 6
     assert same_weights(weights(killed), weights(folder))
     assert same_weights(weights(killed, "best"), weights(folder, "best"))
@@ -137,7 +140,7 @@ def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path):
 def test_an_interrupted_run_goes_on_to_the_same_end(tiny, tmp_path, monkeypatch, accumulate, at):
     # Not a multiple of log_every nor save_every: sums of half a row must survive.
     options = tiny(accumulate=accumulate)
-    train(options, tmp_path / "whole")
+    train(LanguageTask(), options, tmp_path / "whole")
     take = Batches.update
     sent = []
 
@@ -149,25 +152,25 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny, tmp_path, monkeypatch,
 
     monkeypatch.setattr(Batches, "update", update)
     before = signal.getsignal(signal.SIGINT)
-    report = train(options, tmp_path / "run")
+    report = train(LanguageTask(), options, tmp_path / "run")
     assert signal.getsignal(signal.SIGINT) is before
     assert not report["finished"]
     # Lightning fetches one batch ahead where it does not know better: the update in flight is completed.
     assert report["step"] in (at, at + 1)
     assert read_state(tmp_path / "run")["global_step"] == report["step"]
     assert not (tmp_path / "run" / "report.json").exists()
-    done = train(None, tmp_path / "run", resume=True)
+    done = train(LanguageTask(), None, tmp_path / "run", resume=True)
     assert done["finished"]
     assert same_weights(weights(tmp_path / "run"), weights(tmp_path / "whole"))
     assert rows(tmp_path / "run") == rows(tmp_path / "whole")
     # A finished run has nothing left to do.
-    assert train(None, tmp_path / "run", resume=True) == done
+    assert train(LanguageTask(), None, tmp_path / "run", resume=True) == done
 
 
 def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
     plain = {"model": {"dropout": 0.0}}
-    train(tiny(**plain), tmp_path / "one")
-    train(tiny(**plain, accumulate=2, validate_every=5), tmp_path / "two")
+    train(LanguageTask(), tiny(**plain), tmp_path / "one")
+    train(LanguageTask(), tiny(**plain, accumulate=2, validate_every=5), tmp_path / "two")
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for name, value in one.items():
         torch.testing.assert_close(value, two[name], atol=2e-5, rtol=1e-3)
@@ -189,7 +192,7 @@ def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
     ],
 )
 def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
-    report = train(tiny(steps=2, **changes), tmp_path / "run")
+    report = train(LanguageTask(), tiny(steps=2, **changes), tmp_path / "run")
     assert report["finished"]
     model, _, _ = load_run(tmp_path / "run")
     assert type(model).__name__ == ("BaselineTransformer" if "kind" in changes else "AnticipatoryTransformer")
@@ -206,7 +209,7 @@ def test_a_loss_that_explodes_is_said(tiny, tmp_path, monkeypatch):
     with pytest.raises(
         OptionError, match="the loss became inf at step 5 or shortly before; try a lower learning rate"
     ):
-        train(tiny(clip_norm=0.0), tmp_path / "run")
+        train(LanguageTask(), tiny(clip_norm=0.0), tmp_path / "run")
 
 
 def test_precision_16_needs_cuda(tiny):
@@ -321,9 +324,9 @@ def test_damaged_states_are_said(whole, tmp_path):
         load_run(run, "last")
     (run / LAST).write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match=r"last\.ckpt: not a saved state"):
-        train(None, run, resume=True)
+        train(LanguageTask(), None, run, resume=True)
     with pytest.raises(OptionError, match="peak_lr: the run in"):
-        train(options.but(peak_lr=0.5), run, resume=True)
+        train(LanguageTask(), options.but(peak_lr=0.5), run, resume=True)
 
 
 def test_interrupted_before_the_first_state_it_begins_anew(whole, tmp_path):
@@ -331,7 +334,7 @@ def test_interrupted_before_the_first_state_it_begins_anew(whole, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.json").write_bytes((folder / "config.json").read_bytes())
-    train(None, run, resume=True)
+    train(LanguageTask(), None, run, resume=True)
     assert same_weights(weights(run), weights(folder))
 
 
@@ -367,7 +370,7 @@ def test_two_processes_make_the_curve_of_one(tiny, tmp_path):
     )
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["processes"] == 2
-    train(tiny(log_every=1, model={"dropout": 0.0}), tmp_path / "one")
+    train(LanguageTask(), tiny(log_every=1, model={"dropout": 0.0}), tmp_path / "one")
     one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
     assert [row["step"] for row in two] == list(range(1, 13))
     for name in ("loss", "ce", "scalar_refined", "grad_norm"):

@@ -13,10 +13,9 @@ import torch
 from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
-from training.run.books import read_metrics
-from training.tasks.motion.folder import load_run, ship
+from training.run.recorder import read_metrics
 from training.tasks.motion.module import new_model
-from training.tasks.motion.train import fit
+from training.tasks.motion.task import fit, load_run, ship
 from training.tasks.motion.windows import Feed
 
 

@@ -12,7 +12,7 @@ from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
 from training.tasks.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
 from training.tasks.motion.risk import distrust_loss, risk_loss
-from training.tasks.motion.train import fit
+from training.tasks.motion.task import fit
 from training.tasks.motion.windows import Feed
 
 PLAN = {"planning": True, "plan_codes": 12, "plan_tokens": 20, "plan_inference": "passes"}

@@ -13,13 +13,12 @@ import torch
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
-from training.run.books import Books, read_metrics
 from training.run.files import BEST, LAST, alone, read_state
-from training.tasks.motion.folder import load_run
+from training.run.recorder import Recorder, read_metrics
 from training.tasks.motion.losses import losses
 from training.tasks.motion.module import MotionModule, new_model, widened
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.train import fit
+from training.tasks.motion.task import fit, load_run
 from training.tasks.motion.windows import Feed
 
 CLOCK = ("seconds", "frames_per_second", "loader_wait")
@@ -107,7 +106,7 @@ class Killed(Exception):
 
 def test_a_killed_run_goes_on_to_the_bit(whole, tiny, data, tmp_path, monkeypatch):
     options, folder, _ = whole
-    follow = Books.on_train_batch_end
+    follow = Recorder.on_train_batch_end
 
     def die(self, trainer, module, outputs, batch, index):
         if batch.step == 4:
@@ -115,7 +114,7 @@ def test_a_killed_run_goes_on_to_the_bit(whole, tiny, data, tmp_path, monkeypatc
         follow(self, trainer, module, outputs, batch, index)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Books, "on_train_batch_end", die)
+        patch.setattr(Recorder, "on_train_batch_end", die)
         with pytest.raises(Killed):
             fit(options, tmp_path / "run", data=data)
     assert int(read_state(tmp_path / "run")["global_step"]) == 4
@@ -136,8 +135,8 @@ def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         monkeypatch.setattr(os, "fsync", full if self.step == 4 else lambda handle: None)
 
-    save = Books._save
-    monkeypatch.setattr(Books, "_save", lambda self, trainer: (step(self), save(self, trainer))[1])
+    save = Recorder._save
+    monkeypatch.setattr(Recorder, "_save", lambda self, trainer: (step(self), save(self, trainer))[1])
     with pytest.raises(OSError, match="No space left") as caught:
         fit(tiny(), tmp_path / "run", data=data)
     assert Path(caught.value.filename).parent == tmp_path / "run" / "checkpoints"
@@ -167,7 +166,7 @@ def test_a_graph_that_differs_from_torch_is_told_and_the_weights_stay(tiny, data
 
     options = tiny(schedule={"steps": 2}, run={"export": True})
     with monkeypatch.context() as patch:
-        patch.setattr("training.tasks.motion.train.save_checkpoint", differs)
+        patch.setattr("training.tasks.motion.task.save_checkpoint", differs)
         with pytest.raises(CheckpointError, match=r"not exported: step\.onnx: .*best\.safetensors"):
             fit(options, tmp_path / "run", data=data)
     load_run(tmp_path / "run")

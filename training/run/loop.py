@@ -1,4 +1,4 @@
-"""Lightning's loop around a module and its books, alone or among the processes of ``torchrun``."""
+"""Lightning's loop around a module and its recorder, alone or among the processes of ``torchrun``."""
 
 import io
 import os
@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from training.run.books import Books, OnUpdate, Pace
 from training.run.files import LAST, write_bytes
 from training.run.launch import Interrupt, Processes, quiet_lightning
+from training.run.recorder import OnUpdate, Recorder
 
 PRECISIONS: Final = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
@@ -28,56 +28,46 @@ PRECISIONS: Final = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 def drive(
     module: pl.LightningModule,
     batches: Any,
-    books: Callable[[Interrupt, OnUpdate], Books],
-    pace: Pace,
+    record: Recorder,
     here: Processes,
     *,
     device: str,
-    precision: str,
-    folder: Path,
-    start: int,
     resume: bool,
     quiet: bool,
     idle_weights: bool = False,
-) -> Books:
-    """Train a module to the end of its pace, or until it is told to stop.
+) -> None:
+    """Train a module to its last step, or until it is told to stop.
 
     Args:
         module: what is trained.
         batches: what it is trained on, from update ``start`` on.
-        books: makes the run's books of what says whether to stop and what to call after an update.
-        pace: of the run, as in the books.
+        record: writes down what the run does, in its folder; has its options.
         here: this process among all.
         device: ``"cpu"`` or ``"cuda"``.
-        precision: a key of :data:`PRECISIONS`.
-        folder: of the run.
-        start: update to go on from.
         resume: whether to go on from the state in ``folder``.
         quiet: no progress bar.
         idle_weights: whether some weights never get a gradient, which DDP must be told.
-
-    Returns:
-        The books.
     """
+    folder, options = record.folder, record.options
     (folder / LAST).parent.mkdir(exist_ok=True)
     with (
         quiet_lightning(),
         Interrupt(insist=here.world == 1).armed() as interrupt,
-        _bar(pace.steps, start, quiet or not here.first) as on_update,
+        _bar(options.schedule.steps, record.start, quiet or not here.first) as on_update,
     ):
-        kept = books(interrupt, on_update)
+        record.stop, record.on_update = interrupt, on_update
         trainer = pl.Trainer(
             accelerator="gpu" if device == "cuda" else "cpu",
             devices=here.local,
             num_nodes=here.world // here.local,
             strategy=_strategy(here, idle_weights),
             plugins=[TorchElasticEnvironment() if here.world > 1 else LightningEnvironment(), _StateFile()],
-            precision=PRECISIONS[precision],  # type: ignore[arg-type]
+            precision=PRECISIONS[options.run.precision],  # type: ignore[arg-type]
             max_epochs=1,
-            max_steps=pace.steps,
-            accumulate_grad_batches=pace.accumulate,
+            max_steps=options.schedule.steps,
+            accumulate_grad_batches=options.run.accumulate,
             limit_val_batches=0,
-            callbacks=[kept, _Rearm(interrupt)],
+            callbacks=[record, _Rearm(interrupt)],
             logger=False,
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -86,7 +76,6 @@ def drive(
             default_root_dir=folder,
         )
         trainer.fit(module, batches, ckpt_path=folder / LAST if resume else None, weights_only=True)
-    return kept
 
 
 class _StateFile(TorchCheckpointIO):

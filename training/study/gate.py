@@ -15,15 +15,16 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.vocabulary import SCALARS
 from training.run.files import CONFIG, REPORT, write_text
+from training.run.task import check_same
+from training.run.train import train
 from training.study.foretelling import foretelling
 from training.tasks.token.evaluate import bridge, held_out
-from training.tasks.token.folder import load_run, open_run
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.tasks.token.listen import listen
 from training.tasks.token.metrics import heads, perplexity, scalar_errors, spread
 from training.tasks.token.module import new_model
 from training.tasks.token.options import LanguageOptions
-from training.tasks.token.train import check_same, train
+from training.tasks.token.task import LanguageTask, load_run, open_run
 
 RESULT: Final = "gate.json"
 
@@ -134,9 +135,9 @@ def study(
             on_run(run.name)
             options = options_of(arm, seed, steps)
             if (run / REPORT).is_file():
-                check_same(options, run)
+                check_same(LanguageTask, run, options)
             else:
-                trained = train(options, run, resume=(run / CONFIG).is_file(), quiet=quiet)
+                trained = train(LanguageTask(), options, run, resume=(run / CONFIG).is_file(), quiet=quiet)
                 if not trained["finished"]:
                     raise KeyboardInterrupt
             if not (run / RESULT).is_file():

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from training.tasks.algorithmic.task import Example, Task, digits, wrong
+from training.tasks.algorithmic.problem import Example, Task, digits, wrong
 from training.tasks.algorithmic.vocabulary import ARROW, ASK, END
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.options import TaskOptions
-from training.tasks.algorithmic.task import Example, Task
+from training.tasks.algorithmic.problem import Example, Task
 from training.tasks.algorithmic.vocabulary import PAD_ID, encode
 
 # Independent streams of random numbers from one seed.

@@ -5,10 +5,10 @@ from typing import Final
 from pyanticip.errors import OptionError
 from training.run.settings import hint
 from training.tasks.algorithmic.arithmetic import Addition, Multiplication
+from training.tasks.algorithmic.problem import Task
 from training.tasks.algorithmic.scan import Scan
 from training.tasks.algorithmic.sequences import Copy, DynamicCopy, OddsFirst, Reverse
 from training.tasks.algorithmic.stack import Stack
-from training.tasks.algorithmic.task import Task
 
 TASKS: Final[dict[str, Task]] = {
     task.name: task

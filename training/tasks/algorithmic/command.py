@@ -10,7 +10,7 @@ from pyanticip.errors import FormatError, OptionError
 from training.run.settings import hint, seed_list
 from training.tasks.algorithmic.catalog import TASKS, find
 from training.tasks.algorithmic.options import PAPER, POSITIONS, TaskOptions
-from training.tasks.algorithmic.train import study
+from training.tasks.algorithmic.runs import study
 
 OWN = ("task", "positions", "seed")
 """Options with a place of their own on the command line."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from training.tasks.algorithmic.batches import stack
-from training.tasks.algorithmic.task import Example
+from training.tasks.algorithmic.problem import Example
 
 DENSE: Final = 0.75
 """Rows that are decided are taken out when no more than this share is left."""

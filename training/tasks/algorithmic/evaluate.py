@@ -13,7 +13,7 @@ from training.run.files import write_text
 from training.tasks.algorithmic.batches import TEST, samples
 from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.decode import all_right, exact
-from training.tasks.algorithmic.folder import Run, find_runs, newest
+from training.tasks.algorithmic.runs import TaskRun, find_runs, newest
 
 EVALUATION: Final = "evaluation.json"
 FORMAT: Final = 1
@@ -29,7 +29,7 @@ WHOLE_AT_ONCE: Final = 1024
 
 
 def curve(
-    run: Run,
+    run: TaskRun,
     weights: Path,
     counts: Mapping[int, int],
     seed: int,
@@ -128,7 +128,7 @@ def evaluate(
     return found
 
 
-def read(run: Run) -> dict[str, Any]:
+def read(run: TaskRun) -> dict[str, Any]:
     """What has been measured of a run; empty where nothing has.
 
     Raises:

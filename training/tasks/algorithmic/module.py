@@ -1,18 +1,17 @@
 """One update of a model on a task: forward, loss, optimiser; what lightning drives."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
+from training.run.module import TrainModule, moved
 from training.run.settings import derived_seed
 from training.tasks.algorithmic.batches import IGNORED, INITIAL, Batch
 from training.tasks.algorithmic.catalog import TASKS
@@ -140,14 +139,14 @@ def doubt(logits: Tensor) -> Tensor:
     return mean
 
 
-class TaskModule(pl.LightningModule):
+class TaskModule(TrainModule):
     """A model as lightning trains it on a task."""
 
+    model: BaselineTransformer
+    options: TaskOptions
+
     def __init__(self, model: BaselineTransformer, options: TaskOptions) -> None:
-        super().__init__()
-        self.model, self.options = model, options
-        self.grad_norm = torch.zeros(())
-        """Norm of the last update's gradient before it was clipped."""
+        super().__init__(model, options)
         self._doubts: list[Tensor] = []
         self._weights = cursor_weights(model)
         for source in (model.prism, model.again):
@@ -162,7 +161,7 @@ class TaskModule(pl.LightningModule):
         self, batch: Batch, device: torch.device | str, dataloader_idx: int
     ) -> Batch:
         """The rows of a batch."""
-        return batch._replace(rows=type(batch.rows)(*(part.to(device) for part in batch.rows)))
+        return batch._replace(rows=type(batch.rows)(*(moved(part, device) for part in batch.rows)))
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         """The loss of an update; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
@@ -185,20 +184,10 @@ class TaskModule(pl.LightningModule):
         wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()
         return {"loss": total, "parts": torch.stack((loss.detach(), wrong.to(loss.dtype)))}
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: int | float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip by the norm over all parameters, and keep it for the metrics."""
-        bound = self.options.schedule.clip_norm or float("inf")
-        self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
-
-    def configure_optimizers(self) -> Any:
-        """AdamW: matrices with decay, the rest without; the recurrence with its own decay, and the cursors'
-        weights at their own rate."""
-        options = self.options.schedule
+    def groups(self) -> list[dict[str, Any]]:
+        """Matrices with decay, the rest without; the recurrence with its own decay, and the cursors' weights
+        at their own rate."""
+        schedule = self.options.schedule
         cursors = cursor_weights(self.model)
         matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
         recurrences = [
@@ -207,16 +196,12 @@ class TaskModule(pl.LightningModule):
         grouped = {id(weight) for weight in (*matrices, *recurrences, *cursors)}
         rest = [p for p in self.model.parameters() if id(p) not in grouped]
         groups: list[dict[str, Any]] = [
-            {"params": matrices, "weight_decay": options.weight_decay},
+            {"params": matrices, "weight_decay": schedule.weight_decay},
             {"params": rest, "weight_decay": 0.0},
         ]
         if recurrences:
-            groups.append({"params": recurrences, "weight_decay": options.recurrent_decay})
-        rates: list[Callable[[int], float]] = [options.learning_rate] * len(groups)
+            groups.append({"params": recurrences, "weight_decay": schedule.recurrent_decay})
         if cursors:
-            groups.append({"params": cursors, "weight_decay": 0.0, "betas": options.cursor_betas})
-            rates.append(lambda step: options.cursor_lr * options.share(step))
-        # The schedule gives the rate itself, not a share of this.
-        optimizer = torch.optim.AdamW(groups, lr=1.0, betas=options.betas)
-        schedule = LambdaLR(optimizer, rates)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+            own = {"betas": schedule.cursor_betas, "rate": lambda n: schedule.cursor_lr * schedule.share(n)}
+            groups.append({"params": cursors, "weight_decay": 0.0, **own})
+        return groups

@@ -135,7 +135,7 @@ class TaskScheduleOptions(ScheduleOptions):
     hold: float = Field(default=0.6, ge=0, le=1)
     """Share of the updates after which the rate falls, linearly."""
     betas: Betas = (0.9, 0.98)
-    """Of AdamW."""
+    """Decays of AdamW's averages, of the gradient and of its square."""
     recurrent_decay: float = Field(default=0.0, ge=0, le=10)
     """Weight decay of the recurrence that moves the cursors."""
     cursor_lr: float = Field(default=0.4, ge=0, le=10)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from training.report.pages import png, pyplot
 from training.tasks.algorithmic.batches import samples, stack
 from training.tasks.algorithmic.catalog import TASKS
-from training.tasks.algorithmic.folder import Run, newest
 from training.tasks.algorithmic.module import cursor_weights, new_model
+from training.tasks.algorithmic.runs import TaskRun, newest
 from training.tasks.algorithmic.starts import chosen
 from training.tasks.algorithmic.vocabulary import decode
 
@@ -85,7 +85,7 @@ def curves(groups: Sequence["Group"]) -> bytes:
 
 
 @torch.no_grad()
-def counters(run: Run) -> bytes | None:
+def counters(run: TaskRun) -> bytes | None:
     """The histograms of a model's cursors over an example of twice the training length, before and after
     training; None for a model without cursors.
 

@@ -1,12 +1,11 @@
-"""The books of a run: its metrics, its validation, the weights that are kept."""
+"""What a run writes down: its metrics, its validation, the weights that are kept."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from training.run.books import Books, OnUpdate, Pace
 from training.run.files import BEST, save_weights
+from training.run.recorder import Recorder
 from training.tasks.algorithmic.batches import VALID, samples
 from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.decode import all_right
@@ -20,19 +19,13 @@ LEARNED: Final = 0.1
 """The loss from which on the paper evaluates."""
 
 
-def pace(options: TaskOptions) -> Pace:
-    """How long a run is and what is due when."""
-    run = options.run
-    return Pace(options.schedule.steps, run.log_every, run.validate_every, run.save_every)
-
-
 def kept(folder: Path) -> list[Path]:
     """The weights that a run has kept, oldest first."""
     return sorted((folder / BEST.parent).glob(KEPT))
 
 
-class Record(Books):
-    """The books of a run; see :class:`training.run.books.Books`.
+class TaskRecorder(Recorder):
+    """See :class:`training.run.recorder.Recorder`.
 
     In a row ``valid_exact`` is the share of examples that are right in every token at the longest training
     length, and ``valid_exact_twice`` at twice that, on samples that are not those of the evaluation.
@@ -53,11 +46,10 @@ class Record(Books):
     shown: ClassVar = "total"
     judged_by: ClassVar = "valid_error"
 
-    def __init__(
-        self, folder: Path, options: TaskOptions, start: int, stop: Callable[[], bool], on_update: OnUpdate
-    ) -> None:
-        super().__init__(folder, pace(options), start, stop, on_update, tensorboard=False)
-        self.options = options
+    options: TaskOptions
+
+    def __init__(self, folder: Path, options: TaskOptions, start: int) -> None:
+        super().__init__(folder, options, start)
         task = TASKS[options.task]
         self.lengths = {"valid_exact": options.top, "valid_exact_twice": task.longer(options.top)}
         count = options.data.valid_samples
@@ -70,8 +62,8 @@ class Record(Books):
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """Learning rate and longest length of the last update."""
         self.last_loss = means["total"]
-        lr = self.options.schedule.learning_rate(done - 1)
-        return {"lr": lr, "reach": float(self.options.reach(done - 1)), "loss": means["total"]}
+        reach = float(self.options.reach(done - 1))
+        return {**super().extras(done, means), "reach": reach, "loss": means["total"]}
 
     def state_dict(self) -> dict[str, Any]:
         """What the base class keeps, and the last mean loss."""
@@ -102,7 +94,3 @@ class Record(Books):
             save_weights(self.folder / BEST.parent / f"step-{done:06d}.safetensors", weights)
         # The best weights are chosen without looking beyond the training lengths.
         return {**found, "valid_error": 1.0 - found["valid_exact"]}
-
-    def keep(self, module: Any) -> None:
-        """Replace the best weights of the run."""
-        save_weights(self.folder / BEST, module.model.state_dict())

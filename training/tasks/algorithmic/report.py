@@ -14,8 +14,8 @@ from training.tasks.algorithmic import plots
 from training.tasks.algorithmic.catalog import TASKS, find
 from training.tasks.algorithmic.commands import plain, settings, train_and_judge
 from training.tasks.algorithmic.evaluate import last, read, top_three
-from training.tasks.algorithmic.folder import Run, find_runs
 from training.tasks.algorithmic.options import POSITIONS
+from training.tasks.algorithmic.runs import TaskRun, find_runs
 
 PAGE: Final = "prism-tasks.md"
 PICTURES: Final = "prism-tasks"
@@ -38,7 +38,7 @@ class Group:
     positions: str
     variant: str
     """Options by which these runs differ from others of the same positions; empty where there are none."""
-    runs: tuple[Run, ...]
+    runs: tuple[TaskRun, ...]
     pages: tuple[dict[str, Any], ...]
     reports: tuple[dict[str, Any], ...]
 
@@ -71,7 +71,7 @@ def gather(places: list[Path]) -> list[Group]:
         FormatError: none of the runs was evaluated, or two of them are the same.
     """
     order = {name: at for at, name in enumerate((*TASKS, *POSITIONS))}
-    families: dict[tuple[str, int, str], dict[str, list[Run]]] = {}
+    families: dict[tuple[str, int, str], dict[str, list[TaskRun]]] = {}
     for run in find_runs(places):
         if run.finished and read(run):
             o = run.options
@@ -97,7 +97,7 @@ def gather(places: list[Path]) -> list[Group]:
     return found
 
 
-def _special(run: Run, family: Sequence[Run]) -> str:
+def _special(run: TaskRun, family: Sequence[TaskRun]) -> str:
     """The options in which a run differs from any of its family, as ``name value``, but for those of
     :data:`UNUSED`."""
     mine = run.options.flat()

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from pyanticip.errors import FormatError, OptionError
-from training.tasks.algorithmic.task import Example, Task, wrong
+from training.tasks.algorithmic.problem import Example, Task, wrong
 from training.tasks.algorithmic.vocabulary import ACTIONS, ARROW, ASK, END
 
 FILES: Final = {"train": "tasks_train_length.txt", "test": "tasks_test_length.txt"}

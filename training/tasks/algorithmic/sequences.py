@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from training.tasks.algorithmic.task import Example, Task, digits, wrong
+from training.tasks.algorithmic.problem import Example, Task, digits, wrong
 from training.tasks.algorithmic.vocabulary import ASK, END
 
 

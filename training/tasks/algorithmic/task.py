@@ -1,115 +1,73 @@
-"""What a task is: a way to draw examples of a length, and an independent judge of texts."""
+"""The algorithmic problems as a task of the trainer."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Final
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
 
-import numpy as np
+from rich.console import Console
 
-from pyanticip.errors import FormatError, OptionError
-from training.tasks.algorithmic.vocabulary import ASK, END, join, split
+from pyanticip.errors import OptionError
+from training.run.launch import Processes
+from training.run.module import TrainModule
+from training.run.recorder import Recorder
+from training.run.task import Run, Task
+from training.tasks.algorithmic.batches import Batches
+from training.tasks.algorithmic.module import TaskModule, new_model
+from training.tasks.algorithmic.options import TaskOptions
+from training.tasks.algorithmic.record import TaskRecorder
+from training.tasks.algorithmic.starts import choose
 
-FACTORS: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0)
-"""Where the curve over length is measured, in multiples of the longest training length."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """What is given, up to and with ``=``, and what must follow, up to and with ``.``, as tokens."""
-
-    prompt: tuple[str, ...]
-    answer: tuple[str, ...]
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """Prompt and answer."""
-        return self.prompt + self.answer
+AlgorithmicRun = Run[TaskOptions, dict[str, Any]]
 
 
-class Task(ABC):
-    """One of the eight tasks."""
+class AlgorithmicTask(Task[TaskOptions, dict[str, Any]]):
+    """See :class:`~training.run.task.Task`; its data are drawn as they are needed."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    """What is asked for, in a line."""
-    unit: ClassVar[str]
-    """What the length counts."""
-    shown: ClassVar[str]
-    """The paper's example, in our notation."""
-    longest: ClassVar[int]
-    """The paper's longest training length; where it has two, the first."""
-    least: ClassVar[int] = 1
-    """The shortest length there is."""
-    words: ClassVar[bool] = False
-    """Whether tokens are words between blanks, not characters."""
-    copies: ClassVar[bool] = False
-    """Whether the paper gives some of its cursors the copy branch in this task."""
+    command: ClassVar = "tasks train"
+    form: ClassVar = "pyanticip-task-run"
+    version: ClassVar = 1
+    options = TaskOptions
 
-    @abstractmethod
-    def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """An example of this length.
+    def check(self, options: TaskOptions, world: int) -> None:
+        """One process, and a model that can be built."""
+        if world > 1:
+            raise OptionError(f"tasks train computes in one process, torchrun started {world}")
+        new_model(options)
 
-        Raises:
-            OptionError: a length below :attr:`least`.
-        """
+    def open(
+        self,
+        options: TaskOptions,
+        folder: Path,
+        config: Mapping[str, Any],
+        here: Processes,
+        console: Console,
+    ) -> dict[str, Any]:
+        """What the trials of first weights came to; filled when the model is made."""
+        return {}
 
-    def draw_test(self, length: int, rng: np.random.Generator) -> Example:
-        """An example to test on; where training and test share no source, this is the test's."""
-        return self.draw(length, rng)
+    def module(self, run: AlgorithmicRun, *, fresh: bool) -> TaskModule:
+        """A model with the first weights that were best."""
+        self._cpu = time.process_time()
+        run.data.update(choose(run.options, run.folder, run.device, quiet=run.quiet))
+        return TaskModule(new_model(run.options, start=run.data["start"]), run.options)
 
-    @abstractmethod
-    def check(self, text: str) -> None:
-        """Judge a complete text, without knowing how it was made.
+    def batches(self, run: AlgorithmicRun, start: int) -> Batches:
+        """Drawn from seed and update."""
+        return Batches(run.options, start=start)
 
-        Raises:
-            FormatError: what is wrong with it.
-        """
+    def recorder(self, run: AlgorithmicRun, module: TrainModule, batches: Any, start: int) -> TaskRecorder:
+        """Judges by the share of examples that are right."""
+        return TaskRecorder(run.folder, run.options, start)
 
-    def lengths(self, longest: int) -> tuple[int, ...]:
-        """Where the curve over length is measured after training up to ``longest``."""
-        return tuple(sorted({max(self.least, round(factor * longest)) for factor in FACTORS}))
-
-    def longer(self, longest: int) -> int:
-        """The first length of that curve that is at least twice the longest training length."""
-        return next((n for n in self.lengths(longest) if n >= 2 * longest), 2 * longest)
-
-    def trained(self, longest: int) -> range:
-        """The lengths of training up to ``longest``."""
-        return range(self.least, longest + 1)
-
-    @abstractmethod
-    def tokens(self, length: int) -> int:
-        """The most tokens that an example of this length has."""
-
-    def require(self, length: int) -> None:
-        """Refuse a length that does not exist."""
-        if length < self.least:
-            raise OptionError(f"task {self.name}: the shortest length is {self.least}, given {length}")
-
-    def read(self, text: str) -> tuple[list[str], list[str]]:
-        """A text's tokens left of ``=``, and right of it without the closing ``.``.
-
-        Raises:
-            FormatError: not one ``=`` and one ``.``, the latter at the end.
-        """
-        tokens = split(text, words=self.words)
-        if tokens.count(ASK) != 1:
-            raise FormatError(f"{self.name}: expected one {ASK!r}, found {tokens.count(ASK)}")
-        if tokens.count(END) != 1 or tokens[-1] != END:
-            raise FormatError(f"{self.name}: expected one {END!r}, at the end")
-        at = tokens.index(ASK)
-        return tokens[:at], tokens[at + 1 : -1]
-
-    def text(self, example: Example) -> str:
-        """An example as text."""
-        return join(example.tokens, words=self.words)
-
-
-def wrong(task: str, what: str, wanted: object, found: object) -> FormatError:
-    """The error of a checker."""
-    return FormatError(f"{task}: {what} must be {wanted!r}, found {found!r}")
-
-
-def digits(rng: np.random.Generator, count: int, base: int = 10) -> str:
-    """``count`` digits below ``base``, drawn evenly."""
-    return "".join("0123456789"[value] for value in rng.integers(0, base, count))
+    def report(self, run: AlgorithmicRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
+        """What it cost."""
+        updates = max(record.step - start, 1)
+        return {
+            "valid": record.valid,
+            "ms_per_update": round(1000 * record.busy / updates, 2),
+            "cpu_ms_per_update": round(1000 * record.busy_cpu / updates, 2),
+            "wall": round(wall, 2),
+            "cpu_seconds": round(time.process_time() - self._cpu, 2),
+            "trials": dict(run.data),
+        }

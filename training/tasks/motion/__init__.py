@@ -12,11 +12,11 @@ def __getattr__(name: str) -> Any:
 
         return MotionTrainOptions
     if name == "fit":
-        from training.tasks.motion.train import fit
+        from training.tasks.motion.task import fit
 
         return fit
     if name == "load_run":
-        from training.tasks.motion.folder import load_run
+        from training.tasks.motion.task import load_run
 
         return load_run
     if name == "training_data":

@@ -4,10 +4,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
@@ -15,13 +13,14 @@ from pyanticip.models.motion.pose import six_of, turns_of
 from pyanticip.models.motion.transformer import MotionOutput
 from pyanticip.vocabulary import EVENTS, RATE
 from training.data.batches import Batch
+from training.run.module import TrainModule, moved
 from training.run.settings import derived_seed
 from training.tasks.motion.losses import losses
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import codes_of, planning_losses, plans_for
 from training.tasks.motion.resets import Resets, reset_loss
 from training.tasks.motion.risk import distrust_loss, risk_loss
-from training.tasks.motion.windows import DROPOUT, INITIAL, Part
+from training.tasks.motion.windows import INITIAL, Part
 
 WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
 """Pieces of the loss whose weights are options, beside the parameters, the pose, the control field and the
@@ -133,11 +132,8 @@ JOINT_MASK: Final = slice(198, 220)
 """Columns of a feature row that say which joints the body has."""
 
 
-class MotionModule(pl.LightningModule):
+class MotionModule(TrainModule):
     """A motion model as lightning trains it.
-
-    The generator of dropout is seeded anew, from seed, update, part and process, before every part: what an
-    update does depends on nothing that happened before but the weights and the optimiser's state.
 
     Args:
         model: trained in place.
@@ -145,31 +141,24 @@ class MotionModule(pl.LightningModule):
         options: of the run.
     """
 
+    model: MotionTransformer
+    options: MotionTrainOptions
     param_weights: Tensor
 
     def __init__(self, model: MotionTransformer, param_weights: Tensor, options: MotionTrainOptions) -> None:
-        super().__init__()
-        self.model = model
-        self.options = options
+        super().__init__(model, options)
         self.register_buffer("param_weights", param_weights, persistent=False)
         self.resets = Resets(model)
-        self.grad_norm = torch.zeros(())
-        """Norm of the last update's gradient before it was clipped."""
 
     def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
         """Every tensor of a part."""
-
-        def move(value: Any) -> Any:
-            return value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
-
-        moved = Batch(**{name: move(value) for name, value in vars(batch.batch).items()})
-        return Part(moved, *(move(value) for value in batch[1:]))
+        inner = Batch(**{name: moved(value, device) for name, value in vars(batch.batch).items()})
+        return Part(inner, *(moved(value, device) for value in batch[1:]))
 
     def training_step(self, batch: Part, batch_idx: int) -> dict[str, Tensor]:
         """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
         options, step = self.options, batch.step
-        seed = options.schedule.seed
-        torch.manual_seed(derived_seed(seed, DROPOUT, step, batch.part, self.global_rank))
+        self.seed_dropout(step, batch.part)
         features, plan, codes = batch.batch.features, None, None
         if self.model.planning is not None:
             codes = codes_of(self.model, batch)
@@ -212,22 +201,12 @@ class MotionModule(pl.LightningModule):
         parts = torch.stack([piece.detach() for piece in told])
         return {"loss": total, "parts": parts}
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: int | float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip by the norm over all parameters, and keep it for the metrics."""
-        bound = self.options.schedule.clip_norm
-        self.grad_norm = nn.utils.clip_grad_norm_(self._learned(), bound).detach()
-
-    def _learned(self) -> list[nn.Parameter]:
+    def clipped(self) -> list[nn.Parameter]:
         """All parameters but the simulator's of the planning signal, which stands for itself."""
         return [p for n, p in self.model.named_parameters() if not n.startswith("planning.simulator.")]
 
-    def configure_optimizers(self) -> Any:
-        """AdamW, with weight decay on what has more than one dimension, and the schedule of the options."""
+    def groups(self) -> list[dict[str, Any]]:
+        """Weight decay on what has more than one dimension; the planning signal's at rates of their own."""
         schedule = self.options.schedule
         signal = {id(p) for n, p in self.model.named_parameters() if n.startswith("planning.")}
         shared = [p for p in self.model.parameters() if id(p) not in signal]
@@ -235,21 +214,13 @@ class MotionModule(pl.LightningModule):
             {"params": [p for p in shared if p.ndim > 1], "weight_decay": schedule.weight_decay},
             {"params": [p for p in shared if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        rates: list[Any] = [schedule.learning_rate] * 2
         if self.model.planning is not None:
-            own = [p for p in self._learned() if id(p) in signal]
-            groups.append({"params": own, "weight_decay": schedule.weight_decay})
-            rates.append(lambda step: SIGNAL_PACE * schedule.learning_rate(step))
-            groups.append({"params": list(self.model.planning.simulator.parameters()), "weight_decay": 0.0})
-            rates.append(lambda step: SIMULATOR_RATE)
-        optimizer = torch.optim.AdamW(
-            groups,
-            # The schedule gives the rate itself, not a share of this.
-            lr=1.0,
-            betas=(0.9, 0.95),
-        )
-        rate = LambdaLR(optimizer, rates)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
+            own = [p for p in self.clipped() if id(p) in signal]
+            simulator = list(self.model.planning.simulator.parameters())
+            pace = lambda step: SIGNAL_PACE * schedule.learning_rate(step)  # noqa: E731
+            groups.append({"params": own, "weight_decay": schedule.weight_decay, "rate": pace})
+            groups.append({"params": simulator, "weight_decay": 0.0, "rate": lambda step: SIMULATOR_RATE})
+        return groups
 
 
 class Average:

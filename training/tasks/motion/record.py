@@ -1,6 +1,5 @@
-"""The books of the training of a motion model: metrics, averaged weights, validation, throughput."""
+"""What the training of a motion model writes down: metrics, averaged weights, validation, throughput."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -9,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
-from training.run.books import Books, OnUpdate, Pace
 from training.run.files import BEST, save_weights
+from training.run.recorder import Recorder
 from training.tasks.motion.data import TrainingData
 from training.tasks.motion.module import PIECES, Average, MotionModule
 from training.tasks.motion.options import MotionTrainOptions
@@ -22,14 +21,8 @@ SPEED: Final = ("frames_per_second", "loader_wait")
 them; of the time between validations, since training began or went on."""
 
 
-def pace(options: MotionTrainOptions) -> Pace:
-    """How long a run is and what is due when."""
-    run = options.run
-    return Pace(options.schedule.steps, run.log_every, run.validate_every, run.save_every, run.accumulate)
-
-
-class Record(Books):
-    """The books of a run; see :class:`training.run.books.Books`.
+class MotionRecorder(Recorder):
+    """See :class:`training.run.recorder.Recorder`.
 
     Args:
         folder: where to write.
@@ -39,14 +32,13 @@ class Record(Books):
         module: what is trained; its weights are averaged here.
         feed: where it is fed from.
         start: update the run goes on from.
-        stop: asked after every update whether to save and stop.
-        on_update: called after every update.
     """
 
     columns: ClassVar = ("step", "lr", *PIECES, "grad_norm", *COLUMNS, "seconds", *SPEED)
     trained: ClassVar = PIECES
     shown: ClassVar = "total"
     judged_by: ClassVar = "valid_score"
+    options: MotionTrainOptions
 
     def __init__(
         self,
@@ -57,18 +49,16 @@ class Record(Books):
         module: MotionModule,
         feed: Feed,
         start: int,
-        stop: Callable[[], bool],
-        on_update: OnUpdate,
     ) -> None:
-        super().__init__(folder, pace(options), start, stop, on_update, tensorboard=options.run.tensorboard)
-        self.options, self.data, self.scale, self.feed = options, data, scale, feed
+        super().__init__(folder, options, start)
+        self.data, self.scale, self.feed = data, scale, feed
         self.average = Average(module.model, options.schedule.ema)
         self.judge = MotionTransformer(module.model.cfg).eval()
         self.frames = 0
         """Frames trained on since training began or went on, over all processes."""
 
     def state_dict(self) -> dict[str, Any]:
-        """As the books', and the averaged weights."""
+        """As the recorder's, and the averaged weights."""
         weights = {name: value.cpu() for name, value in self.average.weights.items()}
         return {**super().state_dict(), "average": weights}
 
@@ -84,7 +74,7 @@ class Record(Books):
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """The learning rate and the throughput."""
-        return {"lr": self.options.schedule.learning_rate(done - 1), **self.speed()}
+        return {**super().extras(done, means), **self.speed()}
 
     def speed(self) -> dict[str, float]:
         """See :data:`SPEED`."""
@@ -110,10 +100,5 @@ class Record(Books):
 
     def enough(self) -> bool:
         """Whether as many validations as ``schedule.patience`` says were no better than the best."""
-        return exhausted(self.options, self.best_step, self.step)
-
-
-def exhausted(options: MotionTrainOptions, best_step: int, step: int) -> bool:
-    """Whether a run's patience is at its end: it is validated every ``validate_every`` steps."""
-    patience = options.schedule.patience
-    return patience > 0 and step - best_step >= patience * options.run.validate_every
+        patience = self.options.schedule.patience
+        return patience > 0 and self.step - self.best_step >= patience * self.options.run.validate_every

@@ -15,10 +15,9 @@ from pyanticip.vocabulary import RATE
 from training.data.batches import LENGTHS, Batch, Windows
 from training.tasks.motion.options import MotionTrainOptions
 
-# Independent streams of random numbers from one seed.
+# Independent streams of random numbers from one seed; 3 is dropout's.
 DRAW: Final = 1
 SAMPLING: Final = 2
-DROPOUT: Final = 3
 INITIAL: Final = 4
 
 PREFETCH: Final = 4

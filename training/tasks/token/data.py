@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,11 +15,11 @@ from training.run.settings import derived_seed
 from training.tasks.token.corpus import Corpus
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import synthetic
+from training.tasks.token.tokens import Tokenizer
 
 # Independent streams of random numbers from one seed.
 ORDER: Final = 1
 SAMPLING: Final = 2
-DROPOUT: Final = 3
 INITIAL: Final = 4
 TRAIN_DATA: Final = 11
 VALID_DATA: Final = 12
@@ -100,6 +101,18 @@ def text_data(options: LanguageOptions, train: Corpus, valid: Corpus) -> Languag
         OptionError: a text is shorter than a window.
     """
     return LanguageData(*(Windows(c.tokens, options.data.seq_len, c.source) for c in (train, valid)))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is prepared: its options, its vocabulary, its data."""
+
+    folder: Path
+    options: LanguageOptions
+    vocab: int
+    tokenizer: Tokenizer | None
+    """None for synthetic data, whose tokens are numbers."""
+    data: LanguageData
 
 
 class Batch(NamedTuple):

@@ -15,12 +15,13 @@ from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.vocabulary import SCALARS
-from training.run.books import read_metrics
-from training.tasks.token.folder import Run, load_run, open_run
+from training.run.recorder import read_metrics
+from training.tasks.token.data import Prepared
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.tasks.token.listen import Drift, HeldOut, Mode, ScalarsOf, by_context, drift, listen
 from training.tasks.token.metrics import CONTEXTS, Array, Said, heads, perplexity, scalar_errors, spread
 from training.tasks.token.module import new_model
+from training.tasks.token.task import load_run, open_run
 
 MODES: Final[dict[str, Mode]] = {
     "external": "external",
@@ -62,7 +63,7 @@ def bridge(model: nn.Module, neighbours: int = 8) -> ScalarsOf:
     return scalars_of
 
 
-def held_out(run: Run, model: nn.Module, sequences: int, neighbours: int = 8) -> HeldOut:
+def held_out(run: Prepared, model: nn.Module, sequences: int, neighbours: int = 8) -> HeldOut:
     """Held-out windows of a run, evenly spaced, and what its training windows are like at each position.
 
     Synthetic sequences end in random tokens that nothing can foretell; they count like all others.

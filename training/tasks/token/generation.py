@@ -22,8 +22,8 @@ from pyanticip.models import AnticipatoryTransformer
 from pyanticip.models.token.generate import Generation, Steering, generate
 from pyanticip.models.token.transformer import LanguageModel
 from training.tasks.token.evaluate import bridge
-from training.tasks.token.folder import load_run, open_run
 from training.tasks.token.metrics import Array, Interval, resample
+from training.tasks.token.task import load_run, open_run
 
 THETAS: Final = (0.8, 0.5)
 Judge = Callable[[Tensor], Array]

@@ -1,21 +1,19 @@
 """One update of a token model: forward, loss, optimiser; what lightning drives."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
 
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, build_language_model
 from pyanticip.models.parts.planning.heads import SIMULATOR_LR
 from pyanticip.models.token.baseline import BaselineOutput
 from pyanticip.models.token.transformer import LanguageModel, LanguageOutput
+from training.run.module import TrainModule
 from training.run.settings import derived_seed
-from training.tasks.token.data import DROPOUT, INITIAL, Batch
+from training.tasks.token.data import INITIAL, Batch
 from training.tasks.token.losses import PARTS, LanguageLosses, losses
 from training.tasks.token.options import LanguageOptions
 
@@ -72,46 +70,25 @@ def with_planning(
     return replace(found, total=found.total + parts.ce + parts.unlikelihood + parts.simulator)
 
 
-class LanguageModule(pl.LightningModule):
-    """A token model as lightning trains it.
+class LanguageModule(TrainModule):
+    """A token model as lightning trains it."""
 
-    The generator of dropout is seeded anew, from seed, update, part and process, before every part: what an
-    update does depends on nothing that happened before but the weights and the optimiser's state.
-    """
-
-    def __init__(self, model: LanguageModel, options: LanguageOptions) -> None:
-        super().__init__()
-        self.model = model
-        self.options = options
-        self.grad_norm = torch.zeros(())
-        """Norm of the last update's gradient before it was clipped."""
+    model: LanguageModel
+    options: LanguageOptions
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`."""
-        torch.manual_seed(
-            derived_seed(self.options.schedule.seed, DROPOUT, batch.step, batch.part, self.global_rank)
-        )
+        self.seed_dropout(batch.step, batch.part)
         sampling = self.options.loss.own_scalars > 0.0
         found = forward_losses(self.model, batch.ids, self.options, batch.predicted if sampling else None)
         return {"loss": found.total, "parts": found.stacked()}
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: int | float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip by the norm over all parameters, and keep it for the metrics."""
-        bound = self.options.schedule.clip_norm or float("inf")
-        self.grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound).detach()
-
-    def configure_optimizers(self) -> Any:
-        """AdamW, with weight decay on the matrices of linear layers only, and the schedule of the options.
+    def groups(self) -> list[dict[str, Any]]:
+        """Weight decay on the matrices of linear layers only.
 
         An embedding without gradient would still decay: rare tokens would drift towards the origin, and their
         scalars with them.
         """
-        options = self.options
         planning = self.model.planning
         # At a rate of its own: it has to forget what the anticipator was like before.
         simulator = [] if planning is None else list(planning.simulator.parameters())
@@ -119,19 +96,13 @@ class LanguageModule(pl.LightningModule):
         matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
         matrices = [weight for weight in matrices if id(weight) not in apart]
         decayed = {id(weight) for weight in matrices} | apart
-        rest = [p for p in self.model.parameters() if id(p) not in decayed]
         groups: list[dict[str, Any]] = [
-            {"params": matrices, "weight_decay": options.schedule.weight_decay},
-            {"params": rest, "weight_decay": 0.0},
+            {"params": matrices, "weight_decay": self.options.schedule.weight_decay},
+            {"params": [p for p in self.model.parameters() if id(p) not in decayed], "weight_decay": 0.0},
         ]
-        rates: list[Callable[[int], float]] = [options.schedule.learning_rate] * 2
         if simulator:
-            groups.append({"params": simulator, "weight_decay": 0.0})
-            rates.append(lambda step: SIMULATOR_LR)
-        # The schedule gives the rate itself, not a share of this.
-        optimizer = torch.optim.AdamW(groups, lr=1.0, betas=options.schedule.betas)
-        schedule = LambdaLR(optimizer, rates)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+            groups.append({"params": simulator, "weight_decay": 0.0, "rate": lambda step: SIMULATOR_LR})
+        return groups
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
-from training.run.options import Betas, Options, ScheduleOptions, Text, TrainOptions, pair
+from training.run.options import Options, ScheduleOptions, Text, TrainOptions, pair
 from training.run.settings import hint
 
 SYNTHETIC: Final = "synthetic"
@@ -80,8 +80,6 @@ class LanguageScheduleOptions(ScheduleOptions):
     """Sequences per update, over all processes and all accumulated parts."""
     peak_lr: float = Field(default=1e-3, gt=0, le=10)
     """Learning rate after the warm-up."""
-    betas: Betas = (0.9, 0.95)
-    """Of AdamW."""
 
 
 class LanguageOptions(TrainOptions):

@@ -6,7 +6,6 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +15,8 @@ from torch import Tensor
 from torch.distributed import ReduceOp, all_reduce, is_initialized
 
 from pyanticip.errors import OptionError
-from training.run.files import LAST, METRICS, TENSORBOARD, write_text
+from training.run.files import BEST, LAST, METRICS, TENSORBOARD, save_weights, write_text
+from training.run.options import TrainOptions
 
 
 def read_metrics(folder: Path | str) -> list[dict[str, float]]:
@@ -32,20 +32,8 @@ OnUpdate = Callable[[int, Tensor, Callable[[], str]], None]
 """Called after every update with how many are done, the loss, and what gives a note to show beside it."""
 
 
-@dataclass(frozen=True)
-class Pace:
-    """How long a run is, and what is due when, in updates."""
-
-    steps: int
-    log_every: int
-    eval_every: int
-    save_every: int
-    accumulate: int = 1
-    """Parts of an update."""
-
-
-class Books(pl.Callback):
-    """Keeps the books of a run, at the end of every update, in this order: row, validation, best, state.
+class Recorder(pl.Callback):
+    """Writes down what a run does, at the end of every update, in this order: row, validation, best, state.
 
     Every process calls it, the first one writes. Its own state is part of what is saved, so that a run which
     goes on writes the rows it would have written. A batch has ``step`` and ``part``; the module's step
@@ -53,11 +41,8 @@ class Books(pl.Callback):
 
     Args:
         folder: where to write.
-        pace: what is due when.
+        options: of the run: how long it is, and what is due when.
         start: update the run goes on from; rows of later ones, written before it was killed, are dropped.
-        stop: asked after every update whether to save and stop.
-        on_update: see :data:`OnUpdate`.
-        tensorboard: whether TensorBoard events are written too.
     """
 
     columns: ClassVar[tuple[str, ...]]
@@ -69,18 +54,15 @@ class Books(pl.Callback):
     judged_by: ClassVar[str]
     """The figure of a validation that is smallest where the weights are best."""
 
-    def __init__(
-        self,
-        folder: Path,
-        pace: Pace,
-        start: int,
-        stop: Callable[[], bool],
-        on_update: OnUpdate,
-        *,
-        tensorboard: bool = True,
-    ) -> None:
-        self.folder, self.pace = folder, pace
-        self.start, self.stop, self.on_update = start, stop, on_update
+    state_key = "Record"
+    """What its state is saved under."""
+
+    def __init__(self, folder: Path, options: TrainOptions, start: int) -> None:
+        self.folder, self.options, self.start = folder, options, start
+        self.stop: Callable[[], bool] = lambda: False
+        """Asked after every update whether to save and stop."""
+        self.on_update: OnUpdate = lambda done, loss, note: None
+        """See :data:`OnUpdate`."""
         self.world = int(torch.distributed.get_world_size()) if is_initialized() else 1
         self.rank = int(torch.distributed.get_rank()) if is_initialized() else 0
         self.first = self.rank == 0
@@ -96,7 +78,6 @@ class Books(pl.Callback):
         self.best, self.best_step = math.inf, 0
         self.valid: dict[str, float] = {}
         self.stopped = False
-        self.tensorboard = tensorboard
         self._since = self._left = time.monotonic()
         self._left_cpu = time.process_time()
         self._writer: Any = None
@@ -105,8 +86,8 @@ class Books(pl.Callback):
         """Called after every update, before anything is due, with its last part."""
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
-        """What else stands in a row of means."""
-        return {}
+        """What else stands in a row of means: the learning rate of the last update."""
+        return {"lr": self.options.schedule.learning_rate(done - 1)}
 
     def note(self) -> str:
         """What a progress bar shows beside the loss."""
@@ -117,8 +98,8 @@ class Books(pl.Callback):
         raise NotImplementedError
 
     def keep(self, module: Any) -> None:
-        """The weights are the best so far; the first process calls it."""
-        raise NotImplementedError
+        """Replace the best weights of the run; the first process calls it."""
+        save_weights(self.folder / BEST, module.model.state_dict())
 
     def enough(self) -> bool:
         """Whether to end the run before its last step, as done; asked after every validation."""
@@ -149,7 +130,7 @@ class Books(pl.Callback):
             kept = [row for row in read_metrics(self.folder) if row["step"] <= self.start]
             self._rewrite(kept)
             shutil.rmtree(self.folder / TENSORBOARD, ignore_errors=True)
-            if self.tensorboard:
+            if self.options.run.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
 
                 self._writer = SummaryWriter(str(self.folder / TENSORBOARD))
@@ -175,8 +156,8 @@ class Books(pl.Callback):
     def _after(self, trainer: pl.Trainer, module: Any, parts: Tensor, batch: Any) -> None:
         zero = torch.zeros(len(self.trained) + 1, device=parts.device)
         self.sums = zero if self.sums is None else self.sums.to(parts.device)
-        self.sums[:-1] += parts / self.pace.accumulate
-        if batch.part + 1 < self.pace.accumulate:
+        self.sums[:-1] += parts / self.options.run.accumulate
+        if batch.part + 1 < self.options.run.accumulate:
             return
         self.sums[-1] += module.grad_norm.to(parts.device)
         self.count += 1
@@ -184,12 +165,12 @@ class Books(pl.Callback):
         self.step = done
         self.updated(module, done, batch)
         self.on_update(done, parts[self.trained.index(self.shown)], self.note)
-        last = done == self.pace.steps
+        last = done == self.options.schedule.steps
         stop = self._agree(self.stop())
-        validate = last or done % self.pace.eval_every == 0
-        save = validate or stop or done % self.pace.save_every == 0
+        validate = last or done % self.options.run.validate_every == 0
+        save = validate or stop or done % self.options.run.save_every == 0
         row: dict[str, float] = {}
-        if last or done % self.pace.log_every == 0:
+        if last or done % self.options.run.log_every == 0:
             row |= self._means(done)
         if validate:
             self.valid = self.validate(module, done)

@@ -1,0 +1,169 @@
+"""The one trainer: from a task and its options to a trained model in the folder of a run."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any, TypeVar
+
+import torch
+from rich.console import Console
+
+from pyanticip.errors import CheckpointError
+from training.run.files import CONFIG, LAST, REPORT, alone, new_folder, read_state, write_text
+from training.run.launch import processes, resolve_device
+from training.run.loop import drive
+from training.run.options import TrainOptions
+from training.run.settings import merge
+from training.run.task import Run, Task, check_same, read_config, read_options, read_report
+
+Opt = TypeVar("Opt", bound=TrainOptions)
+D = TypeVar("D")
+
+
+def train(
+    task: Task[Opt, D], options: Opt | None, out: Path | str, *, resume: bool = False, quiet: bool = True
+) -> dict[str, Any]:
+    """Train a model, or go on training it.
+
+    Started by ``torchrun`` it computes with all of its processes: each takes its share of every update.
+
+    Args:
+        task: what is trained.
+        options: of the run; with ``resume`` None takes those it was begun with.
+        out: folder of the run: ``config.json``, ``metrics.csv``, TensorBoard events, ``checkpoints/`` with
+            the best weights and the state to go on from, at the end ``report.json``, and what the task makes.
+        resume: go on with the run in ``out``, which ends with the weights and the metrics it would have had.
+        quiet: no progress bar and no lines.
+
+    Returns:
+        What the run did, as in ``report.json``. After Ctrl-C or SIGTERM ``finished`` is False: the state was
+        saved and the run can be resumed.
+
+    Raises:
+        OptionError: options or data that do not fit, a folder that holds something, other options than the
+            run's.
+        FormatError: data that cannot be read.
+        CheckpointError: nothing to resume, or a checkpoint that cannot be started from.
+        DeviceError: a device that is not there.
+    """
+    folder, kind = Path(out), type(task)
+    if resume:
+        options = options or read_options(kind, folder)
+        check_same(kind, folder, options)
+    options = options or task.options()
+    device = resolve_device(options.run.device, options.run.precision)
+    if options.run.threads:
+        torch.set_num_threads(options.run.threads)
+    with processes(device) as here:
+        task.check(options, here.world)
+        if resume and (folder / REPORT).is_file():
+            return read_report(folder)
+        console = Console(stderr=True, quiet=quiet or not here.first)
+        if here.first and not resume:
+            with new_folder(folder) as draft:
+                made = task.begin(options, draft, console)
+                config = {"format": task.form, "version": task.version, "options": options.to_dict(), **made}
+                write_text(draft / CONFIG, json.dumps(config, indent=1) + "\n")
+        here.wait()
+        config = read_config(kind, folder)
+        data = task.open(options, folder, config, here, console)
+        run = Run(folder, options, data, config, here, device, quiet)
+        with alone(folder, first=here.first):
+            return _train(task, run, resume=resume and (folder / LAST).is_file())
+
+
+def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, Any]:
+    """Train from the last state, or from the start, to the end; then what comes after the last update."""
+    folder, here, steps = run.folder, run.here, run.options.schedule.steps
+    state = read_state(folder) if resume else {}
+    start = int(state.get("global_step", 0))
+    if resume and set(state["lr_schedulers"][0]["base_lrs"]) != {1.0}:
+        raise CheckpointError(
+            f"{folder}: begun by an earlier version, which counted learning rates otherwise: its weights can "
+            "be loaded, but it cannot be gone on with; begin anew in another folder"
+        )
+    module = task.module(run, fresh=not resume)
+    batches = task.batches(run, start)
+    record = task.recorder(run, module, batches, start)
+    if resume:
+        record.load_state_dict(state["callbacks"][record.state_key])
+    begun = time.monotonic()
+    # A run may have been killed when all was learned and only its end was missing.
+    if not resume or not (start == steps or record.enough()):
+        idle = task.idle_weights(run, module)
+        drive(
+            module,
+            batches,
+            record,
+            here,
+            device=run.device,
+            resume=resume,
+            quiet=run.quiet,
+            idle_weights=idle,
+        )
+    processor = platform.processor() or platform.machine()
+    report = {
+        "finished": not record.stopped,
+        "step": record.step,
+        "best_step": record.best_step,
+        "resumed_at": start or None,
+        "seconds": round(record.seconds, 3),
+        "parameters": sum(p.numel() for p in module.model.parameters()),
+        "processes": here.world,
+        "device": torch.cuda.get_device_name() if run.device == "cuda" else processor,
+        "cpu": processor,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "options": run.options.to_dict(),
+        **task.report(run, record, start, time.monotonic() - begun),
+    }
+    report["stopped_early"] = report["finished"] and report["step"] < steps
+    if here.first and report["finished"]:
+        report |= task.finish(run, report)
+        write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
+    here.wait()
+    return report
+
+
+def train_as_given(
+    task: Task[Opt, D],
+    out: Path,
+    given: Mapping[str, Any],
+    *,
+    config: Path | None = None,
+    settings: Sequence[str] = (),
+    under: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> tuple[dict[str, Any], list[str]]:
+    """Train with the options of a command line.
+
+    Args:
+        task: what is trained.
+        out: folder of the run.
+        given: options by name, dotted or bare; None stands for one that is not given.
+        config: TOML file of options.
+        settings: ``name=value`` of further options; these and ``given`` win over the file's.
+        under: tables of options that the file's win over.
+        resume: go on with the run in ``out``; its options are its own, and given ones must agree.
+        quiet: no progress bar.
+
+    Returns:
+        The report of the run and the lines to tell about it; none in processes other than the first.
+    """
+    over = task.options.assignments(settings, given)
+    begun = read_options(type(task), out).to_dict() if resume else {}
+    options = task.options.gather(config, over, under=merge(begun, under or {}))
+    report = train(task, options, out, resume=resume, quiet=quiet)
+    if int(os.environ.get("RANK", "0")):
+        return report, []
+    if not report["finished"]:
+        return report, [
+            f"interrupted after step {report['step']}; everything is kept. Go on with:",
+            f"  pyanticip {task.command} --out {quote(str(out))} --resume",
+        ]
+    return report, task.lines(out, report)

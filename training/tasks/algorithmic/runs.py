@@ -1,0 +1,140 @@
+"""Many runs: trained one after the other, each in a folder of its own, and found again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+
+from pyanticip.errors import CheckpointError
+from pyanticip.models.token.baseline import BaselineTransformer
+from training.run.files import CONFIG, REPORT, one_line
+from training.run.task import read_options, read_report
+from training.run.train import train
+from training.tasks.algorithmic.module import fitted, new_model
+from training.tasks.algorithmic.options import TaskOptions
+from training.tasks.algorithmic.record import kept
+from training.tasks.algorithmic.task import AlgorithmicTask
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """A run that is prepared or done."""
+
+    folder: Path
+    options: TaskOptions
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has come to its end."""
+        return (self.folder / REPORT).is_file()
+
+    def report(self) -> dict[str, Any]:
+        """See :func:`~training.run.task.read_report`."""
+        return read_report(self.folder)
+
+    def load(self, weights: Path, longest: int) -> BaselineTransformer:
+        """The model with weights of this run, for examples up to a length, in evaluation mode.
+
+        Raises:
+            CheckpointError: weights that cannot be read or do not fit.
+        """
+        model = new_model(self.options, longest)
+        try:
+            model.load_state_dict(fitted(safetensors.torch.load_file(weights), model))
+        except (OSError, SafetensorError, RuntimeError) as error:
+            raise CheckpointError(f"{weights}: cannot be loaded: {one_line(error)}") from None
+        return model.eval()
+
+
+def open_run(folder: Path) -> TaskRun:
+    """A run.
+
+    Raises:
+        CheckpointError: no run of this command.
+    """
+    return TaskRun(folder, read_options(AlgorithmicTask, folder))
+
+
+def find_runs(places: list[Path]) -> list[TaskRun]:
+    """The runs in these folders: each a run, or a folder of runs.
+
+    Raises:
+        CheckpointError: a folder without any.
+    """
+    found = []
+    for place in places:
+        if (place / CONFIG).is_file():
+            found.append(open_run(place))
+            continue
+        inside = sorted(path.parent for path in place.glob(f"*/{CONFIG}")) if place.is_dir() else []
+        if not inside:
+            raise CheckpointError(f"{place}: no runs of tasks train here")
+        found += [open_run(folder) for folder in inside]
+    return found
+
+
+def newest(run: TaskRun, count: int) -> list[Path]:
+    """The last ``count`` weights that a run has kept, oldest first.
+
+    Raises:
+        CheckpointError: none.
+    """
+    files = kept(run.folder)
+    if not files:
+        raise CheckpointError(f"{run.folder}: no weights are kept; train it first")
+    return files[-count:]
+
+
+def train_or_keep(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str, Any]:
+    """Train a model on a task, go on where an earlier call was stopped, or do nothing where all is done; see
+    :func:`training.run.train.train`."""
+    return train(AlgorithmicTask(), options, folder, resume=(folder / CONFIG).is_file(), quiet=quiet)
+
+
+def study(
+    out: Path,
+    options: TaskOptions,
+    positions: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    quiet: bool = True,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Train the models of all positions and seeds one after the other; runs that are done are kept.
+
+    Args:
+        out: folder of the runs.
+        options: of all runs, but for these two.
+        positions: see :data:`~training.tasks.algorithmic.options.POSITIONS`.
+        seeds: of the runs.
+        quiet: no progress bars.
+        say: told about every run that is finished.
+
+    Returns:
+        ``finished``: whether all came to their ends; ``runs``: the report of each by its name.
+    """
+    plan = [options.but(positions=each, seed=seed) for seed in seeds for each in positions]
+    reports: dict[str, Any] = {}
+    for number, one in enumerate(plan, 1):
+        name = f"{one.task}-{one.positions}-{one.schedule.seed}"
+        before = (out / name / REPORT).is_file()
+        try:
+            report = train_or_keep(one, out / name, quiet=quiet)
+        except KeyboardInterrupt:  # before its updates, which end in order by themselves
+            say(f"interrupted before the updates of {name}; the same command goes on")
+            return {"finished": False, "runs": reports}
+        reports[name] = report
+        if not report["finished"]:
+            say(f"interrupted at update {report['step']} of {name}; the same command goes on")
+            return {"finished": False, "runs": reports}
+        valid = report["valid"]
+        took = "kept" if before else f"{report['seconds']:.0f} s"
+        say(
+            f"{number}/{len(plan)} {name}: {took}, exact "
+            f"{valid['valid_exact']:.3f} at the longest training length, "
+            f"{valid['valid_exact_twice']:.3f} at twice that"
+        )
+    return {"finished": True, "runs": reports}

@@ -1,0 +1,260 @@
+"""The motion model as a task of the trainer: from takes to a checkpoint that can play."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from typing import Any, ClassVar, Final, Literal
+
+import torch
+from rich.console import Console
+
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models.checkpoint.manifest import MANIFEST, SLOW_GRAPH, STEP_GRAPH, WEIGHTS, read_manifest
+from training.data.batches import Windows
+from training.run.files import BEST, CONFIG
+from training.run.launch import Processes
+from training.run.module import TrainModule
+from training.run.recorder import Recorder
+from training.run.task import Run, Task, load_weights, read_config
+from training.run.train import train
+from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
+from training.tasks.motion.module import MotionModule, begun_from, new_model
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.planning import fit_codebook
+from training.tasks.motion.record import MotionRecorder
+from training.tasks.motion.shrink import shrink
+from training.tasks.motion.validation import in_memory, validate
+from training.tasks.motion.windows import Feed, check_pieces
+from training.teacher.handmade import TEACHER_VERSION
+
+CHECKPOINT: Final = "checkpoint"
+"""What a finished run exports: the best weights and the graphs of the live path."""
+
+MotionRun = Run[MotionTrainOptions, TrainingData]
+
+
+class MotionTask(Task[MotionTrainOptions, TrainingData]):
+    """See :class:`~training.run.task.Task`.
+
+    Args:
+        data: what to learn from, where it is at hand already (many runs on the same data); that of
+            ``data.path`` by default.
+    """
+
+    command: ClassVar = "train motion"
+    form: ClassVar = "pyanticip-motion-run"
+    version: ClassVar = 1
+    options = MotionTrainOptions
+
+    def __init__(self, data: TrainingData | None = None) -> None:
+        self._data = data
+        self._model: MotionTransformer | None = None
+
+    def check(self, options: MotionTrainOptions, world: int) -> None:
+        """Enough windows for all processes, and a checkpoint to start from that fits."""
+        check_pieces(options, world)
+        if options.run.init:
+            begun_from(options)
+
+    def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
+        """Sets are built and copies made, which takes a while."""
+        data = self._read(options, console)
+        return {"model": self._new_model(options, data).cfg.to_dict(), "data": data.digest}
+
+    def open(
+        self,
+        options: MotionTrainOptions,
+        folder: Path,
+        config: Mapping[str, Any],
+        here: Processes,
+        console: Console,
+    ) -> TrainingData:
+        """The first process may have to build the set that the others then open."""
+        if here.first:
+            self._read(options, console)
+        here.wait()
+        data = self._read(options, console)
+        if config.get("data") != data.digest:
+            raise OptionError(f"option data.path: the run in {folder} was begun with other data")
+        return data
+
+    def _read(self, options: MotionTrainOptions, console: Console) -> TrainingData:
+        if self._data is None:
+            self._data = training_data(options, console)
+            for line in self._data.warnings:
+                console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
+        check_labels(options, self._data)
+        return self._data
+
+    def _new_model(self, options: MotionTrainOptions, data: TrainingData) -> MotionTransformer:
+        if self._model is None:
+            mean, std = statistics(data.bare)
+            self._model = new_model(options, torch.from_numpy(mean), torch.from_numpy(std))
+        return self._model
+
+    def module(self, run: MotionRun, *, fresh: bool) -> MotionModule:
+        """The model of ``run.init``, or a new one with the training data's statistics."""
+        model = self._new_model(run.options, run.data)
+        if fresh and not run.options.run.init:
+            fit_codebook(model, run.data.bare)
+        weights = torch.from_numpy(error_weights(change_scale(run.data.bare))).float()
+        return MotionModule(model, weights, run.options)
+
+    def batches(self, run: MotionRun, start: int) -> Feed:
+        """Windows of all clips and copies."""
+        windows = Windows(run.data.train)
+        return Feed(windows, run.options, start=start, rank=run.here.rank, world=run.here.world)
+
+    def recorder(self, run: MotionRun, module: TrainModule, batches: Feed, start: int) -> MotionRecorder:
+        """Judges the averaged weights on the validation subjects."""
+        assert isinstance(module, MotionModule)
+        scale = change_scale(run.data.bare)
+        return MotionRecorder(run.folder, run.options, run.data, scale, module, batches, start)
+
+    def idle_weights(self, run: MotionRun, module: TrainModule) -> bool:
+        """Parts of the model that the options leave without gradient."""
+        loss, cfg = run.options.loss, module.model.cfg
+        unused = cfg.bias == "none" or not cfg.gated_events
+        return unused or (loss.pose == 0.0 and bool(cfg.pose_horizons))
+
+    def report(self, run: MotionRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
+        """The data, and the throughput."""
+        assert isinstance(record, MotionRecorder)
+        data = run.data
+        found: dict[str, Any] = {
+            "teacher_version": TEACHER_VERSION,
+            "copies": run.options.data.copies,
+            "frames": data.frames,
+            "frames_with_copies": record.feed.windows.frames,
+            "data": data.digest,
+            "held_out": {
+                "validation": sorted({example.subject for example in data.validation}),
+                "test": list(data.test_subjects),
+            },
+            "warnings": list(data.warnings),
+        }
+        if record.frames:
+            frames = record.frames / run.here.world / max(record.busy_cpu, 1e-9)
+            found |= {name: round(value, 4) for name, value in record.speed().items()}
+            found |= {"wall_seconds": round(wall, 3), "frames_per_cpu_second": round(frames, 1)}
+        return found
+
+    def finish(self, run: MotionRun, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Judge the best weights, shrink them and write them as a checkpoint."""
+        options = run.options
+        model = load_run(run.folder)
+        scale = change_scale(run.data.bare)
+        held_out = [in_memory(example) for example in run.data.validation]
+        found: dict[str, Any] = {"validation": validate(model, held_out, scale)}
+        if options.run.shrink:
+            found["slow_hold"] = shrink(model, held_out)
+            found["validation_shrunk"] = validate(model, held_out, scale)
+        found["export"] = None
+        if options.run.export:
+            found["export"] = CHECKPOINT
+            try:
+                save_checkpoint(run.folder / CHECKPOINT, model, training={**report, **found})
+            except CheckpointError as error:
+                weights = run.folder / BEST
+                raise CheckpointError(f"trained, but not exported: {error}; its weights: {weights}") from None
+        return found
+
+    def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
+        """How good it became, and what to do next."""
+        early = ", early: no better score came" if report["stopped_early"] else ""
+        judged, data = report["validation"], quote(report["options"]["data"]["path"])
+        lines = [
+            f"{report['step']} steps in {report['seconds']:.0f} s{early}; best at step "
+            f"{report['best_step']}: error {judged['error']:.4f} from 100 ms on, score {judged['score']:.4f}"
+        ]
+        if "frames_per_second" in report:
+            lines.append(
+                f"{report['frames_per_second']:.0f} frames a second; the model waited for them "
+                f"{100 * report['loader_wait']:.1f} % of the time"
+            )
+        if report["export"] == CHECKPOINT:
+            checkpoint = quote(str(out / CHECKPOINT))
+            lines += [
+                f"wrote {out / CHECKPOINT}; judge it with:",
+                f"  pyanticip evaluate motion --data {data} --checkpoint {checkpoint}",
+            ]
+            if _might_hear(out / CHECKPOINT):
+                lines += [
+                    "its beats may get better once its event head hears strokes; a minute tells by how much:",
+                    f"  pyanticip train beats --data {data} --checkpoint {checkpoint} "
+                    f"--out {quote(str(out / 'beats'))}",
+                ]
+        return lines
+
+
+def fit(
+    options: MotionTrainOptions | None,
+    out: Path | str,
+    *,
+    data: TrainingData | None = None,
+    resume: bool = False,
+    quiet: bool = True,
+) -> dict[str, Any]:
+    """Train a motion model, or go on training it; see :func:`training.run.train.train`.
+
+    Args:
+        options: of the run; with ``resume`` None takes those it was begun with.
+        out: folder of the run; at the end with ``checkpoint/``, the best weights with the graphs of the live
+            path.
+        data: as in :class:`MotionTask`.
+        resume: go on with the run in ``out``.
+        quiet: no progress bar and no lines.
+    """
+    return train(MotionTask(data), options, out, resume=resume, quiet=quiet)
+
+
+def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:
+    """Refuse to teach a risk where no clip says which of its frames are bad.
+
+    Raises:
+        OptionError: no clip does, and ``loss.risk`` is not 0.
+    """
+    if (options.loss.risk > 0.0 or options.loss.distrust > 0.0) and all(
+        example.bad is None for example in data.train
+    ):
+        raise OptionError(
+            f"option loss.risk and loss.distrust: none of the {len(data.train)} clips and copies of "
+            f'{data.source} says which of its frames are bad; make copies with data.recipe = "glitched"'
+        )
+
+
+def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> MotionTransformer:
+    """The model of a run in evaluation mode, on the CPU.
+
+    Args:
+        folder: of the run, finished or not.
+        which: the averaged weights that were best on the validation subjects, or those that were saved last.
+
+    Raises:
+        CheckpointError: no run, or no such weights yet.
+    """
+    try:
+        model = MotionTransformer(ModelConfig.from_dict(read_config(MotionTask, folder)["model"]))
+    except (OptionError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from None
+    load_weights(model, Path(folder), which)
+    return model
+
+
+def ship(run: Path, target: Path) -> None:
+    """Copy the files of a finished run's checkpoint, and nothing else, to where the package keeps it."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (WEIGHTS, MANIFEST, STEP_GRAPH, SLOW_GRAPH):
+        shutil.copyfile(run / CHECKPOINT / name, target / name)
+
+
+def _might_hear(checkpoint: Path) -> bool:
+    """Whether a checkpoint's model does not follow strokes, and could."""
+    config = read_manifest(checkpoint).config
+    try:
+        return not config.strokes and replace(config, strokes=True).strokes
+    except OptionError:
+        return False

@@ -1,0 +1,205 @@
+"""The token model as a task of the trainer: from a text, or synthetic sequences, to a checkpoint."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+import torch
+from rich.console import Console
+
+from pyanticip.errors import CheckpointError
+from pyanticip.models import save_checkpoint
+from pyanticip.models.token.transformer import LanguageModel
+from training.run.files import CONFIG, write_text
+from training.run.launch import Processes
+from training.run.module import TrainModule
+from training.run.recorder import Recorder, read_metrics
+from training.run.task import Run, Task, load_weights, read_config, read_options
+from training.tasks.token.corpus import Corpus, read_lines
+from training.tasks.token.data import Batches, Prepared, Windows, synthetic_data, text_data
+from training.tasks.token.module import LanguageModule, new_model
+from training.tasks.token.options import SYNTHETIC, LanguageOptions
+from training.tasks.token.record import LOSS, LanguageRecorder
+from training.tasks.token.tokens import Tokenizer, learn
+
+TOKENIZER: Final = "tokenizer.json"
+DATA: Final = "data"
+MODEL: Final = "model"
+"""Checkpoint of a finished run: the best weights, with the tokenizer."""
+
+SYNTHETIC_VOCAB: Final = 1000
+
+
+LanguageRun = Run[LanguageOptions, Prepared]
+
+
+class LanguageTask(Task[LanguageOptions, Prepared]):
+    """See :class:`~training.run.task.Task`."""
+
+    command: ClassVar = "train language"
+    form: ClassVar = "pyanticip-language-run"
+    version: ClassVar = 1
+    options = LanguageOptions
+
+    def check(self, options: LanguageOptions, world: int) -> None:
+        """A batch that can be divided among the processes."""
+        Batches.check(options, world)
+
+    def begin(self, options: LanguageOptions, draft: Path, console: Console) -> dict[str, Any]:
+        """Tokenizer and encoded texts."""
+        return encode(draft, options)
+
+    def open(
+        self,
+        options: LanguageOptions,
+        folder: Path,
+        config: Mapping[str, Any],
+        here: Processes,
+        console: Console,
+    ) -> Prepared:
+        """What was encoded; the texts themselves are not needed any more."""
+        return open_run(folder, options)
+
+    def module(self, run: LanguageRun, *, fresh: bool) -> LanguageModule:
+        """A new model; one that plans knows how often tokens come."""
+        model, vocab = new_model(run.options, run.data.vocab), run.data.vocab
+        if model.planning is not None and fresh:
+            tokens = torch.as_tensor(run.data.data.train.rows.reshape(-1).astype("int64"))
+            model.planning.set_frequencies(torch.bincount(tokens, minlength=vocab))
+        return LanguageModule(model, run.options)
+
+    def batches(self, run: LanguageRun, start: int) -> Batches:
+        """Windows in an order that is shuffled anew in every epoch."""
+        here = run.here
+        return Batches(run.data.data.train, run.options, start=start, rank=here.rank, world=here.world)
+
+    def recorder(self, run: LanguageRun, module: TrainModule, batches: Any, start: int) -> LanguageRecorder:
+        """Judges every part of the loss on the validation windows."""
+        return LanguageRecorder(run.data, start)
+
+    def idle_weights(self, run: LanguageRun, module: TrainModule) -> bool:
+        """Parts of the model that the options leave without gradient."""
+        options = run.options
+        idle = options.loss.supervise == "refined" or options.model.get("bias") == "none"
+        return idle and options.kind == "anticipatory"
+
+    def report(self, run: LanguageRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
+        """How the loss fell, and how fast it went."""
+        schedule = run.options.schedule
+        rows = [row for row in read_metrics(run.folder) if LOSS in row] if run.here.first else []
+        late = [row[LOSS] for row in rows if row["step"] > schedule.steps - 10]
+        tokens = (record.step - start) * schedule.batch * run.options.data.seq_len
+        return {
+            "vocab": run.data.vocab,
+            "first_loss": rows[0][LOSS] if rows else None,
+            "last_loss": sum(late) / len(late) if late else None,
+            "last_ortho_excess": rows[-1]["ortho_excess"] if rows else None,
+            "valid": {name: value for name, value in record.valid.items() if math.isfinite(value)},
+            "best_perplexity": math.exp(min(record.best, 700.0)) if record.best_step else None,
+            "tokens_per_second": round(tokens / max(wall, 1e-9)),
+        }
+
+    def finish(self, run: LanguageRun, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the best weights as a checkpoint, ``model/``, with what is said about their training."""
+        model, tokenizer, _ = load_run(run.folder)
+        text = None if tokenizer is None else tokenizer.to_json()
+        save_checkpoint(run.folder / MODEL, model, training=report, tokenizer=text)
+        return {}
+
+    def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
+        """How good it became."""
+        return [
+            f"wrote {out}: {report['step']} steps, {report['parameters']} parameters, "
+            f"{report['seconds']:.0f} s; training loss {report['first_loss']:.3f} -> "
+            f"{report['last_loss']:.3f}, best validation perplexity {report['best_perplexity']:.2f} "
+            f"at step {report['best_step']}"
+        ]
+
+
+def encode(draft: Path, options: LanguageOptions) -> dict[str, Any]:
+    """Write tokenizer and encoded texts of a new run into its folder.
+
+    Returns:
+        What ``config.json`` says of them: the size of the vocabulary, the texts.
+
+    Raises:
+        OptionError: a text is shorter than a window, options that do not fit.
+        FormatError: a text that cannot be read.
+    """
+    synthetic = options.data.path == SYNTHETIC
+    found = {"vocab": options.data.vocab or SYNTHETIC_VOCAB} if synthetic else _encode(draft, options)
+    options.config(found["vocab"])
+    return found
+
+
+def _encode(draft: Path, options: LanguageOptions) -> dict[str, Any]:
+    tokenizer = learn(options.data.tokenizer, read_lines(options.data.path), options.data.vocab)
+    texts = {}
+    for name, source in (("train", options.data.path), ("valid", options.data.valid)):
+        corpus = Corpus.encode(source, tokenizer, draft / DATA, name)
+        Windows(corpus.tokens, options.data.seq_len, source)
+        texts[name] = {
+            "source": source,
+            "sha256": corpus.sha256,
+            "tokens": len(corpus),
+            "file": f"{DATA}/{corpus.file.name}",
+        }
+    write_text(draft / TOKENIZER, tokenizer.to_json())
+    return {"vocab": tokenizer.vocab, "texts": texts}
+
+
+def read_tokenizer(folder: Path | str) -> Tokenizer | None:
+    """The tokenizer of a run; None for synthetic data."""
+    return (
+        None
+        if read_options(LanguageTask, folder).data.path == SYNTHETIC
+        else Tokenizer.load(Path(folder) / TOKENIZER)
+    )
+
+
+def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Prepared:
+    """Read back what :func:`encode` made; the texts themselves are not needed any more.
+
+    Args:
+        folder: of the run.
+        options: those to go on with where they differ in how things are computed; the run's by default.
+
+    Raises:
+        CheckpointError: no run, or its files are missing.
+    """
+    folder = Path(folder)
+    config, options = read_config(LanguageTask, folder), options or read_options(LanguageTask, folder)
+    vocab = int(config["vocab"])
+    if options.data.path == SYNTHETIC:
+        return Prepared(folder, options, vocab, None, synthetic_data(options, vocab))
+    try:
+        corpora = [
+            Corpus.open(folder / text["file"], text["source"], text["sha256"])
+            for text in (config["texts"]["train"], config["texts"]["valid"])
+        ]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / CONFIG}: lacks or garbles {error}") from None
+    return Prepared(
+        folder, options, vocab, read_tokenizer(folder), text_data(options, corpora[0], corpora[1])
+    )
+
+
+def load_run(
+    folder: Path | str, which: Literal["best", "last"] = "best", *, device: str = "cpu"
+) -> tuple[LanguageModel, Tokenizer | None, LanguageOptions]:
+    """The model of a run in evaluation mode, its tokenizer (None for synthetic data) and its options.
+
+    Args:
+        folder: of the run, finished or not.
+        which: the weights that were best on the validation data, or the last that were saved.
+        device: where the model goes.
+
+    Raises:
+        CheckpointError: no run, or no such weights yet.
+    """
+    folder = Path(folder)
+    options, tokenizer = read_options(LanguageTask, folder), read_tokenizer(folder)
+    model = new_model(options, int(read_config(LanguageTask, folder)["vocab"]))
+    load_weights(model, folder, which)
+    return model.to(device), tokenizer, options
