@@ -23,9 +23,8 @@ from training.finish.blend import blend
 from training.recipes.stages import PACKAGED, AnyStage, Blend, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.tasks.motion.data import base_set, recipe_of, training_data
-from training.tasks.motion.folder import CHECKPOINT
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.train import fit
+from training.tasks.motion.task import CHECKPOINT, fit
 
 RECORD: Final = "recipe.json"
 FORMAT: Final = "pyanticip-recipe"
