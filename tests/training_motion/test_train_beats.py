@@ -17,7 +17,7 @@ from pyanticip.models.config import ModelConfig
 from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
 from training.finish import beats, event_head
-from training.tasks.motion import command
+from training.tasks.motion import task
 from training.tasks.motion.module import begun_from
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
@@ -235,15 +235,16 @@ def test_ctrl_c_leaves_nothing_behind(cli, tmp_path, monkeypatch):
 def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatch):
     report = {"finished": True, "step": 1, "seconds": 1, "stopped_early": False, "best_step": 1}
     report |= {"validation": {"error": 0.1, "score": 1.0}, "export": "checkpoint"}
+    report |= {"options": {"data": {"path": "takes"}}}
     out = tmp_path / "my run"
     shutil.copytree(checkpoint, out / "checkpoint")
-    last = command._lines(out, report, "takes")[-1].split("train beats ")[1]
+    last = task.MotionTask().lines(out, report)[-1].split("train beats ")[1]
     assert last == f"--data takes --checkpoint '{out}/checkpoint' --out '{out}/beats'"
     known = read_manifest(out / "checkpoint")
     for change in ({"strokes": True}, {"kinematics": False}):
         other = replace(known, config=replace(known.config, **change))
-        monkeypatch.setattr(command, "read_manifest", lambda path, other=other: other)
-        assert "train beats" not in " ".join(command._lines(out, report, "takes"))
+        monkeypatch.setattr(task, "read_manifest", lambda path, other=other: other)
+        assert "train beats" not in " ".join(task.MotionTask().lines(out, report))
 
 
 def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
