@@ -24,11 +24,12 @@ import numpy.typing as npt
 from pyanticip.controls import Event
 from realtime.clock import Clock
 from realtime.mapping.live_mapping import Taught
-from realtime.mapping.mixer import Desk, Stepped
+from realtime.mapping.mixer import Desk
 from realtime.mapping.performer import Performer
 from realtime.playout import FRAME_NS, Playout
 from realtime.protocols import Backend, Front, FrontFrame, Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink
+from realtime.step.base import StepResult as Stepped
 from realtime.step.telemetry import inner_of
 
 __all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape"]

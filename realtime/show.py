@@ -16,14 +16,14 @@ from realtime.control.commands import Commands
 from realtime.control.server import Action, ControlServer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.sources.base import DatagramStream
 from realtime.sources.monitor import Attendance
 from realtime.sources.replay import Command
-from realtime.sources.udp import Receive
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
-__all__ = ["Show", "Source", "Taping"]
+__all__ = ["Show", "Taping"]
 
 _FRAME = 0.02
 # How long before the next datagram the dummy steps begin; the first ones are slow themselves. The loop's
@@ -34,26 +34,6 @@ _WAKE = 0.005
 # millisecond wakes late and with cold caches. Given up so long after the datagram was due.
 _REWARM = 0.0005
 _GRACE = 0.003
-
-
-class Source(Protocol):
-    """Something that hands datagrams on: a socket, or a file."""
-
-    def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
-        """Begin."""
-        ...
-
-    def poll(self) -> None:
-        """Hand on what is there."""
-        ...
-
-    def wait(self, seconds: float) -> bool:
-        """Wait so long at most; True at once when a datagram is there to be read."""
-        ...
-
-    def close(self) -> None:
-        """End."""
-        ...
 
 
 class Taping(Protocol):
@@ -82,7 +62,7 @@ class Show:
         self,
         rig: Rig,
         pipeline: Pipeline,
-        source: Source,
+        source: DatagramStream,
         *,
         prewarm: bool = True,
         record: Callable[[Path], Any] | None = None,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyanticip._core import LiveFront
 from pyanticip.controls import Presence
 from realtime.clock import Clock
 from realtime.mapping.live_mapping import open_taught
 from realtime.mapping.mixer import Desk
 from realtime.pipeline import Pipeline
 from realtime.playout import Playout
-from realtime.protocols import Backend
-from realtime.rig import OscRig, Rig, SmoothingRig
+from realtime.rig import Rig, SmoothingRig
+from realtime.seams import SINKS, SOURCES
 from realtime.sinks.base import Sink
 from realtime.sinks.osc import OscSink
+from realtime.step.base import StepBackend
+from realtime.step.open import open_backend
 
 __all__ = ["assemble", "desk_of"]
 
@@ -24,22 +27,21 @@ def assemble(
     *,
     kind: str | None = None,
     sinks: Sequence[Sink] | None = None,
-    backend: Backend | None = None,
+    backend: StepBackend | None = None,
 ) -> Pipeline:
     """The pipeline that a rig describes.
 
-    ``kind`` is the wire format where it is not the rig's source; ``sinks`` replaces the rig's OSC targets;
+    ``kind`` is the wire format where it is not the rig's source; ``sinks`` replaces the rig's;
     ``backend`` replaces the rig's model. Hosts are resolved and the checkpoint is loaded here, so that
     what is wrong with them is known before anything plays. Raises a MotionError.
     """
-    from pyanticip._core import LiveFront
-
-    kind = kind or rig.source.kind
-    made = list(sinks) if sinks is not None else [_osc(target) for target in rig.osc]
+    kind = kind or SOURCES.load(rig.source.kind)().wire
+    made: list[Sink] = list(sinks or ())
     try:
+        if sinks is None:
+            made += (OscSink(table) for table in rig.osc)
+            made += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
         if backend is None and rig.model.enabled:
-            from realtime.step.open import open_backend
-
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
     except BaseException:
         for sink in made:
@@ -79,16 +81,4 @@ def desk_of(rig: Rig) -> Desk:
         neutral=neutral,
         extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
         performer=rig.performer.build(),
-    )
-
-
-def _osc(target: OscRig) -> OscSink:
-    return OscSink(
-        target.host,
-        target.port,
-        prefix=target.prefix,
-        send=target.send,
-        addresses=target.addresses,
-        ranges={name: r.build() for name, r in target.ranges.items()},
-        max_rate=target.max_rate,
     )

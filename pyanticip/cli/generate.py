@@ -241,7 +241,7 @@ def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ign
         )
     if annotation is Path:
         return click.Path(path_type=Path)
-    if annotation is str:
+    if annotation is str and not metadata:
         return click.STRING
     from pydantic import TypeAdapter
 

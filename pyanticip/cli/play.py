@@ -70,8 +70,8 @@ def replay(given: told.ReplayOptions) -> None:
 
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
     """
-    from realtime.programs.live import open_show
     from realtime.programs.live import replay as play
+    from realtime.sources.file import open_show
 
     speed = speed_factor(given.speed)
     rig = given.rig(played=given.file)
@@ -180,7 +180,7 @@ def calibrate(given: told.CalibrateOptions) -> None:
     file = given.rig_file
     rig = load_rig(file if file and file.exists() else None, given.over)
     if given.file is not None:
-        from realtime.programs.live import open_show
+        from realtime.sources.file import open_show
 
         table = calibrate_from(*open_show(given.file), rig)
     else:

@@ -23,7 +23,7 @@ from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.bench.machine import Values, machine, percentiles
-from realtime.voice.process import free_port
+from realtime.sockets import free_port
 
 __all__ = ["run"]
 

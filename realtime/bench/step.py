@@ -23,8 +23,9 @@ from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, re
 from pyanticip.vocabulary import FEATURES, RATE
 from realtime import tuning
 from realtime.bench.machine import machine, percentiles
+from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
-from realtime.step.open import BACKENDS, cuda_present, open_backend
+from realtime.step.open import cuda_present, open_backend
 
 __all__ = ["run", "table"]
 
@@ -52,8 +53,8 @@ def run(
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
     names = list(backends) if backends else ["onnx", "torch", *(["cuda-graph"] if cuda_present() else [])]
     for name in names:
-        if name not in BACKENDS or name == "auto":
-            raise OptionError(f"backend must be one of {', '.join(BACKENDS[1:])}, got {name!r}")
+        if name not in BACKENDS:
+            raise OptionError(f"backend must be one of {', '.join(BACKENDS.names())}, got {name!r}")
     tuning.one_thread_each()
     if checkpoint is None and not (SHIPPED / MANIFEST).is_file():
         with tempfile.TemporaryDirectory() as folder:

@@ -20,8 +20,6 @@ from realtime.sources.replay import Command
 
 __all__ = ["Commands"]
 
-_SETTINGS = ("gain", "smoothing", "lead_ms")
-
 
 class Commands:
     """The commands that change what is heard, by name.
@@ -51,7 +49,7 @@ class Commands:
             "source": self._source,
             "plan": wishes.wish,
             "unload": self._unload,
-            **{name: self._setting(name) for name in _SETTINGS},
+            **{name: self._setting(name) for name in desk.settings},
             **self._calibration.actions,
         }
 
@@ -98,7 +96,7 @@ class Commands:
     def so_far(self, t_ns: int) -> list[Command]:
         """What it takes to begin where things stand: the first commands of a recording."""
         desk = self._pipeline.desk
-        found = [Command(t_ns, name, (getattr(desk, name),)) for name in _SETTINGS]
+        found = [Command(t_ns, name, (value,)) for name, value in desk.settings.items()]
         if desk.bypass:
             found.append(Command(t_ns, "bypass", (1,)))
         if desk.mode != "playing":
@@ -138,7 +136,7 @@ class Commands:
         def act(value: object) -> str:
             desk = self._pipeline.desk
             setattr(desk, name, number(name, value))
-            return f"{getattr(desk, name):g}"
+            return f"{desk.settings[name]:g}"
 
         return act
 

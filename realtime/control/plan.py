@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pyanticip.errors import OptionError
 from realtime.control.server import number
+from realtime.step.base import StepBackend
 
 __all__ = ["PlanWishes"]
 
@@ -21,8 +20,8 @@ class PlanWishes:
     nudge, 10 all but puts the code into every plan, -10 all but keeps it out.
     """
 
-    def __init__(self, backend: object) -> None:
-        self._backend: Any = backend
+    def __init__(self, backend: StepBackend | None) -> None:
+        self._backend = backend
         self._boosts: dict[int, float] = {}
 
     def wish(self, *arguments: object) -> str:
@@ -30,8 +29,8 @@ class PlanWishes:
 
         :raises OptionError: a model that makes no plans, no such code, or not a number.
         """
-        steer, codes = getattr(self._backend, "steer", None), getattr(self._backend, "codes", 0)
-        if steer is None or not codes:
+        backend = self._backend
+        if backend is None or not backend.codes:
             raise OptionError("plan: this model makes no plans that could be steered")
         if len(arguments) not in (0, 2):
             raise OptionError(
@@ -40,15 +39,15 @@ class PlanWishes:
         boosts = dict(self._boosts) if arguments else {}
         if arguments:
             code, boost = number("plan", arguments[0]), number("plan", arguments[1])
-            if not code.is_integer() or not 0 <= code < codes:
-                raise OptionError(f"plan: codes are 0 to {codes - 1}, got {code:g}")
+            if not code.is_integer() or not 0 <= code < backend.codes:
+                raise OptionError(f"plan: codes are 0 to {backend.codes - 1}, got {code:g}")
             if abs(boost) > _LARGEST:
                 raise OptionError(f"plan: a boost is from -{_LARGEST:g} to {_LARGEST:g}, got {boost:g}")
             boosts[int(code)] = boost
             boosts = {known: value for known, value in boosts.items() if value}
-        vector = np.zeros(codes, np.float32)
+        vector = np.zeros(backend.codes, np.float32)
         for known, value in boosts.items():
             vector[known] = value
-        steer(vector)
+        backend.steer(vector)
         self._boosts = boosts
         return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no wishes"

@@ -13,7 +13,7 @@ from pythonosc.dispatcher import Dispatcher
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import MotionError, OptionError
-from realtime.sources.udp import bind_udp
+from realtime.sockets import bind_udp
 
 __all__ = ["Action", "ControlServer", "number", "switch"]
 

@@ -4,18 +4,19 @@ tamed."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import CheckpointError
+from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.inputs import body
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.outputs import Output
 from pyanticip.vocabulary import PARAMETERS
+from realtime.step.base import StepBackend, StepResult
 
-__all__ = ["Taught", "hidden_size", "open_taught"]
+__all__ = ["Taught", "open_taught"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -45,7 +46,7 @@ class Taught:
         self._away = [0.0] * len(self.names)
         self._beyond = [False] * len(self.names)
 
-    def step(self, row: F32, step: Any, dt: float) -> list[float] | None:
+    def step(self, row: F32, step: StepResult | None, dt: float) -> list[float] | None:
         """The values of the newest feature row (231,), ``dt`` seconds after the last.
 
         ``step`` is the model's; None where a head needs its hidden state and it has none.
@@ -62,18 +63,17 @@ class Taught:
             self.novelty = max(novelty)
         return values if play else self._tamed(values, novelty, dt)
 
-    def _blocks(self, row: F32, step: Any) -> dict[str, F32] | None:
+    def _blocks(self, row: F32, step: StepResult | None) -> dict[str, F32] | None:
         blocks: dict[str, F32] = {}
         if self.mapping.needs_model:
-            hidden = getattr(step, "hidden", None)
-            if hidden is None:
+            if step is None or step.hidden is None:
                 return None
-            blocks["hidden"] = hidden
+            blocks["hidden"] = step.hidden
         if "body" in self.mapping.inputs:
             blocks["body"] = body(row[None])[0]
         return blocks
 
-    def rehearse(self, row: F32, step: Any) -> list[float] | None:
+    def rehearse(self, row: F32, step: StepResult | None) -> list[float] | None:
         """:meth:`step` once more, without a trace: it keeps the caches warm."""
         blocks = self._blocks(row, step)
         return None if blocks is None else self.mapping.apply(blocks, novel=self.mapping.beyond != "play")[0]
@@ -98,12 +98,7 @@ class Taught:
         return self.mapping.beyond != "play" and any(self._beyond)
 
 
-def hidden_size(backend: Any) -> int:
-    """How many numbers of hidden state a backend tells; 0 for one that tells none."""
-    return int(getattr(backend, "hidden", 0) or 0)
-
-
-def open_taught(path: str | Path, backend: Any) -> Taught:
+def open_taught(path: str | Path, backend: StepBackend | None) -> Taught:
     """A mapping file for the model that is going to play (None: there is none).
 
     :raises FormatError: no usable mapping.
@@ -111,13 +106,11 @@ def open_taught(path: str | Path, backend: Any) -> Taught:
     """
     mapping = load_mapping(path)
     if mapping.needs_model:
-        manifest = getattr(backend, "manifest", None)
-        if manifest is None:
+        if backend is None or backend.manifest is None:
             made_for = (mapping.model or {}).get("name", "a model")
             raise CheckpointError(
                 f"{path}: was taught on model {made_for} and needs it; play with that model"
             )
-        from pyanticip.models.checkpoint.manifest import WEIGHTS
-
-        mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], hidden_size(backend))
+        manifest = backend.manifest
+        mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], backend.hidden)
     return Taught(mapping)

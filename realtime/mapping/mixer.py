@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from pyanticip.controls import (
     NEUTRAL,
     Crossfade,
@@ -28,32 +25,14 @@ from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from pyanticip.vocabulary import BIN_MS, HORIZONS_MS, PARAMETERS
 from realtime.mapping.channel import MODES, Lane
 from realtime.mapping.performer import Performer
+from realtime.step.base import StepResult
 
-__all__ = ["Desk", "Stepped", "Teaching"]
+__all__ = ["Desk", "Teaching"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
 _SWITCH = 0.25
 # A forecast is trusted for so many seconds, and then in inverse proportion to its age.
 _TRUSTED = 0.2
-
-
-class Stepped(Protocol):
-    """What the desk reads of one model step."""
-
-    @property
-    def params(self) -> npt.NDArray[np.float32]:
-        """(8, 5): the parameters in 0..1 at each horizon."""
-        ...
-
-    @property
-    def hazards(self) -> npt.NDArray[np.float32]:
-        """(2, 25): per event the probability of each 20 ms bin, given none before it."""
-        ...
-
-    @property
-    def gate(self) -> float:
-        """The commitment gate in 0..1."""
-        ...
 
 
 class Teaching(Protocol):
@@ -179,6 +158,11 @@ class Desk:
             lane.smoother.amount = value
 
     @property
+    def settings(self) -> dict[str, float]:
+        """What the performer may set by number: the attributes of these names."""
+        return {"gain": self.gain, "smoothing": self.smoothing, "lead_ms": self.lead_ms}
+
+    @property
     def by_model(self) -> bool:
         """Whether the model plays, not the scalar mapping."""
         return self._by is not None and self._by[0]
@@ -208,7 +192,7 @@ class Desk:
 
     def play(
         self,
-        step: Stepped | None,
+        step: StepResult | None,
         scalars: Sequence[float],
         dt: float,
         taught: Sequence[float] | None = None,
@@ -241,7 +225,7 @@ class Desk:
         self._asked, self._activity = list(target), activity
         return self._out(target, events, dt)
 
-    def bridge(self, step: Stepped | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
+    def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
         """No frame, ``dt`` seconds after the last call: what the newest frame's ``step`` said of now.
 
         ``away`` seconds have passed since that frame. The forecast is read that much farther ahead and
@@ -276,7 +260,7 @@ class Desk:
             events = []
         return self._main.play(goal, dt), events
 
-    def _said(self, step: Stepped, dt: float, activity: float) -> list[float]:
+    def _said(self, step: StepResult, dt: float, activity: float) -> list[float]:
         """The model's parameters at the lead, in the performer's range."""
         rows = step.params.tolist()
         target = at_lead(rows, self._lead_ms)

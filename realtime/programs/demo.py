@@ -28,11 +28,14 @@ from realtime.protocols import Backend
 from realtime.rig import Rig
 from realtime.show import Show
 from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
+from realtime.sockets import free_port
+from realtime.sources.file import open_show
 from realtime.sources.replay import ReplaySource
 from realtime.stage import assemble
 from realtime.voice.audio import probe
-from realtime.voice.process import SynthProcess, free_port
+from realtime.voice.process import SynthProcess
 
 __all__ = ["PERFORMANCE", "Bars", "demo"]
 
@@ -112,8 +115,6 @@ def demo(
     (127.0.0.1:9000); without ``audio`` nothing is heard. Where no audio device works, the sound is written
     to demo.wav. ``view`` draws bars (None: on a terminal). Returns what happened, in numbers.
     """
-    from realtime.programs.live import open_show
-
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
     tuning.one_thread_each()
@@ -136,7 +137,7 @@ def demo(
     if heard:
         voice_port = free_port()
         synth = SynthProcess(voice_port, None, lambda line: console.print(line))
-        pipeline.sinks.append(OscSink("127.0.0.1", voice_port))
+        pipeline.sinks.append(OscSink(OscConfig(port=voice_port)))
     console.print(
         f"a bundled dance of {items[-1].t_ns / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
     )

@@ -196,7 +196,7 @@ def _front() -> Check:
     """The bundled performance's first second through the Rust front-end."""
     from pyanticip._core import LiveFront
     from realtime.programs.demo import PERFORMANCE
-    from realtime.programs.live import open_show
+    from realtime.sources.file import open_show
     from realtime.sources.replay import Datagram
 
     kind, items = open_show(PERFORMANCE)

@@ -6,25 +6,27 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import OptionError
 from realtime import tuning
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
 from realtime.pipeline import Pipeline
-from realtime.rig import PORTS, Rig
+from realtime.rig import Rig
 from realtime.show import Show
+from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
+from realtime.sockets import free_port
 from realtime.sources.monitor import Attendance
-from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
+from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
-from realtime.voice.process import SynthProcess, free_port
+from realtime.voice.process import SynthProcess
 
-__all__ = ["live", "open_show", "replay"]
+__all__ = ["live", "replay"]
 
 Say = Callable[[str], None]
 
@@ -86,48 +88,6 @@ def replay(
     return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0)
 
 
-def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[str, Iterable[Item]]:
-    """The wire format, and the datagrams and commands, of a motion file or a recording.
-
-    A recording gives the datagrams of its first source as they came, and what was commanded between them;
-    any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
-    skeleton at its own rate. ``say`` is told what had to be decided. Raises FormatError, SkeletonError,
-    OSError.
-    """
-    with path.open("rb") as file:
-        begins = file.read(16)
-    from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
-
-    if not is_recording(begins):
-        from pyanticip.motion.datagrams import datagrams
-        from pyanticip.motion.load import load_motion
-
-        clip = load_motion(path, **reading)
-        # The live path counts a skeleton it cannot use; a file's is told at once.
-        clip.retargeter()
-        if say is not None:
-            for line in clip.warnings:
-                say(f"{path}: {line}")
-        return "msgpack", (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
-    taken = read_recording(path)
-    kind = next((source.partition("@")[0] for _, source, _ in taken.datagrams()), None)
-    if kind is None:
-        raise FormatError(f"{path}: holds no datagrams to replay")
-    if kind not in PORTS:
-        raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(PORTS)}")
-
-    def items() -> Iterator[Item]:
-        for record in taken:
-            if isinstance(record, Raw):
-                source, _, sender = record.source.partition("@")
-                if source == kind:
-                    yield Datagram(record.t_ns, record.data, sender)
-            elif isinstance(record, Control):
-                yield Command(record.t_ns, record.name, record.arguments)
-
-    return kind, items()
-
-
 def _run(
     rig: Rig,
     clock: Clock,
@@ -142,9 +102,10 @@ def _run(
         undo.callback(pipeline.close)
         if rig.synth.enabled:
             port = rig.synth.port or free_port()
-            synth = SynthProcess(port, rig.synth.device, say)
+            preset, options = rig.synth.preset, rig.synth.options
+            synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
             undo.callback(synth.close)
-            pipeline.sinks.append(OscSink("127.0.0.1", port))
+            pipeline.sinks.append(OscSink(OscConfig(port=port)))
         show = Show(
             rig,
             pipeline,
@@ -201,7 +162,7 @@ def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
     def start(path: Path) -> Any:
         from realtime.recording.recorder import Recorder
 
-        manifest = getattr(pipeline.backend, "manifest", None)
+        manifest = None if pipeline.backend is None else pipeline.backend.manifest
         header = {
             "rig": rig.model_dump(mode="json", by_alias=True),
             "source": pipeline.kind,

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import Voice
 from pyanticip.controls import Event
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
@@ -27,12 +26,14 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime import tuning
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
-from realtime.mapping.mixer import Stepped
-from realtime.protocols import Backend
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame, Extra
+from realtime.sources.file import open_show
 from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
+from realtime.step.base import StepBackend, StepResult
+from realtime.step.open import open_backend
+from realtime.voice.base import Voice, open_voice
 from realtime.voice.wav import WavWriter
 
 __all__ = ["SUFFIXES", "Player", "Roll", "render"]
@@ -49,9 +50,9 @@ class Player:
     What it plays depends on the order and the times of what it was told alone, never on when the thread ran.
     """
 
-    def __init__(self, wav: WavWriter) -> None:
+    def __init__(self, wav: WavWriter, voice: Voice | None = None) -> None:
         self._wav = wav
-        self._voice = Voice(SAMPLE_RATE)
+        self._voice = voice or open_voice("default", {}, SAMPLE_RATE)
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._made: list[npt.NDArray[np.float32]] = []
         self._error: BaseException | None = None
@@ -176,22 +177,31 @@ class Roll:
         }
 
 
-class _Watched:
+class _GateTap(StepBackend):
     """A backend whose commitment gate is read on the way to the desk."""
 
-    def __init__(self, backend: Backend, roll: Roll) -> None:
+    def __init__(self, backend: StepBackend, roll: Roll) -> None:
         self._backend, self._roll = backend, roll
-        self.name = backend.name
-        self.reset, self.prewarm, self.close = backend.reset, backend.prewarm, backend.close
-        # What a mapping asks of a backend.
-        self.manifest = getattr(backend, "manifest", None)
-        self.hidden = getattr(backend, "hidden", 0)
+        self.name, self.manifest = backend.name, backend.manifest
+        self.hidden, self.codes = backend.hidden, backend.codes
 
-    def step(self, rows: npt.NDArray[np.float32]) -> Stepped:
+    def step(self, rows: npt.NDArray[np.float32]) -> StepResult:
         """Step, and remember the gate."""
         step = self._backend.step(rows)
         self._roll.gate = float(step.gate)
         return step
+
+    def reset(self) -> None:
+        """See :class:`StepBackend`, as the others."""
+        self._backend.reset()
+
+    def steer(self, boost: npt.NDArray[np.float32]) -> None:
+        """Steer."""
+        self._backend.steer(boost)
+
+    def close(self) -> None:
+        """Close."""
+        self._backend.close()
 
 
 def render(
@@ -211,8 +221,6 @@ def render(
     work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
     be read or written.
     """
-    from realtime.programs.live import open_show
-
     kind_of_file = out.suffix.lower()
     if kind_of_file not in SUFFIXES:
         raise OptionError(f"{out}: expected a name that ends in {', '.join(SUFFIXES)}, got {out.suffix!r}")
@@ -226,18 +234,17 @@ def render(
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
         clock = OfflineClock(items[0].t_ns if items else 0)
-        player = Player(wav) if wav is not None else None
-        if player is not None:
+        player = None
+        if wav is not None:
+            player = Player(wav, open_voice(rig.synth.preset, rig.synth.options, SAMPLE_RATE))
             undo.callback(player.close)
         roll = Roll(clock, player)
-        backend: Backend | None = None
+        backend: StepBackend | None = None
         if rig.model.enabled:
-            from realtime.step.open import open_backend
-
             # One processor decides nothing here: without a wish of the rig it is the portable backend.
             wish = "onnx" if rig.model.backend == "auto" else rig.model.backend
             opening = -time.perf_counter()
-            backend = _Watched(open_backend(wish, rig.model.checkpoint), roll)
+            backend = _GateTap(open_backend(wish, rig.model.checkpoint), roll)
             opening += time.perf_counter()
         pipeline = assemble(
             rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[roll], backend=backend

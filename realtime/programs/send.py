@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyanticip.errors import DeviceError, OptionError
+from realtime.seams import SOURCES
+from realtime.sockets import connect_udp, reason
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -38,7 +40,7 @@ def send(
     say: Callable[[str], None] | None = None,
     **reading: Any,
 ) -> dict[str, Any]:
-    """Stream a motion file as ``protocol`` ("mocopi", "vmc" or "msgpack") to ``host:port`` over UDP.
+    """Stream a motion file as ``protocol`` (a kind of source) to ``host:port`` over UDP.
 
     Each datagram leaves at its own deadline, counted from the start, so delays never add up. Ctrl-C ends
     it cleanly. Whether anybody listens does not matter, but is counted.
@@ -75,42 +77,26 @@ def send(
     """
     if seconds is not None and not seconds > 0.0:
         raise OptionError(f"seconds must be more than 0, given {seconds:g}")
-    sock = _socket(host, port)
+    if not 1 <= port <= 65535:
+        raise OptionError(f"port must be 1 to 65535, given {port}")
+    if protocol not in SOURCES:
+        raise OptionError(f"protocol is one of {', '.join(SOURCES.names())}, given {protocol!r}")
+    source = SOURCES.load(protocol)()
+    sock, _ = connect_udp(host, port, "send", broadcast=True)
     try:
-        from pyanticip.motion.datagrams import at_speed, datagrams
+        from pyanticip.motion.datagrams import at_speed
         from pyanticip.motion.load import load_motion
 
         clip = at_speed(load_motion(path, **reading), speed)
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")
-        stream = datagrams(clip, protocol, rate=rate, loop=loop, unix_time=time.time())
+        stream = source.encode(clip, rate=rate, loop=loop, unix_time=time.time())
         length = seconds if seconds is not None else None if loop else clip.duration
         label = f"{clip.name} as {protocol} to {host}:{port}"
         return _stream(sock, stream, seconds, _progress(label, length) if progress else None)
     finally:
         sock.close()
-
-
-def _socket(host: str, port: int) -> socket.socket:
-    """A UDP socket connected to the receiver; one clear line when that makes no sense."""
-    if not 1 <= port <= 65535:
-        raise OptionError(f"port must be 1 to 65535, given {port}")
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    except (socket.gaierror, UnicodeError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DeviceError(f"send: cannot resolve host {host!r} ({reason})") from None
-    sock = socket.socket(family, kind, proto)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        # Connected, so that the system tells when nobody listens there.
-        sock.connect(address)
-    except OSError as error:
-        sock.close()
-        reason = (error.strerror or str(error)).lower()
-        raise DeviceError(f"send: cannot reach {host}:{port} ({reason})") from None
-    return sock
 
 
 def _progress(label: str, length: float | None) -> Progress:
@@ -153,9 +139,8 @@ def _stream(
             except ConnectionRefusedError:
                 refused += 1
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
                 raise DeviceError(
-                    f"send: a datagram of {len(datagram)} bytes cannot be sent ({reason})"
+                    f"send: a datagram of {len(datagram)} bytes cannot be sent ({reason(error)})"
                 ) from None
             count, size = count + 1, size + len(datagram)
             frames += t_ns != last_ns

@@ -22,7 +22,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
-from realtime.rig import PORTS
+from realtime.sources.base import NATIVE
 
 __all__ = ["export_recording", "recording_info"]
 
@@ -92,7 +92,7 @@ class _Survey:
     def _listen(self, raw: Raw) -> None:
         """What the show heard of it: counted by the same code."""
         kind, _, sender = raw.source.partition("@")
-        if kind in PORTS:
+        if kind in NATIVE:
             if kind not in self._fronts:
                 self._fronts[kind] = _core.LiveFront(kind)
             self._fronts[kind].feed(raw.data, raw.t_ns, sender)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from pydantic import BaseModel
 
 from pyanticip.controls import Event
 
-__all__ = ["ControlFrame", "Extra", "Sink"]
+__all__ = ["ControlFrame", "Extra", "Sink", "SinkType"]
 
 
 @dataclass(slots=True)
@@ -74,4 +76,17 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Give the resources back."""
+        ...
+
+
+class SinkType(Protocol):
+    """What opens sinks of one kind: a class with its table of the rig, usually."""
+
+    @property
+    def Config(self) -> type[BaseModel]:
+        """The keys that stand beside ``kind`` in a ``[[sink]]`` table."""
+        ...
+
+    def __call__(self, config: Any, /) -> Sink:
+        """Open one, from an instance of :attr:`Config`; a :class:`MotionError` where that cannot be."""
         ...

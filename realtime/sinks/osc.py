@@ -6,19 +6,17 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.controls import Event, Range
-from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.config import Address, Argument, OscConfig
+from realtime.sockets import connect_udp
 
-__all__ = ["OscSink", "connect_udp", "message"]
-
-Argument = str | int | float
-Address = tuple[Argument, ...]
+__all__ = ["OscSink", "message"]
 
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
 _RETRY_NS = 1_000_000_000
@@ -33,68 +31,30 @@ def message(address: str, arguments: Sequence[Argument], types: str | None = Non
     return dgram
 
 
-def connect_udp(host: str, port: int, what: str) -> tuple[socket.socket, object]:
-    """A non-blocking UDP socket connected to ``host:port``; one clear :class:`DeviceError` if that fails."""
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    except (socket.gaierror, UnicodeError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DeviceError(f"{what}: cannot resolve host {host!r} ({reason})") from None
-    sock = socket.socket(family, kind, proto)
-    try:
-        sock.setblocking(False)
-        # What cannot be sent now is superseded by the next frame: no queue on our side.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 15)
-        sock.connect(address)
-    except OSError as error:
-        sock.close()
-        raise DeviceError(
-            f"{what}: cannot reach {host}:{port} ({(error.strerror or str(error)).lower()})"
-        ) from None
-    return sock, address
-
-
 class OscSink:
-    """One OSC receiver.
+    """One OSC receiver. Where it is not there yet, or gone, that is counted and tried again."""
 
-    Parts, addresses and ranges as in the rig's ``[[osc]]`` table. ``max_rate`` bundles a second at most:
-    a slow receiver gets the newest values, never a queue (events wait for the next bundle). A receiver
-    that is not there yet, or gone, is counted and tried again with the next frame.
-    """
+    Config = OscConfig
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        prefix: str = "/anticip",
-        send: Sequence[str] = (
-            "frame",
-            "scalars",
-            "param",
-            "params",
-            "event",
-            "field",
-            "plan",
-            "status",
-        ),
-        addresses: Mapping[str, Address] | None = None,
-        ranges: Mapping[str, Range] | None = None,
-        max_rate: float | None = None,
-    ) -> None:
+    def __init__(self, config: OscConfig) -> None:
+        host, port = config.host, config.port
         self.name = f"osc {host}:{port}"
         self._sock, self._address = connect_udp(host, port, f"OSC target {host}:{port}")
-        self._prefix = prefix.rstrip("/")
-        self._send = frozenset(send)
-        self._addresses = dict(addresses or {})
-        self._interval_ns = round(1e9 / max_rate) if max_rate else 0
+        self._sock.setblocking(False)
+        # What cannot be sent now is superseded by the next frame: no queue on our side.
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 15)
+        self._prefix = config.prefix.rstrip("/")
+        self._send = frozenset(config.send)
+        self._addresses = config.addresses
+        self._interval_ns = round(1e9 / config.max_rate) if config.max_rate else 0
         self._due_ns = 0
         self._retry_ns = 0
         self._kept: list[Event] = []
         self._status: tuple[str, ...] = ()
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
         linear = Range()
-        maps = [(ranges or {}).get(name, linear) for name in PARAMETERS]
+        ranges = {name: r.build() for name, r in config.ranges.items()}
+        maps = [ranges.get(name, linear) for name in PARAMETERS]
         self._maps: list[Callable[[float], float]] | None = (
             None if all(m == linear for m in maps) else list(maps)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from realtime.protocols import Front
+from realtime.front import Front
 
 __all__ = ["Attendance", "unheard"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from realtime.clock import OfflineClock, ScaledClock
-from realtime.sources.udp import Receive
+from realtime.sources.base import Receive
 
 __all__ = ["Command", "Datagram", "Item", "Obey", "ReplaySource", "play_offline"]
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import select
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
 
-from pyanticip.errors import DeviceError
+from realtime.seams import SOURCES
+from realtime.sockets import bind_udp
+from realtime.sources.base import Receive, Source
 
-__all__ = ["Receive", "UdpSource", "bind_udp"]
-
-#: Called for each datagram with its bytes, its arrival in nanoseconds of the monotonic clock, and its sender.
-Receive = Callable[[bytes, int, str], object]
+__all__ = ["UdpSource"]
 
 # A callback handles at most so many datagrams before the loop gets its turn: a flood cannot stop the show.
 _BURST = 64
@@ -27,36 +24,9 @@ _LONGEST_WAIT = 60_000_000_000
 _MOST_NAMES = 256
 # Linux has had these numbers for all its life; Python names the first only from 3.12 on.
 _LINUX_TIMESTAMPNS, _LINUX_RXQ_OVFL = 35, 40
-_BSD_SCM_TIMESTAMP = 2
+_BSD_TIMESTAMP, _BSD_SCM_TIMESTAMP = 0x0400, 2
 _TIMESPEC = struct.Struct("@qq")
 _TIMEVAL = struct.Struct("@qi")
-
-
-def bind_udp(host: str, port: int, what: str) -> socket.socket:
-    """A non-blocking UDP socket bound to ``host:port``; one clear :class:`DeviceError` if that fails."""
-    where = f"{host}:{port}"
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE
-        )[0]
-    except (socket.gaierror, UnicodeError) as error:
-        raise DeviceError(f"{what}: cannot resolve host {host!r} ({_reason(error)})") from None
-    sock = socket.socket(family, kind, proto)
-    try:
-        sock.setblocking(False)
-        sock.bind(address)
-    except OSError as error:
-        sock.close()
-        if error.errno == errno.EADDRINUSE:
-            raise DeviceError(
-                f"{what}: port {port} at {host} is in use by another program; close it or choose another port"
-            ) from None
-        raise DeviceError(f"{what}: cannot listen at {where} ({_reason(error)})") from None
-    return sock
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 class UdpSource:
@@ -65,10 +35,13 @@ class UdpSource:
     ``stamp`` says where arrival times come from: ``SO_TIMESTAMPNS``, ``SO_TIMESTAMP`` or ``user`` (the
     moment of reading). ``dropped`` counts datagrams the kernel threw away because nobody read them in time
     (Linux). The socket is bound by the constructor, so that a port in use is known before anything starts.
+    Datagrams of a ``kind`` that is not native are decoded on the way, each sender's by a decoder of its own.
     """
 
     def __init__(self, kind: str, host: str, port: int) -> None:
         self.kind = kind
+        self._open_source = SOURCES.load(kind)
+        self._decoders: dict[str, Source] = {}
         self._sock = bind_udp(host, port, f"source {kind}")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         with contextlib.suppress(OSError):
@@ -88,7 +61,7 @@ class UdpSource:
                 self._sock.setsockopt(socket.SOL_SOCKET, _LINUX_RXQ_OVFL, 1)
             options = [("SO_TIMESTAMPNS", _LINUX_TIMESTAMPNS)]
         else:
-            options = [("SO_TIMESTAMP", getattr(socket, "SO_TIMESTAMP", 0x0400))]
+            options = [("SO_TIMESTAMP", _BSD_TIMESTAMP)]
         for name, number in options:
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, number, 1)
@@ -98,8 +71,26 @@ class UdpSource:
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Call ``receive`` for each datagram from now on."""
         self._loop = loop
-        self._receive = receive
+        self._receive = receive if self._open_source().native else self._decoded(receive)
         loop.add_reader(self._sock.fileno(), self.poll)
+
+    def _decoded(self, receive: Receive) -> Receive:
+        """What is handed on is native from here on: a recording of it needs nobody's decoder."""
+
+        def act(datagram: bytes, arrival: int, sender: str) -> None:
+            if sender not in self._decoders:
+                if len(self._decoders) >= _MOST_NAMES:
+                    self._decoders.clear()
+                self._decoders[sender] = self._open_source()
+            try:
+                native = list(self._decoders[sender].decode(datagram))
+            except Exception:
+                # Bytes from the network in somebody else's hands: the front counts an empty datagram as bad.
+                native = [b""]
+            for one in native:
+                receive(one, arrival, sender)
+
+        return act
 
     def poll(self) -> None:
         """Hand on every datagram that is there."""

@@ -7,10 +7,19 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import ShapeError
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.checkpoint.manifest import Manifest
 from pyanticip.vocabulary import FEATURES
 
-__all__ = ["F32", "Commitment", "StepBackend", "StepPlan", "StepResult", "checked_rows"]
+__all__ = [
+    "F32",
+    "Commitment",
+    "StepBackend",
+    "StepPlan",
+    "StepResult",
+    "checked_boost",
+    "checked_rows",
+]
 
 F32 = npt.NDArray[np.float32]
 
@@ -47,9 +56,26 @@ class StepResult:
 
 
 class StepBackend(Protocol):
-    """A model that steps one performer, one frame of 20 ms at a time."""
+    """A model that steps one performer, one frame of 20 ms at a time.
+
+    A class that names this one as its base inherits what is said here of a model without special gifts.
+
+    Attributes
+    ----------
+    name
+        What the status calls it.
+    manifest
+        Of the checkpoint that steps; None: of no checkpoint, so that no mapping taught on a model can play.
+    hidden
+        Width of the hidden state that a step tells; 0: it tells none.
+    codes
+        How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
+    """
 
     name: str
+    manifest: Manifest | None = None
+    hidden: int = 0
+    codes: int = 0
 
     def step(self, rows: F32) -> StepResult:
         """Step all rows (n, 231), oldest first, and return what holds after the newest.
@@ -64,11 +90,29 @@ class StepBackend(Protocol):
 
     def prewarm(self) -> None:
         """Compute a step and throw it away, to warm caches and clocks; the stream's state stays as it is."""
-        ...
+        return
+
+    def steer(self, boost: F32) -> None:
+        """Add (codes,) to the contrasts that plans are selected by, from the next frame on.
+
+        :raises OptionError: a model that makes no plans.
+        :raises ShapeError: another number of codes, or values that are not finite.
+        """
+        checked_boost(boost, self.codes)
 
     def close(self) -> None:
         """Give the resources back."""
-        ...
+        return
+
+
+def checked_boost(boost: F32, codes: int) -> F32:
+    """A boost as :meth:`StepBackend.steer` takes it, and its errors."""
+    if not codes:
+        raise OptionError("this model makes no plans: nothing to steer")
+    checked = np.asarray(boost, np.float32)
+    if checked.shape != (codes,) or not bool(np.isfinite(checked).all()):
+        raise ShapeError(f"a boost must be {codes} finite numbers, got {checked.shape}")
+    return checked
 
 
 class Commitment:

@@ -13,7 +13,7 @@ from pyanticip.errors import CheckpointError, MotionError
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS, Manifest
 from pyanticip.models.checkpoint.runtime import onnxruntime, open_session
 from pyanticip.models.config import visible_columns
-from realtime.step.base import F32, Commitment, StepResult
+from realtime.step.base import F32, Commitment, StepBackend, StepResult
 
 __all__ = ["OnnxBackend", "runner"]
 
@@ -58,14 +58,15 @@ def runner(session: Any, io: Any) -> Callable[[], None]:
     Cold, the session's Python face and options that the runtime makes for itself take 35 us of a step's 500.
     Where that face has another inside than expected, it is taken as it is.
     """
-    inner, binding = getattr(session, "_sess", None), getattr(io, "_iobinding", None)
-    if inner is None or binding is None:
+    try:
+        inner, binding = session._sess, io._iobinding
+    except AttributeError:
         # Without run options: looking up an unset one costs the face a C++ exception, 100 us cold.
         return partial(session.run_with_iobinding, io)
     return partial(inner.run_with_iobinding, binding, onnxruntime().RunOptions())
 
 
-class OnnxBackend:
+class OnnxBackend(StepBackend):
     """ONNX Runtime on one CPU thread; never imports torch.
 
     The fast graph runs on every frame, the slow one before it on the frames that close a pool. All that
@@ -75,12 +76,12 @@ class OnnxBackend:
     """
 
     name = "onnx"
+    manifest: Manifest
 
     def __init__(self, manifest: Manifest) -> None:
         cfg = manifest.config
         self.manifest = manifest
         self._state = _step_state(manifest)
-        #: Width of the hidden state that a step tells.
         self.hidden = cfg.d_model
         self._fast = _Graph(manifest.graph(STEP_GRAPH), self._state.fast)
         self._slow = _Graph(manifest.graph(SLOW_GRAPH), self._state.slow)
@@ -122,9 +123,6 @@ class OnnxBackend:
     def state(self) -> list[F32]:
         """Copies of everything that the next step depends on."""
         return [self._state.snapshot(), np.array([self._commitment.waited], np.float32)]
-
-    def close(self) -> None:
-        """See :class:`StepBackend`."""
 
 
 def _step_state(manifest: Manifest) -> StepState:

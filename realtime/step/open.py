@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import DeviceError, OptionError
-from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.vocabulary import FEATURES, RATE
+from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
 from realtime.step.onnx import OnnxBackend
 from realtime.step.whole import WholeBackend
 
-__all__ = ["BACKENDS", "cuda_present", "open_backend", "open_onnx", "paced_p50"]
-
-BACKENDS = ("auto", "onnx", "torch", "cuda-graph")
-"""What :func:`open_backend` understands."""
+__all__ = ["cuda_present", "open_backend", "open_onnx", "paced_p50"]
 
 CALIBRATION_STEPS = 200
 
@@ -29,26 +27,22 @@ CALIBRATION_STEPS = 200
 def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:
     """Open a checkpoint for stepping.
 
-    :param kind: ``onnx``, ``torch``, ``cuda-graph``, or ``auto``: a CUDA graph where CUDA works and wins a
-        paced calibration against ONNX Runtime, else ONNX Runtime.
+    :param kind: a name of :data:`realtime.step.base.BACKENDS`, or ``auto``: a CUDA graph where CUDA works and
+        wins a paced calibration against ONNX Runtime, else ONNX Runtime.
     :param checkpoint: its folder; ``None`` for the one that comes with the package.
     :raises OptionError: another kind.
     :raises CheckpointError: missing, damaged, or made for other features.
     :raises DeviceError: ``cuda-graph`` where CUDA does not work.
     """
-    if kind not in BACKENDS:
-        raise OptionError(f"backend must be one of {', '.join(BACKENDS)}, got {kind!r}")
-    if kind in ("torch", "cuda-graph"):
-        from realtime.step.torch import CudaGraphBackend, TorchBackend
-
-        return TorchBackend(checkpoint) if kind == "torch" else CudaGraphBackend(checkpoint)
-    onnx = open_onnx(read_manifest(checkpoint))
-    if kind == "onnx" or not cuda_present():
+    if kind != "auto" and kind not in BACKENDS:
+        raise OptionError(f"backend must be one of {', '.join(('auto', *BACKENDS.names()))}, got {kind!r}")
+    if kind != "auto":
+        return BACKENDS.load(kind)(checkpoint)
+    onnx = open_onnx(checkpoint)
+    if not cuda_present():
         return onnx
     try:
-        from realtime.step.torch import CudaGraphBackend
-
-        cuda = CudaGraphBackend(checkpoint)
+        cuda = BACKENDS.load("cuda-graph")(checkpoint)
         faster = paced_p50(cuda) < paced_p50(onnx)
     except (DeviceError, ImportError, RuntimeError):
         return onnx
@@ -58,14 +52,13 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
     return cuda if faster else onnx
 
 
-def open_onnx(manifest: Manifest) -> OnnxBackend | WholeBackend:
+def open_onnx(checkpoint: str | Path | None = None) -> OnnxBackend | WholeBackend:
     """The portable backend for the graphs that a checkpoint has.
 
-    :raises CheckpointError: graphs that are not as its manifest says.
+    :raises CheckpointError: missing, damaged, or with graphs that are not as its manifest says.
     """
-    if manifest.config.graphs == "parts":
-        return OnnxBackend(manifest)
-    return WholeBackend(manifest)
+    manifest = read_manifest(checkpoint)
+    return OnnxBackend(manifest) if manifest.config.graphs == "parts" else WholeBackend(manifest)
 
 
 def cuda_present() -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from realtime.step.base import StepResult
+
 __all__ = ["Inner", "inner_of"]
 
 Inner = tuple[Sequence[float], Sequence[tuple[int, float]]]
@@ -13,21 +15,20 @@ first, or nothing."""
 NOTHING: Inner = ((), ())
 
 
-def inner_of(step: object) -> Inner:
+def inner_of(step: StepResult | None) -> Inner:
     """Of one model step: the mean over the blocks of the control field, and the plan's filled slots.
 
     Models without these parts, and fallbacks that play in a model's place, tell nothing.
     """
-    felt, planned = getattr(step, "field", None), getattr(step, "plan", None)
-    if felt is None and planned is None:
+    if step is None or (step.field is None and step.plan is None):
         return NOTHING
     field: tuple[float, ...] = ()
-    if felt is not None and len(felt):
+    if step.field is not None and len(step.field):
         # Lists, not arrays: cold, they cost a fraction.
-        pairs = felt.tolist()
+        pairs = step.field.tolist()
         field = (sum(p[0] for p in pairs) / len(pairs), sum(p[1] for p in pairs) / len(pairs))
     plan: list[tuple[int, float]] = []
-    if planned is not None:
-        pairs = zip(planned.codes.tolist(), planned.weights.tolist(), strict=True)
+    if step.plan is not None:
+        pairs = zip(step.plan.codes.tolist(), step.plan.weights.tolist(), strict=True)
         plan = sorted((p for p in pairs if p[1] > 0.0), key=lambda p: -p[1])
     return field, plan

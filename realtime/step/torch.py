@@ -10,7 +10,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.motion.transformer import MotionOutput, MotionState
-from realtime.step.base import F32, Commitment, StepPlan, StepResult, checked_rows
+from realtime.step.base import F32, Commitment, StepBackend, StepPlan, StepResult, checked_boost, checked_rows
 
 __all__ = ["CudaGraphBackend", "TorchBackend"]
 
@@ -38,7 +38,7 @@ def _own(tensor: Tensor) -> F32:
     return np.array(tensor.cpu().numpy(), dtype=np.float32)
 
 
-class TorchBackend:
+class TorchBackend(StepBackend):
     """Eager torch on one CPU thread: the reference the others are held to."""
 
     name = "torch"
@@ -53,13 +53,12 @@ class TorchBackend:
         self._scratch = self._model.initial_state(1)
         cfg = self._model.cfg
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
-        #: How many codes there are to plan with; 0 for a model that does not.
         self.codes = 0 if self._model.planning is None else self._model.planning.vocab
         self._boost: Tensor | None = None
 
     def steer(self, boost: F32) -> None:
-        """Add (codes,) to the contrasts that plans are selected by, from the next frame on."""
-        self._boost = torch.from_numpy(np.array(boost, np.float32))
+        """See :class:`realtime.step.base.StepBackend`."""
+        self._boost = torch.from_numpy(checked_boost(boost, self.codes).copy())
 
     @torch.no_grad()
     def step(self, rows: F32) -> StepResult:
@@ -98,9 +97,6 @@ class TorchBackend:
         waited = np.array([self._commitment.waited], np.float32)
         return [*map(_own, self._state.tensors()), waited]
 
-    def close(self) -> None:
-        """See :class:`realtime.step.base.StepBackend`."""
-
 
 class _Captured:
     """A step recorded as a CUDA graph on a state of its own, which it updates in place."""
@@ -111,7 +107,7 @@ class _Captured:
             self.out = backend.advance(state, due)
 
 
-class CudaGraphBackend:
+class CudaGraphBackend(StepBackend):
     """torch on a GPU with the whole step recorded as a CUDA graph: one with the slow pathway, one without.
 
     The frame goes in and the outputs come back through pinned memory; state never leaves the GPU.

@@ -6,17 +6,16 @@ and all small sums into the Rust core; but the same graph runs whatever the conf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import CheckpointError, OptionError, ShapeError
+from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest
 from pyanticip.models.checkpoint.runtime import open_session
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURES, HORIZONS_MS, PARAMETERS
-from realtime.step.base import F32, Commitment, StepPlan, StepResult, checked_rows
+from realtime.step.base import F32, Commitment, StepBackend, StepPlan, StepResult, checked_boost, checked_rows
 from realtime.step.onnx import runner
 
 __all__ = ["WholeBackend"]
@@ -53,7 +52,7 @@ class _Session:
         return np.zeros(shape, kind)
 
 
-class WholeBackend:
+class WholeBackend(StepBackend):
     """The graphs of :mod:`pyanticip.models.checkpoint.export_whole` on one CPU thread; never imports torch.
 
     Every tensor of the state is there twice: a graph reads one and writes the other, then they change places.
@@ -62,11 +61,11 @@ class WholeBackend:
     """
 
     name = "onnx"
+    manifest: Manifest
 
     def __init__(self, manifest: Manifest) -> None:
         cfg = manifest.config
         self.manifest = manifest
-        #: Width of the hidden state that a step tells.
         self.hidden = cfg.d_model
         self._stride = cfg.slow_stride if cfg.pooled else 1
         names = (STEP_GRAPH, SLOW_GRAPH) if cfg.pooled else (STEP_GRAPH,)
@@ -77,7 +76,6 @@ class WholeBackend:
         self._check(every, often, told, d_model=cfg.d_model)
         self._row, self._told = every.inputs["row"], told
         self._boost = every.inputs.get("boost")
-        #: How many codes there are to plan with; 0 for a model that does not.
         self.codes = 0 if self._boost is None else self._boost.size
         states = {name[6:]: array for name, array in every.inputs.items() if name.startswith("state_")}
         self._state = {name: (array, np.zeros_like(array)) for name, array in states.items()}
@@ -169,19 +167,11 @@ class WholeBackend:
             plan,
         )
 
-    def steer(self, boost: Sequence[float] | F32 | None) -> None:
-        """Add to the contrasts that plans are selected by, from the next frame on; None: nothing any more.
-
-        :param boost: one number for each code.
-        :raises OptionError: a model that does not plan.
-        :raises ShapeError: another number of codes, or values that are not finite.
-        """
-        if self._boost is None:
-            raise OptionError("this model makes no plans: nothing to steer")
-        wishes = np.zeros(self._boost.size, np.float32) if boost is None else np.asarray(boost, np.float32)
-        if wishes.shape != (self._boost.size,) or not bool(np.isfinite(wishes).all()):
-            raise ShapeError(f"a boost must be {self._boost.size} finite numbers, got {wishes.shape}")
-        self._boost[:] = wishes.reshape(self._boost.shape)
+    def steer(self, boost: F32) -> None:
+        """See :class:`realtime.step.base.StepBackend`."""
+        checked = checked_boost(boost, self.codes)
+        assert self._boost is not None
+        self._boost[:] = checked.reshape(self._boost.shape)
 
     def reset(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""

@@ -14,8 +14,10 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import RATE
-from realtime.mapping.live_mapping import Taught, hidden_size
-from realtime.teaching.fitting import open_model, take_data
+from realtime.mapping.live_mapping import Taught
+from realtime.step.base import StepResult
+from realtime.step.open import open_onnx
+from realtime.teaching.fitting import take_data
 from realtime.teaching.observe import Observer
 
 __all__ = ["check_project", "frame_cost_us"]
@@ -77,8 +79,8 @@ def _played(
             raise FormatError(
                 f"mapping {mapping.name} sees the model's hidden state and cannot play without it"
             )
-        backend = open_model(checkpoint)
-        mapping.check_model(backend.manifest.name, backend.manifest.sha256[WEIGHTS], hidden_size(backend))
+        backend = open_onnx(checkpoint)
+        mapping.check_model(backend.manifest.name, backend.manifest.sha256[WEIGHTS], backend.hidden)
     observer = Observer(project, backend)
     names = [output.name for output in mapping.outputs]
     warnings: list[str] = []
@@ -100,14 +102,14 @@ def frame_cost_us(mapping: Mapping) -> float:
     """Median microseconds of one frame through a mapping, body kinematics included, in a hot loop."""
     taught = Taught(mapping)
 
-    class _Step:
-        hidden = np.zeros(max(mapping.hidden, 1), np.float32)
-
+    hidden = np.zeros(max(mapping.hidden, 1), np.float32)
+    empty = np.zeros(0, np.float32)
+    step = StepResult(empty, empty, empty, 0.0, False, hidden)
     row = np.zeros(231, np.float32)
     row[[0, 4]] = 1.0
     spent = []
     for _ in range(_COST_FRAMES):
         begun = time.perf_counter_ns()
-        taught.step(row, _Step, 0.02)
+        taught.step(row, step, 0.02)
         spent.append(time.perf_counter_ns() - begun)
     return round(float(np.median(spent)) / 1000, 1)

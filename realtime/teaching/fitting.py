@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import DeviceError, FormatError, OptionError
-from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
+from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
 from pyanticip.teach.mapping import load_mapping, pack_mapping
@@ -21,14 +21,9 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from realtime.step.open import open_onnx
 from realtime.teaching.observe import ModelBackend, Observer
 
-__all__ = ["fit_project", "open_model", "take_data", "use_mapping"]
+__all__ = ["fit_project", "take_data", "use_mapping"]
 
 Say = Callable[[str], None]
-
-
-def open_model(checkpoint: str | Path | None) -> ModelBackend:
-    """The model that takes are observed on: the portable backend, whatever plays later."""
-    return open_onnx(read_manifest(checkpoint))
 
 
 def fit_project(
@@ -52,7 +47,7 @@ def fit_project(
     project = Project.open(folder)
     state = project.state
     wants_hidden = model and (options.inputs is None or "hidden" in options.inputs)
-    backend = open_model(checkpoint) if wants_hidden else None
+    backend = open_onnx(checkpoint) if wants_hidden else None
     opened = time.perf_counter()
     observer = Observer(project, backend)
     warnings: list[str] = []

@@ -16,7 +16,6 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.inputs import body
 from pyanticip.teach.project import CACHE, Project
 from pyanticip.teach.state import TakeEntry
-from realtime.mapping.live_mapping import hidden_size
 from realtime.step.onnx import OnnxBackend
 from realtime.step.whole import WholeBackend
 
@@ -29,9 +28,9 @@ ModelBackend = OnnxBackend | WholeBackend
 def observe(rows: F32, backend: ModelBackend | None) -> dict[str, F32]:
     """The input blocks (T, width) of feature rows (T, 231), stepped from the start of a stream."""
     blocks = {"body": body(rows)}
-    if backend is not None and hidden_size(backend):
+    if backend is not None and backend.hidden:
         backend.reset()
-        hidden = np.zeros((len(rows), hidden_size(backend)), np.float32)
+        hidden = np.zeros((len(rows), backend.hidden), np.float32)
         for t in range(len(rows)):
             told = backend.step(rows[t : t + 1]).hidden
             assert told is not None
@@ -53,10 +52,10 @@ class Observer:
         clip = self._project.motion(take)
         rows = clip.features()
         backend = self._backend
-        if backend is None or not hidden_size(backend):
+        if backend is None or not backend.hidden:
             return observe(rows, None)
         path = self._cached(take, rows, backend)
-        hidden = _read(path, (len(rows), hidden_size(backend)))
+        hidden = _read(path, (len(rows), backend.hidden))
         if hidden is not None:
             return {"body": body(rows), "hidden": hidden}
         self.stepped += len(rows)
@@ -72,7 +71,7 @@ class Observer:
     def _cached(self, take: TakeEntry, rows: F32, backend: ModelBackend) -> Path:
         """A name that says all that the content depends on."""
         of = hashlib.sha256(rows.tobytes())
-        of.update(f"{backend.manifest.sha256[WEIGHTS]} {hidden_size(backend)}".encode())
+        of.update(f"{backend.manifest.sha256[WEIGHTS]} {backend.hidden}".encode())
         return self._project.folder / CACHE / f"{take.motion[:12]}-{of.hexdigest()[:20]}.npy"
 
 

@@ -94,7 +94,7 @@ class TeachRemote:
         front = pipeline.front
         self.lesson = Lesson(
             project,
-            mask=(lambda: front.mask) if hasattr(front, "mask") else None,
+            mask=lambda: front.mask,
             source=pipeline.kind,
             full=self._full,
         )

@@ -47,7 +47,7 @@ def _answer(data: bytes, code: int | None) -> dict[str, Any]:
         if "report" in found:
             report: dict[str, Any] = found["report"]
             return report
-        kind = getattr(errors, found["kind"], errors.MotionError)
+        kind = vars(errors).get(found["kind"], errors.MotionError)
         raise kind(found["error"])
     except (IndexError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, errors.MotionError):

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import socket
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-__all__ = ["SynthProcess", "free_port"]
+__all__ = ["SynthProcess"]
 
 # What the voice's process returns for settings that make no sense: starting it again cannot help.
 _BAD_SETTINGS = 2
 _LONGEST_PAUSE = 30.0
-
-
-def free_port() -> int:
-    """A UDP port of the loopback interface that nobody uses at this moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class SynthProcess:
@@ -32,12 +24,22 @@ class SynthProcess:
     then, never blocks.
     """
 
-    def __init__(self, port: int, device: str | int | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        port: int,
+        device: str | int | None,
+        say: Callable[[str], None],
+        *,
+        preset: str = "default",
+        options: Mapping[str, object] | None = None,
+    ) -> None:
         self.port = port
         self._say = say
         self._command = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port", str(port)]
         if device is not None:
             self._command += ["--device", str(device)]
+        if preset != "default" or options:
+            self._command += ["--preset", preset, "--options", json.dumps(options or {})]
         self._process: subprocess.Popen[bytes] | None = None
         self._pause = 1.0
         self._again = 0.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import select
 import signal
@@ -19,16 +20,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import Voice
-from pyanticip.errors import DeviceError, MotionError, OptionError
+from pyanticip.errors import MotionError, OptionError
+from realtime.sockets import bind_udp
 from realtime.voice.audio import own_stderr, quiet_stderr
+from realtime.voice.base import Voice, open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.wav import WavWriter
 
@@ -50,10 +52,10 @@ class Performer:
     so much earlier. After 1 s without a message the sound is held no longer and fades within 2 s.
     """
 
-    def __init__(self, sample_rate: float = SAMPLE_RATE, *, gain: float = 1.0) -> None:
+    def __init__(self, voice: Voice | None = None, *, gain: float = 1.0) -> None:
         if not 0.0 <= gain <= 1.0:
             raise OptionError(f"gain: expected 0 to 1, got {gain:g}")
-        self.voice = Voice(sample_rate)
+        self.voice = voice or open_voice("default", {}, SAMPLE_RATE)
         self.samples = 0
         self._gain = gain
         self._inbox: deque[tuple[float, list[Command]]] = deque(maxlen=1024)
@@ -256,12 +258,15 @@ class Synth:
         device: str | int | None = None,
         gain: float = 1.0,
         wav: Path | None = None,
+        voice: Voice | None = None,
         say: Say = lambda line: None,
     ) -> None:
-        self.performer = Performer(gain=gain)
+        self.performer = Performer(voice, gain=gain)
         self.input = VoiceInput()
         self._say, self._device_name = say, device
-        self._socket = _listen(host, port)
+        self._socket = bind_udp(host, port, "synth")
+        self._socket.settimeout(0.2)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         try:
             self._tap = _Tap(wav)
@@ -340,24 +345,6 @@ class Synth:
         }
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    except (socket.gaierror, UnicodeError, OverflowError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DeviceError(f"synth: cannot resolve host {host!r} ({reason})") from None
-    sock = socket.socket(family, kind, proto)
-    try:
-        sock.settimeout(0.2)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
-        sock.bind(address)
-    except OSError as error:
-        sock.close()
-        reason = (error.strerror or str(error)).lower()
-        raise DeviceError(f"synth: cannot listen at {host}:{port} ({reason})") from None
-    return sock
-
-
 def synth(
     port: int,
     *,
@@ -367,16 +354,22 @@ def synth(
     wav: Path | None = None,
     seconds: float | None = None,
     child: bool = False,
+    preset: str = "default",
+    options: Mapping[str, Any] | None = None,
     say: Say = lambda line: None,
 ) -> dict[str, Any]:
-    """Play what comes to ``port`` until Ctrl-C, SIGTERM, ``seconds``, or (``child``) the parent's end."""
+    """Play what comes to ``port`` until Ctrl-C, SIGTERM, ``seconds``, or (``child``) the parent's end.
+
+    ``preset`` is a voice of :data:`realtime.voice.base.VOICES`, ``options`` are its own.
+    """
+    sound = open_voice(preset, options or {}, SAMPLE_RATE)
     ended = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         with own_stderr():
-            voice = Synth(port, host=host, device=device, gain=gain, wav=wav, say=say)
+            voice = Synth(port, host=host, device=device, gain=gain, wav=wav, voice=sound, say=say)
             if not child:
                 where = f"{voice.address[0]}:{voice.address[1]}"
                 say(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
@@ -433,6 +426,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--gain", type=float, default=1.0, help="0..1")
     parser.add_argument("--wav", type=Path, help="also write what is played to this file")
     parser.add_argument("--seconds", type=float, help="end after so long")
+    parser.add_argument("--preset", default="default", help="name of the voice")
+    parser.add_argument("--options", type=json.loads, default={}, help="of the preset, as JSON")
     given = parser.parse_args(arguments)
     if not 0 <= given.port <= 65_535:
         parser.error(f"port: expected 0 to 65535, got {given.port}")
@@ -451,6 +446,8 @@ def main(arguments: list[str] | None = None) -> int:
             wav=given.wav,
             seconds=given.seconds,
             child=child,
+            preset=given.preset,
+            options=given.options,
             say=say,
         )
     except MotionError as error:

@@ -21,10 +21,10 @@ from pyanticip.models.checkpoint.manifest import MANIFEST, graphs_of, read_manif
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.control.plan import PlanWishes
+from realtime.sockets import free_port
 from realtime.step.onnx import OnnxBackend
 from realtime.step.open import open_backend
 from realtime.step.whole import WholeBackend
-from realtime.voice.process import free_port
 
 COMBINATIONS = {
     "one-graph": {
@@ -172,7 +172,7 @@ def test_a_plan_can_be_steered(folder):
     rows = torch.randn(3, 231, generator=torch.Generator().manual_seed(1)).numpy()
     if not read_manifest(folder).config.planning:
         with pytest.raises(OptionError, match="no plans"):
-            backend.steer(None)
+            backend.steer(np.zeros(30, np.float32))
         return
     wish = np.zeros(30, np.float32)
     wish[7] = 1e3
@@ -181,7 +181,7 @@ def test_a_plan_can_be_steered(folder):
     plan = backend.step(rows[1:2]).plan
     assert plan.codes[plan.weights.argmax()] == 7
     assert plan.weights.max() > 0.9
-    backend.steer(None)
+    backend.steer(np.zeros(30, np.float32))
     backend.step(rows[2:])
     assert backend.step(rows[2:]).plan.weights[list(plan.codes).index(7)] < 0.9
     for wrong in (np.zeros(3), np.full(30, np.inf)):

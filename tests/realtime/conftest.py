@@ -12,6 +12,7 @@ from realtime.clock import OfflineClock
 from realtime.mapping.mixer import Desk
 from realtime.pipeline import Pipeline
 from realtime.sinks.base import ControlFrame
+from realtime.step.base import StepBackend, StepResult
 
 
 @dataclass
@@ -45,6 +46,8 @@ class PaperFront:
     timing = (50.0, 0.5, 0.0)
     refusal = None
     wanted: str | None = None
+    skeleton = noise = None
+    mask = np.ones(22, np.bool_)
 
     def senders(self) -> list[tuple[str, bool, int, int]]:
         return [("10.0.0.1:4000", True, 9, 0), ("10.0.0.2:5000", False, 1, 0)]
@@ -68,16 +71,8 @@ class PaperFront:
 
 
 @dataclass
-class PaperStep:
-    params: np.ndarray
-    hazards: np.ndarray
-    gate: float = 1.0
-
-
-@dataclass
-class PaperModel:
+class PaperModel(StepBackend):
     name: str = "paper"
-    manifest: Any = None
     level: float = 0.75
     said: list[str] = field(default_factory=list)
     fail: bool = False
@@ -91,7 +86,8 @@ class PaperModel:
             raise RuntimeError("out of paper")
         if self.delay:
             time.sleep(self.delay)
-        return PaperStep(np.full((8, 5), self.level, np.float32), np.zeros((2, 25), np.float32))
+        params, hazards = np.full((8, 5), self.level, np.float32), np.zeros((2, 25), np.float32)
+        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0, True)
 
     def reset(self) -> None:
         self.said.append("reset")
@@ -113,6 +109,9 @@ class Ear:
 
     def send(self, frame: ControlFrame) -> None:
         self.frames.append(frame)
+
+    def announce(self, extras: Any) -> None:
+        pass
 
     def counters(self) -> dict[str, int]:
         return {"sent": len(self.frames)}

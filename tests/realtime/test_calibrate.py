@@ -22,9 +22,9 @@ from realtime.control.calibrate import Calibration, calibrate_from, calibrate_li
 from realtime.mapping.performer import Performer, Reach
 from realtime.programs.send import send
 from realtime.rig import load_rig, template
+from realtime.sockets import free_port
 from realtime.sources.replay import Datagram
 from realtime.stage import assemble
-from realtime.voice.process import free_port
 
 TABLE = {"noise": [0.5] * 22, "loudness": [0.02, 0.1, 0.6], "brightness": [0.02, 0.2, 0.7]}
 NOW = [0.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5]

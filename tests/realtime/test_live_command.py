@@ -19,7 +19,7 @@ from pythonosc.osc_bundle import OscBundle
 
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.bench.performer import mocopi_datagrams
-from realtime.voice.process import free_port
+from realtime.sockets import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -2,15 +2,16 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 
-from pyanticip.controls import Range
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 
 SCALARS = [0.1, 0.2, -1.5, 0.4, 0.5, 0.6, 0.7]
@@ -19,6 +20,10 @@ PARAMS = [0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]
 
 def frame(seq: int = 7, events: list = [], status: tuple[str, ...] = ()) -> ControlFrame:  # noqa: B006
     return ControlFrame(seq, 0.14, SCALARS, PARAMS, events, status)
+
+
+def open_sink(port: int, **options: Any) -> OscSink:
+    return OscSink(OscConfig.model_validate({"port": port, **options}))
 
 
 @pytest.fixture
@@ -38,7 +43,7 @@ def heard(sock: socket.socket) -> list[tuple[str, list]]:
 
 
 def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
-    sink = OscSink("127.0.0.1", receiver.getsockname()[1])
+    sink = open_sink(receiver.getsockname()[1])
     sink.send(frame(events=[("onset", 0.9, 0.05)], status=("playing", "backend=onnx")))
     got = heard(receiver)
     assert [address for address, _ in got] == [
@@ -61,7 +66,7 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
 
 
 def test_patching_leaves_nothing_of_the_last_frame(receiver: socket.socket) -> None:
-    sink = OscSink("127.0.0.1", receiver.getsockname()[1])
+    sink = open_sink(receiver.getsockname()[1])
     sink.send(frame(events=[("onset", 0.9, 0.05), ("phrase", 0.8, 0.1)], status=("playing",)))
     first = heard(receiver)
     sink.send(ControlFrame(8, 0.16, [0.0] * 7, [0.5] * 8))
@@ -73,13 +78,15 @@ def test_patching_leaves_nothing_of_the_last_frame(receiver: socket.socket) -> N
 
 
 def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> None:
-    sink = OscSink(
-        "127.0.0.1",
+    sink = open_sink(
         receiver.getsockname()[1],
         prefix="/dancer/",
         send=["param", "event"],
         addresses={"pitch": ("/n_set", 1000, "freq"), "onset": ("/bang",)},
-        ranges={"pitch": Range(110.0, 880.0, "exponential"), "pulse": Range(1.0, 0.0)},
+        ranges={
+            "pitch": {"low": 110.0, "high": 880.0, "curve": "exponential"},
+            "pulse": {"low": 1.0, "high": 0.0},
+        },
     )
     sink.send(frame(events=[("onset", 1.0, 0.02)], status=("playing",)))
     got = heard(receiver)
@@ -91,14 +98,14 @@ def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> N
 
 
 def test_a_status_alone_carries_no_values(receiver: socket.socket) -> None:
-    sink = OscSink("127.0.0.1", receiver.getsockname()[1])
+    sink = open_sink(receiver.getsockname()[1])
     sink.send(ControlFrame(-1, 0.0, SCALARS, (), (), ("waiting",)))
     assert heard(receiver) == [("/anticip/status", ["waiting"])]
     sink.close()
 
 
 def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket) -> None:
-    sink = OscSink("127.0.0.1", receiver.getsockname()[1], max_rate=10)
+    sink = open_sink(receiver.getsockname()[1], max_rate=10)
     sink.send(frame(0))
     sink.send(frame(1, events=[("onset", 1.0, 0.0)]))
     sink.send(frame(2))
@@ -117,14 +124,14 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
 
 def test_what_the_model_tells_of_itself_comes_where_there_is_some(receiver: socket.socket) -> None:
     port = receiver.getsockname()[1]
-    sink = OscSink("127.0.0.1", port)
+    sink = open_sink(port)
     for field, plan in (((0.75, 0.5), [(7, 0.75), (300, 0.25)]), ((), [(2**20, 1.0)]), ((0.5, 0.0), [])):
         sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, field=field, plan=plan))
         got = dict(heard(receiver))
         assert tuple(got.get("/anticip/field", ())) == field
         assert got.get("/anticip/plan", []) == [number for pair in plan for number in pair]
     sink.close()
-    other = OscSink("127.0.0.1", port, send=["param"])
+    other = open_sink(port, send=["param"])
     other.send(ControlFrame(7, 0.14, SCALARS, PARAMS, field=(1.0, 0.0), plan=[(1, 1.0)]))
     assert not {"/anticip/field", "/anticip/plan"} & set(dict(heard(receiver)))
     other.close()
@@ -132,7 +139,7 @@ def test_what_the_model_tells_of_itself_comes_where_there_is_some(receiver: sock
 
 def test_a_receiver_that_is_gone_is_counted_and_tried_again(receiver: socket.socket) -> None:
     port = receiver.getsockname()[1]
-    sink = OscSink("127.0.0.1", port)
+    sink = open_sink(port)
     receiver.close()
     for seq in range(20):
         sink.send(frame(seq))
@@ -149,5 +156,5 @@ def test_a_receiver_that_is_gone_is_counted_and_tried_again(receiver: socket.soc
 
 def test_an_unknown_host_is_one_clear_line() -> None:
     with pytest.raises(DeviceError, match=r"nowhere\.invalid:9000: cannot resolve host") as caught:
-        OscSink("nowhere.invalid", 9000)
+        open_sink(9000, host="nowhere.invalid")
     assert "\n" not in str(caught.value)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from pyanticip.controls import NEUTRAL, scalar_mapping
 from realtime.mapping.mixer import Desk
 from realtime.pipeline import STAGES, Pipeline
 from realtime.playout import Playout
+from realtime.step.base import StepResult
 
 
 def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
@@ -136,7 +136,7 @@ class Falling:
         hazards = np.zeros((2, 25), np.float32)
         hazards[0, 12] = 0.6
         params = np.linspace(0.8, 0.0, 5)[None].repeat(8, 0).astype(np.float32)
-        return SimpleNamespace(params=params, hazards=hazards, gate=1.0)
+        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0, True)
 
     def reset(self) -> None: ...
 

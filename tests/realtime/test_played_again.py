@@ -16,7 +16,7 @@ from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from realtime.bench.performer import mocopi_datagrams
-from realtime.voice.process import free_port
+from realtime.sockets import free_port
 
 SKELETON, FRAMES = mocopi_datagrams(700)
 

@@ -11,8 +11,9 @@ import pytest
 from pyanticip import _core
 from pyanticip.motion.recording import Output, Raw, RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams, sway
-from realtime.programs.live import open_show, replay
+from realtime.programs.live import replay
 from realtime.rig import Rig
+from realtime.sources.file import open_show
 from realtime.sources.replay import Command, Datagram, Item
 
 Pair = tuple[int, bytes] | Item

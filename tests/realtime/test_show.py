@@ -23,9 +23,9 @@ from realtime.mapping.performer import Performer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.show import Show
+from realtime.sockets import free_port
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
-from realtime.voice.process import free_port
 
 
 class PaperTape:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
 from realtime.voice import synth as synth_module
 from realtime.voice.osc_input import VoiceInput
@@ -68,7 +69,7 @@ def test_the_addresses_we_send_are_the_ones_it_hears() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(2)
-        sink = OscSink("127.0.0.1", receiver.getsockname()[1])
+        sink = OscSink(OscConfig(port=receiver.getsockname()[1]))
         sink.send(ControlFrame(3, 0.06, [0.5] * 7, PARAMS, [("onset", 0.7, 0.1), ("phrase", 1.0, 0.0)]))
         datagram = receiver.recv(65536)
         sink.close()
@@ -189,7 +190,7 @@ def test_a_port_in_use_is_one_clear_line() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(DeviceError, match=rf"synth: cannot listen at 127\.0\.0\.1:{port} \(address"):
+        with pytest.raises(DeviceError, match=rf"synth: port {port} at 127\.0\.0\.1 is in use"):
             Synth(port)
 
 
@@ -211,7 +212,7 @@ def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path:
     assert len(said) == 1
     assert said[0].startswith("no sound: ")
     assert "PortAudio" in said[0]
-    sink = OscSink(*voice.address)
+    sink = OscSink(OscConfig(port=voice.address[1]))
     perform(sink, 1.0)
     voice.poll()
     report = voice.close()
@@ -248,7 +249,7 @@ class Child:
             text=True,
             env={**os.environ, **HOME, **(env or {})},
         )
-        self.sink = OscSink("127.0.0.1", self.port)
+        self.sink = OscSink(OscConfig(port=self.port))
 
     def wait_until_it_hears(self) -> None:
         for _ in range(200):

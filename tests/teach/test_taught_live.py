@@ -26,10 +26,12 @@ from realtime.pipeline import Pipeline
 from realtime.programs.render import render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
-from realtime.teaching.fitting import fit_project, open_model
+from realtime.step.open import open_onnx
+from realtime.teaching.fitting import fit_project
 from realtime.teaching.observe import observe
 
 
@@ -80,7 +82,7 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
     take = taught_project.state.take("left 1")
     clip = taught_project.motion(take)
     mapping = load_mapping(fitted)
-    offline = mapping.apply_batch(observe(clip.features(), open_model(None)))
+    offline = mapping.apply_batch(observe(clip.features(), open_onnx()))
 
     ear, clock = Ear(), OfflineClock()
     pipeline = assemble(
@@ -135,7 +137,7 @@ def test_a_taught_output_has_an_address_and_a_range_of_its_own() -> None:
     ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     ear.bind(("127.0.0.1", 0))
     ear.settimeout(2)
-    sink = OscSink("127.0.0.1", ear.getsockname()[1])
+    sink = OscSink(OscConfig(port=ear.getsockname()[1]))
     sink.announce([Output("cutoff", 200, 8000, "exponential", address="/synth/cutoff"), Output("mix")])
     sink.send(ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[1.0, 0.25]))
     heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
@@ -155,14 +157,10 @@ class Paper:
 
 
 def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
-    from realtime.mapping.mixer import Stepped
+    from realtime.step.base import StepResult
 
-    class Step:
-        params = np.full((8, 5), 0.3, np.float32)
-        hazards = np.zeros((2, 25), np.float32)
-        gate = 1.0
-
-    step: Stepped = Step()
+    hazards, scalars_ahead = np.zeros((2, 25), np.float32), np.zeros(7, np.float32)
+    step = StepResult(np.full((8, 5), 0.3, np.float32), hazards, scalars_ahead, 1.0, True)
     desk, scalars, heard = Desk(), [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5], []
 
     def play(taught: list[float] | None, frames: int) -> None:
@@ -311,7 +309,8 @@ def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp
     from pyanticip.motion.recording import Output as RecordedOutput
     from pyanticip.motion.recording import RecordingWriter, read_recording
     from realtime.control.commands import Commands
-    from realtime.programs.live import open_show, replay
+    from realtime.programs.live import replay
+    from realtime.sources.file import open_show
 
     file = tmp_path / "mapping.safetensors"
     shutil.copy(fitted, file)

@@ -189,7 +189,7 @@ def test_neither_fitting_nor_playing_imports_torch(run: Run) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom pyanticip.teach.fit import FitOptions\n"
         "from realtime.teaching.fitting import fit_project\nfrom realtime.rig import Rig\n"
-        "from realtime.programs.live import replay, open_show\n"
+        "from realtime.programs.live import replay\nfrom realtime.sources.file import open_show\n"
         "fit_project('mine', FitOptions('ridge'))\n"
         "kind, shown = open_show(Path('a0.npz'))\n"
         "rig = Rig(mapping='mine/mapping.safetensors')\n"

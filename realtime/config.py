@@ -1,0 +1,45 @@
+"""Kinds of values that several tables of a rig have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from pyanticip.errors import suggestion
+from realtime.registry import Registry
+
+__all__ = ["Port", "Seconds", "Unit", "check_names", "registered", "unknown"]
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Unit = Annotated[float, Field(ge=0.0, le=1.0)]
+Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
+
+
+def registered(registry: Registry[Any], *also: str) -> AfterValidator:
+    """Annotates a name that a seam's registry knows, or that is one of ``also``."""
+
+    def check(name: str) -> str:
+        if name not in also and name not in registry:
+            names = ", ".join((*also, *registry.names()))
+            raise PydanticCustomError("unregistered", "expected one of {names}", {"names": names})
+        return name
+
+    return AfterValidator(check)
+
+
+def check_names(table: str, names: Iterable[str], known: tuple[str, ...]) -> None:
+    """Refuse keys of a table that are not among the known names.
+
+    :raises ValueError: names the first such key, and the known name that is nearest.
+    """
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{table}.{name}: unknown name{unknown(name, known)}")
+
+
+def unknown(name: str, known: tuple[str, ...]) -> str:
+    """What to say behind an unknown name."""
+    return suggestion(name, known) or f"; expected one of {', '.join(known)}"

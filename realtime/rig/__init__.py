@@ -1,0 +1,21 @@
+"""The rig: one frozen tree that says what listens, what plays, and how.
+
+Precedence: command line, then the rig file (TOML), then what is built in. Unknown keys are refused with a
+suggestion; every error is one line that names the file and the key.
+"""
+
+from realtime.rig.load import load_rig, recorded_rig, template
+from realtime.rig.mapping import SmoothingRig
+from realtime.rig.source import BackendKind, SourceKind, SourceRig
+from realtime.rig.tree import Rig
+
+__all__ = [
+    "BackendKind",
+    "Rig",
+    "SmoothingRig",
+    "SourceKind",
+    "SourceRig",
+    "load_rig",
+    "recorded_rig",
+    "template",
+]

@@ -1,0 +1,124 @@
+"""From TOML, a recording and the command line to a rig; every error is one line that names file and key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from pyanticip.errors import RigError
+from realtime.config import unknown
+from realtime.rig.source import source_table
+from realtime.rig.tree import Rig
+
+__all__ = ["load_rig", "recorded_rig", "template"]
+
+
+def recorded_rig(path: str | Path) -> dict[str, Any]:
+    """What shaped the sound of a recording, as a tree: all of its rig but receivers, ports and devices.
+
+    Empty for what is no recording. Raises FormatError for a damaged one.
+    """
+    from pyanticip.motion.recording import is_recording, read_recording
+
+    try:
+        with Path(path).open("rb") as file:
+            if not is_recording(file.read(16)):
+                return {}
+    except OSError:
+        # Told by whoever is going to read it.
+        return {}
+    rig = read_recording(path).header.get("rig")
+    if not isinstance(rig, dict):
+        return {}
+    heard = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer")
+    tree = {key: rig[key] for key in heard if rig.get(key) is not None}
+    source = rig.get("source")
+    if isinstance(source, dict):
+        tree["source"] = {key: source[key] for key in ("buffer_ms", "from") if source.get(key) is not None}
+    return tree
+
+
+def load_rig(
+    path: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    recorded: Mapping[str, Any] | None = None,
+) -> Rig:
+    """The rig of a TOML file (or the built-in one) with the command line's ``overrides`` on top.
+
+    ``overrides`` is a tree like the rig's, whose source may be typed (``mocopi://0.0.0.0:12351``); tables are
+    merged, everything else replaces. A source of another kind on the command line does not inherit the
+    file's port. ``recorded`` (see :func:`recorded_rig`) stands below both. Raises :class:`RigError`.
+    """
+    tree: dict[str, Any] = dict(recorded or {})
+    where = "the recording" if recorded else "command line"
+    if path is not None:
+        where = str(path)
+        try:
+            tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise RigError(f"{path}: not valid TOML: {error}") from None
+        except UnicodeDecodeError:
+            raise RigError(f"{path}: not a text file in UTF-8") from None
+    over = dict(overrides or {})
+    if isinstance(over.get("source"), str):
+        over["source"] = source_table(over["source"])
+    new = over.get("source")
+    old = tree.get("source")
+    if new and isinstance(old, dict) and new.get("kind", old.get("kind")) != old.get("kind", "mocopi"):
+        old.pop("port", None)
+    _merge(tree, over)
+    try:
+        rig = Rig.model_validate(tree)
+    except ValidationError as error:
+        raise RigError(f"{where}: {_one_line(error)}") from None
+    rig._file = None if path is None else Path(path)
+    return rig
+
+
+def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(tree.get(key), dict):
+            _merge(tree[key], value)
+        else:
+            tree[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _one_line(error: ValidationError) -> str:
+    """The first problem, with its key and, for an unknown key, the nearest known one."""
+    problems = error.errors(include_url=False)
+    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    loc = first["loc"]
+    key = ".".join(str(part) for part in loc) or "rig"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        return f"{key}: unknown key{unknown(str(loc[-1]), _keys_at(loc[:-1]))}{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return (f"{key}.{message}" if loc else message) + more
+    given = first["input"]
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}{more}"
+
+
+def _keys_at(loc: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The field names of the table at a location of the tree."""
+    table: type[BaseModel] = Rig
+    for part in loc:
+        field = table.model_fields.get(part) if isinstance(part, str) else None
+        if field is not None:
+            table = next((t for t in _tables(field.annotation)), table)
+    return tuple(table.model_fields)
+
+
+def _tables(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [t for a in get_args(annotation) for t in _tables(a)]
+
+
+def template() -> str:
+    """The commented rig that ``pyanticip rig init`` writes: every key at its built-in value."""
+    return Path(__file__).with_name("template.toml").read_text(encoding="utf-8")

@@ -1,0 +1,124 @@
+"""Tables of what shapes the controls: smoothing, events, silence, the performer."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from pyanticip.controls import NEUTRAL, EventTrigger, Smoothing
+from pyanticip.errors import OptionError
+from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
+from pyanticip.options import Options
+from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
+from realtime.config import Seconds, Unit, check_names
+from realtime.mapping.performer import Performer, Reach
+
+__all__ = ["EventsRig", "PerformerRig", "SilenceRig", "SmoothingRig"]
+
+
+class SmoothingRig(Options):
+    """Smoothing of one parameter; see :class:`pyanticip.controls.Smoothing`."""
+
+    kind: Literal["spring", "one-euro", "none"] = "spring"
+    half_life: Annotated[float, Field(gt=0.0, le=60.0)] = 0.02
+    min_cutoff: Annotated[float, Field(gt=0.0, le=1000.0)] = 2.0
+    beta: Annotated[float, Field(ge=0.0, le=1000.0)] = 4.0
+
+    def build(self) -> Smoothing:
+        """The setting that :class:`pyanticip.controls.Smoother` takes."""
+        return Smoothing(self.kind, self.half_life, self.min_cutoff, self.beta)
+
+
+class EventsRig(Options):
+    """When events are announced; see :class:`pyanticip.last_moment.LastMoment`, and for the other rule
+    :class:`pyanticip.controls.EventTrigger`."""
+
+    rule: Literal["last-moment", "reach"] = "last-moment"
+    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = BEAT_LEAD_MS
+    threshold: dict[str, Unit] = Field(default_factory=dict)
+    refractory: dict[str, Seconds] = Field(default_factory=dict)
+    theta: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
+    max_buffer: Annotated[int, Field(ge=1, le=100)] = 5
+    reach_ms: Annotated[float, Field(ge=20.0, le=500.0)] = 200.0
+    sure: Unit = 0.95
+
+    @model_validator(mode="after")
+    def _known_names(self) -> EventsRig:
+        check_names("threshold", self.threshold, EVENTS)
+        check_names("refractory", self.refractory, EVENTS)
+        return self
+
+    def build(self) -> EventTrigger:
+        """The rule itself."""
+        options: dict[str, Any] = {
+            "threshold": self.threshold,
+            "refractory": self.refractory,
+            "theta": self.theta,
+            "max_buffer": self.max_buffer,
+            "reach_ms": self.reach_ms,
+        }
+        if self.rule == "reach":
+            return EventTrigger(**options)
+        return LastMoment(lead_ms=self.lead_ms, sure=self.sure, **options)
+
+
+class SilenceRig(Options):
+    """What happens while the source is silent; see :class:`pyanticip.controls.Presence`."""
+
+    hold: Seconds = 1.0
+    fade: Annotated[float, Field(gt=0.0, le=3600.0)] = 2.0
+    catch_up: Seconds = 0.4
+    neutral: dict[str, Unit] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _known_names(self) -> SilenceRig:
+        check_names("neutral", self.neutral, PARAMETERS)
+        return self
+
+    def neutral_vector(self) -> tuple[float, ...]:
+        """The eight neutral values in order."""
+        return tuple(self.neutral.get(n, d) for n, d in zip(PARAMETERS, NEUTRAL, strict=True))
+
+
+Degrees = Annotated[float, Field(ge=0.0, le=30.0)]
+_JOINTS = len(CANONICAL_JOINTS)
+Jitter = Annotated[tuple[Degrees, ...], Field(min_length=_JOINTS, max_length=_JOINTS)]
+
+
+class PerformerRig(Options):
+    """Who plays: how much the suit trembles, and the range of the parameters that are stretched.
+
+    ``noise`` is the jitter of the 22 canonical joints in degrees; ``loudness`` and ``brightness`` are still,
+    low and high as the model says them. `pyanticip calibrate` writes all three.
+    """
+
+    enabled: bool = True
+    steady: bool = True
+    frozen: bool = False
+    noise: Jitter | None = None
+    loudness: tuple[Unit, Unit, Unit] | None = None
+    brightness: tuple[Unit, Unit, Unit] | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> PerformerRig:
+        try:
+            self.reaches()
+        except OptionError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def jitter(self) -> list[float] | None:
+        """The noise in radians."""
+        return None if self.noise is None else [math.radians(degrees) for degrees in self.noise]
+
+    def reaches(self) -> dict[str, Reach]:
+        """The ranges that are known."""
+        given = {"loudness": self.loudness, "brightness": self.brightness}
+        return {name: Reach(*values) for name, values in given.items() if values is not None}
+
+    def build(self) -> Performer | None:
+        """What stretches the parameters; None where it is not wanted."""
+        return Performer(self.reaches(), frozen=self.frozen) if self.enabled else None

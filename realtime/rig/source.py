@@ -1,0 +1,68 @@
+"""The tables of what comes in: the suit, and the model that steps."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from pyanticip.errors import suggestion
+from pyanticip.motion.options import ReadingOptions
+from pyanticip.options import Options, host_port, option
+from realtime.config import Port, registered
+from realtime.seams import BACKENDS, SOURCES
+
+__all__ = ["BackendKind", "ModelRig", "SourceKind", "SourceRig", "source_table"]
+
+SourceKind = Annotated[str, registered(SOURCES)]
+BackendKind = Annotated[str, registered(BACKENDS, "auto")]
+
+
+class SourceRig(ReadingOptions):
+    """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface).
+
+    ``from`` names the one sender that is heard (``host`` or ``host:port``); ``buffer_ms`` trades latency for
+    a regular pace (see :class:`realtime.playout.Playout`).
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    kind: SourceKind = "mocopi"
+    host: str = "127.0.0.1"
+    port: Port | None = None
+    sender: str | None = Field(default=None, alias="from", min_length=1)
+    buffer_ms: Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, given: object) -> object:
+        return source_table(given) if isinstance(given, str) else given
+
+    @property
+    def listen(self) -> tuple[str, int]:
+        """The address to bind, with the kind's usual port where none is given."""
+        return self.host, self.port or SOURCES.load(self.kind)().port
+
+
+class ModelRig(Options):
+    """The checkpoint that steps. ``enabled = false`` plays the scalars alone."""
+
+    enabled: bool = option("Without: the seven scalars play alone.", True)
+    checkpoint: str | None = option("Another model than the built-in one (a folder).", None, metavar="PATH")
+    backend: BackendKind = option("What steps the model: auto, onnx, torch, cuda-graph ...", "auto")
+    budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0
+
+
+def source_table(text: str) -> dict[str, Any]:
+    """The ``source`` table of ``KIND[://HOST:PORT]``.
+
+    Raises
+    ------
+    ValueError
+        An unknown kind, or no address.
+    """
+    kind, mark, where = text.partition("://")
+    if kind not in SOURCES:
+        known = SOURCES.names()
+        raise ValueError(f"expected {', '.join(known)}, got {kind!r}{suggestion(kind, known)}")
+    return {"kind": kind, **(dict(zip(("host", "port"), host_port(where), strict=True)) if mark else {})}

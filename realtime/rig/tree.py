@@ -1,0 +1,120 @@
+"""The whole tree of a performance's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from pyanticip.controls import Smoothing
+from pyanticip.options import Options, option
+from pyanticip.vocabulary import PARAMETERS
+from realtime.config import Port, check_names, registered
+from realtime.rig.mapping import EventsRig, PerformerRig, SilenceRig, SmoothingRig
+from realtime.rig.source import ModelRig, SourceRig
+from realtime.seams import SINKS, SOURCES, VOICES
+from realtime.sinks.config import OscConfig
+
+__all__ = ["ControlRig", "Rig", "SinkRig", "SynthRig"]
+
+
+class ControlRig(Options):
+    """The performer's OSC control. Replies go to the sender, or to ``reply_port`` on the sender's host."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: Port = 9010
+    reply_port: Port | None = None
+
+
+def _config(config: type[BaseModel], given: Mapping[str, Any], *key: str) -> BaseModel:
+    """A table of somebody else's; what is wrong with it is told as of a key of ours."""
+    try:
+        return config.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where, message = ".".join((*key, *map(str, problem["loc"]))), problem["msg"]
+        raise ValueError(f"{where}: {message[:1].lower()}{message[1:]}" if where else message) from None
+
+
+class SinkRig(Options):
+    """A receiver of any registered kind: ``kind``, and beside it the keys of that kind's own table."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: Annotated[str, registered(SINKS)]
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> SinkRig:
+        self.config()
+        return self
+
+    def config(self) -> BaseModel:
+        """The table of this kind."""
+        return _config(SINKS.load(self.kind).Config, self.model_extra or {})
+
+
+class SynthRig(Options):
+    """The voice, a process of its own that is one more OSC target. ``options`` are those of the preset."""
+
+    enabled: bool = option("Play the built-in voice.", False)
+    port: Port | None = None
+    device: str | int | None = None
+    preset: Annotated[str, registered(VOICES)] = "default"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> SynthRig:
+        # What is built in makes sense, and its module is heavy.
+        if self.preset not in VOICES.built_in or self.options:
+            self.config()
+        return self
+
+    def config(self) -> BaseModel:
+        """The preset's own table."""
+        return _config(VOICES.load(self.preset).Config, self.options, "options")
+
+
+class Rig(Options):
+    """The whole configuration of a performance."""
+
+    source: SourceRig = option(
+        f"{', '.join(SOURCES.built_in)}, with an optional ://HOST:PORT to listen at.",
+        SourceRig(),
+        metavar="KIND[://HOST:PORT]",
+    )
+    model: ModelRig = ModelRig()
+    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = option("How far ahead to play, 0..400.", 0.0)
+    gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
+    smoothing: dict[str, SmoothingRig] = {}
+    osc: tuple[OscConfig, ...] = option("OSC receiver; repeatable.", (OscConfig(),), metavar="HOST:PORT")
+    sink: tuple[SinkRig, ...] = ()
+    events: EventsRig = EventsRig()
+    silence: SilenceRig = SilenceRig()
+    performer: PerformerRig = PerformerRig()
+    control: ControlRig = ControlRig()
+    synth: SynthRig = SynthRig()
+    record: str | None = option("Record to a new .anticip file.", None, metavar="PATH")
+    mapping: str | None = option("Taught outputs: what `teach fit` wrote.", None, metavar="PATH")
+    teach: str | None = option(
+        "Let /anticip/control/teach work on a project (made if it is not there).", None, metavar="PROJECT"
+    )
+    realtime_priority: bool = True
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The file it was read from."""
+        return self._file
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Rig:
+        check_names("smoothing", self.smoothing, (*PARAMETERS, "default"))
+        return self
+
+    def smoothings(self) -> list[Smoothing]:
+        """One setting per parameter; ``smoothing.default`` stands for those without their own."""
+        default = self.smoothing.get("default", SmoothingRig())
+        return [self.smoothing.get(name, default).build() for name in PARAMETERS]

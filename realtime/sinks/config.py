@@ -1,0 +1,84 @@
+"""What an OSC receiver can be told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from pyanticip.controls import Range
+from pyanticip.errors import OptionError
+from pyanticip.options import Options, host_port
+from pyanticip.vocabulary import EVENTS, PARAMETERS
+from realtime.config import Port, check_names
+
+__all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
+
+Argument = str | int | float
+Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "status"]
+#: What an OSC bundle is made of, in order.
+PARTS: tuple[Part, ...] = ("frame", "scalars", "param", "params", "event", "field", "plan", "status")
+
+
+class RangeConfig(Options):
+    """Range and curve of one parameter at one target."""
+
+    low: Annotated[float, Field(ge=-1e30, le=1e30)] = 0.0
+    high: Annotated[float, Field(ge=-1e30, le=1e30)] = 1.0
+    curve: Literal["linear", "exponential", "power"] = "linear"
+    exponent: Annotated[float, Field(gt=0.0, le=100.0)] = 2.0
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> RangeConfig:
+        try:
+            self.build()
+        except OptionError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def build(self) -> Range:
+        """The mapping itself."""
+        return Range(self.low, self.high, self.curve, self.exponent)
+
+
+def _as_address(value: object) -> object:
+    """An address is a string, or a list of an address and what stands before the value."""
+    return (value,) if isinstance(value, str) else value
+
+
+Address = Annotated[tuple[Argument, ...], BeforeValidator(_as_address)]
+
+
+class OscConfig(Options):
+    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts.
+
+    ``max_rate`` bundles a second at most: a slow receiver gets the newest values, never a queue (events wait
+    for the next bundle).
+
+    ``HOST:PORT`` stands for a receiver with everything else built in.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 9000
+    prefix: str = "/anticip"
+    send: tuple[Part, ...] = PARTS
+    addresses: dict[str, Address] = Field(default_factory=dict)
+    ranges: dict[str, RangeConfig] = Field(default_factory=dict)
+    max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, given: object) -> object:
+        return dict(zip(("host", "port"), host_port(given), strict=True)) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _known_names(self) -> OscConfig:
+        if self.prefix and not self.prefix.startswith("/"):
+            raise ValueError(f"prefix: expected an address that starts with '/', got {self.prefix!r}")
+        known = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS)
+        check_names("addresses", self.addresses, known)
+        check_names("ranges", self.ranges, PARAMETERS)
+        for name, address in self.addresses.items():
+            if not address or not isinstance(address[0], str) or not address[0].startswith("/"):
+                raise ValueError(f"addresses.{name}: expected an address that starts with '/', got {address}")
+        return self

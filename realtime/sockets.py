@@ -1,0 +1,65 @@
+"""UDP sockets, bound and connected, with one clear line where that fails."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from pyanticip.errors import DeviceError
+
+__all__ = ["bind_udp", "connect_udp", "free_port", "reason"]
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, as it stands in brackets at the end of a line."""
+    return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
+
+
+def _resolved(host: str, port: int, what: str, flags: int = 0) -> tuple[socket.socket, tuple[object, ...]]:
+    """A socket of the right family for an address, and that address."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM, flags=flags)[
+            0
+        ]
+    except (socket.gaierror, UnicodeError, OverflowError) as error:
+        raise DeviceError(f"{what}: cannot resolve host {host!r} ({reason(error)})") from None
+    return socket.socket(family, kind, proto), address
+
+
+def bind_udp(host: str, port: int, what: str) -> socket.socket:
+    """A non-blocking UDP socket bound to ``host:port``; one clear :class:`DeviceError` if that fails."""
+    sock, address = _resolved(host, port, what, socket.AI_PASSIVE)
+    try:
+        sock.setblocking(False)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise DeviceError(
+                f"{what}: port {port} at {host} is in use by another program; close it or choose another port"
+            ) from None
+        raise DeviceError(f"{what}: cannot listen at {host}:{port} ({reason(error)})") from None
+    return sock
+
+
+def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> tuple[socket.socket, object]:
+    """A UDP socket connected to ``host:port``, so that the system tells when nobody listens there.
+
+    Gives its resolved address as well. One clear :class:`DeviceError` if that fails.
+    """
+    sock, address = _resolved(host, port, what)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, broadcast)
+        sock.connect(address)
+    except OSError as error:
+        sock.close()
+        raise DeviceError(f"{what}: cannot reach {host}:{port} ({reason(error)})") from None
+    return sock, address
+
+
+def free_port() -> int:
+    """A UDP port of the loopback interface that nobody uses at this moment."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port

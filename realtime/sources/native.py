@@ -1,0 +1,36 @@
+"""The kinds of motion capture whose datagrams the Rust front-end decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.datagrams import datagrams
+
+__all__ = ["NativeSource", "mocopi", "msgpack", "vmc"]
+
+
+@dataclass(frozen=True)
+class NativeSource:
+    """See :class:`realtime.sources.base.Source`."""
+
+    wire: str
+    port: int
+    native: bool = True
+
+    def decode(self, datagram: bytes) -> Iterable[bytes]:
+        """As it is."""
+        return (datagram,)
+
+    def encode(
+        self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
+    ) -> Iterator[tuple[int, bytes]]:
+        """See :func:`pyanticip.motion.datagrams.datagrams`."""
+        return datagrams(clip, self.wire, rate=rate, loop=loop, unix_time=unix_time)
+
+
+mocopi = partial(NativeSource, "mocopi", 12351)
+vmc = partial(NativeSource, "vmc", 39539)
+msgpack = partial(NativeSource, "msgpack", 12352)

@@ -1,0 +1,98 @@
+"""What a voice has to do, and how one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ValidationError
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
+from pyanticip.options import Options, first_problem
+from realtime.seams import VOICES
+
+__all__ = ["Preset", "Voice", "built_in", "open_voice"]
+
+
+class Voice(Protocol):
+    """Sound from parameters and events; how the samples are cut into blocks must not change them."""
+
+    @property
+    def sample_rate(self) -> float:
+        """Samples a second."""
+        ...
+
+    @property
+    def latency(self) -> int:
+        """Samples by which the output lags."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """Stereo samples rendered so far."""
+        ...
+
+    def set(self, index: int, value: float) -> None:
+        """Set one of the eight parameters, 0..1."""
+        ...
+
+    def params(self, values: npt.NDArray[np.float32]) -> None:
+        """Set all eight, shape (8,)."""
+        ...
+
+    def event(self, index: int, strength: float, seconds: float) -> None:
+        """Strike event 0 (onset) or 1 (phrase), strength 0..1, so many seconds ahead of now.
+
+        :raises OptionError: too many are waiting; the stroke is dropped.
+        """
+        ...
+
+    def fade(self, value: float, seconds: float) -> None:
+        """Move the master gain to 0..1 in a straight line."""
+        ...
+
+    def render(self, samples: int) -> npt.NDArray[np.float32]:
+        """The next samples, shape (samples, 2), within -1..1. On the audio thread: it must not wait."""
+        ...
+
+
+class Preset(Protocol):
+    """A voice that can be chosen: its table of options, and how it is opened."""
+
+    @property
+    def Config(self) -> type[BaseModel]:
+        """The keys of ``[synth] options``."""
+        ...
+
+    def __call__(self, sample_rate: float, config: Any, /) -> Voice:
+        """A new voice, from an instance of :attr:`Config`."""
+        ...
+
+
+class _BuiltIn:
+    """The voice of the Rust core, as it is."""
+
+    class Config(Options):
+        """It has no options."""
+
+    def __call__(self, sample_rate: float, config: Any, /) -> Voice:
+        return _core.Voice(sample_rate)
+
+
+built_in = _BuiltIn()
+
+
+def open_voice(preset: str, options: Mapping[str, Any], sample_rate: float) -> Voice:
+    """A new voice.
+
+    :raises OptionError: no such preset, or options that are not its own.
+    """
+    opens = VOICES.load(preset)
+    try:
+        config = opens.Config.model_validate(options)
+    except ValidationError as error:
+        raise OptionError(f"voice {preset}: {first_problem(error)}") from None
+    return opens(sample_rate, config)
