@@ -94,26 +94,24 @@ class Command(click.Command):
         return self.callback(options)
 
 
-STUDIES = {
-    "train study": "geometric-bias",
-    "train study-motion": "geometry-motion",
-    "train study-parts": "motion-risk, motion-positions or motion-plan",
-    "train patterns": "trajectory-positions",
-    "train planning": "planning-signal",
-    "evaluate study": "geometric-bias",
-    "evaluate study-motion": "geometry-motion",
-    "evaluate study-parts": "motion-risk, motion-positions or motion-plan",
-    "evaluate patterns": "trajectory-positions",
-    "evaluate planning": "planning-signal",
-    "evaluate writing": "planning-signal",
-    "evaluate gate": "commitment-gate",
-    "bench field": "cost-field",
-    "bench prism": "cost-prism",
-    "bench family": "cost-family",
-    "bench forecast": "cost-forecast",
-    "bench positions": "cost-positions",
+_MOTION = "python -m training.studies motion-risk, or motion-positions, or motion-plan"
+_BENCH = "python -m pytest tests/benches -o addopts= --benchmark-only -k"
+SUCCESSORS = {
+    "train study": "python -m training.studies geometric-bias",
+    "train study-motion": "python -m training.studies geometry-motion",
+    "train study-parts": _MOTION,
+    "train patterns": "python -m training.studies trajectory-positions",
+    "train planning": "python -m training.studies planning-signal",
+    "evaluate study": "python -m training.studies geometric-bias --report",
+    "evaluate study-motion": "python -m training.studies geometry-motion --report",
+    "evaluate study-parts": _MOTION,
+    "evaluate patterns": "python -m training.studies trajectory-positions --report",
+    "evaluate planning": "python -m training.studies planning-signal --report",
+    "evaluate writing": "docs/experiments/planning-signal/page.md says which commit has it",
+    "evaluate gate": "python -m training.studies commitment-gate",
+    **{f"bench {part}": f"{_BENCH} {part}" for part in ("field", "prism", "family", "forecast", "positions")},
 }
-"""Commands of earlier versions that asked research questions, and the studies that ask them now."""
+"""Commands of earlier versions that asked research questions, and what asks them now, in a clone."""
 
 
 class Group(click.Group):
@@ -133,8 +131,8 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with our suggestion in the error."""
         name = args[0] if args else ""
-        if study := STUDIES.get(f"{ctx.info_name} {name}"):
-            raise click.UsageError(f"{name}: is a study now: python -m training.studies {study}", ctx)
+        if successor := SUCCESSORS.get(f"{ctx.info_name} {name}"):
+            raise click.UsageError(f"{name}: is no command any more, but: {successor}", ctx)
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
         return super().resolve_command(ctx, args)

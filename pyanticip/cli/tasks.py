@@ -180,7 +180,7 @@ def tasks_evaluate(given: told.TaskEvaluateOptions) -> None:
 def tasks_report(given: told.TaskReportOptions) -> None:
     """Tables and curves of evaluated runs: accuracy over length, cost, and what the cursors do.
 
-    Example: pyanticip tasks report runs/tasks --out docs/experiments
+    Example: pyanticip tasks report runs/tasks --out docs/experiments/prism-tasks
     """
     from training.tasks.algorithmic.report import report
 

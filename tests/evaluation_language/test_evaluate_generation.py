@@ -1,4 +1,4 @@
-"""Gated against ungated generation, and the study of the gate."""
+"""Gated against ungated generation."""
 
 import json
 
@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from pyanticip.cli import cli
 from pyanticip.errors import OptionError
-from training.study import gate as gate_study
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
 from training.tasks.token.losses import balanced, shuffled, shuffled_gate
 from training.tasks.token.task import load_run, open_run
@@ -104,43 +103,3 @@ def test_the_balanced_error_is_one_for_the_mean_of_the_position():
     given = given + torch.arange(6)[:, None]
     assert balanced(given.mean(0).expand_as(given), given).item() == pytest.approx(1.0, abs=1e-4)
     assert balanced(given, given).item() == 0.0
-
-
-def test_the_study_keeps_what_is_complete(tmp_path, monkeypatch):
-    sizes = {"d_model": 16, "ff": 16, "heads": 4, "fast_layers": 1, "slow_layers": 1, "window": 8}
-    base = gate_study.BASE.but(model=sizes, train_sequences=32, valid_windows=6, batch=4, seq_len=24)
-    monkeypatch.setattr(gate_study, "BASE", base)
-    arms = ("normal", "shuffled")
-    report = gate_study.study(tmp_path, arms=arms, seeds=2, steps=4)
-    assert [run["arm"] for run in report["runs"]] == ["normal", "shuffled"] * 2
-    summary = report["summary"]["normal"]["numbers"]
-    assert summary["std of the gate"]["runs"] == 2
-    assert abs(summary["the same std at step 0"]["mean"]) < 1e-3, "a plain start is a constant"
-    assert (
-        report["summary"]["shuffled"]["numbers"]["loss below the arm trained with shuffled commitment"][
-            "mean"
-        ]
-        == 0
-    )
-    told = []
-
-    def never(*args, **kwargs):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(gate_study, "train", never)
-    monkeypatch.setattr(gate_study, "judge", never)
-    again = gate_study.study(tmp_path, arms=arms, seeds=2, steps=4, on_run=told.append)
-    assert again == report
-    assert told == ["normal-0", "shuffled-0", "normal-1", "shuffled-1"]
-    assert "| corr(given commitment, gate) |" in gate_study.markdown(report)
-    with pytest.raises(OptionError, match=r"option .*: the run in .*normal-0 was begun with"):
-        gate_study.study(tmp_path, arms=arms, seeds=2, steps=8)
-    with pytest.raises(OptionError, match="unknown arm 'nrmal'"):
-        gate_study.study(tmp_path, arms=("nrmal",))
-
-
-def test_arms_differ_in_what_they_say():
-    own, other = gate_study.options_of("monotone", 3), gate_study.options_of("shuffled", 3)
-    assert set(own.differences(other)) == {"loss.gate_feed"}
-    assert set(own.differences(gate_study.options_of("normal", 3))) == {"model.gate_start"}
-    assert gate_study.options_of("letter", 0).loss.gate_weight == 0.0

@@ -74,6 +74,6 @@ class TaskReportOptions(JsonOption):
     """Of ``tasks report``."""
 
     runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUNS...", exists=True)
-    out: Path | None = option("Folder of prism-tasks.md and its pictures.", None, written=True)
+    out: Path | None = option("Folder of page.md and its pictures.", None, written=True)
     counters: bool = option("Draw the cursors before and after training.", True)
     brief: str = option("Tasks that share one table, without pictures; with commas.", "")

@@ -46,7 +46,9 @@ def train_and_judge(groups: Sequence["Group"], brief: Sequence[str] = ()) -> str
             f"--lengths {','.join(str(n) for n in group.shares(False))} --checkpoints {most}"
         ] = None
     few = f" --brief {','.join(brief)}" if brief else ""
-    return "\n".join([*lines, *judged, f"pyanticip tasks report {where} --out docs/experiments{few}", "```"])
+    return "\n".join(
+        [*lines, *judged, f"pyanticip tasks report {where} --out docs/experiments/prism-tasks{few}", "```"]
+    )
 
 
 def settings(options: TaskOptions) -> str:

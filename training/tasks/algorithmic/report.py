@@ -17,8 +17,7 @@ from training.tasks.algorithmic.evaluate import last, read, top_three
 from training.tasks.algorithmic.options import POSITIONS
 from training.tasks.algorithmic.runs import TaskRun, find_runs
 
-PAGE: Final = "prism-tasks.md"
-PICTURES: Final = "prism-tasks"
+PAGE: Final = "page.md"
 BEGIN: Final = "<!-- tables: written by `pyanticip tasks report`, do not edit -->"
 END: Final = "<!-- end of tables -->"
 
@@ -129,10 +128,9 @@ def report(
     if rest:
         text += "\n" + _brief(rest, brief)
     if out is not None:
-        folder = out / PICTURES
-        folder.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
         for name, picture in pictures.items():
-            write_bytes(folder / name, picture)
+            write_bytes(out / name, picture)
         place(out / PAGE, "Length extrapolation with PRISM positions", text, BEGIN, END)
     return {"tables": text, "groups": [_plain(group) for group in groups]}
 
@@ -147,7 +145,7 @@ def _sections(
         lines += [f"## {task}, trained up to {longest} {TASKS[task].unit}", ""]
         stem = f"{task}-{longest}"
         pictures[f"{stem}.png"] = plots.curves(mine)
-        lines += [f"![Exact matches over length]({PICTURES}/{stem}.png)", ""]
+        lines += [f"![Exact matches over length]({stem}.png)", ""]
         for top, title in ((False, "Last weights"), (True, "Mean of the three best weights at each length")):
             if not any(group.shares(top) for group in mine):
                 continue
@@ -160,7 +158,7 @@ def _sections(
                     name = f"{stem}-cursors{number if len(prism) > 1 else ''}.png"
                     pictures[name] = drawn
                     lines += [
-                        f"![Cursors of {group.label}, before and after training]({PICTURES}/{name})",
+                        f"![Cursors of {group.label}, before and after training]({name})",
                         "",
                     ]
         lines += [_cost(mine), train_and_judge(mine, brief), ""]

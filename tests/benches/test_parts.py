@@ -1,0 +1,187 @@
+"""What the parts of the model family cost, on one thread, in time of the processor.
+
+Run with ``pytest tests/benches -o addopts= --benchmark-only -k family``; elsewhere these are skipped.
+"""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models.config import FEATURES
+from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.core.fused import make_fused
+from pyanticip.models.core.steering import Steering
+from pyanticip.models.core.trunk import Block
+from pyanticip.models.forecast.checkpoint import save_forecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.manifest import ForecastConfig
+from pyanticip.models.forecast.stream import ForecastStream
+from pyanticip.models.parts.positions.prism.module import PrismPositions
+from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
+from realtime.step.open import open_backend
+
+pytestmark = pytest.mark.benchmark(timer=time.process_time, min_rounds=12, warmup=True)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+
+def shaken(model):
+    """Away from the start, where zeros would drop out of a graph."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return model.eval()
+
+
+PARTS = {
+    "plain": {},
+    "alibi": {"positions": "alibi"},
+    "random": {"bias": "random"},
+    "rope": {"positions": "rope"},
+    "sinusoidal": {"positions": "sinusoidal"},
+    "trajectory": {"positions": "trajectory"},
+    "prism": {"positions": "prism"},
+    "field": {"control_field": True},
+    "planning": {"planning": True},
+    "all": {"positions": "prism", "control_field": True, "planning": True},
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("backend", ["torch", "onnx"])
+def test_family(benchmark, part, backend, tmp_path):
+    """A live step of the shipped size with one part more; ``plain`` alone has a path of its own on onnx."""
+    benchmark.group = f"family, {backend}"
+    model = shaken(MotionTransformer(ModelConfig(**PARTS[part])))
+    if model.codebook is not None:
+        model.codebook.fit(torch.randn(2 * len(model.codebook.centres), FEATURES), rounds=1)
+    row = np.random.default_rng(0).normal(size=(1, FEATURES)).astype(np.float32)
+    if backend == "onnx":
+        opened = open_backend("onnx", save_checkpoint(tmp_path / "model", model))
+        benchmark(opened.step, row)
+        opened.close()
+        return
+    state = model.initial_state(1)
+
+    @torch.no_grad()
+    def step():
+        nonlocal state
+        out, state = model.step(torch.from_numpy(row), state)
+        return out.params.numpy()
+
+    benchmark(step)
+
+
+BLOCKS = {
+    "paper": (64, 2, 256, 255, False),
+    "paper, with bias": (64, 2, 256, 255, True),
+    "token model, small": (128, 4, 256, 255, True),
+    "motion model": (128, 4, 512, 64, True),
+    "token model, default": (512, 8, 2048, 64, True),
+}
+"""d_model, heads, ff, past steps, whether the trajectory bias is on."""
+
+
+@pytest.mark.parametrize("field", [False, True], ids=["plain", "field"])
+@pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
+@pytest.mark.parametrize("block", BLOCKS)
+def test_field(benchmark, block, training, field):
+    """A block with control field beside one without, at 8 x 256 steps."""
+    benchmark.group = f"block of the {block}, {'training' if training else 'forward'}"
+    width, heads, ff, past, bias = BLOCKS[block]
+    module = Block(ModelConfig(d_model=width, heads=heads, ff=ff, dropout=0.0, control_field=field), past)
+    x = torch.randn(8, 256, width, requires_grad=training)
+    steering = Steering()
+    if bias:
+        steering = Steering(torch.randn(8, 256, heads), torch.full((heads,), 0.02), torch.zeros(heads))
+    layout = make_fused(256, past, steering, device=x.device, dtype=x.dtype)
+
+    def call():
+        with torch.set_grad_enabled(training):
+            out = module(x, layout, None)[0]
+        if training:
+            out.sum().backward()
+
+    benchmark(call)
+
+
+@pytest.mark.parametrize("form", ["fused", "scan in a loop", "both in a loop", "all in a loop"])
+def test_prism(benchmark, form):
+    """PRISM positions at B 32, L 256, P 256, forward and backward: the kernels beside Python loops."""
+    cfg = ModelConfig(positions="prism", d_model=128, prism_cursors=4, prism_places=256)
+    module = PrismPositions(cfg)
+    module.reference, module.recurrent.reference = form != "fused", form == "both in a loop"
+    x = torch.randn(32, 256, 128, requires_grad=True)
+
+    def call():
+        if form != "all in a loop":
+            places = [module(x)[0]]
+        else:
+            state, places = module.initial_state(len(x)), []
+            for t in range(x.shape[1]):
+                each, state = module(x[:, t : t + 1], state)
+                places.append(each)
+        sum(p.queries.sum() + p.keys.sum() for p in places).backward()
+
+    benchmark.pedantic(call, rounds=12, warmup_rounds=1)
+
+
+WAYS = {
+    "exact": {},
+    "rms": {"scale": "rms"},
+    "cached": {"cache": 10},
+    "linear": {"interpolation": "linear"},
+    "cubic": {"interpolation": "cubic"},
+}
+
+
+@pytest.mark.parametrize("length", [64, 256, 1024, 4096])
+@pytest.mark.parametrize("way", ["look-up", "fresh", "forward", *WAYS])
+def test_positions(benchmark, way, length):
+    """Trajectory positions of one sequence of width 128 beside a table, fresh sinusoids and a whole model."""
+    benchmark.group = f"positions, {length} steps"
+    steps = torch.arange(length)
+    if way in WAYS:
+        module = TrajectoryPositions(128, **{"length": length, "strength": 0.2, "cache": 0, **WAYS[way]})
+        x = 0.1 * torch.randn(1, length, 128)
+        call = lambda: module(x)  # noqa: E731
+    elif way == "forward":
+        model = AnticipatoryTransformer(ModelConfig.small(max_seq_len=length)).eval()
+        ids = torch.randint(model.cfg.vocab, (1, length))
+        call = lambda: model(ids)  # noqa: E731
+    else:
+        kept = sinusoids(steps, 128).float()
+        call = (lambda: kept[steps]) if way == "look-up" else (lambda: sinusoids(steps, 128).float())
+    with torch.no_grad():
+        benchmark(call)
+
+
+@pytest.mark.parametrize("paced", [False, True], ids=["hot", "paced"])
+@pytest.mark.parametrize("backend", ["onnx", "torch"])
+def test_forecast(benchmark, backend, paced, tmp_path):
+    """A whole step of the pose forecaster in a loop, or at the 60 Hz of its frames, where caches go cold."""
+    benchmark.group = f"forecast, {'paced' if paced else 'hot'}"
+    model = shaken(PoseForecaster(ForecastConfig(mirror=tuple(range(ForecastConfig.joints)))))
+    pose = 100.0 * np.random.default_rng(0).standard_normal((model.cfg.joints, 3)).astype(np.float32)
+    step = ForecastStream(save_forecaster(tmp_path / "model", model, graph=True)).step
+    if backend == "torch":
+        state = model.initial_state()
+
+        @torch.inference_mode()
+        def step(pose):
+            nonlocal state
+            said, state = model.step(torch.from_numpy(pose)[None], state)
+            return said
+
+    def wait():
+        time.sleep(1.0 / 60.0 if paced else 0.0)
+        return (pose,), {}
+
+    benchmark.pedantic(step, setup=wait, rounds=120, warmup_rounds=10)

@@ -1,1 +1,0 @@
-"""Training and judging the planning signal on text."""

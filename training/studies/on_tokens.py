@@ -1,0 +1,250 @@
+"""What the studies on tokens share: how a model goes down a loss; text, synthetic phases and their scores."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.bridge import bridge_scalars
+from pyanticip.errors import OptionError
+from pyanticip.models import AnticipatoryTransformer, ModelConfig, build_language_model
+from pyanticip.models.core.bias import TrajectoryBias
+from pyanticip.models.token.transformer import LanguageModel
+from training.run.settings import derived_seed
+from training.studies.engine import Measure, Rows, Study, mean_of
+from training.tasks.token.corpus import Corpus, digest, read_lines
+from training.tasks.token.data import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
+from training.tasks.token.losses import losses
+from training.tasks.token.metrics import CONTEXTS
+from training.tasks.token.options import LanguageOptions
+from training.tasks.token.synthetic import CONVERGE, MOTIF, synthetic
+from training.tasks.token.tokens import learn
+
+Arms = Mapping[str, Mapping[str, Any]]
+
+
+def descend(
+    optimiser: torch.optim.Optimizer,
+    steps: int,
+    rate: Callable[[int], float],
+    loss: Callable[[int], Tensor],
+    *,
+    clip: float = 1.0,
+    apart: torch.optim.Optimizer | None = None,
+) -> None:
+    """Train: update k takes the gradient of ``loss(k)`` at ``rate(k)`` times each group's own rate.
+
+    What ``apart`` moves goes at its own rate and is not clipped.
+    """
+    peaks = [group["lr"] for group in optimiser.param_groups]
+    every = [p for group in optimiser.param_groups for p in group["params"]]
+    for step in range(steps):
+        for group, peak in zip(optimiser.param_groups, peaks, strict=True):
+            group["lr"] = peak * rate(step)
+        total = loss(step)
+        for each in filter(None, (optimiser, apart)):
+            each.zero_grad(set_to_none=True)
+        torch.autograd.backward(total)
+        nn.utils.clip_grad_norm_(every, clip)
+        for each in filter(None, (optimiser, apart)):
+            each.step()
+
+
+def perplexity(title: str, name: str) -> Measure:
+    """The perplexity of a mean cross-entropy in nats; not a number where there is none."""
+
+    def value(rows: Rows, held: Rows) -> float:
+        return math.exp(rows[0][name]) if rows and name in rows[0] else float("nan")
+
+    return Measure(title, value)
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What all runs have in common."""
+
+    train: Path | None = field(default=None, compare=False)
+    """Text to learn from, and one to test on, for the case ``text``."""
+    test: Path | None = field(default=None, compare=False)
+    tokens: int = 1_000_000
+    """Tokens each run learns from."""
+    lr: float = 6e-3
+    d_model: int = 64
+    ff: int = 128
+    embedding_std: float = 0.2
+    """Deviation that token embeddings start with. At the models' own .02 they drown in the sinusoids, which
+    have .7: a run this short would then measure little but how soon a variant gets over that."""
+    batch_tokens: int = 1024
+    windows: int = 0
+    """Sequences tested on; 0: 256 of text, 1024 of the synthetic data."""
+
+
+class TokenGround:
+    """Text, or synthetic phases over 64 symbols: windows to learn from and to test on.
+
+    Raises:
+        OptionError: a text that is missing or too short.
+        FormatError: one that cannot be read.
+    """
+
+    rivals: Mapping[str, Mapping[str, Any]] = {}
+
+    def __init__(self, arms: Arms, given: TextOptions, case: str, folder: Path) -> None:
+        self.arms, self.given, self.case = arms, given, case
+        self.length = 256 if case == "text" else 64
+        self.batch = max(1, given.batch_tokens // self.length)
+        self.steps = max(1, given.tokens // (self.batch * self.length))
+        self.source, self.vocab = "synthetic", 64
+        rows = given.windows or (256 if case == "text" else 1024)
+        if case == "text":
+            if given.train is None or given.test is None:
+                raise OptionError("text needs a file to learn from and one to test on: give train and test")
+            tokenizer = learn("char", read_lines(given.train))
+            self.source, self.vocab = f"{digest(given.train)} {digest(given.test)}", tokenizer.vocab
+            self.text, test = (
+                Windows(Corpus.encode(path, tokenizer, folder, name).tokens, self.length, str(path))
+                for name, path in (("train", given.train), ("test", given.test))
+            )
+            self.held_out, self.first = test.take(test.spread(rows)), max(CONTEXTS)
+            self.mask = np.ones((len(self.held_out), self.length), dtype=np.bool_)
+        else:
+            # The test is the same for every seed, as a file is.
+            drawn = synthetic(self.vocab, self.length + 1, rows, derived_seed(0, VALID_DATA))
+            self.held_out, self.first = drawn.ids, 1
+            self.mask = np.isin(drawn.phases[:, 1:], (MOTIF, CONVERGE))
+
+    def options(self, arm: str, seed: int) -> LanguageOptions:
+        """How a run trains; feed-forward layers make up for the parameters of a bias that is not there."""
+        sizes = {"d_model": self.given.d_model, "ff": self.given.ff, "dropout": 0.0}
+        model = {**sizes, **self.arms[arm]["model"], "max_seq_len": self.length}
+        if model.get("bias") == "none":
+            bare = ModelConfig.small(**model)
+            missing = sum(p.numel() for p in TrajectoryBias(bare.heads, bare.dist_scale).parameters())
+            model["ff"] += round(missing / ((bare.fast_layers + bare.slow_layers) * (2 * bare.d_model + 1)))
+        return (
+            LanguageOptions()
+            .but(
+                steps=self.steps,
+                batch=self.batch,
+                seq_len=self.length,
+                vocab=self.vocab,
+                peak_lr=self.given.lr,
+                seed=seed,
+            )
+            .but(**{**self.arms[arm], "model": model})
+        )
+
+    def run(self, arm: str, seed: int) -> dict[str, Any]:
+        """Train and test one model."""
+        options = self.options(arm, seed)
+        torch.manual_seed(derived_seed(seed, INITIAL))
+        kind: Literal["anticipatory", "baseline"] = self.arms[arm].get("kind", "anticipatory")
+        model = build_language_model(options.config(self.vocab), kind)
+        nn.init.normal_(model.token.weight, 0.0, self.given.embedding_std)
+        decayed = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
+        rest = [p for p in model.parameters() if all(p is not weight for weight in decayed)]
+        groups: list[dict[str, Any]] = [
+            {"params": decayed, "weight_decay": options.schedule.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        batches = iter(Batches(self._windows(seed), options))
+
+        def loss(step: int) -> Tensor:
+            ids = next(batches).ids
+            out, given = hear(model, ids[:, :-1], options.loss.scalars)
+            return losses(model, out, ids[:, 1:], given, options).total
+
+        model.train()
+        how = options.schedule
+        optimiser = torch.optim.AdamW(groups, lr=1.0, betas=how.betas)
+        descend(optimiser, how.steps, how.learning_rate, loss, clip=how.clip_norm)
+        return {
+            "figures": judge(model.eval(), self.held_out, self.mask, self.first, options.loss.scalars),
+            "parameters": sum(p.numel() for p in model.parameters()),
+        }
+
+    def _windows(self, seed: int) -> Windows:
+        if self.case == "text":
+            return self.text
+        seed, count = derived_seed(seed, TRAIN_DATA), self.batch * self.steps
+        return Windows(synthetic(self.vocab, self.length + 1, count, seed).ids, self.length)
+
+
+def hear(model: LanguageModel, ids: Tensor, scalars: str) -> tuple[Any, Tensor | None]:
+    """A model on ids (B, L), steered as its arm says, and the given scalars."""
+    if not isinstance(model, AnticipatoryTransformer):
+        return model(ids), None
+    given = bridge_scalars(model.embed(ids).detach()).float()
+    return (model(ids, mode="initial") if scalars == "self" else model(ids, given)), given
+
+
+@torch.no_grad()
+def surprise(model: LanguageModel, ids: NDArray[np.int64], scalars: str) -> NDArray[np.float64]:
+    """Cross-entropy (N, L) of the tokens that follow each of sequences (N, L + 1), some at a time."""
+    rows, parts = max(1, 4096 // ids.shape[1]), []
+    for at in range(0, len(ids), rows):
+        some = torch.from_numpy(ids[at : at + rows])
+        logits = hear(model, some[:, :-1], scalars)[0].logits.float()
+        parts.append(F.cross_entropy(logits.mT, some[:, 1:], reduction="none"))
+    return torch.cat(parts).double().numpy()
+
+
+def judge(
+    model: LanguageModel, ids: NDArray[np.int64], mask: NDArray[np.bool_], first: int, scalars: str
+) -> dict[str, float]:
+    """Losses in nats: ``full`` of all predictions that count; of up to eight places in each of 256 sequences
+    that have ``first`` tokens before them ``places``, and by number of tokens the same with no more context
+    than that, every window begun anew."""
+    every = surprise(model, ids, scalars)
+    found = {"full": float(every[mask].mean())}
+    places: list[tuple[int, int]] = []
+    for row in range(min(len(ids), 256)):
+        columns = np.flatnonzero(mask[row]) + 1
+        columns = columns[columns >= first]
+        if len(columns):
+            which = np.unique(np.linspace(0, len(columns) - 1, 8).round().astype(np.int64))
+            places += [(row, int(columns[i])) for i in which]
+    if places:
+        at = np.array(places)
+        found["places"] = float(every[at[:, 0], at[:, 1] - 1].mean())
+        for context in CONTEXTS:
+            found[str(context)] = _cut(model, ids, at, context, scalars)
+    return {name: round(value, 6) for name, value in found.items()}
+
+
+def _cut(
+    model: LanguageModel, ids: NDArray[np.int64], places: NDArray[np.int64], context: int, scalars: str
+) -> float:
+    """Mean loss of the tokens at places (n, 2) after at most ``context`` tokens."""
+    seen, total = np.minimum(places[:, 1], context), 0.0
+    for length in np.unique(seen):
+        mine = places[seen == length]
+        windows = ids[mine[:, :1], mine[:, 1:] + np.arange(-length, 1)]
+        total += float(surprise(model, windows, scalars)[:, -1].sum())
+    return total / len(places)
+
+
+def study(title: str, arms: Arms, pairs: Sequence[tuple[str, str]], seeds: str) -> Study[TextOptions]:
+    """A study of such models."""
+    cut = [perplexity(f"context {context}", str(context)) for context in CONTEXTS]
+    seen = (perplexity("full", "full"), *cut, perplexity("the same, full", "places"))
+    return Study(
+        title=title,
+        options=TextOptions,
+        arms=arms,
+        pairs=tuple(pairs),
+        tables=(
+            ("Perplexity, in full and with little context", seen),
+            ("Loss in nats", (Measure("loss", mean_of("full"), 4),)),
+        ),
+        ground=lambda options, case, folder: TokenGround(arms, options, case, folder),
+        cases=("text", "synthetic"),
+        seeds=seeds,
+    )
