@@ -57,6 +57,7 @@ def option(
     exists: bool = False,
     written: bool = False,
     alone: str | None = None,
+    variable: str | None = None,
     **limits: Any,
 ) -> Any:
     """A field of an option class; without a default it has to be given.
@@ -75,11 +76,13 @@ def option(
         Whether it is a path that is written in the end: that it can be is asked before anything is done.
     alone
         The value that the name without one stands for.
+    variable
+        The environment variable that says it where the command line does not.
     limits
         ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
     """
     shown: dict[str, Any] = {"flag": flag, "argument": argument, "metavar": metavar, "alone": alone}
-    shown |= {"exists": exists, "written": written}
+    shown |= {"exists": exists, "written": written, "variable": variable}
     return Field(default, description=description, json_schema_extra=shown, **limits)
 
 

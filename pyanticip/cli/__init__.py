@@ -18,7 +18,7 @@ from pyanticip.cli.files import export, info
 from pyanticip.cli.generate import Group
 from pyanticip.cli.tasks import tasks
 from pyanticip.cli.teach import teach
-from pyanticip.cli.training import train
+from pyanticip.cli.train import train
 from pyanticip.errors import MotionError
 
 

@@ -178,6 +178,7 @@ def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Param
     from pyanticip.options import shown
 
     told = shown(field)
+    text = " ".join((field.description or "").replace("``", "`").split())
     annotation, metadata, many = _unwrapped(field.annotation, list(field.metadata))
     required = field.is_required() and not within
     default = None if within or field.is_required() else field.default
@@ -190,9 +191,7 @@ def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Param
     if annotation is bool:
         if default is not False and "/" not in flag:
             flag += "/--no-" + flag[2:]
-        return click.Option(
-            [name, flag], default=default, help=field.description, show_default=False, is_flag=True
-        )
+        return click.Option([name, flag], default=default, help=text, show_default=False, is_flag=True)
     extra = {} if told.get("alone") is None else {"is_flag": False, "flag_value": told["alone"]}
     return click.Option(
         [name, flag],
@@ -200,9 +199,11 @@ def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Param
         multiple=many,
         required=required,
         default=default,
-        show_default=isinstance(default, (str, int, float)) and default != "",
+        show_default=isinstance(default, (str, int, float, Path)) and default != "",
         metavar=told.get("metavar"),
-        help=field.description,
+        help=text,
+        envvar=told.get("variable"),
+        show_envvar=True,
         **extra,
     )
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import JSON, print_json, say, typed
+from pyanticip.cli.terminal import print_json, say, typed
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
     from training.tasks import options as told
 
-PATH = click.Path(path_type=Path)
 OPTIONS = "training.tasks.options"
 
 
@@ -79,69 +77,29 @@ def tasks_check(given: told.TaskCheckOptions) -> None:
         raise click.exceptions.Exit(1)
 
 
-@tasks.command("train")
-@click.option("--out", required=True, type=PATH, help="Folder of the runs; what it holds is not repeated.")
-@click.option("--task", required=True, help="Its name, see: pyanticip tasks list.")
-@click.option(
-    "--positions",
-    default="prism",
-    show_default=True,
-    help="prism, sinusoidal (randomly shifted), rope, alibi, none; several with commas; or all.",
-)
-@click.option("--seeds", default="0", show_default=True, help="Such as 0-4 or 0,2,7.")
-@click.option("--longest", type=click.IntRange(1), help="Longest training length.  [default: the paper's]")
-@click.option("--steps", type=click.IntRange(1), help="Updates of every run.  [default: 800]")
-@click.option("--batch", type=click.IntRange(1), help="Examples of an update.  [default: 64]")
-@click.option("--lr", type=click.FloatRange(0, min_open=True), help="Highest rate.  [default: 0.003]")
-@click.option("--paper", is_flag=True, help="Begin from the paper's sizes, rates and updates (for a GPU).")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Where.  [default: auto]")
-@click.option("--threads", type=click.IntRange(0), help="Of torch.  [default: as torch chooses]")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Any other option; repeatable.")
-@JSON
-def tasks_train(
-    out: Path,
-    task: str,
-    positions: str,
-    seeds: str,
-    longest: int | None,
-    steps: int | None,
-    batch: int | None,
-    lr: float | None,
-    paper: bool,
-    device: str | None,
-    threads: int | None,
-    settings: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@tasks.command("train", options=f"{OPTIONS}:TaskTrainOptions", extra="train")
+def tasks_train(given: told.TaskTrainOptions) -> None:
     """Train models on a task, over positions and seeds; after Ctrl-C the same command goes on.
 
     Example: pyanticip tasks train --out runs/tasks --task copy --positions prism,rope --seeds 0-2
     """
     from training.tasks.algorithmic.command import run
 
-    given = {
-        "longest": longest,
-        "steps": steps,
-        "batch": batch,
-        "lr": lr,
-        "device": device,
-        "threads": threads,
-    }
     report = run(
-        out,
-        task,
-        given,
-        positions=positions,
-        seeds=seeds,
-        paper=paper,
-        settings=settings,
-        quiet=as_json,
-        say=lambda line: click.echo(line, err=as_json),
+        given.out,
+        given.task,
+        given.over,
+        positions=given.positions,
+        seeds=given.seeds,
+        paper=given.paper,
+        settings=given.settings,
+        quiet=given.as_json,
+        say=lambda line: click.echo(line, err=given.as_json),
     )
-    if as_json:
+    if given.as_json:
         print_json(report)
     elif report["finished"]:
-        click.echo(f"judge them with:\n  pyanticip tasks evaluate {typed(out)}")
+        click.echo(f"judge them with:\n  pyanticip tasks evaluate {typed(given.out)}")
     if not report["finished"]:
         raise click.exceptions.Exit(130)
 

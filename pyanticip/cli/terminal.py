@@ -9,17 +9,11 @@ import shlex
 import sys
 from collections.abc import Callable
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import click
 
 from pyanticip.errors import MotionError, OptionError, suggestion
-
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-CHECKPOINT = click.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="Another model than the built-in one (a folder)."
-)
 
 
 def needs(extra: str) -> None:

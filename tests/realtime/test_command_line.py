@@ -134,3 +134,48 @@ def test_a_missing_extra_is_named_before_anything_is_imported() -> None:
         "pyanticip: this needs no-such-thing, of the extra 'midi': pip install 'pyanticip[midi]'",
         "pyanticip: this needs lost, of the extra 'gpu': pip install 'pyanticip[gpu]'",
     ]
+
+
+LIGHT = [
+    # what is typed, exit code, what the line says
+    ("train motion --data empty --out run", 1, "empty: no motion in it"),
+    ("train motion --data nowhere --out run", 1, "nowhere: no such folder"),
+    ("train motion --data takes --out run --steps none", 2, "--steps"),
+    ("train motion --data takes --out run --set stepz=3", 2, "did you mean 'steps'"),
+    ("train motion --data takes --out run --config nowhere.toml", 1, "nowhere.toml: no such file"),
+    ("train motion --data takes --out file/in/run", 1, "file/in: not a directory"),
+    ("train language --data nowhere.txt --valid nowhere.txt --out run", 1, "nowhere.txt: no such file"),
+    ("train beats --data empty --out run", 1, "empty: no motion in it"),
+    ("train packaged --data empty --out run", 1, "empty: no motion in it"),
+    ("train data build nowhere --out set", 1, "nowhere: no such file"),
+    ("evaluate motion --data empty --split valid", 2, "--split"),
+    ("tasks train --task copy --out run --lr high", 2, "--lr"),
+    ("bench train --size huge", 2, "--size"),
+    ("live --source mocpi", 2, "did you mean mocopi?"),
+    ("render nowhere.bvh --out x.wav", 1, "nowhere.bvh: no such file"),
+]
+
+
+@pytest.mark.parametrize(("typed", "code", "says"), LIGHT, ids=[case[0] for case in LIGHT])
+def test_a_mistake_is_told_before_anything_heavy_is_imported(
+    tmp_path: Path, typed: str, code: int, says: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "takes").mkdir()
+    (tmp_path / "takes" / "a.bvh").touch()
+    (tmp_path / "file").touch()
+    program = (
+        f"import sys; sys.argv = ['pyanticip', *{typed.split()!r}]\n"
+        "from pyanticip.cli import cli\nfrom pyanticip.cli.terminal import run\n"
+        "code = run(cli)\n"
+        "heavy = {'torch', 'lightning', 'scipy', 'matplotlib', 'onnxruntime'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "takes"]

@@ -269,7 +269,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
 @pytest.mark.parametrize(
     ("words", "message", "code"),
     [
-        (["--data", "nowhere.txt", "--valid", "valid.txt"], "nowhere.txt: cannot be read", 1),
+        (["--data", "nowhere.txt", "--valid", "valid.txt"], "nowhere.txt: no such file", 1),
         (["--data", "train.txt"], "option data.valid: a text file to validate on is needed", 2),
         (["--data", "empty.txt", "--valid", "valid.txt"], "empty.txt: empty", 1),
         (["--data", "train.txt", "--valid", "short.txt"], "short.txt: has 4 tokens, a window needs 17", 2),
@@ -285,7 +285,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
         (["--set", "model.heads=5"], "d_model must be even and a multiple of heads=5", 2),
         (["--set", "batch=3", "--accumulate", "2"], "multiple of processes times accumulate = 2, given 3", 2),
         (["--set", "model.vocab=3"], "option model.vocab: the vocabulary is the tokenizer's", 2),
-        (["--config", "nowhere.toml"], "nowhere.toml: cannot be read", 2),
+        (["--config", "nowhere.toml"], "nowhere.toml: no such file", 1),
         (["--seq-len", "17"], "option data.seq_len: the model reads at most 16 tokens, given 17", 2),
         (["--resume"], "not a run of train language", 1),
     ],

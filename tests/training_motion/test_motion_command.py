@@ -76,7 +76,7 @@ def test_from_takes_to_a_report(cli, config, tmp_path):
         (["--set", "model.head=3"], "unknown model option 'head', did you mean 'heads'?", 2),
         (["--steps", "3", "--set", "steps=4"], "option schedule.steps is given twice: 4 and 3", 2),
         (["--data", "nowhere"], "nowhere: no such folder; expected a set, or a folder of takes", 1),
-        (["--config", "nowhere.toml"], "nowhere.toml: cannot be read", 2),
+        (["--config", "nowhere.toml"], "nowhere.toml: no such file", 1),
         (["--accumulate", "3"], "1 processes in 3 parts need at least 1920", 2),
         (["--init", "nowhere"], "checkpoint nowhere: cannot read model.json", 1),
         (["--precision", "16"], "option precision: 16 needs CUDA", 2),

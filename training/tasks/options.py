@@ -3,9 +3,105 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pyanticip.options import JsonOption, option
+from pyanticip.options import JsonOption, Overrides, option
+from training.data.source import check_motion
+from training.tasks.algorithmic.options import TaskOptions
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.token.options import SYNTHETIC, LanguageOptions, preset
+
+RUN = {name: f"run.{name}" for name in ("precision", "accumulate", "device", "threads")}
+SCHEDULE = {"steps": "schedule.steps", "lr": "schedule.peak_lr", "seed": "schedule.seed"}
+MOTION = {
+    "data": "data.path",
+    **SCHEDULE,
+    "batch_frames": "schedule.batch_frames",
+    "patience": "schedule.patience",
+    "copies": "data.copies",
+    "cache": "data.cache",
+    "init": "run.init",
+    **RUN,
+    "workers": "run.workers",
+}
+LANGUAGE = {
+    "data": "data.path",
+    **{name: f"data.{name}" for name in ("valid", "tokenizer", "vocab", "seq_len")},
+    "kind": "kind",
+    "size": "size",
+    **SCHEDULE,
+    "batch": "schedule.batch",
+    "scalars": "loss.scalars",
+    **RUN,
+}
+TASK = {
+    "longest": "data.longest",
+    "steps": "schedule.steps",
+    "batch": "schedule.batch",
+    "lr": "schedule.peak_lr",
+    "device": "run.device",
+    "threads": "run.threads",
+}
+
+
+class TrainOptions(JsonOption):
+    """Of every command that trains by a table of options."""
+
+    out: Path = option("Folder of the run.", written=True)
+    over: dict[str, Any] = {}
+    config: Path | None = option("TOML file of options.", None, exists=True)
+    settings: tuple[str, ...] = option("Any option; model.NAME too.", (), flag="--set", metavar="NAME=VALUE")
+    resume: bool = option("Go on with the interrupted run in --out.", False)
+
+
+class MotionOptions(TrainOptions):
+    """Of ``train motion``."""
+
+    over: Annotated[dict[str, Any], Overrides(MotionTrainOptions, MOTION)] = {}
+
+    def check(self) -> None:
+        """As for all, what the options say, and whether the data are any."""
+        super().check()
+        over = MotionTrainOptions.assignments(self.settings, self.over)
+        # What a begun run says has to be read by those that can read it.
+        data = over.get("data", {}) if self.resume else MotionTrainOptions.gather(self.config, over).data
+        path = data.get("path") if isinstance(data, dict) else data.path
+        if path:
+            check_motion(Path(path))
+
+
+class LanguageTrainOptions(TrainOptions):
+    """Of ``train language``."""
+
+    over: Annotated[dict[str, Any], Overrides(LanguageOptions, LANGUAGE)] = {}
+    preset: Literal["smoke"] | None = option("Options of the paper's smoke test.", None)
+
+    def check(self) -> None:
+        """As for all, what the options say, and whether the texts are there."""
+        super().check()
+        over = LanguageOptions.assignments(self.settings, self.over)
+        if not self.resume:
+            under = {} if self.preset is None else preset(self.preset)
+            data = LanguageOptions.gather(self.config, over, under=under).data
+            for path in (data.path, data.valid):
+                if path and path != SYNTHETIC:
+                    Path(path).stat()
+
+
+class TaskTrainOptions(JsonOption):
+    """Of ``tasks train``."""
+
+    out: Path = option("Folder of the runs; what it holds is not repeated.", written=True)
+    task: str = option("Its name, see: pyanticip tasks list.")
+    positions: str = option(
+        "prism, sinusoidal (randomly shifted), rope, alibi, none; several with commas; or all.", "prism"
+    )
+    seeds: str = option("Such as 0-4 or 0,2,7.", "0")
+    over: Annotated[dict[str, Any], Overrides(TaskOptions, TASK)] = {}
+    paper: bool = option("Begin from the paper's sizes, rates and updates (for a GPU).", False)
+    settings: tuple[str, ...] = option(
+        "Any other option; repeatable.", (), flag="--set", metavar="NAME=VALUE"
+    )
 
 
 class ForecastOptions(JsonOption):

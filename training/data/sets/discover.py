@@ -8,8 +8,8 @@ from typing import Final
 
 from pyanticip.errors import FormatError, reason
 from training.data.sets.splits import CMU_NAME, composed, subject_of
+from training.data.source import MOTION, no_motion
 
-MOTION: Final = (".amc", ".bvh", ".npz", ".anticip")
 SOUND: Final = (".flac", ".wav")
 OTHER_SOUND: Final = (".aac", ".aif", ".aiff", ".m4a", ".mp3", ".ogg", ".opus", ".wma")
 """Sounds that do not teach by lying beside a take."""
@@ -127,7 +127,7 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         groups += [[path, *bvh] if n == 0 else [path] for n, path in enumerate(amc)] or [[p] for p in bvh]
     groups.sort()
     if not groups:
-        raise FormatError(f"{folder}: no motion in it; expected files .bvh, .amc with .asf, .npz or .anticip")
+        raise no_motion(folder)
     names = Counter(PurePosixPath(group[0]).with_suffix("").as_posix() for group in groups)
     for group in groups:
         first = PurePosixPath(group[0])

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.examples import Example, Piece, Split
+from training.data.source import INDEX
 from training.teacher.handmade import TEACHER_VERSION
 
 FORMAT: Final = "pyanticip-set"
 VERSION: Final = 1
 """Counts the changes of the layout below."""
 
-INDEX: Final = "set.json"
 
 ARRAYS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
     "features.f32": ("<f4", (231,)),

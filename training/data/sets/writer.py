@@ -20,7 +20,6 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.sets.format import (
     ARRAYS,
     FORMAT,
-    INDEX,
     KINDS,
     LABELS,
     VERSION,
@@ -28,6 +27,7 @@ from training.data.sets.format import (
     digest_of,
     row_bytes,
 )
+from training.data.source import INDEX
 from training.teacher.handmade import TEACHER_VERSION
 
 WORK: Final = ".work"

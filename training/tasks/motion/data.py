@@ -22,6 +22,7 @@ from training.data.glitches import Glitches
 from training.data.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
 from training.data.sets.pool import needs_guard
 from training.data.sets.progress import shown
+from training.data.source import takes_folder
 from training.run.settings import hint
 from training.tasks.motion.options import MotionTrainOptions
 
@@ -281,11 +282,7 @@ def base_set(options: MotionTrainOptions, console: Console | None = None) -> Mot
 
 def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
     """The set of a folder of takes in the cache, up to date."""
-    # The folder that holds the CMU takes beside other things may stand for them.
-    folder = folder / "cmu" if (folder / "cmu").is_dir() else folder
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "no such folder"
-        raise FormatError(f"{folder}: {what}; expected a set, or a folder of takes")
+    folder = takes_folder(folder)
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
     out = cache / f"set-{folder.resolve().name}-{key}"
     with _turn(cache, console), shown(f"a set of the takes in {folder}", console) as say:

@@ -1,0 +1,159 @@
+"""The commands that train: ``pyanticip train``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyanticip.cli.data import data
+from pyanticip.cli.generate import Group
+from pyanticip.cli.terminal import print_json, show, typed
+
+if TYPE_CHECKING:
+    from training.finish import options as finish
+    from training.run.task import Task
+    from training.tasks import options as told
+
+OPTIONS = "training.tasks.options"
+FINISH = "training.finish.options"
+
+
+@click.group(cls=Group)
+def train() -> None:
+    """Train a model on a folder of motion, or on text.
+
+    Example: pyanticip train motion --data data/cmu --out runs/motion
+    """
+
+
+train.add_command(data)
+
+
+def _train(task: Task[Any, Any], given: told.TrainOptions, under: Mapping[str, Any] | None = None) -> None:
+    """A run of a task with what was given; processes other than the first have no lines."""
+    from training.run.train import train_as_given
+
+    report, lines = train_as_given(
+        task,
+        given.out,
+        given.over,
+        config=given.config,
+        settings=given.settings,
+        under=under,
+        resume=given.resume,
+        quiet=given.as_json,
+    )
+    if given.as_json and lines:
+        print_json(report)
+    for line in () if given.as_json else lines:
+        click.echo(line)
+    if not report["finished"]:
+        raise click.Abort
+
+
+@train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
+def train_motion(given: told.MotionOptions) -> None:
+    """Train the motion model; its best checkpoint goes to OUT/checkpoint. Under torchrun all its processes
+    share the work.
+
+    Example: pyanticip train motion --data takes --out runs/motion
+             pyanticip train motion --config motion.toml --set ema=0.999 --seed 1 --out runs/one
+             pyanticip train motion --out runs/one --resume
+    """
+    from training.tasks.motion.task import MotionTask
+
+    _train(MotionTask(), given)
+
+
+@train.command("language", options=f"{OPTIONS}:LanguageTrainOptions", extra="train")
+def train_language(given: told.LanguageTrainOptions) -> None:
+    """Train a token model and keep the run in OUT. Under torchrun all its processes share the work.
+
+    Example: pyanticip train language --data train.txt --valid valid.txt --steps 2000 --out runs/text
+             pyanticip train language --preset smoke --seed 1 --out runs/smoke-1
+             pyanticip train language --out runs/text --resume
+    """
+    from training.tasks.token.options import preset
+    from training.tasks.token.task import LanguageTask
+
+    _train(LanguageTask(), given, None if given.preset is None else preset(given.preset))
+
+
+@train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
+def train_forecast(given: told.ForecastOptions) -> None:
+    """Train a forecaster of poses on the benchmark's training files, or study it on clips left out.
+
+    Example: pyanticip train forecast --data data/cmu-bench --out runs/forecast
+             pyanticip train forecast --data data/cmu-bench --out runs/folds --folds 5
+    """
+    from training.tasks.forecast import folds as leave_out
+    from training.tasks.forecast import train as trainer
+
+    options = trainer.options_from(given.chosen())
+
+    def say(line: str) -> None:
+        click.echo(line, err=given.as_json)
+
+    if given.folds:
+        report = leave_out.study(given.data, given.out, options, given.folds, say=say)
+        hint = f"pyanticip evaluate forecast --folds {typed(given.out)}"
+    else:
+        report = trainer.train(
+            given.data, given.out, options, validation=given.validation, refit=given.refit, say=say
+        )
+        hint = f"pyanticip evaluate forecast --data {typed(given.data)} --checkpoint {typed(given.out)}"
+    if given.as_json:
+        print_json(report)
+    else:
+        click.echo(f"wrote {given.out}; judge it with:\n  {hint}")
+
+
+@train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")
+def train_beats(given: finish.BeatsOptions) -> None:
+    """Teach a checkpoint's event head to hear strokes, for beats that are announced when they come.
+
+    The head learns from the training side and is judged on the validation side, before and after. All else
+    that the model says stays as it is. Nothing is written before the end.
+
+    Example: pyanticip train beats --data takes --checkpoint runs/motion/checkpoint --out runs/beats
+    """
+    from training.finish.beats import table, teach_beats
+
+    try:
+        report = teach_beats(
+            given.data,
+            given.out,
+            checkpoint=given.checkpoint,
+            without=given.subjects(),
+            copies=given.copies,
+            faster=given.faster,
+            steps=given.steps,
+            seed=given.seed,
+            cache=given.cache,
+            quiet=given.as_json,
+        )
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; nothing was written to {given.out}", err=True)
+        raise
+    show(report, given.as_json, table)
+    if not given.as_json:
+        click.echo(f"wrote {given.out}; play it with:\n  pyanticip live --checkpoint {typed(given.out)}")
+
+
+@train.command("packaged", options=f"{FINISH}:PackagedOptions", extra="train")
+def train_packaged(given: finish.PackagedOptions) -> None:
+    """Make the packaged model anew, from takes to checkpoint; interrupted, the same command goes on.
+
+    Example: pyanticip train packaged --data ../shared/data --out runs/packaged
+    """
+    from training.recipes.make import lines, make
+
+    report = make(given.data, given.out, recipe=given.recipe, cache=given.cache, quiet=given.as_json)
+    if given.as_json:
+        print_json(report)
+    for line in () if given.as_json else lines(report):
+        click.echo(line)
+    if not report["finished"]:
+        raise click.Abort

@@ -1,0 +1,48 @@
+"""Whether a path holds motion to train on: a look before anything heavy is imported."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from pyanticip.errors import FormatError
+
+INDEX: Final = "set.json"
+"""What a complete set has."""
+MOTION: Final = (".amc", ".bvh", ".npz", ".anticip")
+"""Suffixes of takes."""
+
+
+def takes_folder(path: Path) -> Path:
+    """The folder of takes that a path means: it may hold the CMU takes beside other things.
+
+    Raises:
+        FormatError: no folder.
+    """
+    folder = path / "cmu" if (path / "cmu").is_dir() else path
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "no such folder"
+        raise FormatError(f"{folder}: {what}; expected a set, or a folder of takes")
+    return folder
+
+
+def no_motion(folder: Path) -> FormatError:
+    """The error of a folder without takes."""
+    return FormatError(f"{folder}: no motion in it; expected files .bvh, .amc with .asf, .npz or .anticip")
+
+
+def check_motion(path: Path) -> None:
+    """Check that a path is a set, or a folder with something in it that may be a take.
+
+    Raises:
+        FormatError: it is neither.
+    """
+    if (path / INDEX).is_file():
+        return
+    folder = takes_folder(path)
+    for where, folders, names in os.walk(folder):
+        # What is behind links is found when a set is built.
+        if any(name.lower().endswith(MOTION) for name in names) or any(
+            Path(where, name).is_symlink() for name in folders
+        ):
+            return
+    raise no_motion(folder)

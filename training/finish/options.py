@@ -1,0 +1,46 @@
+"""What the commands that finish a model can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyanticip.options import CheckpointOption, JsonOption, option
+from training.data.source import check_motion
+
+CACHE = "Folder of sets that are built on the way."
+
+
+class BeatsOptions(CheckpointOption, JsonOption):
+    """Of ``train beats``."""
+
+    data: Path = option("A set, or a folder of takes.")
+    out: Path = option("Folder of the new checkpoint.", written=True)
+    without: str = option("Judge on these training subjects, such as 05,16.", "")
+    copies: int = option("Variations of each clip.", 3, ge=0)
+    faster: int = option("Copies played faster.", 1, ge=0)
+    steps: int = option("Of the head's training.", 1200, ge=1)
+    seed: int = option("Of the head.", 0, ge=0)
+    cache: Path | None = option(CACHE, None)
+
+    def subjects(self) -> tuple[str, ...]:
+        """Those of ``without``, each once."""
+        return tuple(dict.fromkeys(name.strip() for name in self.without.split(",") if name.strip()))
+
+    def check(self) -> None:
+        """As for all, and whether the data are any."""
+        super().check()
+        check_motion(self.data)
+
+
+class PackagedOptions(JsonOption):
+    """Of ``train packaged``."""
+
+    data: Path = option("The CMU takes.", variable="PYANTICIP_DATA")
+    out: Path = option("Folder of the stages; goes on.", Path("runs/packaged"), written=True)
+    recipe: Path | None = option("Another recipe (TOML) than that of the packaged model.", None, exists=True)
+    cache: Path | None = option(CACHE, None)
+
+    def check(self) -> None:
+        """As for all, and whether the data are any."""
+        super().check()
+        check_motion(self.data)
