@@ -7,6 +7,7 @@ what the command's function gets.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from importlib import import_module
 from inspect import cleandoc
@@ -178,7 +179,9 @@ def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Param
     from pyanticip.options import shown
 
     told = shown(field)
-    text = " ".join((field.description or "").replace("``", "`").split())
+    # A tree's fields are described in their docstrings, which are marked up.
+    text = re.sub(r':\w+:`~?(?:[\w.]*\.)?(\w+)`|``"?(.+?)"?``', r"\1\2", field.description or "")
+    text = " ".join(text.split())
     annotation, metadata, many = _unwrapped(field.annotation, list(field.metadata))
     required = field.is_required() and not within
     default = None if within or field.is_required() else field.default
