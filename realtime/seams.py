@@ -43,4 +43,4 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
 )
 
 #: Voices. A name gives what opens a :class:`realtime.voice.base.Voice` from ``[synth] options``.
-VOICES: Registry[Preset] = Registry("voice", "pyanticip.voices", {"default": "realtime.voice.base:built_in"})
+VOICES: Registry[Preset] = Registry("voice", "pyanticip.voices", {"default": "realtime.voice.open:built_in"})

@@ -33,7 +33,8 @@ from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend
-from realtime.voice.base import Voice, open_voice
+from realtime.voice.base import Voice
+from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 
 __all__ = ["SUFFIXES", "Player", "Roll", "render"]

@@ -1,20 +1,14 @@
-"""What a voice has to do, and how one is opened."""
+"""What a voice has to do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from pyanticip import _core
-from pyanticip.errors import OptionError
-from pyanticip.options import Options, first_problem
-from realtime.seams import VOICES
-
-__all__ = ["Preset", "Voice", "built_in", "open_voice"]
+__all__ = ["Preset", "Voice"]
 
 
 class Voice(Protocol):
@@ -70,29 +64,3 @@ class Preset(Protocol):
     def __call__(self, sample_rate: float, config: Any, /) -> Voice:
         """A new voice, from an instance of :attr:`Config`."""
         ...
-
-
-class _BuiltIn:
-    """The voice of the Rust core, as it is."""
-
-    class Config(Options):
-        """It has no options."""
-
-    def __call__(self, sample_rate: float, config: Any, /) -> Voice:
-        return _core.Voice(sample_rate)
-
-
-built_in = _BuiltIn()
-
-
-def open_voice(preset: str, options: Mapping[str, Any], sample_rate: float) -> Voice:
-    """A new voice.
-
-    :raises OptionError: no such preset, or options that are not its own.
-    """
-    opens = VOICES.load(preset)
-    try:
-        config = opens.Config.model_validate(options)
-    except ValidationError as error:
-        raise OptionError(f"voice {preset}: {first_problem(error)}") from None
-    return opens(sample_rate, config)

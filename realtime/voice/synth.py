@@ -30,7 +30,8 @@ import numpy.typing as npt
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
 from realtime.voice.audio import own_stderr, quiet_stderr
-from realtime.voice.base import Voice, open_voice
+from realtime.voice.base import Voice
+from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.wav import WavWriter
 
