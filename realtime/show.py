@@ -17,7 +17,7 @@ from realtime.control.server import Action, ControlServer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sources.base import DatagramStream
-from realtime.sources.monitor import Attendance
+from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Command
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.tuning import Collector
@@ -55,7 +55,7 @@ class Show:
 
     ``record`` opens a recorder for a path (None: recording is not offered). ``say`` takes one line of
     text for the person at the terminal. ``must_listen``: without its remote control there is no show.
-    ``attendance`` watches whether the suit is there.
+    ``monitor`` watches whether the suit is there.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Show:
         record: Callable[[Path], Any] | None = None,
         synth: SynthProcess | None = None,
         must_listen: bool = True,
-        attendance: Attendance | None = None,
+        monitor: SourceMonitor | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.pipeline = pipeline
@@ -77,7 +77,7 @@ class Show:
         self._open_tape = record
         self._tape: Taping | None = None
         self._synth = synth
-        self._attendance = attendance
+        self._monitor = monitor
         self._say = say
         self._collector = Collector()
         self._timer: asyncio.TimerHandle | None = None
@@ -263,16 +263,16 @@ class Show:
 
     async def _watch(self) -> None:
         """Once a second: look after the children."""
-        told, warned = False, ""
+        failed, warned = False, ""
         while True:
             await asyncio.sleep(1.0)
             if self._synth is not None:
                 self._synth.poll()
-            if self.pipeline.model_error and not told:
-                told = True
+            if self.pipeline.model_error and not failed:
+                failed = True
                 self._say(f"the model failed, the scalars play: {self.pipeline.model_error}")
-            if self._attendance is not None:
-                for news in self._attendance.watch(time.monotonic(), self.pipeline.front):
+            if self._monitor is not None:
+                for news in self._monitor.watch(time.monotonic(), self.pipeline.front):
                     self._say(news)
             trouble = self._mapping_trouble()
             if trouble and trouble != warned:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyanticip.errors import MotionError, OptionError
 from realtime.control.calibrate import Calibration
-from realtime.control.plan import PlanWishes
+from realtime.control.plan import PlanControl
 from realtime.control.server import number, switch
 from realtime.mapping.live_mapping import Taught, open_taught
 from realtime.mapping.mixer import Desk
@@ -38,7 +38,7 @@ class Commands:
         self._say = say
         self._mapping: tuple[str, str] | None = None
         self._calibration = Calibration(pipeline, rig_file)
-        wishes = PlanWishes(pipeline.backend)
+        plan = PlanControl(pipeline.backend)
         desk = pipeline.desk
         self._actions: dict[str, Callable[..., str]] = {
             "start": lambda: _mode(desk, "playing"),
@@ -47,7 +47,7 @@ class Commands:
             "freeze": lambda value=1: _mode(desk, "frozen" if switch("freeze", value) else "playing"),
             "bypass": self._bypass,
             "source": self._source,
-            "plan": wishes.wish,
+            "plan": plan.boost,
             "unload": self._unload,
             **{name: self._setting(name) for name in desk.settings},
             **self._calibration.actions,
@@ -146,9 +146,11 @@ class Commands:
         if not who:
             front.listen_to(None)
             return "whoever comes"
-        heard = [name for name, *_ in front.senders()]
-        if not any(who in (name, name.rpartition(":")[0]) for name in heard):
-            raise OptionError(f"source: nobody was heard from {who!r}; heard: {', '.join(heard) or 'nobody'}")
+        senders = [name for name, *_ in front.senders()]
+        if not any(who in (name, name.rpartition(":")[0]) for name in senders):
+            raise OptionError(
+                f"source: nobody was heard from {who!r}; heard: {', '.join(senders) or 'nobody'}"
+            )
         front.listen_to(who)
         return who
 

@@ -1,4 +1,4 @@
-"""Wishes for the plan of a model that plans: what the performer wants it to expect, or not to."""
+"""The hand on the plan of a model that plans: codes that it is to expect, or not to."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pyanticip.errors import OptionError
 from realtime.control.server import number
 from realtime.step.base import StepBackend
 
-__all__ = ["PlanWishes"]
+__all__ = ["PlanControl"]
 
 _LARGEST = 1e6
 
 
-class PlanWishes:
+class PlanControl:
     """The remote control's ``plan`` command: boosts of codes, kept until they are taken back.
 
     A boost is added to the code's contrast (the logarithm of how much likelier than usual it is): 1 is a
@@ -24,7 +24,7 @@ class PlanWishes:
         self._backend = backend
         self._boosts: dict[int, float] = {}
 
-    def wish(self, *arguments: object) -> str:
+    def boost(self, *arguments: object) -> str:
         """``code, boost``: from the next frame on; a boost of 0 takes it back, and no arguments all of them.
 
         :raises OptionError: a model that makes no plans, no such code, or not a number.

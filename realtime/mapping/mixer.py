@@ -209,7 +209,7 @@ class Desk:
         if step is None:
             target = scalar_mapping(scalars)
         else:
-            target = scalar_mapping(scalars) if self.bypass else self._said(step, dt, activity)
+            target = scalar_mapping(scalars) if self.bypass else self._forecast(step, dt, activity)
             events = self._trigger.step(step.hazards, step.gate, self._lead_ms, dt)
         target[_LOUDNESS] *= activity
         if taught is not None and not self.bypass:
@@ -260,7 +260,7 @@ class Desk:
             events = []
         return self._main.play(goal, dt), events
 
-    def _said(self, step: StepResult, dt: float, activity: float) -> list[float]:
+    def _forecast(self, step: StepResult, dt: float, activity: float) -> list[float]:
         """The model's parameters at the lead, in the performer's range."""
         rows = step.params.tolist()
         target = at_lead(rows, self._lead_ms)
@@ -273,7 +273,7 @@ class Desk:
     def learn(self) -> None:
         """What the last frame says of the performer's range: for the time after it has been sent."""
         if self._lesson is not None and self.performer is not None:
-            self.performer.hear(*self._lesson)
+            self.performer.learn(*self._lesson)
         self._lesson = None
 
     def silence(self, dt: float) -> list[float]:

@@ -45,9 +45,9 @@ class Reach:
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.still <= self.low <= self.high <= 1.0 and self.still <= RESTLESS):
-            given = f"{self.still:g}, {self.low:g}, {self.high:g}"
+            ends = f"{self.still:g}, {self.low:g}, {self.high:g}"
             raise OptionError(
-                f"range: expected 0 <= still <= low <= high <= 1, still at most {RESTLESS:g}, got {given}"
+                f"range: expected 0 <= still <= low <= high <= 1, still at most {RESTLESS:g}, got {ends}"
             )
         high = min(max(self.high, self.still + _NARROWEST), _FULL)
         low = min(self.low, high - _NARROWEST)
@@ -93,18 +93,18 @@ class Running:
 
     def __init__(self) -> None:
         self._bins = [0.0] * _BINS
-        self._heard, self._age = 0, 0.0
+        self._frames, self._age = 0, 0.0
         self.reach = _ANYBODY
 
-    def hear(self, value: float, dt: float) -> None:
+    def learn(self, value: float, dt: float) -> None:
         """A value while the performer moved, ``dt`` seconds after the last frame."""
         if not value >= _FLOOR:
             return
         place = min(int(math.log2(value / _FLOOR) * _BINS_AN_OCTAVE), _BINS - 1)
         self._bins[place] += min(dt, _LONGEST)
         self._age += dt
-        self._heard += 1
-        if self._heard % _LOOK == 0:
+        self._frames += 1
+        if self._frames % _LOOK == 0:
             self._look()
 
     def _look(self) -> None:
@@ -142,7 +142,7 @@ class Performer:
     def __init__(self, known: Mapping[str, Reach] | None = None, *, frozen: bool = False) -> None:
         self.frozen = frozen
         self._running = [Running() for _ in STRETCHED]
-        #: Told what :meth:`hear` is told.
+        #: Told what :meth:`learn` is told.
         self.listener: Callable[[Sequence[float], float, float], None] | None = None
         self.calibrate(known or {})
 
@@ -155,7 +155,7 @@ class Performer:
         pairs = zip(STRETCHED, self._known, self._running, strict=True)
         return {name: known or running.reach for name, known, running in pairs}
 
-    def hear(self, now: Sequence[float], activity: float, dt: float) -> None:
+    def learn(self, now: Sequence[float], activity: float, dt: float) -> None:
         """What the model says of this moment (8,); learned from while the body moves (``activity`` 1)."""
         if self.listener is not None:
             self.listener(now, activity, dt)
@@ -163,7 +163,7 @@ class Performer:
             return
         for place, known, running in zip(PLACES, self._known, self._running, strict=True):
             if known is None:
-                running.hear(now[place], dt)
+                running.learn(now[place], dt)
 
     def play(self, values: list[float]) -> list[float]:
         """The eight parameters, stretched."""

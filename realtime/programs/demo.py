@@ -122,8 +122,8 @@ def demo(
     rig = Rig.model_validate({"osc": [{"host": host, "port": port}], "control": {"enabled": False}})
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     devices = probe() if audio else None
-    heard = devices is not None and devices.usable
-    wav = out if out is not None else (_WAV if audio and not heard else None)
+    audible = devices is not None and devices.usable
+    wav = out if out is not None else (_WAV if audio and not audible else None)
     kind, show = open_show(PERFORMANCE)
     items = list(show)
     backend, trouble = _model(rig)
@@ -134,21 +134,21 @@ def demo(
     clock.begin(items[0].t_ns)
     pipeline = assemble(rig, clock, kind=kind, backend=backend)
     synth = None
-    if heard:
+    if audible:
         voice_port = free_port()
         synth = SynthProcess(voice_port, None, lambda line: console.print(line))
         pipeline.sinks.append(OscSink(OscConfig(port=voice_port)))
     console.print(
         f"a bundled dance of {items[-1].t_ns / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
     )
-    if heard and devices is not None:
+    if audible and devices is not None:
         console.print(f"the built-in voice plays on {devices.default}")
     elif devices is not None:
         console.print(f"no sound here ({devices.error or 'no audio device'}): it will be written to {wav}")
     bars = Bars("pyanticip demo")
     pipeline.sinks.append(bars)
     result = _play(rig, pipeline, ReplaySource(items, clock), synth, seconds, bars, view, console)
-    result |= {"events": bars.events, "audio": devices.default if devices and heard else None}
+    result |= {"events": bars.events, "audio": devices.default if devices and audible else None}
     if wav is not None and not (result["interrupted"] and out is None):
         from realtime.programs.render import render
 

@@ -20,7 +20,7 @@ from realtime.show import Show
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
-from realtime.sources.monitor import Attendance
+from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
@@ -114,8 +114,8 @@ def _run(
             record=_recorder(rig, pipeline),
             synth=synth,
             must_listen=isinstance(source, UdpSource),
-            attendance=(
-                Attendance(source.kind, source.address, time.monotonic())
+            monitor=(
+                SourceMonitor(source.kind, source.address, time.monotonic())
                 if isinstance(source, UdpSource)
                 else None
             ),

@@ -37,7 +37,7 @@ from realtime.voice.base import Voice
 from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 
-__all__ = ["SUFFIXES", "Player", "Roll", "render"]
+__all__ = ["SUFFIXES", "OfflinePlayer", "Roll", "render"]
 
 SUFFIXES = (".wav", ".npz", ".csv")
 SAMPLE_RATE = 48_000
@@ -45,7 +45,7 @@ SAMPLE_RATE = 48_000
 _TAIL = 2.5
 
 
-class Player:
+class OfflinePlayer:
     """The voice on a thread of its own: it renders while the next frames are computed.
 
     What it plays depends on the order and the times of what it was told alone, never on when the thread ran.
@@ -119,7 +119,7 @@ class Roll:
 
     name = "roll"
 
-    def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
+    def __init__(self, clock: OfflineClock, player: OfflinePlayer | None = None) -> None:
         self._origin = clock.start_ns
         self._player = player
         self.gate = float("nan")
@@ -237,15 +237,15 @@ def render(
         clock = OfflineClock(items[0].t_ns if items else 0)
         player = None
         if wav is not None:
-            player = Player(wav, open_voice(rig.synth.preset, rig.synth.options, SAMPLE_RATE))
+            player = OfflinePlayer(wav, open_voice(rig.synth.preset, rig.synth.options, SAMPLE_RATE))
             undo.callback(player.close)
         roll = Roll(clock, player)
         backend: StepBackend | None = None
         if rig.model.enabled:
-            # One processor decides nothing here: without a wish of the rig it is the portable backend.
-            wish = "onnx" if rig.model.backend == "auto" else rig.model.backend
+            # One processor decides nothing here: unless the rig names another, it is the portable backend.
+            kind = "onnx" if rig.model.backend == "auto" else rig.model.backend
             opening = -time.perf_counter()
-            backend = _GateTap(open_backend(wish, rig.model.checkpoint), roll)
+            backend = _GateTap(open_backend(kind, rig.model.checkpoint), roll)
             opening += time.perf_counter()
         pipeline = assemble(
             rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[roll], backend=backend

@@ -97,7 +97,7 @@ class _Survey:
                 self._fronts[kind] = _core.LiveFront(kind)
             self._fronts[kind].feed(raw.data, raw.t_ns, sender)
 
-    def _heard(self) -> dict[str, dict[str, Any]]:
+    def _reception(self) -> dict[str, dict[str, Any]]:
         found = {}
         for kind, front in self._fronts.items():
             rate, jitter_ms, _ = front.timing
@@ -131,7 +131,7 @@ class _Survey:
             "duration_s": duration,
             **self.counts,
             "sources": {name: source.summary() for name, source in self.sources.items()},
-            "heard": self._heard(),
+            "heard": self._reception(),
             "lost": sum(front.counters()["lost"] for front in self._fronts.values()),
             "gaps": self.gaps,
             "gap_count": self.gap_count,

@@ -34,8 +34,8 @@ def recorded_rig(path: str | Path) -> dict[str, Any]:
     rig = read_recording(path).header.get("rig")
     if not isinstance(rig, dict):
         return {}
-    heard = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer")
-    tree = {key: rig[key] for key in heard if rig.get(key) is not None}
+    shaping = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer")
+    tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
     source = rig.get("source")
     if isinstance(source, dict):
         tree["source"] = {key: source[key] for key in ("buffer_ms", "from") if source.get(key) is not None}

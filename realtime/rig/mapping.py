@@ -116,8 +116,8 @@ class PerformerRig(Options):
 
     def reaches(self) -> dict[str, Reach]:
         """The ranges that are known."""
-        given = {"loudness": self.loudness, "brightness": self.brightness}
-        return {name: Reach(*values) for name, values in given.items() if values is not None}
+        known = {"loudness": self.loudness, "brightness": self.brightness}
+        return {name: Reach(*values) for name, values in known.items() if values is not None}
 
     def build(self) -> Performer | None:
         """What stretches the parameters; None where it is not wanted."""

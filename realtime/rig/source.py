@@ -35,8 +35,8 @@ class SourceRig(ReadingOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _typed(cls, given: object) -> object:
-        return source_table(given) if isinstance(given, str) else given
+    def _typed(cls, value: object) -> object:
+        return source_table(value) if isinstance(value, str) else value
 
     @property
     def listen(self) -> tuple[str, int]:

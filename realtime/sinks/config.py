@@ -68,8 +68,8 @@ class OscConfig(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _typed(cls, given: object) -> object:
-        return dict(zip(("host", "port"), host_port(given), strict=True)) if isinstance(given, str) else given
+    def _typed(cls, value: object) -> object:
+        return dict(zip(("host", "port"), host_port(value), strict=True)) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _known_names(self) -> OscConfig:

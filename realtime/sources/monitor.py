@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 from realtime.front import Front
 
-__all__ = ["Attendance", "unheard"]
+__all__ = ["SourceMonitor", "why_silent"]
 
-_UNHEARD_S = 3.0
+_PATIENCE_S = 3.0
 _BAD = ("truncated", "malformed", "alien")
 # The rate is told once it has been measured for so long; so many other senders are told of.
 _MEASURED_S = 1.0
 _MOST_OTHERS = 16
 
 
-class Attendance:
+class SourceMonitor:
     """Told once a second what the front end has counted, says what a performer should know.
 
     Nothing has come, or nothing that is a frame; frames come; they have stopped; they come again.
@@ -25,8 +25,8 @@ class Attendance:
         self._kind = kind
         self._address = address
         self._frames = 0
-        self._heard = self._began = now
-        self._told = "waiting"
+        self._last = self._began = now
+        self._state = "waiting"
         self._measure = 0.0
         self._player = ""
         self._others: set[str] = set()
@@ -67,27 +67,27 @@ class Attendance:
         """A line about what has changed: ``now`` in seconds, ``counters`` of a ``LiveFront``."""
         frames = counters.get("frames", 0)
         if frames > self._frames:
-            self._frames, self._heard = frames, now
-            if self._told == "playing":
+            self._frames, self._last = frames, now
+            if self._state == "playing":
                 return None
-            again = " again" if self._told == "silent" else ""
-            self._told = "playing"
+            again = " again" if self._state == "silent" else ""
+            self._state = "playing"
             return f"frames of {self._kind} come{again}"
-        if now - self._heard < _UNHEARD_S:
+        if now - self._last < _PATIENCE_S:
             return None
-        if self._told == "waiting":
-            self._told = "unheard"
-            return unheard(self._kind, self._address, now - self._began, counters)
-        if self._told == "unheard" and now - self._began >= 10 * _UNHEARD_S:
+        if self._state == "waiting":
+            self._state = "absent"
+            return why_silent(self._kind, self._address, now - self._began, counters)
+        if self._state == "absent" and now - self._began >= 10 * _PATIENCE_S:
             self._began = now
-            return unheard(self._kind, self._address, now - self._heard, counters)
-        if self._told == "playing":
-            self._told = "silent"
-            return f"nothing from the suit for {now - self._heard:.0f} s; waiting for it"
+            return why_silent(self._kind, self._address, now - self._last, counters)
+        if self._state == "playing":
+            self._state = "silent"
+            return f"nothing from the suit for {now - self._last:.0f} s; waiting for it"
         return None
 
 
-def unheard(kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int]) -> str:
+def why_silent(kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int]) -> str:
     """Why there is no frame yet, as far as it can be told."""
     where = f"{address[0]}:{address[1]}"
     packets = counters.get("packets", 0)

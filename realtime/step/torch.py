@@ -25,8 +25,8 @@ def _result(
     field: Tensor | None,
     plan: StepPlan | None,
 ) -> StepResult:
-    felt = None if field is None else _own(field)
-    return StepResult(_own(params), _own(hazards), _own(scalars), gate, emit, _own(hidden), felt, plan)
+    trusts = None if field is None else _own(field)
+    return StepResult(_own(params), _own(hazards), _own(scalars), gate, emit, _own(hidden), trusts, plan)
 
 
 def _plan(codes: Tensor, weights: Tensor) -> StepPlan:
@@ -172,10 +172,10 @@ class CudaGraphBackend(StepBackend):
                 gate = float(self._host_out[0])
                 emit = self._commitment.decide(gate)
         cfg = self._model.cfg
-        felt, slots = 2 * cfg.fast_layers * cfg.control_field, 0
+        field_size, plan_size = 2 * cfg.fast_layers * cfg.control_field, 0
         if self._model.planning is not None:
-            slots = (len(self._host_out) - 98 - self.hidden - felt) // 2
-        sizes = [1, 7, 40, 50, self.hidden, felt, slots, slots]
+            plan_size = (len(self._host_out) - 98 - self.hidden - field_size) // 2
+        sizes = [1, 7, 40, 50, self.hidden, field_size, plan_size, plan_size]
         _, scalars, params, hazards, hidden, field, codes, weights = torch.split(self._host_out, sizes)
         return _result(
             params.view(8, 5),
@@ -184,8 +184,8 @@ class CudaGraphBackend(StepBackend):
             gate,
             emit,
             hidden,
-            field.view(-1, 2) if felt else None,
-            _plan(codes, weights) if slots else None,
+            field.view(-1, 2) if field_size else None,
+            _plan(codes, weights) if plan_size else None,
         )
 
     def reset(self) -> None:

@@ -72,9 +72,9 @@ class WholeBackend(StepBackend):
         #: By whether the frame closes a pool.
         self._sessions = {bool(i) or not cfg.pooled: _Session(manifest, n) for i, n in enumerate(names)}
         every, often = self._sessions[True], self._sessions.get(False, self._sessions[True])
-        told = {name: array for name, array in every.outputs.items() if not name.startswith("next_")}
-        self._check(every, often, told, d_model=cfg.d_model)
-        self._row, self._told = every.inputs["row"], told
+        results = {name: array for name, array in every.outputs.items() if not name.startswith("next_")}
+        self._check(every, often, results, d_model=cfg.d_model)
+        self._row, self._results = every.inputs["row"], results
         self._boost = every.inputs.get("boost")
         self.codes = 0 if self._boost is None else self._boost.size
         states = {name[6:]: array for name, array in every.inputs.items() if name.startswith("state_")}
@@ -92,7 +92,7 @@ class WholeBackend(StepBackend):
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
 
     @staticmethod
-    def _check(every: _Session, often: _Session, told: dict[str, Array], *, d_model: int) -> None:
+    def _check(every: _Session, often: _Session, results: dict[str, Array], *, d_model: int) -> None:
         """Both graphs must be of one model, and say what a step says."""
         shapes = {
             "params": (len(PARAMETERS), len(HORIZONS_MS)),
@@ -102,7 +102,7 @@ class WholeBackend(StepBackend):
             "hidden": (d_model,),
         }
         for name, shape in shapes.items():
-            if name not in told or told[name].shape != shape or told[name].dtype != np.float32:
+            if name not in results or results[name].shape != shape or results[name].dtype != np.float32:
                 raise CheckpointError(f"{every.path}: output {name} must be float32 {shape}")
         if "row" not in every.inputs or every.inputs["row"].shape != (1, FEATURES):
             raise CheckpointError(f"{every.path}: input row must be float32 (1, {FEATURES})")
@@ -114,8 +114,8 @@ class WholeBackend(StepBackend):
             raise CheckpointError(f"{often.path}: changes what {every.path.name} leaves as it is")
         for name, array in every.outputs.items():
             if name.startswith("next_"):
-                given = every.inputs.get(f"state_{name[5:]}")
-                if given is None or given.shape != array.shape or given.dtype != array.dtype:
+                state = every.inputs.get(f"state_{name[5:]}")
+                if state is None or state.shape != array.shape or state.dtype != array.dtype:
                     raise CheckpointError(f"{every.path}: {name} is not a tensor of the state")
 
     def _bind(self, session: _Session, often: int, rarely: int) -> Any:
@@ -135,14 +135,14 @@ class WholeBackend(StepBackend):
                 key = name[5:]
                 array = self._state[key][1 - (often if self._often[key] else rarely)]
             else:
-                array = self._told[name]
+                array = self._results[name]
             io.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         return runner(session.session, io)
 
     def step(self, rows: F32) -> StepResult:
         """See :class:`realtime.step.base.StepBackend`."""
         emit = False
-        told = self._told
+        results = self._results
         for row in checked_rows(rows):
             self._row[0] = row
             self._frames += 1
@@ -151,18 +151,18 @@ class WholeBackend(StepBackend):
             self._now[0] ^= 1
             if due:
                 self._now[1] ^= 1
-            emit = self._commitment.decide(float(told["gate"][0]))
-        field = told["field"].copy() if "field" in told else None
+            emit = self._commitment.decide(float(results["gate"][0]))
+        field = results["field"].copy() if "field" in results else None
         plan = None
-        if "codes" in told:
-            plan = StepPlan(told["codes"].copy(), told["weights"].copy())
+        if "codes" in results:
+            plan = StepPlan(results["codes"].copy(), results["weights"].copy())
         return StepResult(
-            told["params"].copy(),
-            told["hazards"].copy(),
-            told["scalars"].copy(),
-            float(told["gate"][0]),
+            results["params"].copy(),
+            results["hazards"].copy(),
+            results["scalars"].copy(),
+            float(results["gate"][0]),
             emit,
-            told["hidden"].copy(),
+            results["hidden"].copy(),
             field,
             plan,
         )

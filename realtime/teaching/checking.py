@@ -54,12 +54,12 @@ def check_project(
         if isinstance(fitted, int) and fitted < project.state.revision:
             changes = [s.did for s in project.history() if s.revision > fitted]
             warnings.append(f"changed since the mapping was fitted ({'; '.join(changes[-3:])}): fit it anew")
-        told, extra = _played(project, mapping, checkpoint, model) if not problems else ([], [])
+        played, extra = _played(project, mapping, checkpoint, model) if not problems else ([], [])
         warnings += extra
         found |= {
             "mapping": mapping.name,
             "lead_ms": mapping.lead_ms,
-            "played": told,
+            "played": played,
             "parts": mapping.reports,
             "frame_us": frame_cost_us(mapping),
         }

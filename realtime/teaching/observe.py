@@ -32,9 +32,9 @@ def observe(rows: F32, backend: ModelBackend | None) -> dict[str, F32]:
         backend.reset()
         hidden = np.zeros((len(rows), backend.hidden), np.float32)
         for t in range(len(rows)):
-            told = backend.step(rows[t : t + 1]).hidden
-            assert told is not None
-            hidden[t] = told
+            state = backend.step(rows[t : t + 1]).hidden
+            assert state is not None
+            hidden[t] = state
         blocks["hidden"] = hidden
     return blocks
 

@@ -12,7 +12,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from realtime.rig import SourceRig
-from realtime.sources.monitor import unheard
+from realtime.sources.monitor import why_silent
 from realtime.sources.udp import UdpSource
 from realtime.teaching.lesson import Lesson
 
@@ -80,10 +80,10 @@ async def _record(
             try:
                 await asyncio.wait_for(_either(begun, done), _HINT_S)
             except TimeoutError:
-                say(unheard(source.kind, udp.address, _HINT_S, front.counters()))
+                say(why_silent(source.kind, udp.address, _HINT_S, front.counters()))
                 await asyncio.wait_for(_either(begun, done), _PATIENCE_S - _HINT_S)
         except TimeoutError:
-            raise DeviceError(unheard(source.kind, udp.address, _PATIENCE_S, front.counters())) from None
+            raise DeviceError(why_silent(source.kind, udp.address, _PATIENCE_S, front.counters())) from None
         for left in range(int(countdown), 0, -1):
             if not done.is_set():
                 say(f"{left} ...")

@@ -147,9 +147,9 @@ class TeachRemote:
         """The take has reached its length: store it, as ``stop`` would."""
         task = asyncio.ensure_future(self._stop())
         self._tasks.add(task)
-        task.add_done_callback(self._told)
+        task.add_done_callback(self._fitted)
 
-    def _told(self, task: asyncio.Task[str]) -> None:
+    def _fitted(self, task: asyncio.Task[str]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._say(str(task.exception()))

@@ -35,7 +35,7 @@ from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.wav import WavWriter
 
-__all__ = ["Performer", "Synth", "main", "open_output", "synth"]
+__all__ = ["Synth", "VoicePlayer", "main", "open_output", "synth"]
 
 SAMPLE_RATE = 48_000
 _HOLD, _FADE, _RETURN, _END = 1.0, 2.0, 0.3, 0.4
@@ -46,7 +46,7 @@ _STALLS, _WATCH, _LONGEST_LATENCY = 5, 5.0, 0.1
 Say = Callable[[str], None]
 
 
-class Performer:
+class VoicePlayer:
     """The voice and what waits for it. :meth:`push` from one thread, :meth:`render` from one other.
 
     ``latency`` is how much later than rendered a sample is heard, seconds: events that lie ahead are begun
@@ -60,7 +60,7 @@ class Performer:
         self.samples = 0
         self._gain = gain
         self._inbox: deque[tuple[float, list[Command]]] = deque(maxlen=1024)
-        self._heard = -1.0
+        self._last_arrival = -1.0
         self._sounding = False
         self._ending = False
         self.voice.fade(0.0, 0.0)
@@ -79,7 +79,7 @@ class Performer:
         """The next block, rendered at ``now`` (monotonic seconds), shape (samples, 2)."""
         while self._inbox:
             arrival, commands = self._inbox.popleft()
-            self._heard = arrival
+            self._last_arrival = arrival
             for command in commands:
                 self._obey(command, arrival, now, latency)
         self.samples += samples
@@ -99,7 +99,7 @@ class Performer:
             self.voice.event(index, value, max(wait, 0.0))
 
     def _presence(self, now: float) -> None:
-        present = self._heard >= 0.0 and now - self._heard < _HOLD and not self._ending
+        present = self._last_arrival >= 0.0 and now - self._last_arrival < _HOLD and not self._ending
         if present and not self._sounding:
             self.voice.fade(self._gain, _RETURN)
             self._sounding = True
@@ -132,11 +132,11 @@ class _Device:
         sounddevice: Any,
         device: str | int | None,
         latency: float | str,
-        performer: Performer,
+        player: VoicePlayer,
         tap: _Tap,
     ) -> None:
         self.underruns = 0
-        self._performer, self._tap = performer, tap
+        self._player, self._tap = player, tap
         self._stream = sounddevice.OutputStream(
             samplerate=SAMPLE_RATE,
             channels=2,
@@ -153,7 +153,7 @@ class _Device:
         if status:
             self.underruns += 1
         latency = times.outputBufferDacTime - times.currentTime
-        block = self._performer.render(samples, time.monotonic(), latency if 0.0 <= latency < 1.0 else 0.0)
+        block = self._player.render(samples, time.monotonic(), latency if 0.0 <= latency < 1.0 else 0.0)
         out[:] = block
         self._tap.put(block)
 
@@ -173,9 +173,9 @@ class _Silent:
     name = "no device"
     latency = 0.0
 
-    def __init__(self, performer: Performer, tap: _Tap) -> None:
+    def __init__(self, player: VoicePlayer, tap: _Tap) -> None:
         self.underruns = 0
-        self._performer, self._tap = performer, tap
+        self._player, self._tap = player, tap
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -187,7 +187,7 @@ class _Silent:
             wait = begun + done / SAMPLE_RATE - time.monotonic()
             if wait > 0:
                 self._stop.wait(wait)
-            self._tap.put(self._performer.render(_BLOCK, time.monotonic()))
+            self._tap.put(self._player.render(_BLOCK, time.monotonic()))
             done += _BLOCK
 
     def alive(self) -> bool:
@@ -225,7 +225,7 @@ class _Tap:
 
 
 def open_output(
-    performer: Performer, device: str | int | None, tap: _Tap, say: Say, latency: float | str = "low"
+    player: VoicePlayer, device: str | int | None, tap: _Tap, say: Say, latency: float | str = "low"
 ) -> Output | None:
     """The audio device; where there is none, says why in one line and returns None."""
     try:
@@ -236,7 +236,7 @@ def open_output(
         return None
     try:
         with quiet_stderr():
-            return _Device(sounddevice, device, latency, performer, tap)
+            return _Device(sounddevice, device, latency, player, tap)
     except (sounddevice.PortAudioError, ValueError, OSError) as error:
         which = "the default audio device" if device is None else f"audio device {device!r}"
         say(f"no sound: {which} cannot be used ({_first_line(error)}); going on without")
@@ -249,7 +249,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class Synth:
-    """The process's parts: a socket and its thread, the performer, the output, an optional file."""
+    """The process's parts: a socket and its thread, the player, the output, an optional file."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class Synth:
         voice: Voice | None = None,
         say: Say = lambda line: None,
     ) -> None:
-        self.performer = Performer(voice, gain=gain)
+        self.player = VoicePlayer(voice, gain=gain)
         self.input = VoiceInput()
         self._say, self._device_name = say, device
         self._socket = bind_udp(host, port, "synth")
@@ -277,10 +277,10 @@ class Synth:
         self._stop = threading.Event()
         self.underruns = 0
         self._stalls, self._watched = 0, time.monotonic()
-        self._output = open_output(self.performer, device, self._tap, say)
+        self._output = open_output(self.player, device, self._tap, say)
         self.device = self._output.name if self._output else None
         if self._output is None and self._tap.wanted:
-            self._output = _Silent(self.performer, self._tap)
+            self._output = _Silent(self.player, self._tap)
         self._thread = threading.Thread(target=self._receive, daemon=True)
         self._thread.start()
 
@@ -297,7 +297,7 @@ class Synth:
             arrival = time.monotonic()
             commands = self.input.decode(datagram)
             # A status alone, sent while nothing plays, is a sign of life as well.
-            self.performer.push(commands, arrival)
+            self.player.push(commands, arrival)
 
     def poll(self) -> None:
         """Now and then, from the main thread: write what was played, look after the device."""
@@ -322,14 +322,14 @@ class Synth:
         self.underruns += self._output.underruns
         self._output.close()
         self._stalls = 0
-        self._output = open_output(self.performer, device, self._tap, self._say, latency)
+        self._output = open_output(self.player, device, self._tap, self._say, latency)
         if self._output is None and self._tap.wanted:
-            self._output = _Silent(self.performer, self._tap)
+            self._output = _Silent(self.player, self._tap)
 
     def close(self) -> dict[str, Any]:
         """Fade out, stop, finish the file; what happened, in numbers."""
         if self._output is not None:
-            self.performer.end()
+            self.player.end()
             time.sleep(_END + 0.1)
             self._output.close()
             self.underruns += self._output.underruns
@@ -339,8 +339,8 @@ class Synth:
         self._tap.close()
         return {
             **self.input.counts,
-            "late_events": self.performer.late_events,
-            "seconds": round(self.performer.samples / SAMPLE_RATE, 3),
+            "late_events": self.player.late_events,
+            "seconds": round(self.player.samples / SAMPLE_RATE, 3),
             "underruns": self.underruns,
             "device": self.device,
         }
@@ -414,7 +414,7 @@ def _input_ended() -> bool:
         return True
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """``python -m realtime.voice.synth``."""
     parser = argparse.ArgumentParser(
         prog="realtime.voice.synth",
@@ -429,10 +429,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, help="end after so long")
     parser.add_argument("--preset", default="default", help="name of the voice")
     parser.add_argument("--options", type=json.loads, default={}, help="of the preset, as JSON")
-    given = parser.parse_args(arguments)
-    if not 0 <= given.port <= 65_535:
-        parser.error(f"port: expected 0 to 65535, got {given.port}")
-    device = int(given.device) if given.device and given.device.isdecimal() else given.device
+    arguments = parser.parse_args(argv)
+    if not 0 <= arguments.port <= 65_535:
+        parser.error(f"port: expected 0 to 65535, got {arguments.port}")
+    device = int(arguments.device) if arguments.device and arguments.device.isdecimal() else arguments.device
 
     def say(line: str) -> None:
         print(f"synth: {line}", file=sys.stderr, flush=True)
@@ -440,15 +440,15 @@ def main(arguments: list[str] | None = None) -> int:
     child = _is_pipe()
     try:
         report = synth(
-            given.port,
-            host=given.host,
+            arguments.port,
+            host=arguments.host,
             device=device,
-            gain=given.gain,
-            wav=given.wav,
-            seconds=given.seconds,
+            gain=arguments.gain,
+            wav=arguments.wav,
+            seconds=arguments.seconds,
             child=child,
-            preset=given.preset,
-            options=given.options,
+            preset=arguments.preset,
+            options=arguments.options,
             say=say,
         )
     except MotionError as error:

@@ -20,7 +20,7 @@ from pyanticip.models.checkpoint.export import SPEAKERS, quiet_exporter
 from pyanticip.models.checkpoint.manifest import MANIFEST, graphs_of, read_manifest
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
-from realtime.control.plan import PlanWishes
+from realtime.control.plan import PlanControl
 from realtime.sockets import free_port
 from realtime.step.onnx import OnnxBackend
 from realtime.step.open import open_backend
@@ -192,19 +192,19 @@ def test_a_plan_can_be_steered(folder):
 @pytest.mark.parametrize("kind", ["onnx", "torch"])
 def test_wishes_come_by_remote_control(folder, kind):
     backend = open_backend(kind, folder)
-    wishes = PlanWishes(backend)
+    control = PlanControl(backend)
     if not read_manifest(folder).config.planning:
         with pytest.raises(OptionError, match="no plans"):
-            wishes.wish(1, 2.0)
+            control.boost(1, 2.0)
         return
     rows = torch.randn(3, 231, generator=torch.Generator().manual_seed(1)).numpy()
-    assert wishes.wish(7, 1000.0) == "7: +1000"
-    assert wishes.wish(3, -2) == "3: -2, 7: +1000"
+    assert control.boost(7, 1000.0) == "7: +1000"
+    assert control.boost(3, -2) == "3: -2, 7: +1000"
     backend.step(rows[:1])
     plan = backend.step(rows[1:2]).plan
     assert plan.codes[plan.weights.argmax()] == 7
-    assert wishes.wish(3, 0) == "7: +1000"
-    assert wishes.wish() == "no wishes"
+    assert control.boost(3, 0) == "7: +1000"
+    assert control.boost() == "no wishes"
     for wrong, words in (
         ((30, 1.0), "0 to 29"),
         ((1.5, 1.0), "0 to 29"),
@@ -212,7 +212,7 @@ def test_wishes_come_by_remote_control(folder, kind):
         (("a", 1.0), "a number"),
     ):
         with pytest.raises(OptionError, match=words):
-            wishes.wish(*wrong)
+            control.boost(*wrong)
 
 
 def test_the_folder_says_which_graphs_it_has(folder, saved, tmp_path):

@@ -82,7 +82,7 @@ class Playing:
 
     def hear(self, now: list[float], activity: float, seconds: float) -> None:
         for _ in range(round(seconds * 50)):
-            self.desk.performer.hear(now, activity, 0.02)
+            self.desk.performer.learn(now, activity, 0.02)
 
 
 def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
@@ -90,12 +90,12 @@ def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
     playing = Playing(Performer())
     act = {n.removeprefix("calibrate/"): a for n, a in Calibration(playing, file).actions.items()}  # type: ignore[arg-type]
     act["still"]()
-    playing.hear([0.9] * 8, 1.0, 0.5)  # settling
-    playing.hear([0.01] * 8, 0.0, 3.0)
+    playing.learn([0.9] * 8, 1.0, 0.5)  # settling
+    playing.learn([0.01] * 8, 0.0, 3.0)
     act["move"]()
-    playing.hear([0.0] * 8, 0.0, 1.0)  # standing does not count as moving
+    playing.learn([0.0] * 8, 0.0, 1.0)  # standing does not count as moving
     for level in np.linspace(0.1, 0.6, 11):
-        playing.hear([float(level)] * 8, 1.0, 1.0)
+        playing.learn([float(level)] * 8, 1.0, 1.0)
     assert "written" in str(act["save"]())
     assert tomllib.loads(file.read_text())["performer"]["noise"] == [0.5] * 22
     loudness = playing.desk.performer.reaches()["loudness"]
@@ -114,9 +114,9 @@ def test_too_little_is_said() -> None:
     with pytest.raises(OptionError, match=r"calibrate/move: expected at least 2 s of it, got 0\.0"):
         calibration.save()
     calibration.still()
-    playing.hear(NOW, 1.0, 3.0)
+    playing.learn(NOW, 1.0, 3.0)
     calibration.move()
-    playing.hear(NOW, 1.0, 3.0)
+    playing.learn(NOW, 1.0, 3.0)
     with pytest.raises(OptionError, match="calibrate/still: expected a still body"):
         calibration.save()
     with pytest.raises(OptionError, match="plays without it"):

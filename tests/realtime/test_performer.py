@@ -60,12 +60,12 @@ def test_the_running_estimate_finds_the_range_and_follows_slowly() -> None:
     running = Running()
     begin = running.reach
     for value in rng.uniform(0.55, 0.8, 3000):
-        running.hear(float(value), 0.02)
+        running.learn(float(value), 0.02)
     assert running.reach.high == pytest.approx(0.79, abs=0.03)
     assert 0.35 < running.reach.low < 0.57
     before = running.reach
     for value in rng.uniform(0.1, 0.2, 50):
-        running.hear(float(value), 0.02)
+        running.learn(float(value), 0.02)
     assert abs(running.reach.high - before.high) < 0.03
     assert begin.high < before.high
 
@@ -74,7 +74,7 @@ def test_who_hardly_moves_is_not_made_loud() -> None:
     running = Running()
     begin = running.reach
     for value in np.random.default_rng(0).uniform(0.0, 0.1, 3000):
-        running.hear(float(value), 0.02)
+        running.learn(float(value), 0.02)
     assert running.reach(0.1) <= begin(0.1)
 
 
@@ -82,8 +82,8 @@ def test_who_hardly_moves_is_not_made_loud() -> None:
 def test_the_running_estimate_is_always_a_range(heard: list[tuple[float, float]]) -> None:
     running, again = Running(), Running()
     for value, dt in heard:
-        running.hear(value, dt)
-        again.hear(value, dt)
+        running.learn(value, dt)
+        again.learn(value, dt)
     assert running.reach == again.reach
     assert 0.0 < running.reach.still <= running.reach.low <= running.reach.high <= 1.0
 
@@ -94,9 +94,9 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
     still, frozen, calibrated = Performer(), Performer(frozen=True), Performer(known)
     begin = Performer().reaches()
     for _ in range(200):
-        still.hear(now, 0.9, 0.02)
-        frozen.hear(now, 1.0, 0.02)
-        calibrated.hear(now, 1.0, 0.02)
+        still.learn(now, 0.9, 0.02)
+        frozen.learn(now, 1.0, 0.02)
+        calibrated.learn(now, 1.0, 0.02)
     assert still.reaches() == frozen.reaches() == begin
     assert calibrated.reaches()["loudness"] == known["loudness"]
     assert calibrated.reaches()["brightness"] != begin["brightness"]

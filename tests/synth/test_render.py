@@ -17,7 +17,7 @@ from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
-from realtime.programs.render import Player, Roll, render
+from realtime.programs.render import OfflinePlayer, Roll, render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.voice.wav import WavWriter
@@ -140,7 +140,7 @@ def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
         clock = OfflineClock()
         path = tmp_path / f"{strike}.wav"
         with WavWriter(path, 48_000) as wav:
-            player = Player(wav)
+            player = OfflinePlayer(wav)
             roll = Roll(clock, player)
             for n in range(50):
                 clock.advance_to(n * 20_000_000)

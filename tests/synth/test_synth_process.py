@@ -25,7 +25,7 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
 from realtime.voice import synth as synth_module
 from realtime.voice.osc_input import VoiceInput
-from realtime.voice.synth import SAMPLE_RATE, Performer, Synth
+from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
 from realtime.voice.wav import WavWriter
 
 PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
@@ -142,34 +142,34 @@ def test_any_bytes_are_survived(data: bytes, tagged: bool) -> None:
 
 
 def test_it_holds_a_second_then_fades_in_two_and_comes_back() -> None:
-    performer = Performer()
+    player = VoicePlayer()
     commands = [("set", i, v, 0.0) for i, v in enumerate(PARAMS)]
     now = 100.0
     for _ in range(100):
-        performer.push(commands, now)
-        performer.render(960, now)
+        player.push(commands, now)
+        player.render(960, now)
         now += 0.02
     levels = []
     for _ in range(200):
-        levels.append(float(np.abs(performer.render(960, now)).max()))
+        levels.append(float(np.abs(player.render(960, now)).max()))
         now += 0.02
     assert min(levels[:48]) > 0.02
     assert max(levels[155:]) == 0.0
     assert 0.0 < levels[140] < 0.5 * max(levels[:50])
-    performer.push(commands, now)
-    assert np.abs(performer.render(9600, now)).max() > 0.02
+    player.push(commands, now)
+    assert np.abs(player.render(9600, now)).max() > 0.02
 
 
 def test_events_wait_for_their_time_less_the_latency() -> None:
     def first(ahead: float, latency: float, arrival: float) -> int:
         blocks = []
         for strike in (True, False):
-            performer = Performer()
+            player = VoicePlayer()
             calm = [("set", 4, 0.0, 0.0), ("set", 1, 0.8, 0.0), ("set", 3, 0.0, 0.0)]
-            performer.push(calm, 9.0)
-            performer.render(48_000, 9.0)
-            performer.push([("event", 0, 1.0, ahead)] if strike else [], arrival)
-            blocks.append(performer.render(24_000, 10.0, latency))
+            player.push(calm, 9.0)
+            player.render(48_000, 9.0)
+            player.push([("event", 0, 1.0, ahead)] if strike else [], arrival)
+            blocks.append(player.render(24_000, 10.0, latency))
         return int(np.argmax(np.any(blocks[0] != blocks[1], axis=1)))
 
     assert first(0.2, 0.0, 10.0) == pytest.approx(0.2 * 48_000, abs=110)
@@ -180,7 +180,7 @@ def test_events_wait_for_their_time_less_the_latency() -> None:
 
 def test_gain_out_of_range_is_refused() -> None:
     with pytest.raises(OptionError, match="gain: expected 0 to 1, got 2"):
-        Performer(gain=2.0)
+        VoicePlayer(gain=2.0)
 
 
 # -- the process ------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_no_device_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
     voice = Synth(0, device="no such device", say=said.append)
     assert said == [s for s in said if s.startswith("no sound: audio device 'no such device' cannot be used")]
     assert len(said) == 1
-    voice.performer.push([], 0.0)
+    voice.player.push([], 0.0)
     assert voice.close()["device"] is None
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from realtime.sources.monitor import Attendance, unheard
+from realtime.sources.monitor import SourceMonitor, why_silent
 
 HERE = ("127.0.0.1", 12351)
 
 
 def said(seen: list[tuple[float, dict[str, int]]]) -> list[str]:
-    attendance = Attendance("mocopi", HERE, 0.0)
+    attendance = SourceMonitor("mocopi", HERE, 0.0)
     return [line for now, counts in seen if (line := attendance.look(now, counts))]
 
 
@@ -42,11 +42,11 @@ def test_a_suit_that_never_comes_is_asked_for_twice_a_minute_at_most() -> None:
 
 def test_why_there_is_no_frame() -> None:
     alien = {"packets": 120, "alien": 120, "frames": 0}
-    assert unheard("mocopi", HERE, 3.0, alien).startswith(
+    assert why_silent("mocopi", HERE, 3.0, alien).startswith(
         "120 datagrams came to 127.0.0.1:12351, none of them"
     )
-    assert "skeleton" in unheard("mocopi", HERE, 3.0, {"packets": 120})
-    assert "0.0.0.0" not in unheard("vmc", ("192.168.0.7", 39539), 3.0, {})
+    assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
+    assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
 
 
 class Front:
@@ -66,7 +66,7 @@ class Front:
 
 
 def test_who_plays_who_does_not_and_at_which_rate() -> None:
-    attendance, front = Attendance("mocopi", ("0.0.0.0", 12351), 0.0), Front()
+    attendance, front = SourceMonitor("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     assert attendance.watch(1.0, front) == []
     front.frames, front.heard = 30, [("a:1", True, 30, 0)]
     assert attendance.watch(2.0, front) == ["frames of mocopi come", "a:1 plays"]
