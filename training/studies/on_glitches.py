@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from pyanticip._core import motion_features
 from pyanticip.models import MotionTransformer
@@ -179,11 +180,5 @@ def jump(example: Example) -> Array:
 
 def auc(values: Array, positive: NDArray[np.bool_]) -> float:
     """Chance that a positive has a larger value than a negative, ties by half."""
-    order = np.argsort(values, kind="stable")
-    ranked = values[order]
-    # Equal values share the mean of their ranks.
-    _, first, count = np.unique(ranked, return_index=True, return_counts=True)
-    ranks = np.repeat(first + (count + 1) / 2.0, count)
-    ups = positive[order]
-    n = int(ups.sum())
-    return float((ranks[ups].sum() - n * (n + 1) / 2.0) / (n * (len(ups) - n)))
+    ranks, n = rankdata(values), int(positive.sum())
+    return float((ranks[positive].sum() - n * (n + 1) / 2.0) / (n * (len(values) - n)))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError
@@ -30,6 +31,7 @@ from training.tasks.motion import MotionTrainOptions, load_run
 from training.tasks.motion import fit as train
 from training.tasks.motion.baselines import RIVALS_FILE, Rivals, predict
 from training.tasks.motion.data import base_set, training_data
+from training.tasks.motion.losses import event_nll
 from training.tasks.motion.scores import Errors, Said, measure, run_model
 from training.tasks.motion.validation import in_memory
 from training.teacher.handmade import EDGE
@@ -262,15 +264,11 @@ def event_surprise(example: Example, hazards: NDArray[np.floating]) -> NDArray[n
 
     As in training: a clip's end, and nothing within the bins, count as nothing having come so far.
     """
-    h = np.clip(hazards.astype(np.float64), 1e-9, 1.0 - 1e-9)
-    surprise = np.zeros(len(example))
-    for kind, events in enumerate((example.onsets, example.phrases)):
-        bins, seen = event_targets(events, len(example))
-        index = np.arange(h.shape[2])
-        at_risk = (index <= bins[:, None]) & (index < seen[:, None])
-        each = -np.where(index == bins[:, None], np.log(h[:, kind]), np.log1p(-h[:, kind]))
-        surprise += (each * at_risk).sum(axis=1)
-    return surprise[EDGE : max(len(example) - EDGE, EDGE)]
+    events = [event_targets(events, len(example)) for events in (example.onsets, example.phrases)]
+    bins, seen = (torch.from_numpy(np.stack(each, -1))[None] for each in zip(*events, strict=True))
+    logits = torch.logit(torch.from_numpy(hazards.astype(np.float64)), 1e-9)[None]
+    found: NDArray[np.float64] = event_nll(logits, bins, seen).sum(-1)[0].numpy()
+    return found[EDGE : max(len(example) - EDGE, EDGE)]
 
 
 def units(line: Line, view: str) -> dict[str, Row]:

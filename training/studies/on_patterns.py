@@ -11,8 +11,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import OptionError
-
 VOCAB: Final = 64
 SIDE: Final = 8
 """The plane of the circles is 8 x 8 cells."""
@@ -23,24 +21,11 @@ Ids = NDArray[np.int64]
 
 
 def pattern(kind: str, sequences: int, length: int, seed: int) -> Ids:
-    """Draw sequences (N, L) of tokens from 0 to 63.
-
-    Args:
-        kind: one of :data:`PATTERNS`.
-        sequences: how many, at least 1.
-        length: of each, at least 2.
-        seed: of every draw.
-
-    Raises:
-        OptionError: an unknown kind, or a size that is too small.
+    """Sequences (N, L) of tokens from 0 to 63, of one of :data:`PATTERNS`.
 
     >>> pattern("circular", 3, 40, seed=0).shape
     (3, 40)
     """
-    if kind not in PATTERNS:
-        raise OptionError(f"pattern: expected one of {', '.join(PATTERNS)}, given {kind!r}")
-    if sequences < 1 or length < 2:
-        raise OptionError(f"patterns: expected 1 sequence of 2 steps or more, given {sequences} x {length}")
     rng = np.random.default_rng([seed, list(PATTERNS).index(kind)])
     return PATTERNS[kind](rng, sequences, length)
 

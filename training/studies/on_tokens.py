@@ -22,7 +22,6 @@ from training.studies.engine import Measure, Rows, Study, mean_of
 from training.tasks.token.corpus import Corpus, digest, read_lines
 from training.tasks.token.data import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
 from training.tasks.token.losses import losses
-from training.tasks.token.metrics import CONTEXTS
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import CONVERGE, MOTIF, synthetic
 from training.tasks.token.tokens import learn
@@ -112,12 +111,12 @@ class TokenGround:
                 Windows(Corpus.encode(path, tokenizer, folder, name).tokens, self.length, str(path))
                 for name, path in (("train", given.train), ("test", given.test))
             )
-            self.held_out, self.first = test.take(test.spread(rows)), max(CONTEXTS)
+            self.held_out = test.take(test.spread(rows))
             self.mask = np.ones((len(self.held_out), self.length), dtype=np.bool_)
         else:
             # The test is the same for every seed, as a file is.
             drawn = synthetic(self.vocab, self.length + 1, rows, derived_seed(0, VALID_DATA))
-            self.held_out, self.first = drawn.ids, 1
+            self.held_out = drawn.ids
             self.mask = np.isin(drawn.phases[:, 1:], (MOTIF, CONVERGE))
 
     def options(self, arm: str, seed: int) -> LanguageOptions:
@@ -165,8 +164,9 @@ class TokenGround:
         how = options.schedule
         optimiser = torch.optim.AdamW(groups, lr=1.0, betas=how.betas)
         descend(optimiser, how.steps, how.learning_rate, loss, clip=how.clip_norm)
+        surprised = surprise(model.eval(), self.held_out, options.loss.scalars)
         return {
-            "figures": judge(model.eval(), self.held_out, self.mask, self.first, options.loss.scalars),
+            "figures": {"full": round(float(surprised[self.mask].mean()), 6)},
             "parameters": sum(p.numel() for p in model.parameters()),
         }
 
@@ -196,53 +196,18 @@ def surprise(model: LanguageModel, ids: NDArray[np.int64], scalars: str) -> NDAr
     return torch.cat(parts).double().numpy()
 
 
-def judge(
-    model: LanguageModel, ids: NDArray[np.int64], mask: NDArray[np.bool_], first: int, scalars: str
-) -> dict[str, float]:
-    """Losses in nats: ``full`` of all predictions that count; of up to eight places in each of 256 sequences
-    that have ``first`` tokens before them ``places``, and by number of tokens the same with no more context
-    than that, every window begun anew."""
-    every = surprise(model, ids, scalars)
-    found = {"full": float(every[mask].mean())}
-    places: list[tuple[int, int]] = []
-    for row in range(min(len(ids), 256)):
-        columns = np.flatnonzero(mask[row]) + 1
-        columns = columns[columns >= first]
-        if len(columns):
-            which = np.unique(np.linspace(0, len(columns) - 1, 8).round().astype(np.int64))
-            places += [(row, int(columns[i])) for i in which]
-    if places:
-        at = np.array(places)
-        found["places"] = float(every[at[:, 0], at[:, 1] - 1].mean())
-        for context in CONTEXTS:
-            found[str(context)] = _cut(model, ids, at, context, scalars)
-    return {name: round(value, 6) for name, value in found.items()}
-
-
-def _cut(
-    model: LanguageModel, ids: NDArray[np.int64], places: NDArray[np.int64], context: int, scalars: str
-) -> float:
-    """Mean loss of the tokens at places (n, 2) after at most ``context`` tokens."""
-    seen, total = np.minimum(places[:, 1], context), 0.0
-    for length in np.unique(seen):
-        mine = places[seen == length]
-        windows = ids[mine[:, :1], mine[:, 1:] + np.arange(-length, 1)]
-        total += float(surprise(model, windows, scalars)[:, -1].sum())
-    return total / len(places)
-
-
 def study(title: str, arms: Arms, pairs: Sequence[tuple[str, str]], seeds: str) -> Study[TextOptions]:
     """A study of such models."""
-    cut = [perplexity(f"context {context}", str(context)) for context in CONTEXTS]
-    seen = (perplexity("full", "full"), *cut, perplexity("the same, full", "places"))
     return Study(
         title=title,
         options=TextOptions,
         arms=arms,
         pairs=tuple(pairs),
         tables=(
-            ("Perplexity, in full and with little context", seen),
-            ("Loss in nats", (Measure("loss", mean_of("full"), 4),)),
+            (
+                "Perplexity, and loss in nats",
+                (perplexity("perplexity", "full"), Measure("loss", mean_of("full"), 4)),
+            ),
         ),
         ground=lambda options, case, folder: TokenGround(arms, options, case, folder),
         cases=("text", "synthetic"),
