@@ -29,7 +29,7 @@ class LastMoment(EventTrigger):
     :class:`pyanticip.controls.EventTrigger` announces them; its options mean the same here.
 
     A model whose event head hears strokes knows more of a beat at the last moment than before
-    (``docs/experiments/beats.md``, where 0.4 and 0.95 were chosen). Another gains nothing by waiting.
+    (``docs/experiments/beats/page.md``, where 0.4 and 0.95 were chosen). Another gains nothing by waiting.
 
     :param lead_ms: how far ahead beats are announced at least, whatever shorter lead a frame is given with.
     :param sure: chance that is waited no longer with, 0 to 1.

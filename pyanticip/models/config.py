@@ -150,7 +150,7 @@ class ModelConfig:
     """``"rms"`` measures a step by the root mean square of all steps so far."""
     trajectory_cache: int = 0
     """Sequences whose displacements are kept; the paper's 10,000 cost more than they save, see
-    docs/experiments/trajectory-positions.md."""
+    docs/experiments/trajectory-positions/page.md."""
     theta: float = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: int = 5

@@ -106,7 +106,7 @@ def section(report: Mapping[str, Any], bar: float) -> str:
         "Nobody held out above runs for long enough to be judged, and 49 dances so slowly that no stroke is "
         f"a beat. So here subjects {' and '.join(report['subjects'])} of the training side are judged, by "
         "another model that was made without them "
-        f"({report['checkpoint']}; how: [steadying](experiments/steadying.md)). "
+        f"({report['checkpoint']}; how: [steadying](experiments/steadying/page.md)). "
         "They are not as blind as the test subjects: they chose the step whose weights were kept, the rule's "
         "settings were chosen with them in view, and the extrapolator was tuned on them too. F1 of onsets at "
         f"leads of {', '.join(map(str, LEADS_MS))} ms; at 100 ms at least {bar:.2f} is asked of walking, "
@@ -116,7 +116,7 @@ def section(report: Mapping[str, Any], bar: float) -> str:
         "the exact movement of so many milliseconds to come, and applies the teacher's definition to it. "
         "Where movement repeats, as in walking, the model announces what only 200 to 300 ms would tell. In "
         "dance it would have to forecast 200 ms of a dancer when no other has shown it how. What else a "
-        "beat could be, and what it would bring, is in [beats](experiments/beats.md).",
+        "beat could be, and what it would bring, is in [beats](experiments/beats/page.md).",
         "",
         "| | " + " | ".join(f"{name} ({count})" for name, count in kinds) + " |",
         "|---" * (len(kinds) + 1) + "|",

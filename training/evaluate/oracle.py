@@ -1,7 +1,7 @@
 """How early beats can be known: what somebody announces who is told the next moments of the movement exactly.
 
 It is the bound for whoever forecasts poses, however well, and guesses nothing of what follows them. What
-other definitions of a beat would give: ``docs/experiments/beats.md``.
+other definitions of a beat would give: ``docs/experiments/beats/page.md``.
 """
 
 from collections.abc import Sequence
