@@ -16,6 +16,7 @@ from realtime.control.commands import Commands
 from realtime.control.server import Action, ControlServer
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
 from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Command
@@ -86,12 +87,11 @@ class Show:
         self._record_path: Path | None = None
         self.interrupted = False
         self.commands = Commands(pipeline, say, rig.file)
-        self._loader = Loader(pipeline, self.commands, _mapping_file(rig), say)
-        self._teach = self._teaching(rig)
-        self.control = self._remote(rig, must_listen)
+        self._loader = Loader(pipeline, self.commands, rig.mapping_file, say)
+        self._teach = None if rig.teach is None else self._teaching(Path(rig.teach), rig.model.checkpoint)
+        self.control = self._remote(rig.control, must_listen)
 
-    def _remote(self, rig: Rig, must_listen: bool) -> ControlServer | None:
-        control = rig.control
+    def _remote(self, control: ControlRig, must_listen: bool) -> ControlServer | None:
         if not control.enabled:
             return None
         try:
@@ -105,15 +105,12 @@ class Show:
             self._say(f"{error}; going on without remote control")
             return None
 
-    def _teaching(self, rig: Rig) -> TeachRemote | None:
-        """The commands that teach, where the rig names a project; a new one where there is none yet."""
-        if rig.teach is None:
-            return None
+    def _teaching(self, folder: Path, checkpoint: str | None) -> TeachRemote:
+        """The commands that teach a project; a new one where there is none yet."""
         from pyanticip.teach.project import MANIFEST, Project
 
-        folder = Path(rig.teach)
         project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
-        return TeachRemote(project, self.pipeline, self._loader, rig.model.checkpoint, self._say)
+        return TeachRemote(project, self.pipeline, self._loader, checkpoint, self._say)
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -350,10 +347,3 @@ class Show:
         path = self._record_path
         self.stop_recording()
         return str(path)
-
-
-def _mapping_file(rig: Rig) -> Path | None:
-    """The mapping that plays, or that a fit will write."""
-    if rig.mapping is not None:
-        return Path(rig.mapping)
-    return None if rig.teach is None else Path(rig.teach) / "mapping.safetensors"

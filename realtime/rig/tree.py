@@ -109,6 +109,13 @@ class Rig(Options):
         """The file it was read from."""
         return self._file
 
+    @property
+    def mapping_file(self) -> Path | None:
+        """The mapping that plays, or that a fit will write."""
+        if self.mapping is not None:
+            return Path(self.mapping)
+        return None if self.teach is None else Path(self.teach) / "mapping.safetensors"
+
     @model_validator(mode="after")
     def _known_names(self) -> Rig:
         check_names("smoothing", self.smoothing, (*PARAMETERS, "default"))

@@ -1,0 +1,80 @@
+"""How far an option of `live` travels: through which functions, from the command line to its use."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TRACED = """
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from pyanticip.cli import cli
+from pyanticip.cli.terminal import run
+
+root, port = sys.argv[1:]
+seen = []
+
+
+def holds(value):
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return any(map(holds, value))
+    return isinstance(value, (str, float)) and value in ("137", 137.0)
+
+
+def entered(frame, event, argument):
+    code = frame.f_code
+    if event != "call" or not code.co_filename.startswith(root) or code.co_name.startswith("<"):
+        return
+    name = f"{Path(code.co_filename).stem}.{code.co_qualname}"
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    handed = [each for each in code.co_varnames[:count] if each not in ("self", "cls")]
+    if name not in seen and any(holds(frame.f_locals.get(each)) for each in handed):
+        seen.append(name)
+
+
+words = f"live --source mocopi://127.0.0.1:{port} --seconds 0.2 --no-model --osc 127.0.0.1:9 --lead-ms 137"
+sys.argv = ["pyanticip", *words.split()]
+sys.setprofile(entered)
+run(cli)
+sys.setprofile(None)
+print(*seen)
+"""
+
+
+def test_an_option_of_live_goes_straight_to_its_use() -> None:
+    """It is an option, then a leaf of the rig's tree, then what the desk works with.
+
+    Counted are our functions that are handed the value, or a tree that holds it, other than as ``self``.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    done = subprocess.run(
+        [sys.executable, "-c", TRACED, str(ROOT), port],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = done.stdout.splitlines()[-1].split()
+    use = seen.index("mixer.Desk.__init__")
+    before = [
+        "generate.Group.resolve_command",
+        "play.live",
+        "load.load_rig",
+        "load._merge",
+        "live.live",
+        "stage.assemble",
+        "stage.desk_of",
+    ]
+    assert len(seen) <= 12, seen
