@@ -334,8 +334,8 @@ class StepState:
         Returns the commitment gate.
         """
 
-    def rehearse(self) -> None:
-        """Go through what `finish` does; the stream's state stays as it is."""
+    def rehearse(self, due: bool) -> float:
+        """Say what `finish` says, where `due` after `close_pool`; the stream's state stays as it is."""
 
     def said(
         self,
@@ -445,6 +445,10 @@ class LiveFront:
     def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontOutput | None:
         """Takes one datagram of `sender` that arrived at `t_arrival_ns`; `None`: no new frame on the grid,
         or somebody else plays."""
+
+    def imagine(self) -> FrontOutput | None:
+        """The grid frame after the newest as a body that goes on moving would have it, for when its datagram
+        is late; nothing of the stream changes. `None` before the first frame."""
 
     def counters(self) -> dict[str, int]:
         """Counts since the start.

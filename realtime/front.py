@@ -93,6 +93,10 @@ class Front(Protocol):
         """One datagram of ``sender``; None when it completes no frame, or somebody else plays."""
         ...
 
+    def imagine(self) -> FrontFrame | None:
+        """The frame after the newest, before it is there: its body carried on; None where there is none."""
+        ...
+
     def counters(self) -> dict[str, int]:
         """Everything counted, by name: packets, frames, lost, late, ignored ..."""
         ...

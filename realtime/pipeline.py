@@ -59,6 +59,12 @@ _HEARD_NS = 60_000_000_000
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
 
+def _finite(step: Stepped) -> bool:
+    # Sums of lists, not of arrays: cold, they cost a fraction.
+    numbers = (*step.params.tolist(), *step.hazards.tolist())
+    return math.isfinite(sum(map(sum, numbers)) + step.gate)
+
+
 class Pipeline:
     """One performer's way from datagrams to sinks.
 
@@ -119,6 +125,8 @@ class Pipeline:
         self._seq = -1
         # The newest frame that a datagram completed: its number, and what the model said of it.
         self._heard = -1
+        # How many frames after it the model has been told of a body carried on.
+        self._guessed = 0
         # Since when frames come behind their turn.
         self._behind_ns: int | None = None
         # The newest that was more than silence.
@@ -128,8 +136,6 @@ class Pipeline:
         self._due_ns = self._now_ns + FRAME_NS
         #: When the datagram that completes the next frame is expected; None while there is no telling.
         self.expected_ns: int | None = None
-        # Until when the datagram that is expected may still come.
-        self._last_call_ns = 0
         self._is_leaving = False
         self._carried: list[tuple[int, str, float]] = []
         self._scalars: list[float] = [0.0] * 7
@@ -157,9 +163,9 @@ class Pipeline:
         since = max(number - self._heard, 1) * _FRAME
         self._scalars = out.scalars.tolist()
         taught = self._by_mapping(out, step, since)
+        self._guessed = 0
         self._heard, self._step, self._row = max(number, self._heard), step, out.features[-1]
         self.expected_ns = out.expected_ns
-        self._last_call_ns = out.expected_ns + out.patience_ns
         release = now
         if self._playout is not None:
             release = self._playout.release_ns(out.t_local_ns, now)
@@ -189,6 +195,9 @@ class Pipeline:
         else:
             # Its turn has passed: the forecast spoke for it. What it says counts from the next frame on.
             self.counts["overtaken"] += 1
+            if step is not None and not self.desk.bypass:
+                self.desk.overhear(step, out.activity, since)
+                self.desk.learn()
         if self.lesson is not None:
             self.lesson.frame(out)
         return True
@@ -264,9 +273,7 @@ class Pipeline:
                 backend.reset()
                 self._stale = False
             step = backend.step(out.features)
-            # Sums of lists, not of arrays: cold, they cost a fraction.
-            numbers = (*step.params.tolist(), *step.hazards.tolist())
-            if not math.isfinite(sum(map(sum, numbers)) + step.gate):
+            if not _finite(step):
                 raise FloatingPointError("the model's output is not finite")
         except Exception as error:
             # Whatever goes wrong in the model must not stop the sound; it is told in the status.
@@ -308,10 +315,6 @@ class Pipeline:
                 self._send(self._queue.popleft()[1])
             else:
                 self._due_ns = due + FRAME_NS
-                spare = self._last_call_ns - self._due_ns
-                if 0 < spare < FRAME_NS - 2 * _SHORTEST_NS and self._playout is None:
-                    # A source slower than the grid: the frame after this one comes with its datagram.
-                    self._due_ns = self._last_call_ns
                 self._tick(due)
 
     def _tick(self, now: int) -> None:
@@ -327,13 +330,40 @@ class Pipeline:
         if away <= _BRIDGED:
             self.counts["bridged"] += 1
             self._spoken = self._seq
-            step = self._step
-            params, events = self.desk.bridge(step, away * _FRAME, _FRAME)
+            guess = self._imagine(now) if away == 1 else None
+            if guess is not None:
+                out, step = guess
+                self._scalars = out.scalars.tolist()
+                # The forecast of what follows is the guess's from now on.
+                self._step, self._guessed = step, 1
+                taught = self._rehearsed(out.features[-1], step)
+                params, events = self.desk.play(
+                    step, self._scalars, _FRAME, taught, out.activity, guessed=True
+                )
+            else:
+                step = self._step
+                params, events = self.desk.bridge(step, (away - self._guessed) * _FRAME, _FRAME)
         else:
             self.counts["ticks"] += 1
             self.expected_ns = None
             params = self.desk.silence((away if away == _BRIDGED + 1 else 1) * _FRAME)
         self._leave(self._frame(now, params, events, step), now)
+
+    def _imagine(self, now: int) -> tuple[FrontFrame, Stepped | None] | None:
+        """The frame after the newest with the body carried on, and what the model says of it; None: no telling."""
+        out = self.front.imagine()
+        if out is None or self._base + out.seq != self._seq:
+            return None
+        if self._playout is None:
+            self._due_ns = min(max(out.late_ns, now + _SHORTEST_NS), now + _LONGEST_NS)
+        if self.backend is None or self._step is None:
+            return out, None
+        # A model that fails here will say why with the next true frame.
+        with contextlib.suppress(Exception):
+            step = self.backend.imagine(out.features)
+            if step is not None and _finite(step):
+                return out, step
+        return None
 
     def fade_out(self, t_ns: int) -> int:
         """The show is over at ``t_ns``: to neutral, whatever the mode; returns when that is reached."""
@@ -457,13 +487,13 @@ class Pipeline:
             self.backend.prewarm()
         if self._newest is not None:
             step, frame = self._newest
-            self._understudy.play(step, frame.scalars, 0.02, self._rehearsed(step))
+            self._understudy.play(step, frame.scalars, 0.02, self._rehearsed(self._row, step))
 
-    def _rehearsed(self, step: Stepped | None) -> list[float] | None:
-        if self.taught is None or self._row is None:
+    def _rehearsed(self, row: F32 | None, step: Stepped | None) -> list[float] | None:
+        if self.taught is None or row is None:
             return None
         with contextlib.suppress(Exception):
-            return self.taught.rehearse(self._row, step)
+            return self.taught.rehearse(row, step)
         return None
 
     def close(self) -> None:

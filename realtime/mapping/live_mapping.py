@@ -74,23 +74,28 @@ class Taught:
         return blocks
 
     def rehearse(self, row: F32, step: StepResult | None) -> list[float] | None:
-        """:meth:`step` once more, without a trace: it keeps the caches warm."""
+        """What :meth:`step` would say, without a trace."""
         blocks = self._blocks(row, step)
-        return None if blocks is None else self.mapping.apply(blocks, novel=self.mapping.beyond != "play")[0]
+        if blocks is None:
+            return None
+        play = self.mapping.beyond == "play"
+        values, _ = self.mapping.apply(blocks, novel=not play)
+        return values if play else self._held_back(values)
 
     def _tamed(self, values: list[float], novelty: list[float], dt: float) -> list[float]:
         """Hold, or go to neutral, where the movement is like nothing that was shown."""
         limit = self.mapping.novelty_limit
-        out = []
         for i, (value, new) in enumerate(zip(values, novelty, strict=True)):
             self._beyond[i] = new > limit * (_BACK if self._beyond[i] else 1.0)
             way = dt / _BEYOND
             self._away[i] = min(max(self._away[i] + (way if self._beyond[i] else -way), 0.0), 1.0)
             if not self._beyond[i] and self._away[i] == 0.0:
                 self._held[i] = value
-            goal = self._held[i] if self.mapping.beyond == "hold" else self.neutral[i]
-            out.append(value + self._away[i] * (goal - value))
-        return out
+        return self._held_back(values)
+
+    def _held_back(self, values: list[float]) -> list[float]:
+        goals = self._held if self.mapping.beyond == "hold" else self.neutral
+        return [v + away * (goal - v) for v, away, goal in zip(values, self._away, goals, strict=True)]
 
     @property
     def is_beyond(self) -> bool:

@@ -197,19 +197,24 @@ class Desk:
         dt: float,
         taught: Sequence[float] | None = None,
         activity: float = 1.0,
+        *,
+        guessed: bool = False,
     ) -> tuple[list[float], list[Event]]:
         """A frame, ``dt`` seconds of source time after the last.
 
         ``step`` None means that there is no model or that it is late: the scalars play. ``taught`` are the
         mapping's values; None: it cannot speak, its own outputs hold. ``activity`` is 0 while the body stands
-        still: it is silent then, but for what is taught, and has no events.
+        still: it is silent then, but for what is taught, and has no events. Of a ``guessed`` frame nothing is
+        learned.
         """
         by = step is not None and not self.bypass, taught is not None and not self.bypass
         events: list[Event] = []
         if step is None:
             target = scalar_mapping(scalars)
         else:
-            target = scalar_mapping(scalars) if self.bypass else self._forecast(step, dt, activity)
+            if not (guessed or self.bypass):
+                self.overhear(step, activity, dt)
+            target = scalar_mapping(scalars) if self.bypass else self._forecast(step)
             events = self._trigger.step(step.hazards, step.gate, self._lead_ms, dt)
         target[_LOUDNESS] *= activity
         if taught is not None and not self.bypass:
@@ -260,15 +265,15 @@ class Desk:
             events = []
         return self._main.play(goal, dt), events
 
-    def _forecast(self, step: StepResult, dt: float, activity: float) -> list[float]:
+    def _forecast(self, step: StepResult) -> list[float]:
         """The model's parameters at the lead, in the performer's range."""
-        rows = step.params.tolist()
-        target = at_lead(rows, self._lead_ms)
-        if self.performer is None:
-            return target
+        target = at_lead(step.params.tolist(), self._lead_ms)
+        return target if self.performer is None else self.performer.play(target)
+
+    def overhear(self, step: StepResult, activity: float, dt: float) -> None:
+        """Note what a frame says of the performer's range, ``dt`` seconds after the last that said so."""
         self.learn()
-        self._lesson = [row[0] for row in rows], activity, dt
-        return self.performer.play(target)
+        self._lesson = [row[0] for row in step.params.tolist()], activity, dt
 
     def learn(self) -> None:
         """What the last frame says of the performer's range: for the time after it has been sent."""

@@ -84,6 +84,13 @@ class StepBackend(Protocol):
         """
         ...
 
+    def imagine(self, row: F32) -> StepResult | None:
+        """What holds if (1, 231) is the next row, the stream's state left as it is; None: it cannot be told.
+
+        :raises ShapeError: as :meth:`step`.
+        """
+        ...
+
     def reset(self) -> None:
         """Begin a new stream: the next row is a first frame."""
         ...

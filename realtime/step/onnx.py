@@ -100,6 +100,17 @@ class OnnxBackend(StepBackend):
         params, hazards, scalars, hidden = state.said()
         return StepResult(params, hazards, scalars, gate, emit, hidden)
 
+    def imagine(self, row: F32) -> StepResult:
+        """See :class:`StepBackend`."""
+        state = self._state
+        due = state.begin(row, 0)
+        if due:
+            self._slow.run()
+        self._fast.run()
+        gate = state.rehearse(due)
+        params, hazards, scalars, hidden = state.said()
+        return StepResult(params, hazards, scalars, gate, False, hidden)
+
     def reset(self) -> None:
         """See :class:`StepBackend`."""
         self._state.reset()
@@ -112,11 +123,12 @@ class OnnxBackend(StepBackend):
         stored; the host's part is gone through as well, writing every value over itself.
         """
         state = self._state
-        if state.look():
+        due = state.look()
+        if due:
             self._slow.run()
         self._fast.run()
         self._fast.run()
-        state.rehearse()
+        state.rehearse(due)
         params, hazards, scalars, hidden = state.said()
         StepResult(params, hazards, scalars, 0.0, False, hidden)
 

@@ -80,6 +80,13 @@ class TorchBackend(StepBackend):
             None if out.plan is None else _plan(out.plan.codes[0, 0], out.plan.weights[0, 0]),
         )
 
+    def imagine(self, row: F32) -> StepResult:
+        """See :class:`realtime.step.base.StepBackend`."""
+        before, waited = self._state.clone(), self._commitment.waited
+        said = self.step(row)
+        self._state, self._commitment.waited = before, waited
+        return said
+
     def reset(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""
         self._state.reset()
@@ -187,6 +194,16 @@ class CudaGraphBackend(StepBackend):
             field.view(-1, 2) if field_size else None,
             _plan(codes, weights) if plan_size else None,
         )
+
+    def imagine(self, row: F32) -> StepResult:
+        """See :class:`realtime.step.base.StepBackend`."""
+        with torch.cuda.stream(self._stream):
+            before, waited, phase = self._state.clone(), self._commitment.waited, self._phase
+            said = self.step(row)
+            self._state.restore(before)
+            self._stream.synchronize()
+        self._commitment.waited, self._phase = waited, phase
+        return said
 
     def reset(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""

@@ -142,7 +142,6 @@ class WholeBackend(StepBackend):
     def step(self, rows: F32) -> StepResult:
         """See :class:`realtime.step.base.StepBackend`."""
         emit = False
-        results = self._results
         for row in checked_rows(rows):
             self._row[0] = row
             self._frames += 1
@@ -151,7 +150,18 @@ class WholeBackend(StepBackend):
             self._now[0] ^= 1
             if due:
                 self._now[1] ^= 1
-            emit = self._commitment.decide(float(results["gate"][0]))
+            emit = self._commitment.decide(float(self._results["gate"][0]))
+        return self._result(emit)
+
+    def imagine(self, row: F32) -> StepResult:
+        """See :class:`realtime.step.StepBackend`. The graphs write beside the state that the stream is at."""
+        self._row[:] = checked_rows(row)
+        due = (self._frames + 1) % self._stride == 0
+        self._runs[due, self._now[0], self._now[1]]()
+        return self._result(False)
+
+    def _result(self, emit: bool) -> StepResult:
+        results = self._results
         field = results["field"].copy() if "field" in results else None
         plan = None
         if "codes" in results:

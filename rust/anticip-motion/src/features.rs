@@ -55,6 +55,7 @@ pub fn feature_names() -> &'static [String] {
 }
 
 /// Turns canonical 50 Hz frames into feature rows; nothing is allocated after construction.
+#[derive(Clone)]
 pub struct FeatureExtractor {
     mask: [bool; JOINT_COUNT],
     stream: PoseStream,

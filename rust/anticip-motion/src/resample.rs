@@ -336,6 +336,34 @@ impl Resampler {
         Ok(self.enter(seconds, pose, None, scratch, &mut each))
     }
 
+    /// Writes the pose of a grid time that no frame has reached: the newest frame, carried on at the speed it came with.
+    /// (Slowed down, a movement looks like the end of a stroke.) False before there is a frame.
+    pub fn carry_on(&self, index: u64, out: &mut Pose) -> bool {
+        let (from, to, a, b) = match (self.waiting, self.before_at) {
+            _ if !self.running => return false,
+            (Some(then), _) => {
+                let ending = (then - self.start) * self.rate;
+                (self.newest, ending, &self.current, &self.ending)
+            }
+            (None, Some(before)) => (before, self.newest, &self.before, &self.current),
+            (None, None) => {
+                out.copy_from(&self.current);
+                return true;
+            }
+        };
+        let further = (index as f64 - self.base as f64 - to) / (to - from);
+        if further <= 0.0 {
+            out.blend(a, b, 1.0 + further);
+            return true;
+        }
+        for ((out, &qa), &qb) in out.rotations.iter_mut().zip(&a.rotations).zip(&b.rotations) {
+            let turn = shortest(qa.conj() * qb).log();
+            *out = (qb * Quat::exp(turn.map(|v| v * further))).normalize_or(qb);
+        }
+        out.root = std::array::from_fn(|i| b.root[i] + further * (b.root[i] - a.root[i]));
+        true
+    }
+
     /// True while a frame that ends a gap waits for the next one.
     #[must_use]
     pub fn waits(&self) -> bool {

@@ -125,6 +125,12 @@ impl LiveFront {
         session.stage.finish(began, &mut self.counters)
     }
 
+    /// The grid frame after the newest, for when its datagram is late: the player's body carried on at the speed that it
+    /// has. Nothing of the stream changes. `None` before the first frame.
+    pub fn imagine(&mut self) -> Option<&FrontOutput> {
+        self.senders.player_mut().stage.imagine()
+    }
+
     /// What was counted since the start; of senders that do not play only the datagrams.
     #[must_use]
     pub fn counters(&self) -> &Counters {

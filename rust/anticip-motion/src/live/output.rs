@@ -1,6 +1,8 @@
 //! What the front end gives, and what it counts.
 
+use crate::canonical::JOINT_COUNT;
 use crate::features::{CanonicalPose, FEATURE_COUNT};
+use crate::resample::MAX_GAP;
 
 /// Time spent on one datagram, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,8 +32,8 @@ pub struct FrontOutput {
     pub t_local_ns: i64,
     /// Local time at which the datagram that completes the next grid frame is expected.
     pub expected_ns: i64,
-    /// Local time from which on the next grid frame is late: `patience_ns` past `expected_ns`, or past its own time
-    /// where the source is so slow that its datagram will complete the one after it as well.
+    /// Local time from which on the next grid frame is late: `patience_ns` past `expected_ns`, or its own time where it is
+    /// nearer to the source's frame before it than to the one that completes it, or that would be 10 ms later.
     pub late_ns: i64,
     /// How late (nanoseconds) a datagram may be: a quarter of the grid's interval, and the jitter so far.
     pub patience_ns: i64,
@@ -49,6 +51,38 @@ pub struct FrontOutput {
     pub valid: bool,
     /// Time spent.
     pub stages: Stages,
+}
+
+impl FrontOutput {
+    /// Seconds: of the source, local, expected, late, patience.
+    pub(super) fn set_times(&mut self, seconds: [f64; 5]) {
+        let [source, local, expected, late, patience] = seconds.map(|s| (s * 1e9) as i64);
+        (self.t_source_ns, self.t_local_ns) = (source, local);
+        (self.expected_ns, self.late_ns, self.patience_ns) = (expected, late, patience);
+    }
+}
+
+impl Default for FrontOutput {
+    /// Nothing yet, and room for the longest gap.
+    fn default() -> Self {
+        Self {
+            rows: Vec::with_capacity(MAX_GAP as usize + 1),
+            reset: false,
+            seq: 0,
+            t_source_ns: 0,
+            t_local_ns: 0,
+            expected_ns: 0,
+            late_ns: 0,
+            patience_ns: 0,
+            scalars: [0.0; 7],
+            pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
+            root: [0.0; 3],
+            activity: 1.0,
+            filled: 0,
+            valid: true,
+            stages: Stages::default(),
+        }
+    }
 }
 
 /// What was counted since a front end was made.

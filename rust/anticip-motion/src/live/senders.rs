@@ -116,6 +116,10 @@ impl Senders {
         &self.sessions[self.player]
     }
 
+    pub(super) fn player_mut(&mut self) -> &mut Session {
+        &mut self.sessions[self.player]
+    }
+
     pub(super) fn states(&self) -> Vec<SenderState> {
         let state = |(i, s): (usize, &Session)| SenderState {
             name: s.name.clone(),

@@ -26,6 +26,10 @@ const ENDLESS: f64 = 9e9;
 /// much jitter (seconds) it waits for.
 const LATE: f64 = 0.25;
 const MOST_JITTER: f64 = 0.01;
+/// Between two frames of the source the grid goes on without the second where that comes later than this part of their
+/// interval, or than so many seconds, after the grid's own time.
+const NEARER: f64 = 0.5;
+const LONGEST_WAIT: f64 = 0.01;
 
 pub(super) struct Stage {
     source: Source,
@@ -44,6 +48,8 @@ pub(super) struct Stage {
     pose: Pose,
     scratch: Pose,
     out: FrontOutput,
+    /// The frame after the newest, before it is there.
+    guess: FrontOutput,
     /// When decoding ended; the first pose of a datagram stamps it.
     decoded: Option<Instant>,
     scalars_ns: i64,
@@ -64,23 +70,8 @@ impl Stage {
             held: [0; 2],
             pose: Pose::identity(JOINT_COUNT),
             scratch: Pose::identity(JOINT_COUNT),
-            out: FrontOutput {
-                rows: Vec::with_capacity(MAX_GAP as usize + 1),
-                reset: false,
-                seq: 0,
-                t_source_ns: 0,
-                t_local_ns: 0,
-                expected_ns: 0,
-                late_ns: 0,
-                patience_ns: 0,
-                scalars: [0.0; 7],
-                pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
-                root: [0.0; 3],
-                activity: 1.0,
-                filled: 0,
-                valid: true,
-                stages: Stages::default(),
-            },
+            out: FrontOutput::default(),
+            guess: FrontOutput::default(),
             decoded: None,
             scalars_ns: 0,
         })
@@ -258,12 +249,35 @@ impl Stage {
             counters.filled += u64::from(count - sent);
         }
         out.seq = index;
-        let time = resampler.time_of(index);
-        out.t_source_ns = (self.clock.sender_time(time) * 1e9) as i64;
-        out.t_local_ns = (self.clock.map().local(time) * 1e9) as i64;
         out.scalars = *extractor.scalars();
         out.valid = extractor.valid();
-        self.foresee(index, seconds, tolerance);
+        let times = self.times(index, seconds, tolerance);
+        self.out.set_times(times);
+    }
+
+    /// The grid frame after the newest as a body that goes on moving would have it; nothing of the stream changes.
+    pub(super) fn imagine(&mut self) -> Option<&FrontOutput> {
+        let (mut extractor, mut gate) = (self.extractor.clone()?, self.gate.clone());
+        let index = self.out.seq + 1;
+        let newest = self.resampler.newest_time()?;
+        if !self.resampler.carry_on(index, &mut self.scratch) {
+            return None;
+        }
+        let guess = &mut self.guess;
+        guess.rows.clear();
+        let grid = GridFrame {
+            index,
+            fraction: 1.0,
+            start: false,
+        };
+        let frame = still(grid, &self.scratch, gate.as_mut(), guess);
+        row(grid, frame, &mut [0; 2], &mut extractor, guess, &mut Counters::default());
+        guess.seq = index;
+        guess.scalars = *extractor.scalars();
+        guess.valid = extractor.valid();
+        let times = self.times(index, newest, self.tolerance(newest));
+        self.guess.set_times(times);
+        Some(&self.guess)
     }
 
     /// How far (grid steps) a frame's time may be from a grid time to be taken for it.
@@ -282,9 +296,9 @@ impl Stage {
         coarse.max(COARSE)
     }
 
-    /// When the grid frame after `index` is to be expected, and from when on it is late. The newest frame is of
-    /// `seconds`.
-    fn foresee(&mut self, index: u64, seconds: f64, tolerance: f64) {
+    /// The sender's and the local time of the grid frame `index`; when the one after it is to be expected, from when on
+    /// it is late, and how late a datagram may be (seconds). The newest frame is of `seconds`.
+    fn times(&self, index: u64, seconds: f64, tolerance: f64) -> [f64; 5] {
         let interval = self.clock.interval().unwrap_or(1.0 / RATE);
         let map = self.clock.map();
         let local = |time: f64| map.local(time) + map.usual();
@@ -298,11 +312,14 @@ impl Stage {
             0.0
         };
         let slack = slack.max(LATE / RATE) + map.jitter().min(MOST_JITTER);
-        let both = next >= due + (1.0 - tolerance) / RATE;
-        let late = if both { local(due) } else { local(next) } + slack;
-        self.out.expected_ns = (local(next) * 1e9) as i64;
-        self.out.late_ns = (late * 1e9) as i64;
-        self.out.patience_ns = (slack * 1e9) as i64;
+        // A guess from the frame before is better than what comes so much later.
+        let late = if next - due > (NEARER * interval).min(LONGEST_WAIT) {
+            local(due)
+        } else {
+            local(next) + slack
+        };
+        let here = self.resampler.time_of(index);
+        [self.clock.sender_time(here), map.local(here), local(next), late, slack]
     }
 
     /// Ends a datagram that began to be decoded at `began`.

@@ -310,7 +310,7 @@ impl StepState {
 
     /// Says what holds ([`Self::said`]) and stores what the step graph said: the frame is part of the past.
     pub fn finish(&mut self, memory: &mut [f32]) {
-        self.say(memory);
+        self.say(memory, &self.held.clone());
         self.fast.rings.advance(memory);
         self.embedding.advance();
         self.frames += 1;
@@ -322,7 +322,8 @@ impl StepState {
         }
     }
 
-    fn say(&mut self, memory: &mut [f32]) {
+    /// `held` is where the slow pathway's last result lies.
+    fn say(&mut self, memory: &mut [f32], held: &Range<usize>) {
         let (read, said) = memory.split_at_mut(self.said.start);
         let (params, said) = said.split_at_mut(PARAM_COUNT);
         let (hazards, said) = said.split_at_mut(HAZARD_COUNT);
@@ -331,7 +332,7 @@ impl StepState {
         let seen = Seen {
             told: &read[self.told.clone()],
             fast: &read[self.through.clone()],
-            held: &read[self.held.clone()],
+            held: &read[held.clone()],
             recent: &read[self.recent.clone()],
             strokes: &read[self.strokes.clone()],
         };
@@ -345,9 +346,10 @@ impl StepState {
         self.heads.say(seen, said);
     }
 
-    /// Goes through what [`Self::finish`] does; nothing of the state changes.
-    pub fn rehearse(&mut self, memory: &mut [f32]) {
-        self.say(memory);
+    /// Says what [`Self::finish`] says, where `due` what it says after [`Self::close_pool`]; nothing of the state changes.
+    pub fn rehearse(&mut self, memory: &mut [f32], due: bool) {
+        let held = if due { &self.closed } else { &self.held }.clone();
+        self.say(memory, &held);
         self.fast.rings.rehearse(memory);
         self.slow.rings.rehearse(memory);
     }

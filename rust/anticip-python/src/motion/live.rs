@@ -118,6 +118,12 @@ impl PyLiveFront {
             .transpose()
     }
 
+    /// The grid frame after the newest as a body that goes on moving would have it; nothing of the stream changes.
+    fn imagine(&mut self, py: Python<'_>) -> PyResult<Option<PyFrontOutput>> {
+        let out = self.inner.imagine();
+        out.map(|out| PyFrontOutput::new(py, out)).transpose()
+    }
+
     /// Everything counted since the start, by name.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);

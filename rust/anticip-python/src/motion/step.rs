@@ -143,11 +143,12 @@ impl PyStepState {
         Ok(memory[self.inner.said().start + PARAM_COUNT + HAZARD_COUNT + SCALAR_COUNT])
     }
 
-    /// Goes through what `finish` does; the stream's state stays as it is.
-    fn rehearse(&mut self, py: Python<'_>) -> PyResult<()> {
+    /// Says what `finish` says, where `due` after `close_pool`; the stream's state stays as it is.
+    fn rehearse(&mut self, py: Python<'_>, due: bool) -> PyResult<f32> {
         let mut memory = self.borrow(py)?;
-        self.inner.rehearse(memory.as_slice_mut()?);
-        Ok(())
+        let memory = memory.as_slice_mut()?;
+        self.inner.rehearse(memory, due);
+        Ok(memory[self.inner.said().start + PARAM_COUNT + HAZARD_COUNT + SCALAR_COUNT])
     }
 
     /// Copies of what the last step said: parameters (8, 5), hazards (2, 25), scalars (7,), hidden state (width,).
