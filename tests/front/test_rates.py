@@ -84,3 +84,39 @@ def test_a_declared_rate_that_is_wrong_moves_nothing_after_a_second(declared):
     front = _core.LiveFront("msgpack", window=64)
     front.feed(msgpack_skeleton(declared, list(names), [int(p) for p in parents], offsets), 0)
     assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in stream("msgpack", 60.0)], since=1.0)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("kind", ["mocopi", "vmc", "msgpack"])
+def test_the_frame_after_the_newest_is_the_body_carried_on(kind, rate):
+    front, alone = _core.LiveFront(kind, window=64), _core.LiveFront(kind, window=64)
+    assert front.imagine() is None
+    # A look ahead leaves no trace: the other front has none.
+    for t_ns, datagram in stream(kind, rate):
+        out, other = front.feed(datagram, t_ns), alone.feed(datagram, t_ns)
+        assert (out is None) == (other is None)
+        if out is not None:
+            np.testing.assert_array_equal(out.features, other.features)
+        guess = front.imagine()
+        if out is None or out.seq < 3:
+            continue
+        assert (guess.seq, guess.features.shape, guess.reset) == (out.seq + 1, (1, 231), False)
+        assert guess.t_source_ns == pytest.approx(out.t_source_ns + 20_000_000, abs=2)
+        # Times that are taken for the grid's are up to 1 ms off, of which the speed is made.
+        assert lowered(guess) == pytest.approx(SPEED * guess.seq * 0.02, abs=0.003)
+        np.testing.assert_array_equal(guess.features, front.imagine().features)
+
+
+@pytest.mark.parametrize(("rate", "at_once"), [(50.0, 0.0), (60.0, 0.4), (30.0, 1.0)])
+def test_between_two_frames_of_the_source_the_nearer_one_speaks(rate, at_once):
+    """A grid frame whose datagram comes much later is late at its own time, one whose datagram is near waits."""
+    front = _core.LiveFront("mocopi", window=64)
+    shares, waits = [], []
+    for t_ns, datagram in stream("mocopi", rate, seconds=6.0):
+        out = front.feed(datagram, t_ns)
+        if out is not None and t_ns > 1e9:
+            due = out.t_local_ns + 20_000_000
+            waits.append(out.late_ns - due)
+            shares.append(waits[-1] < 1_000_000)
+    assert max(waits) < 19e6, "10 ms, and the datagram's own lateness"
+    assert np.mean(shares) == pytest.approx(at_once, abs=0.15)

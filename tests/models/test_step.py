@@ -79,6 +79,20 @@ def test_prewarming_leaves_the_state_bit_identical(saved, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_what_is_imagined_is_what_a_step_says_and_leaves_no_trace(saved, kind):
+    rng = np.random.default_rng(5)
+    backend = open_backend(kind, saved)
+    for _ in range(25):
+        rows = rng.standard_normal((1, 231)).astype(np.float32)
+        before = backend.state()
+        guess = backend.imagine(rows)
+        assert all(np.array_equal(a, b) for a, b in zip(before, backend.state(), strict=True))
+        backend.prewarm()
+        step = backend.step(rows)
+        assert all(np.array_equal(getattr(guess, n), getattr(step, n)) for n in FIELDS if n != "emit")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_several_rows_equal_one_by_one_and_reset_starts_afresh(saved, kind):
     rows = np.random.default_rng(3).standard_normal((30, 231)).astype(np.float32)
     backend = open_backend(kind, saved)

@@ -66,6 +66,14 @@ class PaperFront:
         reset = first or gap > 25 or gap <= 0
         return PaperFrame(seq, reset, 1 if reset else gap, t_arrival_ns=t_arrival_ns)
 
+    #: Whether it can tell the frame after the newest.
+    foresees: bool = False
+
+    def imagine(self) -> Any:
+        if self.last is None or not self.foresees:
+            return None
+        return PaperFrame(self.last + 1, t_arrival_ns=(self.last + 1) * 20_000_000)
+
     def counters(self) -> dict[str, int]:
         return {"lost": 3, "alien": 2}
 
@@ -88,6 +96,10 @@ class PaperModel(StepBackend):
             time.sleep(self.delay)
         params, hazards = np.full((8, 5), self.level, np.float32), np.zeros((2, 25), np.float32)
         return StepResult(params, hazards, np.zeros(7, np.float32), 1.0, True)
+
+    def imagine(self, row: np.ndarray) -> Any:
+        self.said.append("imagine")
+        return PaperStep(np.full((8, 5), self.level / 3, np.float32), np.zeros((2, 25), np.float32))
 
     def reset(self) -> None:
         self.said.append("reset")

@@ -7,6 +7,7 @@ import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
 from realtime.mapping.mixer import Desk
+from realtime.mapping.performer import Performer
 from realtime.pipeline import STAGES, Pipeline
 from realtime.playout import Playout
 from realtime.step.base import StepResult
@@ -162,6 +163,66 @@ def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
     assert len(announced) == 1
     assert announced[0][0] / 1e9 + announced[0][1] == pytest.approx(24 * 0.02 + 0.25, abs=0.06)
     assert s.pipeline.state == "playing"
+
+
+def test_the_first_frame_that_is_late_is_imagined_once(stage: Any, paper_model: Any) -> None:
+    s = stage(paper_model())
+    s.front.foresees = True
+    for n in range(25):
+        s.frame(n)
+    s.model.said.clear()
+    s.silence(3)
+    assert s.model.said == ["imagine"]
+    assert [f.seq for f in s.ear.frames[25:]] == [25, 26, 27]
+    levels = [f.params[0] for f in s.ear.frames[24:]]
+    assert levels[0] == pytest.approx(0.75)
+    assert levels == sorted(levels, reverse=True), "what follows is the guess's forecast"
+    assert levels[-1] < 0.5
+    s.frame(28)
+    assert s.model.said == ["imagine", "step 4"], "the true frames are stepped, the guess is forgotten"
+
+
+def test_a_model_that_cannot_imagine_gives_its_forecast(stage: Any, paper_model: Any) -> None:
+    model = paper_model()
+    model.imagine = lambda row: None
+    s = stage(model)
+    s.front.foresees = True
+    for n in range(25):
+        s.frame(n)
+    s.silence(1)
+    assert s.ear.frames[25].params == pytest.approx([0.75] * 8)
+    assert s.pipeline.counts["bridged"] == 1
+
+
+def test_without_a_model_the_scalars_of_the_guess_play(stage: Any) -> None:
+    s = stage()
+    s.front.foresees = True
+    for n in range(25):
+        s.frame(n)
+    moved = s.front.imagine()
+    moved.scalars = np.array([0.2, 0.8, 0.5, 0.5, 0.2, 0.9, 0.1])
+    s.front.imagine = lambda: moved
+    s.silence(1)
+    assert s.ear.frames[25].scalars == moved.scalars.tolist()
+    assert s.ear.frames[25].params != s.ear.frames[24].params
+
+
+def test_the_performer_is_learned_from_every_true_frame_once(stage: Any, paper_model: Any) -> None:
+    """However few of them spoke: else a source of 60 Hz has another range than one of 50."""
+    heard = []
+    s = stage(paper_model())
+    s.front.foresees = True
+    s.pipeline.desk.performer = Performer()
+    s.pipeline.desk.performer.listener = lambda now, activity, dt: heard.append((now[0], dt))
+    for n in range(25):
+        s.frame(n)
+    for n in range(25, 50):
+        t = (n // 5 + 1) * 100_000_000 + n
+        s.clock.advance_to(t)
+        s.pipeline.feed(str(n).encode(), t)
+    assert s.pipeline.counts["overtaken"] > 15
+    assert [level for level, _ in heard] == [0.75] * 50
+    assert sum(dt for _, dt in heard) == pytest.approx(50 * 0.02, abs=0.021)
 
 
 def test_a_burst_leaves_one_bundle(stage: Any) -> None:
