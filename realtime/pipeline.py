@@ -5,8 +5,7 @@ and scalars in Rust, one model step, the desk, one bundle to each sink. There is
 thread on the way, so a frame's latency is the sum of its stages.
 
 Time here is that of the datagrams' arrivals and of what is due between them, never the moment the loop gets
-round to
-it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it was
+round to it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it was
 played.
 """
 
@@ -330,16 +329,14 @@ class Pipeline:
         if away <= _BRIDGED:
             self.counts["bridged"] += 1
             self._spoken = self._seq
-            guess = self._imagine(now) if away == 1 else None
-            if guess is not None:
+            if away == 1 and (guess := self._imagine(now)) is not None:
                 out, step = guess
                 self._scalars = out.scalars.tolist()
                 # The forecast of what follows is the guess's from now on.
                 self._step, self._guessed = step, 1
                 taught = self._rehearsed(out.features[-1], step)
-                params, events = self.desk.play(
-                    step, self._scalars, _FRAME, taught, out.activity, guessed=True
-                )
+                told = step, self._scalars, _FRAME, taught, out.activity
+                params, events = self.desk.play(*told, guessed=True)
             else:
                 step = self._step
                 params, events = self.desk.bridge(step, (away - self._guessed) * _FRAME, _FRAME)
@@ -350,7 +347,7 @@ class Pipeline:
         self._leave(self._frame(now, params, events, step), now)
 
     def _imagine(self, now: int) -> tuple[FrontFrame, Stepped | None] | None:
-        """The frame after the newest with the body carried on, and what the model says of it; None: no telling."""
+        """The frame after the newest with its body carried on, and what the model says of it, if anything."""
         out = self.front.imagine()
         if out is None or self._base + out.seq != self._seq:
             return None

@@ -109,7 +109,7 @@ def test_the_frame_after_the_newest_is_the_body_carried_on(kind, rate):
 
 @pytest.mark.parametrize(("rate", "at_once"), [(50.0, 0.0), (60.0, 0.4), (30.0, 1.0)])
 def test_between_two_frames_of_the_source_the_nearer_one_speaks(rate, at_once):
-    """A grid frame whose datagram comes much later is late at its own time, one whose datagram is near waits."""
+    """A grid frame whose datagram comes much later leaves at its own time, another waits."""
     front = _core.LiveFront("mocopi", window=64)
     shares, waits = [], []
     for t_ns, datagram in stream("mocopi", rate, seconds=6.0):

@@ -271,7 +271,14 @@ impl Stage {
             start: false,
         };
         let frame = still(grid, &self.scratch, gate.as_mut(), guess);
-        row(grid, frame, &mut [0; 2], &mut extractor, guess, &mut Counters::default());
+        row(
+            grid,
+            frame,
+            &mut [0; 2],
+            &mut extractor,
+            guess,
+            &mut Counters::default(),
+        );
         guess.seq = index;
         guess.scalars = *extractor.scalars();
         guess.valid = extractor.valid();
@@ -319,7 +326,13 @@ impl Stage {
             local(next) + slack
         };
         let here = self.resampler.time_of(index);
-        [self.clock.sender_time(here), map.local(here), local(next), late, slack]
+        [
+            self.clock.sender_time(here),
+            map.local(here),
+            local(next),
+            late,
+            slack,
+        ]
     }
 
     /// Ends a datagram that began to be decoded at `began`.
