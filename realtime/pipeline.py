@@ -5,8 +5,8 @@ and scalars in Rust, one model step, the desk, one bundle to each sink. There is
 thread on the way, so a frame's latency is the sum of its stages.
 
 Time here is that of the datagrams' arrivals and of what is due between them, never the moment the loop gets
-round to it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it was
-played.
+round to it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it
+was played.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
 def _finite(step: Stepped) -> bool:
     # Sums of lists, not of arrays: cold, they cost a fraction.
-    numbers = (*step.params.tolist(), *step.hazards.tolist())
-    return math.isfinite(sum(map(sum, numbers)) + step.gate)
+    return math.isfinite(sum(map(sum, (*step.params.tolist(), *step.hazards.tolist()))) + step.gate)
 
 
 class Pipeline:
@@ -162,8 +161,8 @@ class Pipeline:
         since = max(number - self._heard, 1) * _FRAME
         self._scalars = out.scalars.tolist()
         taught = self._by_mapping(out, step, since)
-        self._guessed = 0
-        self._heard, self._step, self._row = max(number, self._heard), step, out.features[-1]
+        self._heard, self._guessed = max(number, self._heard), 0
+        self._step, self._row = step, out.features[-1]
         self.expected_ns = out.expected_ns
         release = now
         if self._playout is not None:

@@ -196,6 +196,10 @@ class _GateTap(StepBackend):
         """See :class:`StepBackend`, as the others."""
         self._backend.reset()
 
+    def imagine(self, row: npt.NDArray[np.float32]) -> StepResult | None:
+        """See :class:`StepBackend`."""
+        return self._backend.imagine(row)
+
     def steer(self, boost: npt.NDArray[np.float32]) -> None:
         """Steer."""
         self._backend.steer(boost)

@@ -89,7 +89,7 @@ class StepBackend(Protocol):
 
         :raises ShapeError: as :meth:`step`.
         """
-        ...
+        return None
 
     def reset(self) -> None:
         """Begin a new stream: the next row is a first frame."""

@@ -99,7 +99,8 @@ class PaperModel(StepBackend):
 
     def imagine(self, row: np.ndarray) -> Any:
         self.said.append("imagine")
-        return PaperStep(np.full((8, 5), self.level / 3, np.float32), np.zeros((2, 25), np.float32))
+        params, hazards = np.full((8, 5), self.level / 3, np.float32), np.zeros((2, 25), np.float32)
+        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0, False)
 
     def reset(self) -> None:
         self.said.append("reset")
