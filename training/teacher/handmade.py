@@ -7,8 +7,8 @@ parameters played backwards. The formulas stand in docs/teacher.md.
 The teacher was frozen before the first model was trained. A change of any formula or constant is a new
 ``TEACHER_VERSION``, and a checkpoint names the version that taught it. The parameters are those of version 1.
 The beats were the lowest frames of troughs of speed in version 1, the middles of these troughs in version 2,
-and are the arrivals of strokes since version 3; ``docs/experiments/beats/page.md`` says what each can be trusted
-for.
+and are the arrivals of strokes since version 3; what each can be trusted for stands in
+``docs/experiments/beats/page.md``.
 """
 
 from dataclasses import dataclass
