@@ -179,7 +179,7 @@ class CudaGraphBackend(StepBackend):
                 gate = float(self._host_out[0])
                 emit = self._commitment.decide(gate)
         cfg = self._model.cfg
-        field_size, plan_size = 2 * cfg.fast_layers * cfg.control_field, 0
+        field_size, plan_size = 0 if cfg.control_field is None else 2 * cfg.fast_layers, 0
         if self._model.planning is not None:
             plan_size = (len(self._host_out) - 98 - self.hidden - field_size) // 2
         sizes = [1, 7, 40, 50, self.hidden, field_size, plan_size, plan_size]

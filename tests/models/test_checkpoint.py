@@ -123,7 +123,7 @@ def test_pickle_is_never_unpickled(copied):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(version=5), "version 5 is newer"),
+        (lambda d: d.update(version=6), "version 6 is newer"),
         (lambda d: d.update(version="1"), "whole number"),
         (lambda d: d.update(features_version=2), "features version 2"),
         (lambda d: d["features"].reverse(), "features do not match"),

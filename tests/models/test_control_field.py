@@ -10,9 +10,11 @@ from torch.nn import functional as F
 
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
+from pyanticip.models.core.part import Positions
 from pyanticip.models.core.trunk import Block
 from pyanticip.models.parts.field import reduction as felt
 from pyanticip.models.parts.field.averages import decayed_sums, stepwise_sums
+from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.control_field import ControlField
 
 SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 6, "dropout": 0.0}
@@ -20,7 +22,7 @@ SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24
 
 def field(seed=0, dtype=torch.float64, **changes):
     torch.manual_seed(seed)
-    made = ControlField(ModelConfig(d_model=16, heads=4, ff=24, control_field=True, **changes)).to(dtype)
+    made = ControlField(16, FieldConfig(**changes)).to(dtype)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))
@@ -113,7 +115,7 @@ def test_steps_that_are_not_real_are_not_remembered():
 
 
 def test_gates_stay_below_one_half_and_early_steps_are_not_favoured():
-    made = field(field_momentum=0.99)
+    made = field(momentum=0.99)
     x = torch.randn(1, 1, 16, dtype=torch.float64).expand(1, 400, 16)
     out, _ = made(x)
     # A constant risk is held as it is from the first step on; the raw average would begin near no risk.
@@ -127,13 +129,13 @@ def test_gates_stay_below_one_half_and_early_steps_are_not_favoured():
 
 def test_the_start_is_the_papers():
     torch.manual_seed(0)
-    made = ControlField(ModelConfig(d_model=64, heads=4, control_field=True))
+    made = ControlField(64, FieldConfig())
     assert made.strength.item() == pytest.approx(1.0, abs=1e-6)
     assert made.last.bias.item() == -4.0
     assert made.last.weight.abs().max() < 0.02
     risk = made(torch.randn(2, 50, 64))[0].risk
     assert torch.all((risk > 0.01) & (risk < 0.03))
-    block = Block(ModelConfig(d_model=64, heads=4, control_field=True), 3)
+    block = Block(ModelConfig(d_model=64, heads=4, control_field=True), 3, Positions())
     assert (block.field.fibre.out_features, block.field.hidden.out_features) == (8, 16)
     # A model's own start leaves that of the field alone.
     model = AnticipatoryTransformer(ModelConfig.small(**SIZES, control_field=True))
@@ -143,21 +145,21 @@ def test_the_start_is_the_papers():
 def test_half_life_in_place_of_the_momentum():
     assert -1 / math.log2(0.9) == pytest.approx(6.58, abs=0.01)
     cfg = ModelConfig(control_field=True, field_half_life=-1 / math.log2(0.9))
-    assert cfg.field_decay == pytest.approx(0.9)
-    assert ModelConfig(control_field=True).field_decay == 0.9
+    assert cfg.control_field.decay == pytest.approx(0.9)
+    assert ModelConfig(control_field=True).control_field.decay == 0.9
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"field_momentum": 0.5}, "does nothing with control_field=False: choose control_field=True"),
-        ({"control_field": True, "field_momentum": 1.0}, "field_momentum must be from 0 to below 1"),
-        ({"control_field": True, "field_momentum": 0.0}, "must be above 0"),
-        ({"control_field": True, "field_gate": 0.0}, "must be above 0"),
+        ({"field_momentum": 0.5}, "does nothing with control_field=None: choose control_field=True"),
+        ({"control_field": True, "field_momentum": 1.0}, "momentum must be less than 1"),
+        ({"control_field": True, "field_momentum": 0.0}, "must be greater than 0"),
+        ({"control_field": True, "field_gate": 0.0}, "must be greater than 0"),
         ({"control_field": True, "field_half_life": 3.0, "field_momentum": 0.5}, "same thing twice"),
         ({"control_field": True, "field_half_life": 1e-9}, "at least 0.01"),
-        ({"control_field": True, "field_width": 0}, "field_width must be a whole number from 1"),
-        ({"control_field": 1}, "control_field=1 is not available"),
+        ({"control_field": True, "field_width": 0}, "width must be greater than or equal to 1"),
+        ({"control_field": 1}, "control_field must be a valid dictionary"),
     ],
 )
 def test_what_makes_no_sense_is_refused(changes, words):

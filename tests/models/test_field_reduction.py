@@ -13,17 +13,18 @@ from pyanticip.models.core import fused
 from pyanticip.models.core.attention import TrajectoryAttention
 from pyanticip.models.core.fused import make_fused
 from pyanticip.models.core.gated_attention import KERNELS, attend_gated, can_gate
+from pyanticip.models.core.part import Positions
 from pyanticip.models.core.steering import Extras, Steering
 from pyanticip.models.core.trunk import Block
 from pyanticip.models.parts.field.averages import averages, stepwise_sums
+from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.control_field import ControlField
 from pyanticip.models.parts.field.reduction import FieldSeries, reduce_field, reduce_field_plainly
 
 
-def field(width=6, **changes):
+def field(width=6, fibre=8, **changes):
     torch.manual_seed(0)
-    cfg = ModelConfig(d_model=width, heads=2, ff=8, control_field=True, **changes)
-    made = ControlField(cfg).double()
+    made = ControlField(width, FieldConfig(width=fibre, **changes)).double()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))
@@ -54,7 +55,7 @@ def test_values_and_gradients_are_those_of_the_definition(length):
 
 
 def test_first_and_second_derivatives_are_those_of_the_values():
-    made = field(field_width=2, field_hidden=3)
+    made = field(fibre=2, hidden=3)
     x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
     weights = tuple(t.detach().requires_grad_() for t in made.weights)
 
@@ -157,7 +158,9 @@ def test_what_the_kernel_cannot_gate_is_left_alone():
 
 
 def test_compiled_and_exported_blocks_see_plain_operations():
-    block = Block(ModelConfig(d_model=8, heads=2, ff=8, dropout=0.0, control_field=True), 16).eval()
+    block = Block(
+        ModelConfig(d_model=8, heads=2, ff=8, dropout=0.0, control_field=True), 16, Positions()
+    ).eval()
     layout = make_fused(16, 16, Steering(), device=torch.device("cpu"), dtype=torch.float32)
     x = torch.randn(2, 16, 8)
 

@@ -95,7 +95,7 @@ def test_nothing_comes_from_later_frames(model):
 
 
 def test_it_needs_a_control_field_and_is_off_by_default():
-    with pytest.raises(OptionError, match=r"field_input=True does nothing with control_field=False"):
+    with pytest.raises(OptionError, match=r"field_input=True does nothing with control_field=None"):
         ModelConfig(**SIZES, field_input=True)
     with pytest.raises(OptionError, match="token model"):
         ModelConfig.small(control_field=True, field_input=True)

@@ -14,7 +14,8 @@ from pyanticip.models import (
     build_language_model,
 )
 from pyanticip.models.core.bias import RandomScalars
-from pyanticip.models.core.encodings import alibi_slopes, rotate, sinusoids
+from pyanticip.models.core.encodings import rotate, sinusoids
+from pyanticip.models.parts.positions.alibi import alibi_slopes
 
 FIELDS = ("logits", "scalars", "initial", "gate", "share", "hidden")
 POSITIONS = ("none", "sinusoidal", "rope", "alibi", "trajectory")
@@ -346,7 +347,7 @@ def test_configurations_are_for_their_model():
     with pytest.raises(OptionError, match="vocab must be 0"):
         MotionTransformer(ModelConfig.small())
     with pytest.raises(OptionError, match="rope needs"):
-        ModelConfig.small(positions="rope", d_model=12, heads=4)
+        AnticipatoryTransformer(ModelConfig.small(positions="rope", d_model=12, heads=4))
     with pytest.raises(OptionError, match="divide 56"):
         ModelConfig.small(heads=16)
     with pytest.raises(OptionError, match="did you mean 'window'"):

@@ -49,7 +49,7 @@ def test_the_tokenizer_travels_along_and_is_verified(folder):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "newer than"),
+        ({"version": 3}, "newer than"),
         ({"format": "other"}, "does not describe"),
         ({"kind": "rnn"}, "not describe a token model"),
         ({"config": {**CFG.to_dict(), "d_model": 24}}, "does not fit"),

@@ -249,15 +249,15 @@ def test_generation_says_what_the_sequence_would(inference):
 
 
 def test_configurations_without_meaning_are_refused():
-    with pytest.raises(OptionError, match="plan_refine=2 needs plan_inference='passes'"):
+    with pytest.raises(OptionError, match="refine=2 needs inference='passes'"):
         ModelConfig(planning=True, plan_refine=2)
     with pytest.raises(OptionError, match="plan_codes=99 does nothing in a token model"):
         ModelConfig.small(planning=True, plan_codes=99)
-    with pytest.raises(OptionError, match="plan_tokens"):
+    with pytest.raises(OptionError, match="tokens must be"):
         ModelConfig(planning=True, plan_tokens=0)
-    with pytest.raises(OptionError, match="plan_floor"):
+    with pytest.raises(OptionError, match="floor must be"):
         ModelConfig(planning=True, plan_floor=0.0)
-    assert ModelConfig.small(planning=True).plan_inference == "passes"
+    assert ModelConfig.small(planning=True).planning.inference == "passes"
     assert ModelConfig.small() == ModelConfig.small(planning=False)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.fused import make_fused
+from pyanticip.models.core.part import Positions
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.position_vectors import PositionMix, PositionVectors
 from pyanticip.models.core.steering import Extras, Steering
@@ -26,7 +27,7 @@ class RunningState(State):
     total: Tensor
 
 
-class RunningSum(nn.Module):
+class RunningSum(Positions):
     """Position vectors that depend on all that has been, so that a mistake in the stream shows."""
 
     cursors, width = CURSORS, WIDTH
@@ -38,7 +39,7 @@ class RunningSum(nn.Module):
     def initial_state(self, batch):
         return RunningState(self.map.weight.new_zeros(batch, self.map.out_features))
 
-    def forward(self, x, state):
+    def vectors(self, x, state):
         sums = torch.cumsum(self.map(x), 1)
         if state is not None:
             sums = sums + state.total[:, None]
@@ -51,9 +52,9 @@ def trunk(places=True, seed=0, **changes):
     sizes = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 2, "ff": 24, "window": 8, "pools": 4}
     made = Trunk(ModelConfig(**{**sizes, "slow_stride": 3, "dropout": 0.0, **changes}))
     if places:
-        made.prism = RunningSum(16)
+        made.positions = RunningSum(16)
         for block in (*made.fast, *made.slow):
-            block.places = PositionMix(4, CURSORS)
+            block.mix = PositionMix(4, CURSORS)
     made = made.double().eval()
     with torch.no_grad():
         for parameter in made.parameters():

@@ -211,7 +211,7 @@ def test_the_number_of_places_can_change_after_training():
     assert after.histograms.shape[-1] == 64
     # Twelve steps from place 0 reach no end of either. Only the eps of the places differs.
     torch.testing.assert_close(after.histograms[..., :13], before.histograms[..., :13], atol=1e-5, rtol=0)
-    with pytest.raises(OptionError, match="prism_places must be a whole number from 3"):
+    with pytest.raises(OptionError, match="places must be greater than or equal to 3"):
         made.set_places(2)
 
 
@@ -219,13 +219,13 @@ def test_the_number_of_places_can_change_after_training():
     ("changes", "reason"),
     [
         ({"positions": "none"}, "prism_cursors=5 does nothing with positions='none'"),
-        ({"prism_width": 7}, "prism_width must be even, got 7"),
-        ({"prism_places": 2}, "prism_places must be a whole number from 3"),
-        ({"prism_reset": 0.0}, "prism_reset must be above 0, got 0.0"),
-        ({"prism_reset": 1.0}, "prism_reset must be from 0 to below 1"),
-        ({"prism_copy_width": 8}, "prism_copy_width=8 does nothing with prism_copy=False"),
-        ({"prism_norm": "time"}, "prism_norm='time' is not available"),
-        ({"prism_orthogonal": True}, "prism_orthogonal=True is not available"),
+        ({"prism_width": 7}, "width must be a multiple of 2, got 7"),
+        ({"prism_places": 2}, "places must be greater than or equal to 3"),
+        ({"prism_reset": 0.0}, "reset must be greater than 0, got 0.0"),
+        ({"prism_reset": 1.0}, "reset must be less than 1"),
+        ({"prism_copy_width": 8}, "copy_width=8 does nothing with copy=False"),
+        ({"prism_norm": "time"}, "norm must be 'row' or 'fixed', got 'time'"),
+        ({"prism_orthogonal": True}, "orthogonal must be 'exact'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(changes, reason):

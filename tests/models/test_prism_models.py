@@ -103,17 +103,17 @@ def test_cursors_start_as_they_say_inside_a_model():
     torch.manual_seed(0)
     made = BaselineTransformer(ModelConfig.small(**{**TOKENS, **PRISM, "prism_alpha": 10.0}))
     bound = 8**-0.5
-    assert 0.5 * bound < float(made.prism.gates.weight.detach().abs().max()) <= bound
-    alpha = made.layers[0].places.alpha.detach()
+    assert 0.5 * bound < float(made.positions.gates.weight.detach().abs().max()) <= bound
+    alpha = made.layers[0].mix.alpha.detach()
     assert float(alpha.min()) >= 5.0
     assert float(alpha.max()) <= 15.0
     assert float(alpha.std()) > 1.0
-    assert not torch.equal(alpha, made.layers[1].places.alpha.detach())
+    assert not torch.equal(alpha, made.layers[1].mix.alpha.detach())
 
 
 def test_new_places_need_layers_in_a_row():
     cfg = ModelConfig.small(**{**TOKENS, **PRISM, "prism_again": 2})
-    with pytest.raises(OptionError, match="prism_again=2 is for layers in a row"):
+    with pytest.raises(OptionError, match="again=2 is for layers in a row"):
         AnticipatoryTransformer(cfg)
     for again in (1, 5):
         cfg = ModelConfig.small(**{**TOKENS, **PRISM, "prism_again": again})

@@ -7,16 +7,16 @@ import torch
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.parts.positions.prism.plot import plot_program_counter, record_histograms
-from pyanticip.models.parts.positions.prism.presets import PRESETS, prism_config
 from pyanticip.models.token.baseline import BaselineTransformer
+from pyanticip.models.token.prism_presets import PRESETS, prism_config
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_configurations(preset):
     cfg = prism_config(preset, prism_copy=True)
-    assert cfg.positions == "prism"
+    assert cfg.positions.kind == "prism"
     assert cfg.vocab == 64
-    assert cfg.prism_copy
+    assert cfg.positions.copying
     assert cfg.d_model == PRESETS[preset]["d_model"]
     with pytest.raises(OptionError, match="preset must be one of 'tiny', 'small', 'paper', got 'huge'"):
         prism_config("huge")
@@ -32,10 +32,10 @@ def test_what_is_recorded_is_what_the_cursors_do():
     ids = torch.randint(0, 64, (2, 14))
     whole = record_histograms(made, lambda: made(ids))
     assert {name: h.shape for name, h in whole.items()} == {
-        "prism": (2, 14, 6, 64),
+        "positions": (2, 14, 6, 64),
         "again": (2, 14, 6, 64),
     }
-    np.testing.assert_allclose(whole["prism"].sum(-1), 1, atol=1e-5)
+    np.testing.assert_allclose(whole["positions"].sum(-1), 1, atol=1e-5)
 
     def stream():
         state = made.initial_state(2)
@@ -44,7 +44,7 @@ def test_what_is_recorded_is_what_the_cursors_do():
 
     for name, histograms in record_histograms(made, stream).items():
         np.testing.assert_allclose(histograms, whole[name], atol=1e-5)
-    assert not made.prism._forward_hooks
+    assert not made.positions._forward_hooks
     with pytest.raises(OptionError, match="no PRISM positions"):
         record_histograms(BaselineTransformer(ModelConfig.small(vocab=8)), lambda: None)
 

@@ -72,7 +72,8 @@ def test_embedding_and_measures_are_the_models(build, seed, reset, pace):
         if not len(piece):
             continue
         with torch.no_grad():
-            embedded, _, recent = model.embed(torch.from_numpy(piece).double()[None], None)
+            front = model.embed(torch.from_numpy(piece).double()[None])
+        embedded, recent = front.embedded, front.recent
         for t, row in enumerate(piece):
             _, said = frame(state, row, rehearse=t % 3 == 0)
             np.testing.assert_allclose(said["x"][0], embedded[0, t], rtol=1e-5, atol=2e-5)

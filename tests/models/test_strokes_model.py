@@ -1,6 +1,7 @@
 """Strokes in the motion model: by definition, as a stream, in the live step, and in checkpoints."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -195,13 +196,16 @@ def test_a_new_head_says_nothing_yet_and_then_speaks_of_onsets_alone(build, tiny
     assert c.events.shape[-1] == EVENT_BINS
 
 
-def test_checkpoints_without_strokes_are_written_and_read_as_they_were(folder, saved, tiny_config):
-    plain = json.loads((saved / MANIFEST).read_text())
-    assert plain["version"] == 3
-    assert "strokes" not in plain["config"]
-    assert read_manifest(saved).config == tiny_config()
-    now = json.loads((folder / MANIFEST).read_text())
-    assert (now["version"], now["config"]["strokes"]) == (4, True)
+def test_older_checkpoints_are_read(folder, saved, tiny_config, tmp_path):
+    old = shutil.copytree(saved, tmp_path / "old")
+    older = json.loads((old / MANIFEST).read_text())
+    assert older["version"] == 5
+    # As version 3 had it: the options of all parts flat, and no strokes.
+    del older["config"]["strokes"]
+    older["config"] |= {"positions": "none", "control_field": False, "planning": False, "prism_cursors": 8}
+    older["config"] |= {"field_half_life": 0.0, "plan_codes": 512, "trajectory_strength": "auto"}
+    (old / MANIFEST).write_text(json.dumps({**older, "version": 3}))
+    assert read_manifest(old).config == tiny_config()
     assert read_manifest(folder).config == tiny_config(strokes=True)
     assert load_motion_model(folder).strokes is not None
 

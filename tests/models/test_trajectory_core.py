@@ -43,7 +43,7 @@ def test_the_core_says_what_tensors_say(rows, length, width, scale, spread, seed
     cached = TrajectoryPositions(width, length=length, strength=0.25, scale=scale)
     assert torch.equal(cached(e)[0], got)
     assert torch.equal(cached(e)[0], got)
-    state = positions.initial_state(rows, e)
+    state = positions.embed_state(rows, e)
     parts = []
     for part in e.split((length + 2) // 3, 1):
         out, state = positions(part, state)

@@ -62,11 +62,11 @@ def test_options_reach_the_module_and_the_checkpoint(tmp_path):
         "trajectory_cache": 7,
     }
     model = language("anticipatory", positions="trajectory", **options)
-    moved = model.moved
+    moved = model.trunk.positions
     assert isinstance(moved, TrajectoryPositions)
     assert (moved.strength, moved.magnitude, moved.scale) == (0.25, 0.5, "rms")
     assert (moved.places.interpolation, moved.places.rows, moved.cache.entries) == ("linear", 51, 7)
-    assert not any("moved" in name for name in model.state_dict())
+    assert not any("positions" in name for name in model.state_dict())
     again = load_checkpoint(save_checkpoint(tmp_path / "model", model))
     assert again.cfg == model.cfg
     ids = torch.randint(50, (2, 40))
@@ -78,21 +78,21 @@ def test_options_reach_the_module_and_the_checkpoint(tmp_path):
 
 def test_descriptions_without_the_options_mean_the_defaults():
     cfg = ModelConfig.small()
-    older = {k: v for k, v in cfg.to_dict().items() if not k.startswith("trajectory_")}
+    older = {k: v for k, v in cfg.to_dict().items() if k != "planning"}
     assert ModelConfig.from_dict(older) == cfg
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"trajectory_strength": 1.5}, "0 to 1"),
+        ({"trajectory_strength": 1.5}, "less than or equal to 1"),
         ({"trajectory_strength": "strong"}, "auto"),
         ({"trajectory_strength": True}, "auto"),
-        ({"trajectory_magnitude": 0.0}, "above 0"),
+        ({"trajectory_magnitude": 0.0}, "greater than 0"),
         ({"trajectory_interpolation": "nearest"}, "cubic"),
         ({"trajectory_scale": "max"}, "rms"),
-        ({"trajectory_cache": -1}, "trajectory_cache"),
-        ({"trajectory_content": ""}, "word"),
+        ({"trajectory_cache": -1}, "cache must be"),
+        ({"trajectory_content": ""}, "at least 1 character"),
         ({"trajectory_content": "code", "trajectory_strength": 0.2}, "given"),
         ({"positions": "rope", "trajectory_scale": "rms"}, "positions='rope'"),
     ],

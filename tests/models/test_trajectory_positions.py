@@ -72,7 +72,7 @@ def test_zero_strength_and_single_steps_are_the_standard_encoding_bit_for_bit(wi
 def test_zero_strength_streams_the_standard_encoding(interpolation):
     positions = make(8, torch.float32, length=12, strength=0.0, interpolation=interpolation)
     e = path(2, 12, 8, torch.float32)
-    state = positions.initial_state(2, e)
+    state = positions.embed_state(2, e)
     one, state = positions(e[:, :5], state)
     two, state = positions(e[:, 5:], state)
     assert torch.equal(torch.cat((one, two), 1)[1], sinusoids(torch.arange(12), 8).float())
@@ -135,7 +135,7 @@ def test_a_stream_says_what_the_sequence_says(scale, interpolation, length, dtyp
     whole, _ = positions(e)
     fresh, _ = positions(e[1:, 17:])
     for sizes in ([1] * 40, [3, 14, 1, 20, 2]):
-        state, at, outs = positions.initial_state(2, e), 0, []
+        state, at, outs = positions.embed_state(2, e), 0, []
         for size in sizes:
             if at == 17:
                 state.reset(torch.tensor([False, True]))
@@ -153,7 +153,7 @@ def test_a_long_stream_in_float32_keeps_to_the_sequence():
     positions = make(16, torch.float32, length=32_768, strength=0.25)
     e = path(1, 32_768, 16, torch.float32)
     whole, _ = positions(e)
-    state, outs = positions.initial_state(1, e), []
+    state, outs = positions.embed_state(1, e), []
     for part in e.split(331, 1):
         out, state = positions(part, state)
         outs.append(out)
@@ -167,7 +167,7 @@ def test_gradients(scale, interpolation, width):
     positions = make(width, strength=0.2, scale=scale, interpolation=interpolation)
     e = path(2, 6, width).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: positions(x)[0], e)
-    state = positions(path(2, 3, width, seed=1), positions.initial_state(2, e))[1]
+    state = positions(path(2, 3, width, seed=1), positions.embed_state(2, e))[1]
     assert torch.autograd.gradcheck(lambda x: positions(x, state)[0], e)
     if interpolation == "exact":
         assert torch.autograd.gradgradcheck(lambda x: positions(x)[0], e)
@@ -222,7 +222,7 @@ def test_an_embedding_that_is_not_finite_falls_back(bad, at, length):
     assert torch.equal(encoded[[0, 2]], whole[[0, 2]])
     assert torch.equal(encoded[1, :at], whole[1, :at])
     assert torch.equal(encoded[1, at:], sinusoids(torch.arange(12), 8).float()[at:])
-    state, outs = positions.initial_state(3, e), []
+    state, outs = positions.embed_state(3, e), []
     for step in e.split(1, 1):
         out, state = positions(step, state)
         outs.append(out)
@@ -279,7 +279,7 @@ def test_the_cache_is_off_where_gradients_are_wanted_and_in_streams():
     e = path(1, 5, 8, torch.float32).requires_grad_()
     positions(e)
     with torch.no_grad():
-        positions(e, positions.initial_state(1, e))
+        positions(e, positions.embed_state(1, e))
     assert len(positions.cache) == positions.counters.misses == 0
     positions(e.detach())
     assert len(positions.cache) == 1
@@ -334,7 +334,7 @@ def test_a_recorded_step_says_the_same():
     step = Step(make(8, torch.float32, scale="rms"))
     e = path(2, 12, 8, torch.float32)
     e[1, 9, 0] = math.nan
-    mine = theirs = tuple(step.positions.initial_state(2, e).tensors())
+    mine = theirs = tuple(step.positions.embed_state(2, e).tensors())
     recorded = torch.export.export(step, (e[:, :1], *mine)).module()
     for part in e.split(1, 1):
         (said, *mine), (again, *theirs) = step(part, *mine), recorded(part, *theirs)
@@ -366,7 +366,7 @@ def test_bad_input_is_refused():
     with pytest.raises(ShapeError, match=r"\(B, L, 4\)"):
         positions(torch.zeros(1, 3, 5))
     with pytest.raises(ShapeError, match="2 rows"):
-        positions(torch.zeros(1, 3, 4), positions.initial_state(2, torch.zeros(1)))
+        positions(torch.zeros(1, 3, 4), positions.embed_state(2, torch.zeros(1)))
 
 
 def test_strength_by_content():

@@ -13,7 +13,7 @@ from pyanticip.models.core.bias import TrajectoryBias, orthogonality
 from pyanticip.models.core.gates import CommitmentGate
 from pyanticip.models.core.heads import AnticipationHead
 from pyanticip.models.core.steering import Steering
-from pyanticip.models.core.trunk import Trunk
+from pyanticip.models.core.trunk import Steered, Trunk
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_slow_pathway_holds_between_pools_and_is_zero_before_the_first(build):
     model = build(slow_stride=4)
     trunk = model.trunk
     x = torch.randn(1, 14, trunk.cfg.d_model, dtype=torch.float64)
-    slow = trunk._slow(x, None, None, None, None).out
+    slow = trunk._slow(x, Steered(None, None), None, None).out
     assert not slow[:, :3].any()
     for start in (3, 7):
         assert slow[:, start].any()

@@ -7,9 +7,10 @@ import torch
 
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer
 from pyanticip.models.parts.planning.targets import PlanChoice
+from pyanticip.models.parts.positions.registry import SCHEMES
 
 FACTORS = {
-    "positions": ("none", "sinusoidal", "rope", "alibi", "trajectory", "prism"),
+    "positions": ("none", *SCHEMES),
     "bias": ("none", "trajectory", "random"),
     "control_field": (False, True),
     "planning": (False, True),
@@ -94,7 +95,7 @@ def said(out):
         value = getattr(out, field.name)
         if isinstance(value, PlanChoice):
             found["weights"] = value.weights
-            # SingleStep without weight may hold any code.
+            # Slots without weight may hold any code.
             found["codes"] = torch.where(value.weights > 0, value.codes, -1).double()
         elif field.name == "field" and value is not None:
             found["field"] = value.live()

@@ -167,16 +167,15 @@ def test_decoding_needs_every_token_and_the_end() -> None:
 
 def test_shifted_sinusoids_use_the_whole_table_and_put_it_back() -> None:
     model = new_model(options("sinusoidal"))
-    table = model.places
+    table = model.positions.table
     assert len(table) == capacity(options("sinusoidal")) == 2 * 45 + 2
     with shifted(model, 0.0, 8):
-        assert torch.equal(model.places[:8], table[:8])
+        assert torch.equal(model.positions.table[:8], table[:8])
     with shifted(model, 0.999, 8):
-        assert torch.equal(model.places, table[-8:])
-    assert model.places is table
-    bare = new_model(options("rope"))
-    with shifted(bare, 0.5, 3):
-        assert bare.places.shape[0] == 0
+        assert torch.equal(model.positions.table, table[-8:])
+    assert model.positions.table is table
+    with shifted(new_model(options("rope")), 0.5, 3):
+        pass
 
 
 def test_cursors_have_as_many_places_as_a_batch_needs_and_nothing_else_changes() -> None:
@@ -187,8 +186,7 @@ def test_cursors_have_as_many_places_as_a_batch_needs_and_nothing_else_changes()
 
     def loss() -> torch.Tensor:
         model.zero_grad()
-        assert model.prism is not None
-        seen.append(model.prism(model.token(ids), None)[0].histograms.shape[-1])
+        seen.append(model.positions(model.token(ids), None)[0].histograms.shape[-1])
         model(ids).logits.square().mean().backward()
         return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
@@ -196,11 +194,10 @@ def test_cursors_have_as_many_places_as_a_batch_needs_and_nothing_else_changes()
     with roomy(model, ids.shape[1]):
         narrow = loss()
     assert seen == [22, 10]
-    assert model.state_dict()["prism.table"].shape == (22, 4)
+    assert model.state_dict()["positions.table"].shape == (22, 4)
     torch.testing.assert_close(narrow, wide, rtol=1e-5, atol=1e-9)
     with roomy(model, 90):
-        assert model.prism is not None
-        assert len(model.prism.table) == 22
+        assert len(model.positions.table) == 22
     with roomy(new_model(options("rope")), 4):
         pass
 
@@ -334,7 +331,8 @@ def test_weights_of_cursors_without_use_shrink() -> None:
 def test_habits_are_dealt_in_turn() -> None:
     few = {**FEW, "prism_cursors": 5, "prism_copy": True, "prism_spread": 1.5, "prism_reset": 0.2}
     drawn, dealt = (
-        new_model(options("prism", habits=each, model={**TINY, **few})).prism for each in ("drawn", "dealt")
+        new_model(options("prism", habits=each, model={**TINY, **few})).positions
+        for each in ("drawn", "dealt")
     )
     assert drawn is not None
     assert dealt is not None
@@ -345,7 +343,7 @@ def test_habits_are_dealt_in_turn() -> None:
     assert len(drawn.gates.bias.view(4, 9)[0].unique()) == 9
     for name, weight in drawn.state_dict().items():
         assert torch.equal(weight, dealt.state_dict()[name]) == (name != "gates.bias"), name
-    assert new_model(options("rope", habits="dealt")).prism is None
+    assert not new_model(options("rope", habits="dealt")).positions.cursors
 
 
 def test_embeddings_begin_as_large_as_asked_for() -> None:

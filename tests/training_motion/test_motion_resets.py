@@ -34,7 +34,7 @@ def test_resets_are_those_of_the_models_gates(tiny, data):
     resets = Resets(model)
     x = torch.from_numpy(data.validation[0].features)[None]
     moves = []
-    model.trunk.prism.register_forward_hook(lambda module, given, said: moves.append(said))
+    model.trunk.positions.register_forward_hook(lambda module, given, said: moves.append(said))
     with torch.no_grad():
         model(x)
     # Queries' cursors, then keys'. After a frame with a reset all of a cursor's mass is at the first places.
@@ -42,9 +42,9 @@ def test_resets_are_those_of_the_models_gates(tiny, data):
     assert resets.taught().shape == (1, 260, 2)
     torch.testing.assert_close(resets.taught()[..., 1], resets.logits[..., 3])
     with torch.no_grad():
-        model.trunk.prism.gates.bias.view(4, -1)[0] = torch.tensor([40.0, -40, -40, 40, -40, -40])
-        model.trunk.prism.gates.bias.view(4, -1)[1] = 9.0  # all step on
-        model.trunk.prism.gates.weight.zero_()
+        model.trunk.positions.gates.bias.view(4, -1)[0] = torch.tensor([40.0, -40, -40, 40, -40, -40])
+        model.trunk.positions.gates.bias.view(4, -1)[1] = 9.0  # all step on
+        model.trunk.positions.gates.weight.zero_()
         model(x)
     histograms = moves[-1][0].histograms[0, -1]
     assert (histograms[[0, 3], 2:].sum(-1) < 1e-3).all()

@@ -1,7 +1,6 @@
 """Recipes: what the packaged one says, and a tiny one from takes to a checkpoint, interrupted on the way."""
 
 import json
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -51,7 +50,7 @@ options = { copies = 0, steps = 5 }
 def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     noted = read_manifest(None)
     pretrain, refine, fold, mixed, beats = read_stages(PACKAGED)
-    assert replace(pretrain.run_options().config(), strokes=True) == noted.config
+    assert pretrain.run_options().config().replace(strokes=True) == noted.config
     told = noted.training["options"]
     told["data"] |= {"path": "", "recipe": "poor_suits"}
     told["run"] |= {"init": "pretrain"}

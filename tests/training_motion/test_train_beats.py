@@ -242,7 +242,7 @@ def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatc
     assert last == f"--data takes --checkpoint '{out}/checkpoint' --out '{out}/beats'"
     known = read_manifest(out / "checkpoint")
     for change in ({"strokes": True}, {"kinematics": False}):
-        other = replace(known, config=replace(known.config, **change))
+        other = replace(known, config=known.config.replace(**change))
         monkeypatch.setattr(task, "read_manifest", lambda path, other=other: other)
         assert "train beats" not in " ".join(task.MotionTask().lines(out, report))
 

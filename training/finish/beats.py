@@ -150,7 +150,7 @@ def teachable(checkpoint: Path | None) -> tuple[Manifest, MotionTransformer]:
             f"expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
         )
     try:
-        replace(model.cfg, strokes=True)
+        model.cfg.replace(strokes=True)
     except OptionError as error:
         raise OptionError(f"checkpoint {manifest.folder}: its head cannot hear strokes: {error}") from None
     return manifest, model

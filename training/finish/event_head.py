@@ -8,7 +8,7 @@ learned. The rule that waits for it is :class:`pyanticip.last_moment.LastMoment`
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -164,7 +164,7 @@ def with_strokes(model: MotionTransformer, learned: Learned) -> MotionTransforme
     Raises:
         OptionError: a model that cannot follow strokes, or a head of other sizes.
     """
-    copy = MotionTransformer(replace(model.cfg, strokes=True))
+    copy = MotionTransformer(model.cfg.replace(strokes=True))
     copy.load_state_dict(model.state_dict(), strict=False)
     control, head = copy.control, learned.head
     assert control.beats is not None

@@ -44,7 +44,7 @@ def recent_of(model: MotionTransformer, example: Example) -> Tensor:
         OptionError: a model without kinematics, whose head reads nothing.
     """
     with torch.no_grad():
-        _, _, recent = model.embed(torch.from_numpy(np.array(example.features))[None], None)
+        recent = model.embed(torch.from_numpy(np.array(example.features))[None]).recent
     if recent is None:
         raise OptionError("blending needs a model with kinematics: the control head reads no measures")
     return recent[0]

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from pyanticip.models import MotionTransformer
+from pyanticip.models.parts.positions.prism.module import PrismPositions
 from training.data.batches import event_targets
 from training.data.examples import Example
 from training.studies.engine import Measure, Study, mean_of
@@ -44,7 +45,9 @@ class PositionsGround(MotionGround):
     def judge(self, model: MotionTransformer, options: MotionTrainOptions) -> dict[str, Any]:
         """The scores of a model."""
         found = super().judge(model, options)
-        for split, clips in self.held_out.items() if model.trunk.prism is not None else ():
+        for split, clips in (
+            self.held_out.items() if isinstance(model.trunk.positions, PrismPositions) else ()
+        ):
             for subject, row in found[split].items():
                 row.update(resets_of(model, [e for e in clips if e.subject == subject]))
         return found

@@ -92,7 +92,7 @@ class PatternGround:
         model = BaselineTransformer(cfg, matched=False)
         nn.init.normal_(model.token.weight, 0.0, given.embedding_std)
         if arm == "shuffled":
-            model.moved = ShuffledPositions.of(cfg)
+            model.positions = ShuffledPositions.of(cfg)
         return model
 
     def run(self, arm: str, seed: int) -> dict[str, Any]:
@@ -120,8 +120,9 @@ class PatternGround:
         ids = self._drawn(self.given.tests, derived_seed(seed, TEST))
         logits = model.eval()(ids[:, :-1]).logits
         found = {"loss": float(F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()))}
-        if model.moved is not None and model.moved.strength:
-            added = model.moved.displacements(model.token(ids[:, :-1]))[0].diff(dim=1)
+        moved = model.positions
+        if isinstance(moved, TrajectoryPositions) and moved.strength:
+            added = moved.displacements(model.token(ids[:, :-1]))[0].diff(dim=1)
             found |= {"increment": float(added.mean()), "spread": float(added.std())}
         return {name: round(value, 6) for name, value in found.items()}
 

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
 from pyanticip.models.checkpoint.runtime import open_session
-from pyanticip.models.core.trunk import Block
+from pyanticip.models.core.block import Block
 from pyanticip.models.motion.transformer import MotionTransformer
 
 STEP_OUTPUTS = ("fast",)

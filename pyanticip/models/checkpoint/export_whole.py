@@ -52,7 +52,7 @@ class WholeStep(nn.Module):
 
     def outputs(self) -> list[str]:
         """The names of what :meth:`forward` returns."""
-        field = ["field"] if self.model.cfg.control_field else []
+        field = ["field"] if self.model.cfg.control_field is not None else []
         plan = ["codes", "weights"] if self.model.planning is not None else []
         told = ["params", "hazards", "scalars", "gate", "hidden", *field, *plan]
         return [*told, *(f"next_{i}" for i, _ in enumerate(self.template.tensors()))]

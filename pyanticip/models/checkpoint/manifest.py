@@ -19,13 +19,12 @@ from pyanticip.models.config import ModelConfig
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
 
 FORMAT = "anticip-motion"
-VERSION = 4
-PLAIN_VERSION = 3
-"""What a model without strokes is written as, so that programs of that version still read it."""
+VERSION = 5
+"""From 5 on the options of parts lie within those of the model; older ones list them flat."""
 GRAPHS_VERSION = 3
 """The first version whose graphs hold a pathway's blocks alone; the weights of older ones are the same."""
 LANGUAGE_FORMAT = "anticip-language"
-LANGUAGE_VERSION = 1
+LANGUAGE_VERSION = 2
 TOKENIZER = "tokenizer.json"
 WEIGHTS = "model.safetensors"
 MANIFEST = "model.json"
@@ -130,10 +129,8 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
     """The content of ``model.json`` but for hashes and versions."""
     return {
         "format": FORMAT,
-        "version": VERSION if config.strokes else PLAIN_VERSION,
-        "config": {
-            name: value for name, value in config.to_dict().items() if name != "strokes" or config.strokes
-        },
+        "version": VERSION,
+        "config": config.to_dict(),
         "rate": round(RATE),
         "features_version": FEATURES_VERSION,
         "features": list(FEATURE_NAMES),

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from pyanticip.models.core.plan_attention import Plan, attend_plan
 from pyanticip.models.core.steering import Extras
 from pyanticip.models.core.streaming import State
-from pyanticip.models.parts.field.control_field import FieldState
 
 
 @dataclass
@@ -25,14 +24,14 @@ class Ring(State):
     """Keys and values of the last ``past + 1`` steps, each (B, past + 1, H, d); a step sits at slot count mod
     capacity. Keys are stored as projected, without positions.
 
-    With a control field ``gate`` (B, past + 1) holds the logarithm of the gates of those steps, and ``field``
-    what the field remembers; without one both are empty.
+    With a gate ``gate`` (B, past + 1) holds the logarithm of the gates of those steps, and ``field`` what the
+    gate remembers; without one both are empty.
     """
 
     k: Tensor
     v: Tensor
     gate: Tensor | tuple[()] = ()
-    field: FieldState | tuple[()] = ()
+    field: State | tuple[()] = ()
 
 
 class Layout(Protocol):
@@ -68,8 +67,8 @@ class TrajectoryAttention(nn.Module):
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
         self.out = nn.Linear(d_model, d_model, bias=False)
 
-    def initial_state(self, batch: int, field: FieldState | None = None) -> Ring:
-        """An empty ring, of a layer with this state of its control field."""
+    def initial_state(self, batch: int, field: State | None = None) -> Ring:
+        """An empty ring, of a layer with this state of its gate."""
         weight = self.qkv.weight
         shape = (batch, self.past + 1, self.heads, weight.shape[1] // self.heads)
         ring = Ring(weight.new_zeros(shape), weight.new_zeros(shape))

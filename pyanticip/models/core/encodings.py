@@ -1,4 +1,4 @@
-"""Where a step is: sinusoids, rotary angles and linear slopes."""
+"""Where a step is: sinusoids and rotary angles."""
 
 import math
 
@@ -24,18 +24,6 @@ def speeds(width: int, device: torch.device | None = None, base: float = 10_000.
     """Radians per position of each pair of channels, (ceil(width / 2),) float64."""
     pairs = torch.arange(0, width, 2, device=device, dtype=torch.float64)
     return torch.exp(pairs * (-math.log(base) / width))
-
-
-def alibi_slopes(heads: int) -> Tensor:
-    """Slopes (H,) of the linear bias, steepest first (Press et al. 2022).
-
-    ``2^(-8 k / H)`` for a power of two; otherwise those of the power of two below, then every second one of
-    the power above.
-    """
-    below = 2 ** int(math.log2(heads))
-    slopes = [2.0 ** (-8.0 * k / below) for k in range(1, below + 1)]
-    between = [2.0 ** (-4.0 * k / below) for k in range(1, 2 * below, 2)]
-    return torch.tensor((slopes + between)[:heads])
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:

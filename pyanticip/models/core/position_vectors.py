@@ -1,18 +1,17 @@
 """Position vectors: learned positions that queries and keys carry beside their content.
 
-A source of places (:func:`pyanticip.models.parts.positions.prism.module.position_source`) looks at a trunk's
-input and says, for every step, where the step is as a query and where it is as a key, once for each of its
-cursors. All layers of both pathways share what it says; each weighs the cursors, and place against content,
-in its own way (:class:`PositionMix`):
+A scheme (:meth:`pyanticip.models.core.part.Positions.vectors`) looks at a trunk's input and says, for every
+step, where the step is as a query and where it is as a key, once for each of its cursors. All layers of both
+pathways share what it says; each weighs the cursors, and position against content, in its own way
+(:class:`PositionMix`):
 
     ``score_hij = mu_h <q_i, k_j> / sqrt(d_head) + (1 - mu_h) sum_c |alpha_hc| <p_i^c, s_j^c> / sqrt(C d)``
 
-with places p of queries and s of keys, C cursors of width d.
+with vectors p of queries and s of keys, C cursors of width d.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -48,29 +47,12 @@ class PositionVectors:
 
 @dataclass
 class PositionVectorsState(State):
-    """The source's own state, and the keys' places (B, past + 1, C, d) of the last steps of either pathway,
+    """The scheme's own state, and the keys' vectors (B, past + 1, C, d) of the last steps of either pathway,
     in rings like those of the keys."""
 
     source: State
     fast: Tensor
     slow: Tensor
-
-
-class PositionSource(Protocol):
-    """What says where the steps are: a module."""
-
-    cursors: int
-    """How many places each step has, C."""
-    width: int
-    """Numbers in a place, d."""
-
-    def initial_state(self, batch: int) -> State:
-        """The state before the first step: zeros."""
-        ...
-
-    def __call__(self, x: Tensor, state: State | None) -> tuple[PositionVectors, State | None]:
-        """PositionVectors of a chunk (B, L, D) of the trunk's input, and the state after it."""
-        ...
 
 
 class PositionMix(nn.Module):
@@ -89,18 +71,3 @@ class PositionMix(nn.Module):
     def forward(self) -> tuple[Tensor, Tensor]:
         """``alpha`` (H, C) and ``mu`` (H,) in (0, 1), the share of content."""
         return self.alpha, torch.sigmoid(self.share)
-
-
-def position_rings(
-    source: PositionSource | None, like: Tensor, rows: int, fast: int, slow: int
-) -> PositionVectorsState | tuple[()]:
-    """The state of the places before the first step; nothing where there are none.
-
-    :param fast: past steps that the fast pathway reaches.
-    :param slow: past pools that the slow pathway reaches; -1 without one.
-    """
-    if source is None:
-        return ()
-    shape = (source.cursors, source.width)
-    rings = (like.new_zeros(rows, past + 1, *shape) for past in (fast, slow))
-    return PositionVectorsState(source.initial_state(rows), *rings)

@@ -71,6 +71,12 @@ class State:
                 tensor[rows] = 0
 
 
+def part_of(state: State | None, name: str) -> Any:
+    """The state of a part within a model's; ``None`` at a sequence's start, and for a part that is not
+    there."""
+    return None if state is None else getattr(state, name) or None
+
+
 class Streaming(Protocol):
     """What every streaming model of the family offers."""
 

@@ -1,12 +1,11 @@
 """What a forecaster's checkpoint folder holds, read and verified without torch."""
 
-from __future__ import annotations
-
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import Field, model_validator
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.checkpoint.manifest import (
@@ -16,14 +15,13 @@ from pyanticip.models.checkpoint.manifest import (
     read_description,
     verified_graph,
 )
-from pyanticip.models.config import refuse_unknown
+from pyanticip.models.core.config import Config, Count, Share
 
 FORECAST_FORMAT: Final = "anticip-forecast"
 FORECAST_VERSION: Final = 1
 
 
-@dataclass(frozen=True)
-class ForecastConfig:
+class ForecastConfig(Config):
     """Sizes of a :class:`PoseForecaster`.
 
     ``joints`` points in space; ``observed`` frames seen and ``target`` frames said; ``order`` polynomial
@@ -34,47 +32,30 @@ class ForecastConfig:
     :raises OptionError: a value out of range.
     """
 
-    joints: int = 25
-    observed: int = 10
-    target: int = 25
-    width: int = 256
-    blocks: int = 2
-    expand: int = 2
-    components: int = 8
-    order: int = 4
-    dropout: float = 0.1
-    mirror: tuple[int, ...] = ()
+    whose: ClassVar[str] = "forecaster"
+    joints: Count = 25
+    observed: Count = 10
+    target: Count = 25
+    width: Count = 256
+    blocks: Count = 2
+    expand: Count = 2
+    components: Count = 8
+    order: Count = 4
+    dropout: Share = 0.1
+    mirror: Annotated[tuple[int, ...], Field(strict=False)] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mirror", tuple(self.mirror))
-        for name in ("joints", "observed", "target", "width", "blocks", "expand", "components", "order"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise OptionError(f"{name} must be a whole number from 1, got {value!r}")
+    @model_validator(mode="after")
+    def _check(self) -> "ForecastConfig":
         if self.order >= self.observed:
             raise OptionError(f"order must be below observed ({self.observed}), got {self.order}")
         if self.components > self.target:
             raise OptionError(f"components must be at most target ({self.target}), got {self.components}")
-        if not isinstance(self.dropout, int | float) or not 0.0 <= self.dropout < 1.0:
-            raise OptionError(f"dropout must be in [0, 1), got {self.dropout!r}")
         pairs = self.mirror
         if pairs and (
             sorted(pairs) != list(range(self.joints)) or any(pairs[pairs[j]] != j for j in range(self.joints))
         ):
             raise OptionError(f"mirror must pair the {self.joints} joints, got {list(pairs)}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values, for a checkpoint's JSON."""
-        return {**dataclasses.asdict(self), "mirror": list(self.mirror)}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> ForecastConfig:
-        """Rebuild a configuration from :meth:`to_dict`.
-
-        :raises OptionError: an unknown field (with the nearest known one), or a value out of range.
-        """
-        refuse_unknown(cls, fields, "forecaster")
-        return cls(**fields)
+        return self
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, visible_columns
 from pyanticip.models.core.bias import Orthogonality
-from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.core.block import first_norm
 from pyanticip.models.core.plan_attention import Plan
-from pyanticip.models.core.streaming import State
-from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
+from pyanticip.models.core.streaming import State, part_of
+from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.motion.frame_hold import FrameHold
 from pyanticip.models.motion.heads import ControlHead
 from pyanticip.models.motion.kinematics import KINEMATICS, MEASURES, BodyKinematics
@@ -31,14 +31,9 @@ from pyanticip.models.motion.smoothed import (
 from pyanticip.models.motion.strokes import Strokes, StrokeState
 from pyanticip.models.parts.field.control_field import FieldTrace
 from pyanticip.models.parts.planning.codebook import PlanCodebook
-from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps, check_plan
+from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
-from pyanticip.models.parts.positions.trajectory.module import (
-    TrajectoryPositions,
-    TrajectoryState,
-    moved_positions,
-)
 from pyanticip.vocabulary import FEATURES, PARAMETERS, SCALAR_COLUMNS
 
 CLIP = 10.0
@@ -82,15 +77,30 @@ class MotionOutput:
 @dataclass
 class MotionState(State):
     """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first; where there
-    are such, the state of trajectory positions, what plans need to remember, and the last ``taps - 1``
-    trusted frames (B, taps - 1, D)."""
+    are such, what positions and plans need to remember, the last ``taps - 1`` trusted frames (B, taps - 1, D)
+    and the strokes."""
 
     trunk: TrunkState
     taps: Tensor
-    moved: TrajectoryState | tuple[()] = ()
+    positions: State | tuple[()] = ()
     planning: PlanState | tuple[()] = ()
     trusted: Tensor | tuple[()] = ()
     strokes: StrokeState | tuple[()] = ()
+
+
+@dataclass(frozen=True)
+class Front:
+    """What the front-end makes of a chunk: ``embedded`` steps (B, L, D), the frames that the filter needs
+    next in ``taps``, what the control head is told about the last ones in ``recent``; where there are such,
+    how the strokes stand in ``beats`` (B, L, 37), ``distrust`` (B, L), and the states of both."""
+
+    embedded: Tensor
+    taps: Tensor
+    recent: Tensor | None
+    beats: Tensor | None = None
+    strokes: StrokeState | tuple[()] = ()
+    distrust: Tensor | None = None
+    trusted: Tensor | tuple[()] = ()
 
 
 class MotionTransformer(nn.Module):
@@ -142,8 +152,9 @@ class MotionTransformer(nn.Module):
         filters = torch.zeros(cfg.taps, cfg.d_model)
         filters[-1] = 1.0
         self.filters = nn.Parameter(filters)
-        self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
-        self.trusted = FrameHold(cfg.d_model) if cfg.field_input else None
+        self.trusted = (
+            FrameHold(cfg.d_model) if cfg.control_field is not None and cfg.control_field.input else None
+        )
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
         told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
@@ -171,14 +182,15 @@ class MotionTransformer(nn.Module):
         self.pose = PoseHead(cfg.d_model, cfg.control_hidden, ahead) if ahead else None
         self.planning: PlanningSignal | None = None
         self.codebook: PlanCodebook | None = None
-        if cfg.planning:
-            self.codebook = PlanCodebook(cfg.plan_codes)
+        if cfg.planning is not None:
+            self.codebook = PlanCodebook(cfg.planning.codes)
             self.planning = PlanningSignal(
-                cfg,
-                cfg.plan_codes,
+                cfg.planning,
+                cfg.d_model,
+                cfg.planning.codes,
                 embedding=None,
                 norm=first_norm(self.trunk.fast),
-                absolute=cfg.positions in ("sinusoidal", "trajectory"),
+                absolute=self.trunk.positions.absolute,
             )
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
@@ -196,15 +208,13 @@ class MotionTransformer(nn.Module):
     def initial_state(self, batch: int) -> MotionState:
         """The state before the first frame, for ``batch`` independent rows."""
         taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
-        moved = () if self.moved is None else self.moved.initial_state(batch, self.filters)
-        state = MotionState(self.trunk.initial_state(batch), taps, moved)
+        state = MotionState(self.trunk.initial_state(batch), taps)
+        state.positions = self.trunk.positions.embed_state(batch, self.filters)
         if self.trusted is not None:
             state.trusted = torch.zeros_like(taps)
         if self.strokes is not None:
             state.strokes = self.strokes.initial_state(batch)
-        if self.planning is not None:
-            passes = self._passes(self.planning, "external", None, None)
-            state.planning = passes.initial_state(batch, given=True)
+        state.planning = self._passes("external", None, None).initial_state(batch, given=True)
         return state
 
     def observe(self, x: Tensor) -> Tensor:
@@ -230,13 +240,25 @@ class MotionTransformer(nn.Module):
         measures = windows[..., -MEASURES:, :].flatten(-2)
         return torch.cat((measures, self.smoothed(windows.transpose(-1, -2))), -1)
 
-    def embed(self, x: Tensor, taps: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Embedded frames (B, L, D) of raw features (B, L, 231), the frames the filter needs next, and
-        what :meth:`recent` says about the last ones."""
-        return self._embedded(self._after(taps, self.observe(x)), x.shape[1])
-
-    def _embedded(self, joined: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        return self._filter(joined), joined[:, length:], self.recent(joined) if self.direct else None
+    def embed(self, x: Tensor, state: MotionState | None = None) -> Front:
+        """What the front-end makes of raw features (B, L, 231) that follow ``state``."""
+        raw, length = self.observe(x), x.shape[1]
+        joined = self._after(None if state is None else state.taps, raw)
+        taps = joined[:, length:]
+        if self.trusted is None:
+            recent = self.recent(joined) if self.direct else None
+            embedded = self._filter(joined)
+            if self.strokes is None:
+                return Front(embedded, taps, recent)
+            speeds = joined[:, -length:, -self.direct : -MEASURES]
+            return Front(embedded, taps, recent, *self.strokes(speeds, part_of(state, "strokes")))
+        before = None if state is None else state.trusted
+        assert not isinstance(before, tuple)
+        last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
+        frames, distrust = self.trusted(raw, self._filter(joined), last)
+        kept = self._after(before, frames)
+        recent = self.recent(kept) if self.direct else None
+        return Front(self._filter(kept), taps, recent, distrust=distrust, trusted=kept[:, length:])
 
     def _after(self, before: Tensor | None, frames: Tensor) -> Tensor:
         """Frames (B, L, D) with the ``taps - 1`` before them in front, zeros at a start."""
@@ -249,31 +271,6 @@ class MotionTransformer(nn.Module):
         if joined.shape[1] == self.cfg.taps:
             return (joined * self.filters).sum(1, keepdim=True)
         return torch.einsum("bldt,td->bld", joined.unfold(1, self.cfg.taps, 1), self.filters)
-
-    def _follow(
-        self, frames: Tensor, state: MotionState | None
-    ) -> tuple[Tensor | None, StrokeState | tuple[()]]:
-        """How the strokes stand (B, L, 37) in embedded frames (B, L, D), where they are followed."""
-        if self.strokes is None:
-            return None, ()
-        before = state.strokes if state is not None and isinstance(state.strokes, StrokeState) else None
-        found: tuple[Tensor, StrokeState] = self.strokes(frames[..., -self.direct : -MEASURES], before)
-        return found
-
-    def _embed_trusted(
-        self, trusted: FrameHold, x: Tensor, state: MotionState | None
-    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]:
-        """As :meth:`embed`, of frames as far as they are trusted; then the trusted frames that are needed
-        next, and the risk (B, L)."""
-        raw = self.observe(x)
-        joined = self._after(None if state is None else state.taps, raw)
-        before = state.trusted if state is not None and isinstance(state.trusted, Tensor) else None
-        last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
-        frames, risk = trusted(raw, self._filter(joined), last)
-        kept = self._after(before, frames)
-        length = x.shape[1]
-        recent = self.recent(kept) if self.direct else None
-        return self._filter(kept), joined[:, length:], recent, kept[:, length:], risk
 
     @overload
     def forward(
@@ -341,50 +338,27 @@ class MotionTransformer(nn.Module):
             first, last = SCALAR_COLUMNS
             x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
         with _exact(x):
-            kept, distrust, beaten = None, None, None
-            strokes: StrokeState | tuple[()] = ()
-            if self.trusted is None:
-                joined = self._after(None if state is None else state.taps, self.observe(x))
-                embedded, taps, recent = self._embedded(joined, x.shape[1])
-                beaten, strokes = self._follow(joined[:, -x.shape[1] :], state)
-            else:
-                embedded, taps, recent, kept, distrust = self._embed_trusted(self.trusted, x, state)
-        check_plan(self.planning, (x.shape[0], x.shape[1]), plan, boost)
-        places = None
-        if self.cfg.positions == "sinusoidal":
-            steps = torch.arange(x.shape[1], device=x.device)
-            if state is not None:
-                steps = state.trunk.frames[:, None] + steps
-            places = sinusoids(steps, self.cfg.d_model).to(embedded.dtype).expand_as(embedded)
-        shifted, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
-        places = places if shifted is None else shifted
-        embedded = embedded if places is None else embedded + places
-        embedded = self.dropout(embedded)
-        given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
+            front = self.embed(x, state)
         before = None if state is None else state.trunk
-        choice, said, memory = None, None, None
-        if self.planning is None:
-            trunk, after = self.trunk(embedded, given, before, mode=mode, predicted=predicted, due=due)
-        else:
-            codes = None
-            if self.codebook is not None and not self.planning.recurrent:
-                codes = self.codebook(x)
-            ran = self._passes(self.planning, mode, before, due)(
-                Steps(embedded, codes, places, given, predicted),
-                before,
-                state.planning if state is not None and isinstance(state.planning, PlanState) else None,
-                plan=plan,
-                boost=boost,
-            )
-            trunk, after, choice, said, memory = (
-                ran.out,
-                ran.state,
-                ran.choice,
-                ran.anticipation,
-                ran.planning,
-            )
+        added, positions = self.trunk.positions.embed(
+            front.embedded, None if before is None else before.frames, part_of(state, "positions")
+        )
+        embedded = self.dropout(front.embedded if added is None else front.embedded + added)
+        given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
+        codes = None
+        if self.codebook is not None and self.planning is not None and not self.planning.recurrent:
+            codes = self.codebook(x)
+        foreseen = self._passes(mode, before, due, x.shape[1])(
+            Steps(embedded, codes, added, given, predicted),
+            before,
+            part_of(state, "planning"),
+            plan=plan,
+            boost=boost,
+        )
+        trunk = foreseen.out
         with _exact(x):
-            params, events = self.control(trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype), recent, beaten)
+            hidden, gate = trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype)
+            params, events = self.control(hidden, gate, front.recent, front.beats)
         out = MotionOutput(
             params,
             events,
@@ -394,21 +368,21 @@ class MotionTransformer(nn.Module):
             trunk.share,
             trunk.hidden,
             trunk.field,
-            choice,
-            said,
-            distrust,
+            foreseen.choice,
+            foreseen.anticipation,
+            front.distrust,
         )
         if state is None:
             return out
-        assert after is not None
-        return out, MotionState(
-            after, taps, moved, () if memory is None else memory, () if kept is None else kept, strokes
-        )
+        assert foreseen.state is not None
+        parts = (positions, foreseen.planning, front.trusted, front.strokes)
+        return out, MotionState(foreseen.state, front.taps, *parts)
 
     def _passes(
-        self, signal: PlanningSignal, mode: ScalarMode, own: TrunkState | None, due: bool | None
+        self, mode: ScalarMode, own: TrunkState | None, due: bool | None, length: int = 1
     ) -> Passes[TrunkOutput, TrunkState]:
-        """How the trunk runs with plans; ``due`` is known of its own state, not of those that lag."""
+        """How the trunk runs, with plans where the model makes some; ``due`` is known of its ``own`` state
+        and whole chunks, not of states that lag."""
 
         def run(
             steps: Steps, state: TrunkState | None, plan: Plan | None
@@ -419,12 +393,12 @@ class MotionTransformer(nn.Module):
                 state,
                 mode=mode,
                 predicted=steps.predicted,
-                due=due if state is own and steps.embedded.shape[1] == 1 else None,
+                due=due if state is own and steps.embedded.shape[1] == length else None,
                 plan=plan,
             )
             return out
 
-        return Passes(signal, run, self.trunk.initial_state, join_outputs)
+        return Passes(self.planning, run, self.trunk.initial_state)
 
     def step(
         self,

@@ -6,9 +6,6 @@ from torch import Tensor
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 
-ABSOLUTE = ("sinusoidal", "trajectory")
-"""Positions that count from a sequence's start, and were never trained beyond the longest one."""
-
 
 def check_token_config(cfg: ModelConfig) -> None:
     """A token model needs a vocabulary and a longest sequence, and reads no body.
@@ -40,18 +37,19 @@ def check_ids(ids: Tensor, vocab: int) -> None:
         raise ShapeError(f"ids must be 0 to {vocab - 1}, got {int(ids[row, step])} at [{row}, {step}]")
 
 
-def check_length(length: int, frames: Tensor | None, cfg: ModelConfig) -> None:
+def check_length(length: int, frames: Tensor | None, cfg: ModelConfig, absolute: bool) -> None:
     """A sequence may be ``max_seq_len`` long; so may a stream whose positions are absolute.
 
     :param frames: (B,) tokens so far in each row of a stream. Its rings slide, so that streams with relative
         positions have no end; sinusoids were never trained beyond ``max_seq_len``.
+    :param absolute: whether positions count from a sequence's start.
     :raises ShapeError: longer.
     """
     longest = cfg.max_seq_len
     if frames is None:
         if length > longest:
             raise ShapeError(f"ids are {length} long, max_seq_len is {longest}")
-    elif cfg.positions in ABSOLUTE and not torch.compiler.is_compiling():
+    elif absolute and not torch.compiler.is_compiling():
         end = int(frames.max()) + length
         if end > longest:
             raise ShapeError(f"the stream would be {end} long, max_seq_len is {longest}")

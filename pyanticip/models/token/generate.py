@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.geometry import VectorStream
 from pyanticip.models.core.gates import Waiting, decide
+from pyanticip.models.core.part import Positions
 from pyanticip.models.token.baseline import BaselineTransformer
-from pyanticip.models.token.checks import ABSOLUTE
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
 
 Steering = Literal["initial", "refined_prev", "external"]
@@ -132,7 +132,7 @@ def generate(
     }
     every = torch.arange(rows, device=device)
     fed = prompt.shape[1]
-    absolute = cfg.positions in ABSOLUTE
+    absolute = _positions(model).absolute
     while True:
         logits = out.logits[:, -1].float()
         gate = out.gate[:, -1].float() if own is not None else torch.ones(rows, device=device)
@@ -230,11 +230,15 @@ def _check(
     if scalars not in ("initial", "refined_prev", "external"):
         raise OptionError(f"scalars must be initial, refined_prev or external, got {scalars!r}")
     fed = prompt.shape[1] + tokens - 1
-    if model.cfg.positions in ABSOLUTE and fed > model.cfg.max_seq_len:
+    if _positions(model).absolute and fed > model.cfg.max_seq_len:
         raise ShapeError(
             f"a prompt of {prompt.shape[1]} and {tokens} tokens need {fed} steps, "
             f"max_seq_len is {model.cfg.max_seq_len}"
         )
+
+
+def _positions(model: LanguageModel) -> Positions:
+    return model.positions if isinstance(model, BaselineTransformer) else model.trunk.positions
 
 
 def _over(gate: Tensor, waited: Tensor, theta: float, max_buffer: int) -> Tensor:

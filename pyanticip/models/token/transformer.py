@@ -11,24 +11,16 @@ from torch.nn import functional as F
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
-from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.core.block import first_norm
 from pyanticip.models.core.plan_attention import Plan
-from pyanticip.models.core.streaming import State
-from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState, first_norm, join_outputs
+from pyanticip.models.core.streaming import State, part_of
+from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.parts.field.control_field import FieldTrace
-from pyanticip.models.parts.planning.passes import Foresight, Passes, PlanState, Steps, check_plan
+from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
-from pyanticip.models.parts.positions.trajectory.module import (
-    TrajectoryPositions,
-    TrajectoryState,
-    moved_positions,
-)
 from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.checks import check_ids, check_length, check_token_config
-
-ABSOLUTE = ("sinusoidal", "trajectory")
-"""Positions that are encodings in the embedding."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +54,11 @@ class LanguageOutput:
 
 @dataclass
 class LanguageState(State):
-    """The trunk's state; its ``frames`` is the number of tokens so far in each row. ``moved`` is that of
-    trajectory positions and ``planning`` what plans need to remember, where there are such."""
+    """The trunk's state; its ``frames`` is the number of tokens so far in each row. ``positions`` and
+    ``planning`` are what those parts need to remember, where there are such."""
 
     trunk: TrunkState
-    moved: TrajectoryState | tuple[()] = ()
+    positions: State | tuple[()] = ()
     planning: PlanState | tuple[()] = ()
 
 
@@ -77,8 +69,6 @@ class AnticipatoryTransformer(nn.Module):
     :raises OptionError: a configuration without a vocabulary.
     """
 
-    places: Tensor
-
     def __init__(self, cfg: ModelConfig | None = None) -> None:
         super().__init__()
         cfg = ModelConfig.small() if cfg is None else cfg
@@ -88,17 +78,15 @@ class AnticipatoryTransformer(nn.Module):
         nn.init.normal_(self.token.weight, 0.0, 0.02)
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
-        count = cfg.max_seq_len if cfg.positions == "sinusoidal" else 0
-        self.register_buffer("places", sinusoids(torch.arange(count), cfg.d_model).float(), persistent=False)
-        self.moved = TrajectoryPositions.of(cfg) if cfg.positions == "trajectory" else None
         self.planning: PlanningSignal | None = None
-        if cfg.planning:
+        if cfg.planning is not None:
             self.planning = PlanningSignal(
-                cfg,
+                cfg.planning,
+                cfg.d_model,
                 cfg.vocab,
                 embedding=self.token,
                 norm=first_norm(self.trunk.fast),
-                absolute=cfg.positions in ABSOLUTE,
+                absolute=self.trunk.positions.absolute,
             )
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -117,11 +105,9 @@ class AnticipatoryTransformer(nn.Module):
 
     def initial_state(self, batch: int) -> LanguageState:
         """The state before the first token, for ``batch`` independent rows."""
-        moved = () if self.moved is None else self.moved.initial_state(batch, self.token.weight)
-        state = LanguageState(self.trunk.initial_state(batch), moved)
-        if self.planning is not None:
-            state.planning = self._passes(self.planning, "initial").initial_state(batch, given=True)
-        return state
+        positions = self.trunk.positions.embed_state(batch, self.token.weight)
+        planning = self._passes("initial").initial_state(batch, given=True)
+        return LanguageState(self.trunk.initial_state(batch), positions, planning)
 
     @overload
     def forward(
@@ -236,50 +222,21 @@ class AnticipatoryTransformer(nn.Module):
         frames = None if state is None else state.trunk.frames
         if frames is not None and frames.shape[0] != rows:
             raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
-        check_length(length, frames, self.cfg)
-        check_plan(self.planning, (rows, length), plan, boost)
+        check_length(length, frames, self.cfg, self.trunk.positions.absolute)
         mode = self._mode(scalars, mode, (rows, length, 7))
         if predicted is not None and predicted.shape != (rows, length):
             raise ShapeError(f"predicted must be ({rows}, {length}), got {tuple(predicted.shape)}")
-        places = None
-        if self.cfg.positions == "sinusoidal":
-            steps = torch.arange(length, device=embedded.device)
-            places = self.places[steps if frames is None else frames[:, None] + steps].expand_as(embedded)
-        shifted, moved = moved_positions(self.moved, embedded, None if state is None else state.moved)
-        places = places if shifted is None else shifted
-        embedded = embedded if places is None else embedded + places
+        added, positions = self.trunk.positions.embed(embedded, frames, part_of(state, "positions"))
+        embedded = self.dropout(embedded if added is None else embedded + added)
         given = None if scalars is None else scalars.to(embedded.dtype)
-        chunk = Steps(self.dropout(embedded), codes, places, given, predicted)
-        before = None if state is None else state.trunk
-        if self.planning is None:
-            trunk, after = self.trunk(chunk.embedded, given, before, mode=mode, predicted=predicted)
-            return self._say(trunk, after, moved, None)
-        memory = state.planning if state is not None and isinstance(state.planning, PlanState) else None
-        passes = self._passes(self.planning, mode)
-        foreseen = passes(chunk, before, memory, plan=plan, boost=boost)
-        return self._say(foreseen.out, foreseen.state, moved, foreseen)
-
-    def _passes(self, signal: PlanningSignal, mode: ScalarMode) -> Passes[TrunkOutput, TrunkState]:
-        """How the trunk runs with plans."""
-
-        def run(
-            steps: Steps, state: TrunkState | None, plan: Plan | None
-        ) -> tuple[TrunkOutput, TrunkState | None]:
-            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
-                steps.embedded, steps.given, state, mode=mode, predicted=steps.predicted, plan=plan
-            )
-            return out
-
-        return Passes(signal, run, self.trunk.initial_state, join_outputs)
-
-    def _say(
-        self,
-        trunk: TrunkOutput,
-        after: TrunkState | None,
-        moved: TrajectoryState | tuple[()],
-        foreseen: Foresight[TrunkOutput, TrunkState] | None,
-    ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
-        head = self.token.weight
+        foreseen = self._passes(mode)(
+            Steps(embedded, codes, added, given, predicted),
+            None if state is None else state.trunk,
+            part_of(state, "planning"),
+            plan=plan,
+            boost=boost,
+        )
+        trunk, head = foreseen.out, self.token.weight
         out = LanguageOutput(
             # The gate on the narrow side of the product: one pass over D numbers in place of V.
             F.linear(trunk.hidden * trunk.gate, head),
@@ -290,13 +247,25 @@ class AnticipatoryTransformer(nn.Module):
             trunk.hidden,
             head,
             trunk.field,
-            None if foreseen is None else foreseen.choice,
-            None if foreseen is None else foreseen.anticipation,
+            foreseen.choice,
+            foreseen.anticipation,
         )
-        if after is None:
+        if foreseen.state is None or state is None:
             return out
-        memory = None if foreseen is None else foreseen.planning
-        return out, LanguageState(after, moved, () if memory is None else memory)
+        return out, LanguageState(foreseen.state, positions, foreseen.planning)
+
+    def _passes(self, mode: ScalarMode) -> Passes[TrunkOutput, TrunkState]:
+        """How the trunk runs, with plans where the model makes some."""
+
+        def run(
+            steps: Steps, state: TrunkState | None, plan: Plan | None
+        ) -> tuple[TrunkOutput, TrunkState | None]:
+            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
+                steps.embedded, steps.given, state, mode=mode, predicted=steps.predicted, plan=plan
+            )
+            return out
+
+        return Passes(self.planning, run, self.trunk.initial_state)
 
     @staticmethod
     def _mode(scalars: Tensor | None, mode: ScalarMode | None, shape: tuple[int, int, int]) -> ScalarMode:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.parts.positions.prism.module import PrismPositions
+from pyanticip.models.parts.positions.sinusoidal import Sinusoidal
 from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.module import TrainModule, moved
 from training.run.settings import derived_seed
@@ -44,15 +45,20 @@ def new_model(options: TaskOptions, longest: int = 0, *, start: int = 0) -> Base
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(options.schedule.seed, INITIAL, *([start] if start else [])))
         model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
-        if model.prism is not None and options.start.latch:
-            latch(model.prism, options.start.latch)
+        if options.start.latch:
+            for source in sources(model)[:1]:
+                latch(source, options.start.latch)
         if options.start.habits == "dealt":
-            for source in (model.prism, model.again):
-                if source is not None:
-                    deal(source)
+            for source in sources(model):
+                deal(source)
         if options.start.embedding:
             nn.init.normal_(model.token.weight, 0.0, options.start.embedding)
         return model
+
+
+def sources(model: BaselineTransformer) -> list[PrismPositions]:
+    """A model's cursors, those of the first layer first; none where it has other positions."""
+    return [each for each in (model.positions, model.again) if isinstance(each, PrismPositions)]
 
 
 @torch.no_grad()
@@ -70,11 +76,11 @@ def deal(cursors: PrismPositions) -> None:
     keys', in place of drawn ones."""
     cfg = cursors.cfg
     habits = cursors.gates.bias.view(4, -1)
-    habits[0] = math.log(cfg.prism_reset / (1.0 - cfg.prism_reset))
+    habits[0] = math.log(cfg.reset / (1.0 - cfg.reset))
     habits[1:] = 0.0
     for group in (habits[:, : cursors.pairs], habits[:, cursors.pairs :]):
         for number, cursor in enumerate(group.unbind(1)):
-            cursor[1 + number % 3] = cfg.prism_spread
+            cursor[1 + number % 3] = cfg.spread
 
 
 def fitted(weights: Mapping[str, Tensor], model: BaselineTransformer) -> dict[str, Tensor]:
@@ -95,16 +101,17 @@ def shifted(model: BaselineTransformer, share: float, length: int) -> Iterator[N
     Without sinusoids nothing changes. (Randomly shifted absolute positions, McLeish et al. 2024: one shift
     for a batch, in training only.)
     """
-    table = model.places
-    room = len(table) - length
-    if model.cfg.positions != "sinusoidal" or room < 1:
+    encoding = model.positions
+    room = len(encoding.table) - length if isinstance(encoding, Sinusoidal) else 0
+    if not isinstance(encoding, Sinusoidal) or room < 1:
         yield
         return
-    model.places = table[int(share * (room + 1)) :]
+    table = encoding.table
+    encoding.table = table[int(share * (room + 1)) :]
     try:
         yield
     finally:
-        model.places = table
+        encoding.table = table
 
 
 @contextmanager
@@ -114,14 +121,14 @@ def roomy(model: BaselineTransformer, length: int) -> Iterator[None]:
 
     Without cursors nothing changes.
     """
-    sources = [source for source in (model.prism, model.again) if source is not None]
-    before = [source.cfg.prism_places for source in sources]
-    for source, places in zip(sources, before, strict=True):
+    cursors = sources(model)
+    before = [source.cfg.places for source in cursors]
+    for source, places in zip(cursors, before, strict=True):
         source.set_places(min(places, max(length + 2, 3)))
     try:
         yield
     finally:
-        for source, places in zip(sources, before, strict=True):
+        for source, places in zip(cursors, before, strict=True):
             source.set_places(places)
 
 
@@ -149,9 +156,8 @@ class TaskModule(TrainModule):
         super().__init__(model, options)
         self._doubts: list[Tensor] = []
         self._weights = cursor_weights(model)
-        for source in (model.prism, model.again):
-            if source is not None and options.loss.crisp:
-                source.gates.register_forward_hook(self._doubted)
+        for source in sources(model) if options.loss.crisp else ():
+            source.gates.register_forward_hook(self._doubted)
 
     def _doubted(self, gates: nn.Module, inputs: Any, logits: Tensor) -> None:
         if self.training:

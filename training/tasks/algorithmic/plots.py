@@ -105,9 +105,9 @@ def counters(run: TaskRun) -> bytes | None:
     shown = weights.flatten(0, -2).amax(0).topk(min(SHOWN, count)).indices.sort().values.tolist()
     drawn = []
     for title, model in models.items():
-        if model.prism is None:
+        places, _ = model.positions.vectors(model.token(ids), None)
+        if places is None:
             return None
-        places, _ = model.prism(model.token(ids), None)
         assert places.histograms is not None
         pairs = places.histograms.shape[2] // 2
         for offset, kind in ((0, "query"), (pairs, "key")):

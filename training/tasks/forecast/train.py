@@ -85,13 +85,11 @@ def options_from(given: Mapping[str, Any]) -> ForecastOptions:
         OptionError: a value out of range.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    parts: dict[str, Any] = {}
     base = ForecastOptions()
-    for part in ("model", "variation"):
-        default = getattr(base, part)
-        names = {f.name for f in dataclasses.fields(default)} & set(given)
-        parts[part] = dataclasses.replace(default, **{name: given.pop(name) for name in names})
-    return dataclasses.replace(base, **parts, **given)
+    sizes = {name: given.pop(name) for name in ForecastConfig.model_fields if name in given}
+    varied = {f.name for f in dataclasses.fields(base.variation)} & set(given)
+    variation = dataclasses.replace(base.variation, **{name: given.pop(name) for name in varied})
+    return dataclasses.replace(base, model=base.model.replace(**sizes), variation=variation, **given)
 
 
 @dataclass(frozen=True)

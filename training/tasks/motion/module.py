@@ -53,9 +53,8 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
             model.set_normalisation(mean, std)
             return model
         begun = begun_from(options)
-        known = {**begun.cfg.to_dict(), "pose_horizons": []}
         changed = {name: value for name, value in options.model.items() if name in FREE}
-        model = MotionTransformer(type(begun.cfg).from_dict({**known, **changed}))
+        model = MotionTransformer(begun.cfg.replace(**{"pose_horizons": (), **changed}))
         wanted = model.state_dict()
         kept = {name: value for name, value in begun.state_dict().items() if name in wanted}
         # A head for other horizons than the checkpoint's, or a first one, begins anew.
@@ -74,7 +73,7 @@ def begun_from(options: MotionTrainOptions) -> MotionTransformer:
     model = load_motion_model(Path(options.run.init))
     known = model.cfg.to_dict()
     for name, value in options.model.items():
-        if name not in FREE and known.get(name) != value:
+        if name not in FREE and model.cfg.replace(**{name: value}) != model.cfg:
             taught = "; train beats teaches its head to hear them" if name == "strokes" and value else ""
             raise OptionError(
                 f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.parts.positions.prism.config import PrismConfig
 from training.run.options import Options, RunOptions, ScheduleOptions, Text, TrainOptions, pair
 
 
@@ -140,16 +141,16 @@ class MotionTrainOptions(TrainOptions):
     def _fits(self) -> Self:
         config = self.config()
         loss = self.loss
-        if loss.risk > 0.0 and not config.control_field:
+        if loss.risk > 0.0 and config.control_field is None:
             raise OptionError(
                 f"option loss.risk: {loss.risk:g} needs a model with model.control_field=true: the risk "
                 "is what its field is taught"
             )
-        if loss.distrust > 0.0 and not config.field_input:
+        if loss.distrust > 0.0 and not (config.control_field and config.control_field.input):
             raise OptionError(
                 f"option loss.distrust: {loss.distrust:g} needs a model with model.field_input=true"
             )
-        if loss.reset > 0.0 and config.positions != "prism":
+        if loss.reset > 0.0 and not isinstance(config.positions, PrismConfig):
             raise OptionError(
                 f"option loss.reset: {loss.reset:g} needs a model with model.positions='prism': other "
                 "positions have no cursors that could reset"

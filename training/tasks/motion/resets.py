@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models import MotionTransformer
+from pyanticip.models.parts.positions.prism.module import PrismPositions
 
 TAUGHT: Final = 1
 """How many cursors of the queries, and of the keys, are told."""
@@ -31,9 +32,10 @@ class Resets:
         self.logits: Tensor | None = None
         """(B, L, cursors) of the resets, queries' first."""
         self.pairs = 0
-        if model.trunk.prism is not None:
-            self.pairs = model.trunk.prism.pairs
-            self.handle = model.trunk.prism.gates.register_forward_hook(self._note)
+        cursors = model.trunk.positions
+        if isinstance(cursors, PrismPositions):
+            self.pairs = cursors.pairs
+            self.handle = cursors.gates.register_forward_hook(self._note)
 
     def _note(self, module: nn.Module, given: Any, said: Tensor) -> None:
         self.logits = said.view(*said.shape[:-1], 4, -1)[..., 0, :]

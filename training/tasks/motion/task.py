@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any, ClassVar, Final, Literal
@@ -255,6 +254,6 @@ def _might_hear(checkpoint: Path) -> bool:
     """Whether a checkpoint's model does not follow strokes, and could."""
     config = read_manifest(checkpoint).config
     try:
-        return not config.strokes and replace(config, strokes=True).strokes
+        return not config.strokes and config.replace(strokes=True).strokes
     except OptionError:
         return False

@@ -74,7 +74,8 @@ class Feed:
         self.start, self.rank, self.world = start, rank, world
         horizons = options.config().pose_horizons
         self.pose = tuple(round(ms * RATE / 1000) for ms in horizons)
-        self.plan = options.config().plan_tokens if options.config().planning else 0
+        planning = options.config().planning
+        self.plan = 0 if planning is None else planning.tokens
         self.waited = 0.0
         """Seconds that the model has waited for its batches."""
 

@@ -1,6 +1,5 @@
 """Running a token model over held-out sequences: what it says, at every context, and by itself for long."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -210,6 +209,6 @@ def endless(model: Any, steps: int) -> Any:
     cfg = model.cfg
     if cfg.max_seq_len >= steps:
         return model
-    longer = type(model)(dataclasses.replace(cfg, max_seq_len=steps)).to(next(model.parameters()).device)
+    longer = type(model)(cfg.replace(max_seq_len=steps)).to(next(model.parameters()).device)
     longer.load_state_dict(model.state_dict())
     return longer.eval()

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.part import Gate, Gating
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.field.averages import decayed_sums
+from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.reduction import (
     GATE_FLOOR,
     FieldWeights,
@@ -49,15 +50,12 @@ class FieldState(State):
 
 
 @dataclass(frozen=True)
-class FieldOutput:
+class FieldOutput(Gating):
     """What one block's field says of each step, all (B, L).
 
-    ``log_gate`` is added to the scores of the step as a key; ``scale`` multiplies its feed-forward output;
     ``held`` h, ``risk`` dh and ``kappa`` are the held risk, the step's own, and the curvature, all >= 0.
     """
 
-    log_gate: Tensor
-    scale: Tensor
     held: Tensor
     risk: Tensor
     kappa: Tensor
@@ -93,32 +91,20 @@ class FieldTrace:
         return torch.stack(pairs, 2)
 
 
-def join_traces(traces: list[FieldTrace]) -> FieldTrace:
-    """The traces of chunks that follow each other, as one."""
-
-    def joined(parts: tuple[FieldOutput, ...]) -> FieldOutput:
-        names = ("log_gate", "scale", "held", "risk", "kappa")
-        return FieldOutput(*(torch.cat([getattr(part, name) for part in parts], 1) for name in names))
-
-    fast = zip(*(trace.fast for trace in traces), strict=True)
-    slow = zip(*(trace.slow for trace in traces if trace.slow), strict=True)
-    return FieldTrace(tuple(map(joined, fast)), tuple(map(joined, slow)))
-
-
-class ControlField(nn.Module):
+class ControlField(Gate):
     """The field of one block.
 
-    :param cfg: its ``field_*`` options.
+    :param width: D of the block's input.
     """
 
-    def __init__(self, cfg: ModelConfig) -> None:
+    def __init__(self, width: int, cfg: FieldConfig) -> None:
         super().__init__()
-        self.decay = cfg.field_decay
-        self.bend = cfg.field_curvature
-        self.start = cfg.field_gate
-        self.fibre = nn.Linear(cfg.d_model, cfg.field_width, bias=False)
-        self.hidden = nn.Linear(cfg.d_model + cfg.field_width, cfg.field_hidden)
-        self.last = nn.Linear(cfg.field_hidden, 1)
+        self.decay = cfg.decay
+        self.bend = cfg.curvature
+        self.start = cfg.gate
+        self.fibre = nn.Linear(width, cfg.width, bias=False)
+        self.hidden = nn.Linear(width + cfg.width, cfg.hidden)
+        self.last = nn.Linear(cfg.hidden, 1)
         self.raw = nn.Parameter(torch.zeros(()))
         self.reset_parameters()
 
@@ -137,6 +123,10 @@ class ControlField(nn.Module):
         """Lambda of the attention gate, learned, above 0: so the gate is never above one half."""
         strength: Tensor = F.softplus(self.raw)
         return strength
+
+    def trace(self, fast: tuple[FieldOutput, ...], slow: tuple[FieldOutput, ...]) -> FieldTrace:
+        """See :class:`~pyanticip.models.core.part.Gate`."""
+        return FieldTrace(fast, slow)
 
     def initial_state(self, batch: int) -> FieldState:
         """The state before the first step: zeros."""

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.core.part import join
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.planning.signal import PlanningSignal
@@ -108,34 +109,36 @@ one."""
 
 @dataclass(frozen=True)
 class Foresight(Generic[Out, S]):
-    """What came of a chunk: the last pass's output, the plans it looked at, log-scores (B, L, V) of its
-    anticipator, and the states after it."""
+    """What came of a chunk: the last pass's output, the plans it looked at and log-scores (B, L, V) of its
+    anticipator, where the model plans, and the states after it."""
 
     out: Out
-    choice: PlanChoice
-    anticipation: Tensor
+    choice: PlanChoice | None
+    anticipation: Tensor | None
     state: S | None
-    planning: PlanState | None
+    planning: PlanState | tuple[()]
 
 
 @dataclass(frozen=True)
 class Passes(Generic[Out, S]):
     """How a model runs with plans of its own.
 
-    ``run`` does one pass, ``fresh`` makes a model's initial state, ``join`` puts outputs of steps together.
+    ``signal`` is the model's, ``None`` where it does not plan and one pass is all; ``run`` does one pass,
+    ``fresh`` makes a model's initial state.
     """
 
-    signal: PlanningSignal
+    signal: PlanningSignal | None
     run: Run[S, Out]
     fresh: Callable[[int], S]
-    join: Callable[[Sequence[Out]], Out]
 
-    def initial_state(self, batch: int, *, given: bool) -> PlanState:
+    def initial_state(self, batch: int, *, given: bool) -> PlanState | tuple[()]:
         """The state before the first step: nothing planned.
 
         :param given: whether scalars may be given to the model's steps.
         """
         signal = self.signal
+        if signal is None:
+            return ()
         like = signal.log_frequency
         stored = tuple(
             StoredChoice(
@@ -171,21 +174,33 @@ class Passes(Generic[Out, S]):
         :param state: of the model, with ``planning`` of its plans; both ``None`` for a sequence's start.
         :param plan: plans to look at in place of the model's own, (B, L, K).
         :param boost: added to the contrasts that plans are selected by, (V,) or (B or 1, 1, V).
+        :raises OptionError: plans or wishes for a model that does not plan.
+        :raises ShapeError: shapes that do not fit, or codes that do not exist.
         """
+        check_plan(self.signal, (steps.embedded.shape[0], steps.embedded.shape[1]), plan, boost)
+        if self.signal is None:
+            out, after = self.run(steps, state, None)
+            return Foresight(out, None, None, after, ())
         if plan is not None and planning is None:
             out, after = self.run(steps, state, self._plan(steps, plan))
-            return Foresight(out, plan, self.signal.anticipator(out.hidden), after, None)
+            return Foresight(out, plan, self.own.anticipator(out.hidden), after, ())
         if self.signal.recurrent:
             return self._recurrent(steps, state, planning, plan, boost)
         return self._in_passes(steps, state, planning, plan, boost)
 
+    @property
+    def own(self) -> PlanningSignal:
+        """The signal of a model that plans."""
+        assert self.signal is not None
+        return self.signal
+
     def _plan(self, steps: Steps, choice: PlanChoice) -> Plan:
-        return self.signal.embed(choice, steps.places)
+        return self.own.embed(choice, steps.places)
 
     def _choose(self, out: Out, boost: Tensor | None) -> tuple[PlanChoice, Tensor]:
         """What the anticipator makes of a pass: plans for the steps that follow, and its log-scores."""
-        said = self.signal.anticipator(out.hidden)
-        return self.signal.select(said.detach(), boost), said
+        said = self.own.anticipator(out.hidden)
+        return self.own.select(said.detach(), boost), said
 
     def _recurrent(
         self,
@@ -199,6 +214,7 @@ class Passes(Generic[Out, S]):
         kept = planning is not None
         running = self.fresh(rows) if state is None else state
         memory = self.initial_state(rows, given=False) if planning is None else planning
+        assert isinstance(memory, PlanState)
         waiting = memory.choices[0]
         looked, outs, said = [], [], []
         for i in range(length):
@@ -214,8 +230,8 @@ class Passes(Generic[Out, S]):
             looked.append(choice)
             outs.append(out)
             said.append(scores)
-        new = PlanState(memory.frames + length, (waiting,), (), ()) if kept else None
-        joined = outs[0] if length == 1 else self.join(outs)
+        new = PlanState(memory.frames + length, (waiting,), (), ()) if kept else ()
+        joined = outs[0] if length == 1 else join(outs)
         return Foresight(joined, _side_by_side(looked), torch.cat(said, 1), running if kept else None, new)
 
     def _in_passes(
@@ -226,7 +242,7 @@ class Passes(Generic[Out, S]):
         plan: PlanChoice | None,
         boost: Tensor | None,
     ) -> Foresight[Out, S]:
-        refine = self.signal.refine
+        refine = self.own.refine
         choice, behind = self._first(steps, planning, boost)
         earlier: list[State] = [] if behind is None else [behind]
         stored: list[StoredChoice] = []
@@ -244,8 +260,8 @@ class Passes(Generic[Out, S]):
             choice = _side_by_side([begin, PlanChoice(following.codes[:, :-1], following.weights[:, :-1])])
         choice = choice if plan is None else plan
         out, own = self.run(steps, state, self._plan(steps, choice))
-        said = self.signal.anticipator(out.hidden)
-        new = None
+        said = self.own.anticipator(out.hidden)
+        new: PlanState | tuple[()] = ()
         if planning is not None:
             frames = planning.frames + steps.embedded.shape[1]
             assert isinstance(planning.lag, Lag)
@@ -273,7 +289,7 @@ class Passes(Generic[Out, S]):
                 lag.given[:, None] if some[1] else None,
                 None if steps.predicted is None else lag.predicted[:, None],
             )
-            hint = self._plan(last, self.signal.hint(steps.codes[:, :1]))
+            hint = self._plan(last, self.own.hint(steps.codes[:, :1]))
             out, after = self.run(last, cast(S, planning.earlier[0]), hint)
             assert after is not None
             # Rows at their first step have none before it: what was just run for them is forgotten.
@@ -283,17 +299,17 @@ class Passes(Generic[Out, S]):
             found = [PlanChoice(choice.codes, choice.weights * ~first[:, None, None])]
         if length > 1:
             front = steps.chunk(0, length - 1)
-            hint = self._plan(front, self.signal.hint(steps.codes[:, 1:]))
+            hint = self._plan(front, self.own.hint(steps.codes[:, 1:]))
             out, after = self.run(front, behind, hint)
             behind = after if planning is not None else None
             found.append(self._choose(out, boost)[0])
         return _side_by_side(found), behind
 
     def _nothing(self, like: Tensor) -> PlanChoice:
-        shape = (like.shape[0], 1, self.signal.slots)
+        shape = (like.shape[0], 1, self.own.slots)
         return PlanChoice(
             torch.zeros(shape, dtype=torch.int64, device=like.device),
-            torch.zeros(shape, dtype=self.signal.log_frequency.dtype, device=like.device),
+            torch.zeros(shape, dtype=self.own.log_frequency.dtype, device=like.device),
         )
 
 

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.part import Part
 from pyanticip.models.core.plan_attention import Plan
+from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
 from pyanticip.models.parts.planning.targets import (
     Ahead,
@@ -33,10 +34,10 @@ class PlanningLosses:
     simulator: Tensor
 
 
-class PlanningSignal(nn.Module):
+class PlanningSignal(Part):
     """What a model needs to make plans and to be trained with them.
 
-    :param cfg: its ``plan_`` fields, and the width.
+    :param width: D of the model.
     :param vocab: number of codes.
     :param embedding: the embedding (V, D) of the codes, where the model has one; else an own one is learned.
     :param norm: what the first attention layer's input goes through before its projections.
@@ -48,7 +49,8 @@ class PlanningSignal(nn.Module):
 
     def __init__(
         self,
-        cfg: ModelConfig,
+        cfg: PlanConfig,
+        width: int,
         vocab: int,
         *,
         embedding: nn.Embedding | None,
@@ -56,22 +58,22 @@ class PlanningSignal(nn.Module):
         absolute: bool,
     ) -> None:
         super().__init__()
-        self.horizon = cfg.plan_tokens
-        self.slots = min(cfg.plan_tokens, vocab)
+        self.horizon = cfg.tokens
+        self.slots = min(cfg.tokens, vocab)
         self.vocab = vocab
-        self.width = cfg.d_model
-        self.floor = cfg.plan_floor
-        self.paper = cfg.plan_paper
-        self.refine = cfg.plan_refine
-        self.recurrent = cfg.plan_inference == "recurrent"
+        self.width = width
+        self.floor = cfg.floor
+        self.paper = cfg.paper
+        self.refine = cfg.refine
+        self.recurrent = cfg.inference == "recurrent"
         self.absolute = absolute
-        self.anticipator = Anticipator(cfg.d_model, vocab)
-        self.simulator = AnticipationSimulator(cfg.plan_hidden, scale=float(self.horizon))
+        self.anticipator = Anticipator(width, vocab)
+        self.simulator = AnticipationSimulator(cfg.hidden, scale=float(self.horizon))
         # The model's own modules must not appear a second time among the parameters.
         self._shared: tuple[nn.Module, nn.Embedding | None] = (norm, embedding)
         self.codes: nn.Embedding | None = None
         if embedding is None:
-            self.codes = nn.Embedding(vocab, cfg.d_model)
+            self.codes = nn.Embedding(vocab, width)
             nn.init.normal_(self.codes.weight, 0.0, 0.02)
         else:
             self.anticipator.start_from(embedding.weight)
@@ -79,11 +81,11 @@ class PlanningSignal(nn.Module):
         self.mark: nn.Parameter | None = None
         if absolute:
             # At first a plan's codes stand where the step itself stands.
-            self.future = nn.Linear(cfg.d_model, cfg.d_model)
+            self.future = nn.Linear(width, width)
             nn.init.eye_(self.future.weight)
             nn.init.zeros_(self.future.bias)
         else:
-            self.mark = nn.Parameter(torch.zeros(cfg.d_model))
+            self.mark = nn.Parameter(torch.zeros(width))
         uniform = torch.full((vocab,), 1.0 / vocab).clamp(min=self.floor).log()
         self.register_buffer("log_frequency", uniform)
 

@@ -11,24 +11,27 @@ attention weighs places against content is each layer's own business
 What is not in the paper: a layer norm before the recurrent network (token embeddings are too small for it),
 and cursors that all layers and heads share, each head with its own weights of them."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.encodings import sinusoids
-from pyanticip.models.core.position_vectors import PositionVectors
+from pyanticip.models.core.part import Positions
+from pyanticip.models.core.position_vectors import PositionMix, PositionVectors
 from pyanticip.models.core.streaming import State
+from pyanticip.models.parts.positions.prism.config import PrismConfig
 from pyanticip.models.parts.positions.prism.copy_branch import CopyBranch, CopyState
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
 from pyanticip.models.parts.positions.prism.scan import scan, scan_loop
 from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
+
+if TYPE_CHECKING:
+    from pyanticip.models.config import ModelConfig
 
 ScanInputs: TypeAlias = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 
@@ -44,10 +47,10 @@ class PrismState(State):
     copy: CopyState | tuple[()] = ()
 
 
-class PrismPositions(nn.Module):
+class PrismPositions(Positions):
     """PositionVectors of steps by learned cursors.
 
-    :param cfg: the ``prism_*`` options.
+    :param model: whose ``positions`` are the options.
     """
 
     table: Tensor
@@ -55,26 +58,28 @@ class PrismPositions(nn.Module):
     reference: bool = False
     """Whether the scan takes the plain loop: slower, for comparison."""
 
-    def __init__(self, cfg: ModelConfig) -> None:
+    def __init__(self, model: "ModelConfig") -> None:
         super().__init__()
-        self.cfg = cfg
-        count = cfg.prism_cursors
+        assert isinstance(model.positions, PrismConfig)
+        self.cfg = cfg = model.positions
+        self.again = cfg.again
+        count = cfg.cursors
         self.pairs = count
-        self.cursors = count + cfg.prism_absolute
+        self.cursors = count + cfg.absolute
         """PositionVectors of a step, C: one for each cursor, and one more for the absolute encoding."""
-        self.width = cfg.prism_width
-        self.copying = max(1, count // 5) if cfg.prism_copy else 0
+        self.width = cfg.width
+        self.copying = max(1, count // 5) if cfg.copying else 0
         """Query cursors that can copy, the first ones; the keys paired with them only count steps."""
-        self.norm = nn.LayerNorm(cfg.d_model)
-        self.recurrent = OrthogonalGRU(cfg.d_model, cfg.prism_hidden, cfg.prism_orthogonal)
-        self.gates = nn.Linear(cfg.prism_hidden, 4 * (2 * count - self.copying))
+        self.norm = nn.LayerNorm(model.d_model)
+        self.recurrent = OrthogonalGRU(model.d_model, cfg.hidden, cfg.orthogonal)
+        self.gates = nn.Linear(cfg.hidden, 4 * (2 * count - self.copying))
         self.copy: CopyBranch | None = None
         if self.copying:
-            inputs = cfg.d_model + cfg.prism_hidden
-            self.copy = CopyBranch(inputs, self.copying, cfg.prism_places, cfg.prism_copy_width)
-        self.sharpness = nn.Parameter(torch.empty(2 * count)) if cfg.prism_sharpen else None
-        places = torch.arange(cfg.prism_places)
-        table = sinusoids(places, cfg.prism_width, cfg.prism_base).float()
+            inputs = model.d_model + cfg.hidden
+            self.copy = CopyBranch(inputs, self.copying, cfg.places, cfg.copy_width)
+        self.sharpness = nn.Parameter(torch.empty(2 * count)) if cfg.sharpen else None
+        places = torch.arange(cfg.places)
+        table = sinusoids(places, cfg.width, cfg.base).float()
         # Saved with the weights: an exported graph points into them.
         self.register_buffer("table", table)
         self.register_buffer("fixed", torch.tensor([1.0, 0, 0, 0, 0]), persistent=False)
@@ -82,16 +87,16 @@ class PrismPositions(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """The start: gates as likely in every direction, resets as ``prism_reset`` says, exponents 2."""
+        """The start: gates as likely in every direction, resets as ``cfg.reset`` says, exponents 2."""
         nn.init.ones_(self.norm.weight)
         nn.init.zeros_(self.norm.bias)
         self.recurrent.reset_parameters()
         bound = 1.0 / math.sqrt(self.recurrent.hidden)
         nn.init.uniform_(self.gates.weight, -bound, bound)
         nn.init.zeros_(self.gates.bias)
-        chance = self.cfg.prism_reset
+        chance = self.cfg.reset
         habits = self.gates.bias.view(4, -1)
-        habits.normal_(0.0, self.cfg.prism_spread)
+        habits.normal_(0.0, self.cfg.spread)
         habits[0] += math.log(chance / (1.0 - chance))
         if self.copy is not None:
             self.copy.reset_parameters()
@@ -102,9 +107,18 @@ class PrismPositions(nn.Module):
         """The state before the first step: zeros; a cursor then stands at place 0."""
         like = self.norm.weight
         frames = torch.zeros(batch, dtype=torch.int64, device=like.device)
-        histograms = like.new_zeros(batch, 2 * self.pairs, self.cfg.prism_places)
+        histograms = like.new_zeros(batch, 2 * self.pairs, self.cfg.places)
         copy = () if self.copy is None else self.copy.initial_state(batch)
         return PrismState(frames, histograms, like.new_zeros(batch, self.recurrent.hidden), copy)
+
+    def vectors(self, x: Tensor, state: Any) -> tuple[PositionVectors, PrismState | None]:
+        """See :class:`~pyanticip.models.core.part.Positions`."""
+        found: tuple[PositionVectors, PrismState | None] = self(x, state)
+        return found
+
+    def mix(self, heads: int) -> PositionMix:
+        """See :class:`~pyanticip.models.core.part.Positions`."""
+        return PositionMix(heads, self.cursors, self.cfg.alpha)
 
     def gamma(self) -> Tensor | None:
         """Exponents (2 C,) of the sharpening, above 1; ``None`` without it."""
@@ -176,10 +190,10 @@ class PrismPositions(nn.Module):
             shown = histograms.transpose(1, 2)
         superposed = superposed.transpose(1, 2)  # (B, L, 2 C, d)
         queries, keys = superposed[:, :, : self.pairs], superposed[:, :, self.pairs :]
-        if self.cfg.prism_absolute:
+        if self.cfg.absolute:
             steps = torch.arange(length, device=x.device)
             steps = steps if frames is None else frames[:, None] + steps
-            absolute = sinusoids(steps, self.width, self.cfg.prism_base).to(queries.dtype)
+            absolute = sinusoids(steps, self.width, self.cfg.base).to(queries.dtype)
             absolute = absolute.expand(rows, -1, -1)[:, :, None]
             queries, keys = (torch.cat((e, absolute), 2) for e in (queries, keys))
         places = PositionVectors(self._normalise(queries), self._normalise(keys), shown)
@@ -193,15 +207,15 @@ class PrismPositions(nn.Module):
 
         :raises OptionError: fewer than 3.
         """
-        self.cfg = dataclasses.replace(self.cfg, prism_places=count)
-        table = sinusoids(torch.arange(count, device=self.table.device), self.width, self.cfg.prism_base)
+        self.cfg = self.cfg.replace(places=count)
+        table = sinusoids(torch.arange(count, device=self.table.device), self.width, self.cfg.base)
         self.table = table.to(self.table.dtype)
         if self.copy is not None:
             self.copy.places = count
 
     def _start(self, rows: int, state: PrismState | None) -> Tensor:
         """Histograms before the first step: all at place 0 where a row begins."""
-        first = self.table.new_zeros(rows, 2 * self.pairs, self.cfg.prism_places)
+        first = self.table.new_zeros(rows, 2 * self.pairs, self.cfg.places)
         first[..., 0] = 1.0
         if state is None:
             return first
@@ -210,7 +224,7 @@ class PrismPositions(nn.Module):
     def _normalise(self, places: Tensor) -> Tensor:
         """Over cursors and channels of one step, never over time: to a norm of sqrt(d), or by the constant
         that does the same where all histograms are sharp."""
-        if self.cfg.prism_norm == "fixed":
+        if self.cfg.norm == "fixed":
             return places * math.sqrt(2.0 / places.shape[2])
         norm: Tensor = torch.linalg.vector_norm(places.flatten(2), dim=-1).clamp(min=1e-6)
         return places * (math.sqrt(self.width) / norm)[..., None, None]
@@ -219,8 +233,3 @@ class PrismPositions(nn.Module):
 def _histograms(*inputs: Any) -> Tensor:
     """(B, L, 2 C, P), for whoever looks at them."""
     return scan(*inputs).transpose(1, 2)
-
-
-def position_source(cfg: ModelConfig) -> PrismPositions | None:
-    """What says where steps are, for configurations in which something does."""
-    return PrismPositions(cfg) if cfg.positions == "prism" else None

@@ -48,7 +48,7 @@ def record_histograms(model: nn.Module, run: Callable[[], object]) -> dict[str, 
     """What the cursors of a model do while ``run`` runs it.
 
     :param run: calls the model, once for a whole sequence or again and again for a stream.
-    :returns: for each place of the model that makes places (``"prism"``, ``"again"``) histograms
+    :returns: for each place of the model that makes places (``"positions"``, ``"again"``) histograms
         (B, L, 2 C, P), the C queries' first.
     :raises OptionError: a model without PRISM positions.
     """

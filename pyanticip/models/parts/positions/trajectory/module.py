@@ -12,18 +12,23 @@ from that step on.
 import math
 import time
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.part import Positions
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.trajectory.cache import CACHE_ENTRIES, DisplacementCache
+from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
 from pyanticip.models.parts.positions.trajectory.strength import auto_strength
+
+if TYPE_CHECKING:
+    from pyanticip.models.config import ModelConfig
 
 SCALES = ("none", "rms")
 
@@ -71,7 +76,7 @@ class Counters:
             setattr(self, field.name, field.default)
 
 
-class TrajectoryPositions(nn.Module):
+class TrajectoryPositions(Positions):
     """Encodings of positions that follow the path of the embeddings.
 
     The lengths of steps are measured in the embeddings' own precision (float32 for half precision) or better,
@@ -93,6 +98,8 @@ class TrajectoryPositions(nn.Module):
         Used for whole sequences on the CPU where no gradient is asked for.
     :raises OptionError: a value out of range.
     """
+
+    absolute = True
 
     def __init__(
         self,
@@ -123,20 +130,18 @@ class TrajectoryPositions(nn.Module):
         self.counters = Counters()
 
     @classmethod
-    def of(cls, cfg: ModelConfig) -> "TrajectoryPositions":
+    def of(cls, model: "ModelConfig") -> "TrajectoryPositions":
         """As a model's configuration has it."""
-        strength = cfg.trajectory_strength
+        cfg = model.positions
+        assert isinstance(cfg, TrajectoryConfig)
         return cls(
-            cfg.d_model,
-            length=cfg.max_seq_len,
-            strength=auto_strength(cfg.trajectory_content) if isinstance(strength, str) else strength,
-            magnitude=cfg.trajectory_magnitude,
-            interpolation=cfg.trajectory_interpolation,
-            scale=cfg.trajectory_scale,
-            cache=cfg.trajectory_cache,
+            model.d_model,
+            length=model.max_seq_len,
+            strength=auto_strength(cfg.content) if isinstance(cfg.strength, str) else cfg.strength,
+            **cfg.model_dump(include={"magnitude", "interpolation", "scale", "cache"}),
         )
 
-    def initial_state(self, batch: int, like: Tensor) -> TrajectoryState:
+    def embed_state(self, batch: int, like: Tensor) -> TrajectoryState:
         """The state before the first step of ``batch`` rows: zeros.
 
         :param like: a tensor of the embeddings' type, on their device.
@@ -169,6 +174,13 @@ class TrajectoryPositions(nn.Module):
         self.counters.steps += embedded.shape[0] * embedded.shape[1]
         self.counters.sequences += 0 if state is not None else embedded.shape[0]
         return out
+
+    def embed(
+        self, x: Tensor, frames: Tensor | None, state: Any
+    ) -> tuple[Tensor, TrajectoryState | tuple[()]]:
+        """See :class:`~pyanticip.models.core.part.Positions`."""
+        encoded, after = self(x, state)
+        return encoded, () if after is None else after
 
     def displacements(self, embedded: Tensor, state: TrajectoryState | None = None) -> tuple[Tensor, Tensor]:
         """How far each step's position lies beyond its number, and in a stream the row's power after it.
@@ -311,16 +323,6 @@ class TrajectoryPositions(nn.Module):
                 known[row] = moved
         found = torch.stack([moved for moved in known if moved is not None])
         return found, found
-
-
-def moved_positions(
-    positions: TrajectoryPositions | None, embedded: Tensor, state: TrajectoryState | tuple[()] | None
-) -> tuple[Tensor | None, TrajectoryState | tuple[()]]:
-    """What a model adds to its embeddings, ``None`` without trajectory positions, and their state after."""
-    if positions is None:
-        return None, ()
-    encoded, after = positions(embedded, state if isinstance(state, TrajectoryState) else None)
-    return encoded, () if after is None else after
 
 
 def _recorded(x: Tensor) -> bool:

@@ -1,0 +1,143 @@
+"""One block of a pathway, and a pathway of blocks."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pyanticip.models.core.attention import Layout, Ring, TrajectoryAttention
+from pyanticip.models.core.part import Gate, Part, Positions
+from pyanticip.models.core.plan_attention import Plan
+from pyanticip.models.core.steering import Extras
+
+if TYPE_CHECKING:
+    from pyanticip.models.config import ModelConfig
+
+
+class Block(nn.Module):
+    """Pre-norm attention and feed-forward: ``x += drop(attn(LN x)); x += FFN(LN x)``.
+
+    With a gate (:class:`~pyanticip.models.core.part.Gate`) keys are gated and the feed-forward output is
+    scaled.
+
+    :param positions: the scheme, which may have vectors for every layer to weigh.
+    """
+
+    def __init__(self, cfg: "ModelConfig", past: int, positions: Positions) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(cfg.d_model)
+        self.attention = TrajectoryAttention(cfg.d_model, cfg.heads, past)
+        self.norm2 = nn.LayerNorm(cfg.d_model)
+        self.up = nn.Linear(cfg.d_model, cfg.ff)
+        self.down = nn.Linear(cfg.ff, cfg.d_model)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.ffn_dropout = nn.Dropout(cfg.dropout if cfg.ffn_dropout else 0.0)
+        self.field: Gate | None = cfg.build_gate()
+        self.mix = positions.mix(cfg.heads)
+
+    def initial_state(self, batch: int) -> Ring:
+        """The state before the first step, for ``batch`` rows."""
+        return self.attention.initial_state(
+            batch, None if self.field is None else self.field.initial_state(batch)
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        ring: Ring | None,
+        plan: Plan | None = None,
+        new: Tensor | None = None,
+    ) -> tuple[Tensor, Ring | None, Any]:
+        """One block over a chunk (B, L, D); what its gate says comes last.
+
+        :param plan: what attention looks at beside the past.
+        :param new: (B,) how many steps of the chunk are real in each row; ``None``: all of them.
+        """
+        gating, after = None, None
+        if self.field is not None:
+            gating, after = self.field(x, None if ring is None else ring.field, new)
+        extras: Extras | None = None
+        if gating is not None or self.mix is not None:
+            weights = () if self.mix is None else self.mix()
+            extras = Extras(None if gating is None else gating.log_gate, *weights)
+        mixed, ring = self.attention(self.norm1(x), layout, ring, extras, plan)
+        x = x + self.dropout(mixed)
+        change = self.ffn_dropout(self.down(F.gelu(self.up(self.norm2(x)))))
+        if gating is None:
+            x = x + change
+        else:
+            x = torch.addcmul(x, change, gating.scale[..., None].to(change.dtype))
+        if ring is not None and after is not None:
+            ring = replace(ring, field=after)
+        return x, ring, gating
+
+
+@dataclass(frozen=True)
+class Pathway:
+    """What a pathway's blocks made of a chunk: ``out`` (B, L, D), the blocks' ``rings`` after it, what their
+    gates said, ``gating``, the ring of places ``stored`` after it, and the sum ``pool`` (B, D) of the steps
+    that no pool has closed over yet."""
+
+    out: Tensor
+    rings: tuple[Ring, ...] = ()
+    gating: tuple[Any, ...] = ()
+    stored: Tensor | None = None
+    pool: Tensor | None = None
+
+
+def run_blocks(
+    blocks: nn.ModuleList,
+    x: Tensor,
+    layout: Layout,
+    rings: tuple[Ring, ...] | None,
+    *,
+    plan: Plan | None = None,
+    new: Tensor | None = None,
+) -> Pathway:
+    """A pathway's blocks one after the other; only the first looks at the plan."""
+    after: list[Ring] = []
+    said: list[Any] = []
+    for i, block in enumerate(blocks):
+        x, ring, gating = block(x, layout, None if rings is None else rings[i], plan if i == 0 else None, new)
+        if ring is not None:
+            after.append(ring)
+        if gating is not None:
+            said.append(gating)
+    return Pathway(x, tuple(after), tuple(said), layout.stored)
+
+
+def blocks_of(modules: nn.ModuleList) -> list[Block]:
+    """A pathway's blocks."""
+    return [block for block in modules if isinstance(block, Block)]
+
+
+def first_norm(blocks: nn.ModuleList) -> nn.Module:
+    """What the first block's attention sees its input through."""
+    return blocks_of(blocks)[0].norm1
+
+
+def traced(blocks: nn.ModuleList, fast: tuple[Any, ...], slow: tuple[Any, ...] = ()) -> Any:
+    """What a model tells of its gates, ``None`` without any."""
+    gate = blocks_of(blocks)[0].field
+    return None if gate is None else gate.trace(fast, slow)
+
+
+def reset_parts(model: nn.Module) -> None:
+    """Put the parts of a model to their own start."""
+    for module in model.modules():
+        if isinstance(module, Part):
+            module.reset_parameters()
+
+
+def init_weights(module: nn.Module) -> None:
+    """Linear and embedding weights N(0, .02), biases 0; layer norms (1, 0)."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, 0.0, 0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)

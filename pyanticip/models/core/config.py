@@ -1,0 +1,58 @@
+"""What options of models and of their parts have in common. No torch."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pyanticip.errors import OptionError
+
+Count = Annotated[int, Field(ge=1, le=1_048_576)]
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
+
+
+class Config(BaseModel):
+    """Options: frozen, of exact types, without unknown names.
+
+    :raises OptionError: an unknown option (with the nearest known one), or a value out of range.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    whose: ClassVar[str] = "model"
+    """Whose options they are, for messages."""
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            super().__init__(**options)
+        except ValidationError as error:
+            raise OptionError(self._line(error)) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All options as plain values, for a checkpoint's JSON."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Rebuild options from :meth:`to_dict`."""
+        return cls(**fields)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same with some options changed."""
+        return type(self)(**{**self.to_dict(), **changes})
+
+    @classmethod
+    def _line(cls, error: ValidationError) -> str:
+        """The first thing that is wrong, in one line."""
+        first, *others = error.errors(include_url=False)
+        name = str(first["loc"][0]) if first["loc"] else ""
+        if first["type"] == "value_error":
+            return str(first["ctx"]["error"])
+        if first["type"] == "extra_forbidden":
+            known = [field.alias or own for own, field in cls.model_fields.items()]
+            near = difflib.get_close_matches(name, known, n=1)
+            return f"unknown {cls.whose} option {name!r}" + (f", did you mean {near[0]!r}?" if near else "")
+        same = [first, *(each for each in others if each["loc"][:1] == first["loc"][:1])]
+        wanted = " or ".join(each["msg"].removeprefix("Input should be ") for each in same)
+        return f"{cls.whose} option {name} must be {wanted}, got {first['input']!r}"

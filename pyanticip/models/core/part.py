@@ -1,0 +1,142 @@
+"""What a model may have besides its trunk: parts, and the hooks by which the trunk knows them.
+
+A part is a module with options of its own (:class:`~pyanticip.models.core.config.Config`), state of its own
+(:class:`~pyanticip.models.core.streaming.State`) and hooks. Those of :class:`Positions` say where a step is,
+those of :class:`Gate` how much it counts. Each hook of a base class does nothing, so that a part has only
+those that it needs; none may look ahead. Which parts a model has its configuration says, which is also what
+makes them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.core.position_vectors import PositionMix, PositionVectors, PositionVectorsState
+from pyanticip.models.core.steering import Steering
+from pyanticip.models.core.streaming import State
+
+
+class Part(nn.Module):
+    """What all parts have in common."""
+
+    def reset_parameters(self) -> None:
+        """Put the weights to the part's own start, after the model has put all weights to its."""
+
+
+class Positions(Part):
+    """A position scheme; this class is that of none.
+
+    Three hooks, of which a scheme has one: :meth:`embed` adds to the embedding, :meth:`steer` bends the
+    attention of either pathway, and :meth:`vectors` gives every step vectors that its queries and keys carry
+    beside their content.
+    """
+
+    absolute: bool = False
+    """Whether :meth:`embed` counts from a sequence's start, and so knows a longest sequence."""
+    cursors: int = 0
+    """How many vectors each step has; 0 for none."""
+    width: int = 0
+    """Numbers in each of them."""
+    again: int = 0
+    """Layer of a plain transformer, from 2, before which a second scheme makes new vectors; 0 for none."""
+
+    def embed_state(self, batch: int, like: Tensor) -> State | tuple[()]:
+        """What :meth:`embed` remembers before the first step, of the type and on the device of ``like``."""
+        return ()
+
+    def embed(
+        self, x: Tensor, frames: Tensor | None, state: State | None
+    ) -> tuple[Tensor | None, State | tuple[()]]:
+        """What to add to embedded steps (B, L, D), and the state after them.
+
+        :param frames: (B,) steps before these; ``None`` at a sequence's start.
+        :param state: what came before; ``None`` at a sequence's start, and then nothing comes back.
+        """
+        return None, ()
+
+    def steer(self, steering: Steering, stride: int) -> Steering:
+        """The steering of a pathway that runs on every ``stride``-th step."""
+        return steering
+
+    def initial_state(self, batch: int) -> Any:
+        """What :meth:`vectors` remembers before the first step."""
+        return ()
+
+    def vectors(self, x: Tensor, state: Any) -> tuple[PositionVectors | None, Any]:
+        """Vectors of a chunk (B, L, D) of the trunk's input, and the state after it."""
+        return None, None
+
+    def mix(self, heads: int) -> PositionMix | None:
+        """One layer's weights of the vectors."""
+        return None
+
+
+@dataclass(frozen=True)
+class Gating:
+    """What a gate says of each step, all (B, L).
+
+    ``log_gate`` is added to the scores of the step as a key; ``scale`` multiplies its feed-forward output.
+    """
+
+    log_gate: Tensor
+    scale: Tensor
+
+
+class Gate(Part):
+    """A part of every block that says how much each step counts."""
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first step."""
+        raise NotImplementedError
+
+    def trace(self, fast: tuple[Any, ...], slow: tuple[Any, ...]) -> Any:
+        """What a model tells of its gates: of those of the fast and of the slow blocks."""
+        return fast, slow
+
+    def forward(self, x: Tensor, state: Any = None, new: Tensor | None = None) -> tuple[Any, Any]:
+        """The :class:`Gating` of the block's input (B, L, D), and the state after it.
+
+        :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
+        """
+        raise NotImplementedError
+
+
+def vectors_state(
+    scheme: Positions, batch: int, like: Tensor, fast: int, slow: int
+) -> PositionVectorsState | tuple[()]:
+    """The state of a scheme's vectors before the first step; nothing where there are none.
+
+    :param fast: past steps that the fast pathway reaches.
+    :param slow: past pools that the slow pathway reaches; -1 without one.
+    """
+    if not scheme.cursors:
+        return ()
+    shape = (scheme.cursors, scheme.width)
+    rings = (like.new_zeros(batch, past + 1, *shape) for past in (fast, slow))
+    return PositionVectorsState(scheme.initial_state(batch), *rings)
+
+
+def run_vectors(
+    scheme: Positions, x: Tensor, state: PositionVectorsState | tuple[()] | None
+) -> tuple[PositionVectors | None, PositionVectorsState | tuple[()]]:
+    """A scheme's vectors of a chunk, and their state with its rings as they were."""
+    before = state if isinstance(state, PositionVectorsState) else None
+    vectors, source = scheme.vectors(x, None if before is None else before.source)
+    return vectors, () if before is None else replace(before, source=source)
+
+
+def join(chunks: Sequence[Any]) -> Any:
+    """What was said of chunks that follow each other, as one: a tensor (B, L, ...), a dataclass or tuple of
+    such, or nothing."""
+    first = chunks[0]
+    if isinstance(first, Tensor):
+        return torch.cat(list(chunks), 1)
+    if isinstance(first, tuple):
+        # Not every chunk closes a pool.
+        return tuple(join(parts) for parts in zip(*(c for c in chunks if c), strict=True))
+    if first is None:
+        return None
+    return type(first)(*(join([getattr(c, f.name) for c in chunks]) for f in fields(first)))

@@ -1,0 +1,38 @@
+"""Options of trajectory positions. No torch."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pyanticip.errors import OptionError
+from pyanticip.models.parts.positions.config import PositionConfig
+
+
+class TrajectoryConfig(PositionConfig):
+    """Options of :class:`~pyanticip.models.parts.positions.trajectory.module.TrajectoryPositions`."""
+
+    kind: str = "trajectory"
+    strength: Annotated[float, Field(ge=0.0, le=1.0)] | Literal["auto"] = "auto"
+    """The most that a step adds to the position; ``"auto"`` by content."""
+    content: Annotated[str, Field(min_length=1)] = "text"
+    """What ``"auto"`` goes by: ``code`` .25, ``dialogue`` .15, ``random`` 0, anything else .2; see
+    :func:`pyanticip.models.parts.positions.trajectory.strength.content_type`."""
+    magnitude: Annotated[float, Field(gt=0.0, lt=1e6)] = 2.0
+    """Factor of the embedding's step inside the hyperbolic tangent."""
+    interpolation: Literal["exact", "linear", "cubic"] = "exact"
+    """``"exact"`` encodes the position itself, ``"linear"`` (the paper's) and ``"cubic"`` look between whole
+    ones."""
+    scale: Literal["none", "rms"] = "none"
+    """``"rms"`` measures a step by the root mean square of all steps so far."""
+    cache: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """Sequences whose displacements are kept; the paper's 10,000 cost more than they save, see
+    docs/experiments/trajectory-positions/page.md."""
+
+    @model_validator(mode="after")
+    def _check(self) -> "TrajectoryConfig":
+        if self.strength != "auto" and self.content != "text":
+            raise OptionError(
+                f"positions option content={self.content!r} decides strength='auto', "
+                f"but the strength is given: {self.strength!r}"
+            )
+        return self
