@@ -35,20 +35,21 @@ def evaluate_motion(given: told.MotionOptions) -> None:
 
     Example: pyanticip evaluate motion --data data/cmu --split test --joints 22,10,6,1 --report report
     """
-    from training.evaluate import command, worn
+    from training.evaluate import fewer_joints, motion
     from training.evaluate import report as page
+    from training.report.pages import one_page
 
     def part(line: str) -> None:
         if not given.as_json:
             say(line)
 
-    suits = worn.parse(given.joints) if given.joints else ()
+    suits = fewer_joints.parse(given.joints) if given.joints else ()
     if given.report is not None:
-        page.check(given.report)
+        one_page(given.report)
     measured = _latency(given.checkpoint, given.bench, given.latency)
     if given.retune is not None:
-        command.retune(given.data, given.retune, cache=given.cache, on_part=part)
-    found, drawn = command.evaluate(
+        motion.retune(given.data, given.retune, cache=given.cache, on_part=part)
+    found, drawn = motion.evaluate(
         given.checkpoint,
         given.data,
         given.split,
@@ -141,16 +142,15 @@ def evaluate_forecast(given: told.ForecastOptions) -> None:
              pyanticip evaluate forecast --data data/cmu-bench --checkpoint runs/forecast
              pyanticip evaluate forecast --folds runs/folds --report report
     """
+    from training.report.pages import as_markdown, write
     from training.tasks.forecast import evaluate as judge
     from training.tasks.forecast import report as writer
 
     if given.folds is not None:
-        from training.report.pages import as_markdown
         from training.tasks.forecast.judge_folds import judge_folds
 
         report = judge_folds(given.folds, without=given.without)
-        parts = writer.fold_parts(report, pictures=given.page is not None)
-        text = as_markdown(writer.fold_parts(report, pictures=False))
+        parts_of = writer.fold_parts
     else:
         assert given.data is not None
         predictors, known = {}, []
@@ -160,11 +160,11 @@ def evaluate_forecast(given: told.ForecastOptions) -> None:
             predictors["model"] = load_predictor(given.checkpoint)
             known = trained_on(given.checkpoint)
         report = judge.evaluate_forecast(given.data, split=given.split, predictors=predictors, known=known)
-        text = judge.markdown(report)
-        parts = writer.split_parts(report, text) if given.page is not None else []
+        parts_of = writer.split_parts
     if given.as_json:
         print_json(report)
     else:
-        click.echo(text, nl=False)
+        click.echo(as_markdown(parts_of(report, pictures=False)), nl=False)
     if given.page is not None:
-        say(f"wrote {writer.write(parts, report, given.page)}")
+        files = write(parts_of(report), report, given.page, "Forecasts of motion")
+        say(f"wrote {files[0]}")

@@ -131,6 +131,6 @@ def test_arrays_that_do_not_fit_are_refused():
     loss = np.zeros((2, 3))
     yes = np.ones((2, 3), bool)
     with pytest.raises(ShapeError, match=r"gate: expected shape \(2, 3\)"):
-        metrics.Said(loss, yes, yes, gate=np.zeros((2, 4)))
+        metrics.Predictions(loss, yes, yes, gate=np.zeros((2, 4)))
     with pytest.raises(ShapeError, match="no position counts"):
-        metrics.Said(loss, yes, ~yes)
+        metrics.Predictions(loss, yes, ~yes)

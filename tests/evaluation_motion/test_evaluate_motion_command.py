@@ -10,10 +10,11 @@ import pytest
 from pyanticip.cli.terminal import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import SHIPPED
-from training.evaluate import command, event_tuning, report, trackers
-from training.evaluate.command import evaluate
+from training.evaluate import event_tuning, motion, report, trackers
+from training.evaluate.motion import evaluate
 from training.evaluate.rivals import AllRivals
 from training.evaluate.source import Source
+from training.report import pages
 from training.tasks.motion import baselines
 
 
@@ -98,7 +99,7 @@ def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, 
 
         monkeypatch.setattr(module, "tune", tune)
     said = []
-    tuned = command.retune(takes, tmp_path / "tuned", on_part=said.append)
+    tuned = motion.retune(takes, tmp_path / "tuned", on_part=said.append)
     assert asked == [{"01", "02"}] * 3
     assert len(said) == 3
     assert AllRivals.load(tmp_path / "tuned") == tuned == packaged
@@ -147,8 +148,8 @@ def test_clips_that_are_taught_by_a_sound_are_told_of(takes):
     object.__setattr__(one, "targets", "audio")
     held = found.load("validation")
     assert [each.by_sound for each in held] == [True, False]
-    assert command._sounds(held)[0].startswith("1 of 2 clips are taught by their sound")
-    assert command._sounds(held[1:]) == []
+    assert motion._sounds(held)[0].startswith("1 of 2 clips are taught by their sound")
+    assert motion._sounds(held[1:]) == []
 
 
 def test_a_folder_of_takes_with_any_names_is_judged_as_it_is_trained_on(move, tmp_path):
@@ -201,7 +202,7 @@ def test_bad_input_is_one_clear_error(takes, piece_of, set_of, tmp_path):
         evaluate(None, takes, manifest=tmp_path / "bad.csv")
     (tmp_path / "file.txt").write_text("x")
     with pytest.raises(OptionError, match=r"ends in \.html"):
-        report.check(tmp_path / "file.txt")
+        pages.one_page(tmp_path / "file.txt")
 
 
 def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, capsys):
@@ -233,7 +234,7 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_shipped_checkpoint_beats_its_rivals_on_held_out_motion(data_dir):
-    found, _ = command.evaluate(None, data_dir, "validation")
+    found, _ = motion.evaluate(None, data_dir, "validation")
     assert set(found["subjects"]) == {"06", "35", "43"}
     for i, ms in enumerate(found["horizons_ms"]):
         if ms >= 100:

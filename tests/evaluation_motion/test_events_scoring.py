@@ -11,13 +11,13 @@ from training.evaluate.beat import by_category, f1_interval
 from training.evaluate.categories import category_of, group_of, read_categories
 from training.evaluate.events import Announcements, pair, score_clip
 from training.evaluate.rules import Choice, Rule, live, window
-from training.tasks.motion.scores import EventScore, Said
+from training.tasks.motion.scores import EventScore, Predictions
 from training.teacher.handmade import EDGE
 
 
 def said_of(hazards, gate=1.0):
     frames = len(hazards)
-    return Said(
+    return Predictions(
         np.zeros((frames, 8, 5), np.float32),
         hazards.astype(np.float32),
         np.zeros((frames, 7), np.float32),

@@ -7,13 +7,13 @@ from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training.data.batches import HORIZONS
 from training.data.examples import plain
-from training.evaluate import worn
+from training.evaluate import fewer_joints
 from training.evaluate.calibration import calibration, chance_within, comes_within, reliability
 from training.evaluate.gating import AT_ONCE, gate_curves
 from training.evaluate.rules import live
 from training.evaluate.shares import BARS, compare, shares
 from training.evaluate.source import Held
-from training.tasks.motion.scores import Said, measure
+from training.tasks.motion.scores import Predictions, measure
 from training.teacher.handmade import EDGE, teach
 
 TINY = ModelConfig(d_model=28, heads=4, fast_layers=1, slow_layers=1, ff=32, control_hidden=32, pools=4)
@@ -87,7 +87,7 @@ def test_reliability_of_a_known_forecaster():
 
 def said_of(example, rng, gate=None):
     frames = len(example)
-    return Said(
+    return Predictions(
         rng.uniform(0.0, 1.0, (frames, 8, 5)).astype(np.float32),
         rng.uniform(0.0, 0.15, (frames, 2, 25)).astype(np.float32),
         np.zeros((frames, 7), np.float32),
@@ -131,24 +131,24 @@ def test_the_gate_as_veto_and_as_deferral(example_of):
 def test_suits_mask_what_they_lack_and_keep_the_rest(piece_of):
     piece = piece_of(120, seed=3)
     held = Held(plain(piece), piece.root, piece.mask, "other")
-    full, own = worn.in_suit(held, worn.WORN[22])
+    full, own = fewer_joints.in_suit(held, fewer_joints.JOINTS_OF[22])
     np.testing.assert_allclose(own.features, held.example.features, atol=1e-6)
-    full, own = worn.in_suit(held, worn.WORN[6])
+    full, own = fewer_joints.in_suit(held, fewer_joints.JOINTS_OF[6])
     assert own.features is full.features
     assert np.array_equal(full.params, held.example.params)
     np.testing.assert_allclose(own.params, teach(own.quats).params)
     mask = own.features[:, 198:220]
-    assert set(np.flatnonzero(mask[0]).tolist()) == set(worn.WORN[6])
-    lacking = [joint for joint in range(22) if joint not in worn.WORN[6]]
+    assert set(np.flatnonzero(mask[0]).tolist()) == set(fewer_joints.JOINTS_OF[6])
+    lacking = [joint for joint in range(22) if joint not in fewer_joints.JOINTS_OF[6]]
     assert (own.quats[:, lacking] == np.array([1.0, 0.0, 0.0, 0.0])).all()
     assert not np.allclose(own.params, full.params, atol=0.05)
 
 
 def test_suits_are_asked_for_by_their_number():
-    assert worn.parse("22,10, 6,1") == (22, 10, 6, 1)
+    assert fewer_joints.parse("22,10, 6,1") == (22, 10, 6, 1)
     for bad in ("5", "two", "22,x"):
         with pytest.raises(OptionError, match=r"22,10,6,1, given"):
-            worn.parse(bad)
+            fewer_joints.parse(bad)
 
 
 def test_rows_of_suits(piece_of):
@@ -156,7 +156,7 @@ def test_rows_of_suits(piece_of):
         Held(plain(p), p.root, p.mask, "other")
         for p in (piece_of(140, seed=s, subject=f"0{s}") for s in range(2))
     ]
-    rows = worn.suit_rows(MotionTransformer(TINY), held, (22, 1))
+    rows = fewer_joints.suit_rows(MotionTransformer(TINY), held, (22, 1))
     assert [(r["joints"], r["place_known"]) for r in rows] == [(22, True), (1, True), (1, False)]
     assert rows[0]["full_body"] == rows[0]["own_body"]
     assert rows[1]["full_body"] != rows[1]["own_body"]

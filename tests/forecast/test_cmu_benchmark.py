@@ -12,8 +12,10 @@ from support.benchmark_files import random_takes
 from pyanticip.cli import cli
 from pyanticip.cli.terminal import run
 from pyanticip.errors import FormatError, OptionError
+from training.report.pages import as_markdown
 from training.tasks.forecast import cmu, metrics
-from training.tasks.forecast.evaluate import evaluate_forecast, markdown
+from training.tasks.forecast.evaluate import evaluate_forecast
+from training.tasks.forecast.report import split_parts
 
 KNOWN = {
     "walking_1": (
@@ -111,7 +113,7 @@ def test_the_average_leaves_out_the_action_without_a_test_file(tmp_path):
     assert rows["average"] == pytest.approx(np.mean([rows["walking"], rows["soccer"]], axis=0), abs=1e-3)
     assert report["ratio"]["zero velocity"] == [1.0] * 6
     assert "test/running/running_1.txt" in report["missing"]
-    text = markdown(report)
+    text = as_markdown(split_parts(report, pictures=False))
     assert "PGBIG (Ma 2022), published |" in text
     assert "| 0.424 | 0.434 | 0.450 | 0.498 |" in text
 

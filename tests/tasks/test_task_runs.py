@@ -15,7 +15,7 @@ from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.run.launch import Interrupt
 from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
 from training.tasks.algorithmic.catalog import TASKS
-from training.tasks.algorithmic.decode import exact, said_after
+from training.tasks.algorithmic.decode import answers_after, exact
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 from training.tasks.algorithmic.module import (
     TaskModule,
@@ -121,7 +121,7 @@ def test_streamed_decoding_is_right_where_whole_sequences_are(positions: str) ->
     model.eval()
     for task, count, length in (("copy", 40, 1), ("copy", 40, 3), ("reverse", 40, 1), ("dyn-str-cpy", 40, 3)):
         examples = samples(TASKS[task], length, count, 0)
-        right, asked = said_after(model, examples)
+        right, asked = answers_after(model, examples)
         assert exact(model, examples).tolist() == (right | ~asked).all(1).tolist()
 
 

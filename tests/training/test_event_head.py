@@ -18,7 +18,7 @@ from training.evaluate.rules import live
 from training.finish import event_head
 from training.finish.beats import sped_up
 from training.finish.event_head import Frames, Head, Learned, inputs_of, learn, with_strokes
-from training.tasks.motion.scores import Said, run_model
+from training.tasks.motion.scores import Predictions, run_model
 
 SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
 
@@ -37,7 +37,7 @@ def said(hazards, gate):
     """An output of nothing but hazards of onsets (T, 25)."""
     both = np.stack((hazards, np.zeros_like(hazards)), 1)
     nothing = np.zeros((len(hazards), 0), np.float32)
-    return Said(nothing, both, nothing, gate)
+    return Predictions(nothing, both, nothing, gate)
 
 
 def test_a_head_learns_thresholds_and_is_the_same_for_the_same_seed(monkeypatch):

@@ -5,10 +5,10 @@ import pytest
 
 from pyanticip.errors import FormatError, OptionError
 from training.tasks.token.corpus import Corpus, read_lines
-from training.tasks.token.data import Batches, Windows, synthetic_data
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import CONVERGE, MOTIF, PADDING, RANDOM, synthetic
 from training.tasks.token.tokens import Tokenizer, byte_pairs, characters, learn
+from training.tasks.token.windows import Batches, Windows, synthetic_data
 
 TEXT = "".join(f"line {n}: The quick brown fox jumps – über den Hund №{n % 7}.\n" for n in range(400))
 

@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from training.run.train import train
-from training.tasks.token.data import Batches
 from training.tasks.token.module import LanguageModule, forward_losses, new_model
 from training.tasks.token.task import LanguageTask, load_run
+from training.tasks.token.windows import Batches
 
 PLANNING = {"planning": True, "plan_tokens": 4}
 

@@ -20,10 +20,10 @@ from training.run.files import LAST, read_state
 from training.run.launch import resolve_device
 from training.run.recorder import read_metrics
 from training.run.train import train
-from training.tasks.token.data import Batches, synthetic_data
 from training.tasks.token.losses import losses
 from training.tasks.token.module import forward_losses
 from training.tasks.token.task import LanguageTask, load_run
+from training.tasks.token.windows import Batches, synthetic_data
 
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
 
@@ -98,7 +98,7 @@ def test_the_model_learns_something(tiny, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from training.tasks.token.data import Batches, LanguageOptions
+from training.tasks.token.windows import Batches, LanguageOptions
 from training.run.train import train
 from training.tasks.token.task import LanguageTask
 take = Batches.update

@@ -9,7 +9,8 @@ from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import TOLERANCE_FRAMES, Announcements, Array, score_clips, total
 from training.evaluate.rules import LEADS_MS, LIVE_RULES, PLAYS, REACH, WINDOW_RULES, Choice, Rule, announce
-from training.tasks.motion.scores import EventScore, Said
+from training.report.statistics import LEVEL, resampled_within
+from training.tasks.motion.scores import EventScore, Predictions
 
 DRAWS: Final = 1000
 
@@ -27,15 +28,11 @@ def f1_interval(
 ) -> tuple[float, float]:
     """95 % interval of F1 by a bootstrap over subjects and the clips within them."""
     counts = np.array([(s.hits, s.reported, s.true) for s in scores], dtype=np.float64).reshape(-1, 3)
-    names = np.unique(np.array(subjects))
-    groups = [np.flatnonzero(np.array(subjects) == name) for name in names]
-    rng = np.random.default_rng(seed)
     found = []
-    for _ in range(draws):
-        picked = [groups[g] for g in rng.integers(len(groups), size=len(groups))]
-        hits, reported, true = sum(counts[rng.choice(g, size=len(g))].sum(axis=0) for g in picked)
+    for picks in resampled_within(subjects, draws=draws, seed=seed):
+        hits, reported, true = sum(counts[pick].sum(axis=0) for pick in picks)
         found.append(2.0 * hits / (reported + true) if reported + true else 0.0)
-    low, high = np.quantile(found, [0.025, 0.975])
+    low, high = np.quantile(found, LEVEL)
     return float(low), float(high)
 
 
@@ -117,9 +114,9 @@ def by_category(
 
 def model_rows(
     examples: Sequence[Example],
-    said: Sequence[Said],
+    said: Sequence[Predictions],
     groups: Sequence[str],
-    chosen_on: tuple[Sequence[Example], Sequence[Said]],
+    chosen_on: tuple[Sequence[Example], Sequence[Predictions]],
     *,
     leads_ms: Sequence[int] = LEADS_MS,
     rules: dict[str, tuple[Rule, ...]] | None = None,
@@ -156,7 +153,7 @@ def model_rows(
                     announce(s, kind, lead, best[e.subject]) for e, s in zip(examples, said, strict=True)
                 ]
                 lines = by_category(examples, groups, found, who=name, kind=kind, lead_ms=lead_ms)
-                settings = {subject: rule.said() for subject, rule in sorted(best.items())}
+                settings = {subject: rule.settings() for subject, rule in sorted(best.items())}
                 rows += [line | {"settings": settings} for line in lines]
                 if on_rule is not None:
                     on_rule()

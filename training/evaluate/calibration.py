@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pyanticip.vocabulary import BIN_MS, EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Array, events_of
-from training.tasks.motion.scores import Said
+from training.report.statistics import LEVEL, resampled_within
+from training.tasks.motion.scores import Predictions
 from training.teacher.handmade import EDGE
 
 WITHIN_MS: Final = (100, 200, 400)
@@ -61,7 +62,7 @@ def reliability(chance: Array, came: NDArray[np.bool_], bins: int = BINS) -> dic
 
 
 def calibration(
-    examples: Sequence[Example], said: Sequence[Said], *, draws: int = DRAWS, seed: int = 0
+    examples: Sequence[Example], said: Sequence[Predictions], *, draws: int = DRAWS, seed: int = 0
 ) -> list[dict[str, Any]]:
     """:func:`reliability` for every kind of event and horizon; the skill with its interval over subjects."""
     rows = []
@@ -95,17 +96,13 @@ def _skill_interval(
         [(((c - y) ** 2).sum(), y.sum(), len(y)) for c, y in zip(chances, comings, strict=True)],
         dtype=np.float64,
     )
-    names = sorted(set(owners))
-    groups = [np.flatnonzero(np.array(owners) == name) for name in names]
-    rng = np.random.default_rng(seed)
     found = []
-    for _ in range(draws):
-        picked = [groups[g] for g in rng.integers(len(groups), size=len(groups))]
-        wrong, events, frames = sum(sums[rng.choice(g, size=len(g))].sum(axis=0) for g in picked)
+    for picks in resampled_within(owners, draws=draws, seed=seed):
+        wrong, events, frames = sum(sums[pick].sum(axis=0) for pick in picks)
         base = events / frames
         if 0.0 < base < 1.0:
             found.append(1.0 - wrong / frames / (base * (1.0 - base)))
     if not found:
         return None, None
-    low, high = np.quantile(found, [0.025, 0.975])
+    low, high = np.quantile(found, LEVEL)
     return round(float(low), 4), round(float(high), 4)

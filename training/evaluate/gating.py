@@ -17,7 +17,7 @@ from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, events_of, score_clip, total
 from training.evaluate.rules import live
-from training.tasks.motion.scores import Said
+from training.tasks.motion.scores import Predictions
 
 REACH_MS: Final = 200.0
 VETOES: Final = tuple(round(0.1 * n, 1) for n in range(10))
@@ -28,7 +28,7 @@ AT_ONCE: Final = 1e-9
 
 def gate_curves(
     examples: Sequence[Example],
-    said: Sequence[Said],
+    said: Sequence[Predictions],
     *,
     kind: int = 0,
     reach_ms: float = REACH_MS,

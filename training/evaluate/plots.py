@@ -11,19 +11,13 @@ from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.evaluate.events import Announcements
 from training.evaluate.shares import BARS, RIVALS
-from training.report.pages import png, pyplot
+from training.report.pages import bare, png, pyplot
 
 COLOURS: Final = {"model": "#0a6fb5", "hold": "#e08214", "linear": "#7f9a3c", "tracker": "#a4508b"}
 NAMES: Final = {"model": "model", **RIVALS}
 GREY: Final = "0.72"
 SHOWN: Final = 3
 """Index of the horizon that clips are drawn at: 200 ms."""
-
-
-def _bare(axis: Any) -> None:
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
-    axis.tick_params(labelsize=8)
 
 
 def errors(report: Mapping[str, Any]) -> bytes:
@@ -43,7 +37,7 @@ def errors(report: Mapping[str, Any]) -> bytes:
     first.legend(fontsize=8, ncols=4, loc="upper left", frameon=False)
     first.set_ylim(0.0, 1.25 * max(max(report["interval"][who]["high"]) for who in NAMES))
     first.set_xticks(HORIZONS_MS)
-    _bare(first)
+    bare(first)
     for k, name in enumerate(PARAMETERS):
         axis = figure.add_subplot(grid[1 + k // 4, k % 4])
         for who in reversed(NAMES):
@@ -55,7 +49,7 @@ def errors(report: Mapping[str, Any]) -> bytes:
         axis.set_xticks(HORIZONS_MS[::2])
         if k >= 4:
             axis.set_xlabel("ms ahead", fontsize=8)
-        _bare(axis)
+        bare(axis)
     figure.subplots_adjust(left=0.07, right=0.985, top=0.95, bottom=0.07)
     return png(figure)
 
@@ -98,7 +92,7 @@ def shares(report: Mapping[str, Any]) -> bytes:
     right.set_ylim(bottom=0.0)
     right.set_title("averaged over the eight", fontsize=10)
     right.legend(fontsize=8, frameon=False, loc="lower right")
-    _bare(right)
+    bare(right)
     figure.tight_layout()
     return png(figure)
 
@@ -140,7 +134,7 @@ def beat(rows: Sequence[Mapping[str, Any]], event: str = "onset") -> bytes:
         axis.set_title(f"{group} ({mine[0]['true']})", fontsize=9)
         axis.set_xlabel("decided, ms before", fontsize=8)
         axis.set_ylim(0.0, 1.02)
-        _bare(axis)
+        bare(axis)
     axes[0][0].set_ylabel(f"F1 of {event}s within 50 ms", fontsize=9)
     handles: dict[str, Any] = {}
     for axis in axes[0]:
@@ -173,7 +167,7 @@ def reliability(rows: Sequence[Mapping[str, Any]]) -> bytes:
         axis.set_xlim(-0.03, 1.03)
         axis.set_ylim(-0.03, 1.03)
         axis.set_aspect("equal")
-        _bare(axis)
+        bare(axis)
     for axis in axes[-1]:
         axis.set_xlabel("said probability", fontsize=8)
     for row_axes in axes:
@@ -201,7 +195,7 @@ def gate(curves: Mapping[str, Any]) -> bytes:
     for axis in axes[:2]:
         axis.set_ylim(0.0, 1.02)
         axis.legend(fontsize=8, frameon=False)
-        _bare(axis)
+        bare(axis)
     known = [line for line in waits if line["mean_lead_ms"] is not None]
     axes[2].plot(
         [line["theta"] for line in known], [line["mean_lead_ms"] for line in known], "o-", ms=3, color="0.3"
@@ -211,7 +205,7 @@ def gate(curves: Mapping[str, Any]) -> bytes:
     axes[2].set_ylim(bottom=0.0)
     axes[2].set_title("mean lead of the hits, ms", fontsize=9)
     axes[2].set_xlabel("theta", fontsize=8)
-    _bare(axes[2])
+    bare(axes[2])
     figure.tight_layout()
     return png(figure)
 
@@ -235,7 +229,7 @@ def suits(rows: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) -> bytes
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("ms ahead", fontsize=8)
         axis.set_xticks(HORIZONS_MS)
-        _bare(axis)
+        bare(axis)
     # The two share their scale: it is set when both are drawn.
     axes[0].set_ylim(bottom=0.0)
     axes[0].set_ylabel("mean absolute error", fontsize=9)
@@ -279,7 +273,7 @@ def clip(
         axis.plot(t[h:], said[: frames - h, k, SHOWN], color=COLOURS["model"], lw=1.3, label="model")
         axis.set_ylim(-0.03, 1.03)
         axis.set_ylabel(name, fontsize=8)
-        _bare(axis)
+        bare(axis)
     true = example.onsets[example.onsets < frames] / RATE
     axes[-1].vlines(true, 0.5, 1.0, color="0.4", lw=1.5)
     if told is not None and len(told):
@@ -288,7 +282,7 @@ def clip(
         axes[-1].plot(told.decided[shown] / RATE, np.full(shown.sum(), 0.25), ".", color=COLOURS["model"])
     axes[-1].set_ylim(0.0, 1.0)
     axes[-1].set_yticks([0.25, 0.75], ["announced", "onsets"], fontsize=8)
-    _bare(axes[-1])
+    bare(axes[-1])
     axes[0].legend(loc="upper right", ncols=3, fontsize=8, frameon=False)
     axes[0].set_title(
         f"{example.name}: said {HORIZONS_MS[SHOWN]} ms before, drawn at the time it is about", fontsize=10

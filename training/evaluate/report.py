@@ -1,16 +1,15 @@
 """The report of ``pyanticip evaluate motion``: JSON, Markdown, and HTML with its pictures inside."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import OptionError
 from pyanticip.vocabulary import PARAMETERS
 from training.evaluate import plots
-from training.evaluate.command import Drawn
+from training.evaluate.motion import Drawn
 from training.evaluate.shares import RIVALS
-from training.report.pages import Part, Row, as_html, as_markdown
+from training.report import pages
+from training.report.pages import Part, Row, as_markdown
 
 TITLE = "Motion model on people it never saw"
 
@@ -19,41 +18,11 @@ def write(report: Mapping[str, Any], drawn: Drawn, target: Path) -> list[Path]:
     """Write the page, and the numbers beside it.
 
     Args:
-        report: of :func:`training.evaluate.command.evaluate`.
+        report: of :func:`training.evaluate.motion.evaluate`.
         drawn: what its pictures need.
-        target: a folder, which gets ``report.html``, ``.md``, ``.json`` and the pictures; or a file
-            ``NAME.html``, which gets ``NAME.json`` beside it.
-
-    Returns:
-        The files, the page first.
+        target: see :func:`training.report.pages.write`.
     """
-    alone = check(target)
-    parts = list(_parts(report, drawn))
-    page = target if alone else target / "report.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    files = [page, page.with_suffix(".json")]
-    page.write_text(as_html(parts, TITLE), encoding="utf-8")
-    files[1].write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    if not alone:
-        files.append(page.with_suffix(".md"))
-        files[2].write_text(as_markdown(parts), encoding="utf-8")
-        for kind, value in parts:
-            if kind == "image":
-                files.append(target / f"{value[0]}.png")
-                files[-1].write_bytes(value[2])
-    return files
-
-
-def check(target: Path) -> bool:
-    """Whether a report goes into one page rather than a folder.
-
-    Raises:
-        OptionError: it is neither.
-    """
-    alone = target.suffix.lower() == ".html"
-    if target.is_dir() if alone else target.exists() and not target.is_dir():
-        raise OptionError(f"report {target}: expected a folder or a file that ends in .html")
-    return alone
+    return pages.write(list(_parts(report, drawn)), report, target, TITLE)
 
 
 def markdown(report: Mapping[str, Any]) -> str:

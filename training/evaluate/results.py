@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyanticip.errors import MotionError
 from training.evaluate import left_out, plots
-from training.evaluate.command import Drawn, evaluate
+from training.evaluate.motion import Drawn, evaluate
 from training.evaluate.report import sections
 from training.evaluate.rules import LEADS_MS
 from training.report.pages import Part, as_markdown

@@ -19,7 +19,7 @@ from pyanticip.last_moment import LastMoment
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total
-from training.tasks.motion.scores import Said, announced
+from training.tasks.motion.scores import Predictions, announced
 
 LEADS_MS: Final = (0, 100, 200)
 
@@ -43,7 +43,7 @@ class Rule:
     reach_ms: float = 0.0
     """Live rule: the time within which a foreseen event is announced."""
 
-    def said(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """The settings for a table."""
         if self.name in ("plays", "reach"):
             return {"rule": self.name}
@@ -51,7 +51,7 @@ class Rule:
         return {"rule": self.name, "threshold": self.threshold, **where}
 
 
-def window(said: Said, kind: int, lead_frames: int, rule: Rule) -> Announcements:
+def window(said: Predictions, kind: int, lead_frames: int, rule: Rule) -> Announcements:
     """What the window rule announces in a clip."""
     aim = min(max(lead_frames + rule.aim_frames, 0), EVENT_BINS - 1)
     times = announced(said.hazards, kind, aim, rule.threshold)
@@ -60,7 +60,7 @@ def window(said: Said, kind: int, lead_frames: int, rule: Rule) -> Announcements
 
 
 def live(
-    said: Said, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
+    said: Predictions, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
 ) -> Announcements:
     """What the instrument announces in a clip; with its own settings where no trigger is given.
 
@@ -82,7 +82,7 @@ def live(
     return Announcements(np.array(decided), np.array(times))
 
 
-def announce(said: Said, kind: int, lead_frames: int, rule: Rule) -> Announcements:
+def announce(said: Predictions, kind: int, lead_frames: int, rule: Rule) -> Announcements:
     """What a rule announces in a clip."""
     if rule.name == "window":
         return window(said, kind, lead_frames, rule)

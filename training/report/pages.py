@@ -3,9 +3,13 @@
 import base64
 import html
 import io
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
+
+from pyanticip.errors import OptionError
 
 STYLE: Final = """
 body { font: 15px/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -48,6 +52,13 @@ def png(figure: Any, dpi: int = DPI) -> bytes:
     figure.savefig(buffer, format="png", dpi=dpi)
     pyplot().close(figure)
     return buffer.getvalue()
+
+
+def bare(axis: Any) -> None:
+    """Take away an axis's upper and right borders; small labels."""
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    axis.tick_params(labelsize=8)
 
 
 def as_markdown(parts: Sequence[Part], *, depth: int = 1) -> str:
@@ -104,3 +115,57 @@ def as_html(parts: Sequence[Part], name: str) -> str:
         f"<title>{html.escape(name)}</title>"
         f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
     )
+
+
+def one_page(target: Path) -> bool:
+    """Whether a report goes into one page rather than a folder.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    alone = target.suffix.lower() in (".html", ".htm")
+    if target.is_dir() if alone else target.exists() and not target.is_dir():
+        raise OptionError(f"report {target}: expected a folder or a name that ends in .html")
+    return alone
+
+
+def write(
+    parts: Sequence[Part],
+    numbers: Mapping[str, Any],
+    target: Path,
+    title: str,
+    *,
+    name: str = "report",
+    data: str = "",
+) -> list[Path]:
+    """Write a report, and the numbers beside it.
+
+    Args:
+        parts: what to show.
+        numbers: of the JSON.
+        target: a folder, which gets ``report.html``, ``.json``, ``.md`` and the pictures; or a file
+            ``NAME.html``, which gets ``NAME.json`` beside it.
+        title: of the page.
+        name: of the files in a folder.
+        data: of the JSON there, if it is called otherwise.
+
+    Returns:
+        The files, the page first.
+
+    Raises:
+        OptionError: see :func:`one_page`.
+    """
+    alone = one_page(target)
+    page = target if alone else target / f"{name}.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    files = [page, page.with_suffix(".json") if alone else target / f"{data or name}.json"]
+    page.write_text(as_html(parts, title), encoding="utf-8")
+    files[1].write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    if not alone:
+        files.append(page.with_suffix(".md"))
+        files[2].write_text(as_markdown(parts), encoding="utf-8")
+        for kind, value in parts:
+            if kind == "image":
+                files.append(target / f"{value[0]}.png")
+                files[-1].write_bytes(value[2])
+    return files

@@ -18,7 +18,7 @@ from training.studies.engine import Measure, Rows, Study, mean_of
 from training.studies.on_motion import SIDES, MotionGround, MotionOptions, by_subject, ratio, units
 from training.tasks.motion import MotionTrainOptions
 from training.tasks.motion.planning import fitted, no_plans
-from training.tasks.motion.scores import Said, measure
+from training.tasks.motion.scores import Predictions, measure
 from training.tasks.motion.validation import pose_sums
 
 CODES: Final = 256
@@ -87,7 +87,7 @@ class PlanGround(MotionGround):
                 plan = model.planning.select(ahead.dense(CODES).clamp(min=LOWEST).log())
             outs[id(example)] = out = model(x, plan=plan)
             answers = out.params, torch.sigmoid(out.events), out.scalars, out.gate
-            said[id(example)] = Said(*(answer[0].numpy() for answer in answers))
+            said[id(example)] = Predictions(*(answer[0].numpy() for answer in answers))
         rows = by_subject(clips, [said[id(e)] for e in clips], measure(clips, lambda e: said[id(e)].params))
         for subject, row in rows.items():
             mine = [(e, outs[id(e)]) for e in clips if e.subject == subject]

@@ -32,7 +32,7 @@ from training.tasks.motion import fit as train
 from training.tasks.motion.baselines import RIVALS_FILE, Rivals, predict
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.losses import event_nll
-from training.tasks.motion.scores import Errors, Said, measure, run_model
+from training.tasks.motion.scores import Errors, Predictions, measure, run_model
 from training.tasks.motion.validation import in_memory
 from training.teacher.handmade import EDGE
 
@@ -174,9 +174,9 @@ class MotionGround:
         mean = np.concatenate([example.features[:, low:high] for example in self.training.bare]).mean(axis=0)
         rates = base_rates(self.training.bare)
 
-        def said(example: Example) -> Said:
+        def said(example: Example) -> Predictions:
             frames = len(example)
-            return Said(
+            return Predictions(
                 predict(example, hold),
                 np.broadcast_to(rates[:, None], (frames, len(EVENTS), EVENT_BINS)).astype(np.float32),
                 np.broadcast_to(mean, (frames, high - low)).astype(np.float32),
@@ -238,7 +238,7 @@ def base_rates(examples: Sequence[Example]) -> NDArray[np.float64]:
     return np.asarray(hits / np.maximum(risked, 1.0))
 
 
-def by_subject(clips: Sequence[Example], said: Sequence[Said], errors: Errors) -> dict[str, Any]:
+def by_subject(clips: Sequence[Example], said: Sequence[Predictions], errors: Errors) -> dict[str, Any]:
     """Per subject: ``error`` (8 x 5) of the parameters, ``event_nll`` in nats a frame over both kinds of
     event, ``scalar_error``, the mean over the seven, and ``frames``."""
     low, high = SCALAR_COLUMNS

@@ -20,11 +20,11 @@ from pyanticip.models.token.transformer import LanguageModel
 from training.run.settings import derived_seed
 from training.studies.engine import Measure, Rows, Study, mean_of
 from training.tasks.token.corpus import Corpus, digest, read_lines
-from training.tasks.token.data import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
 from training.tasks.token.losses import losses
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import CONVERGE, MOTIF, synthetic
 from training.tasks.token.tokens import learn
+from training.tasks.token.windows import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
 
 Arms = Mapping[str, Mapping[str, Any]]
 

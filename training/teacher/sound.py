@@ -63,7 +63,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Heard:
+class SoundTargets:
     """Targets of T frames."""
 
     params: NDArray[np.float32]
@@ -109,7 +109,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def hear(path: Path, start: float, frames: int) -> Heard:
+def hear(path: Path, start: float, frames: int) -> SoundTargets:
     """What a sound file says about ``frames`` frames that begin ``start`` seconds into it.
 
     Args:
@@ -142,7 +142,7 @@ def hear(path: Path, start: float, frames: int) -> Heard:
     found = analyse(np.asarray(samples.T, dtype=np.float32), rate)
     # The analysis may end up to a frame early: the last value is held.
     index = np.minimum(lead + np.arange(frames), len(found.params) - 1)
-    return Heard(
+    return SoundTargets(
         found.params[index],
         _within(found.onsets, lead, frames),
         _within(found.phrases, lead, frames),
@@ -165,7 +165,7 @@ def warm() -> None:
     analyse(clicks, SAMPLE_RATE)
 
 
-def analyse(samples: NDArray[np.floating], rate: int) -> Heard:
+def analyse(samples: NDArray[np.floating], rate: int) -> SoundTargets:
     """Parameters and events of a whole sound.
 
     Args:
@@ -207,7 +207,7 @@ def analyse(samples: NDArray[np.floating], rate: int) -> Heard:
     phrases, _ = find_peaks(-slow, prominence=PHRASE_PROMINENCE, distance=PHRASE_GAP)
     clipped = np.clip(params, 0.0, 1.0).astype(np.float32)
     where = np.unique(np.round(onsets * RATE).astype(np.int64))
-    return Heard(clipped, where[where < frames], phrases.astype(np.int64), tuple(notes))
+    return SoundTargets(clipped, where[where < frames], phrases.astype(np.int64), tuple(notes))
 
 
 def _power(samples: NDArray[np.float32]) -> Array:

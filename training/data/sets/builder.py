@@ -290,7 +290,7 @@ class _Plan:
             why = f"; the first: {plan.refused[0]['reason']}" if plan.refused else ""
             raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
         plan.warnings += [line for record in plan.records for line in record.get("warnings", [])]
-        plan.warnings += _told(plan.records)
+        plan.warnings += _notes(plan.records)
         return plan
 
     def fingerprint(self, sides: Mapping[str, Split]) -> str:
@@ -349,7 +349,7 @@ def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Pa
     writer.append(entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases)
 
 
-def _told(records: list[dict[str, Any]]) -> list[str]:
+def _notes(records: list[dict[str, Any]]) -> list[str]:
     """What the readers had to mend or decide, one line for takes of which the same is said."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for record in records:

@@ -1,7 +1,6 @@
 """The pictures of a set, as PNG bytes."""
 
-import io
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from pyanticip.vocabulary import PARAMETERS, RATE, SCALAR_COLUMNS, SCALARS
 from training.data.examples import Split
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet
 from training.data.sets.overview import sample
+from training.report.pages import bare, png, pyplot
 from training.teacher.kinematics import PARENTS, positions
 
 COLOURS: Final[dict[Split, str]] = {"train": "#3b6ea5", "validation": "#d08c2c", "test": "#8a4f9e"}
@@ -25,30 +25,9 @@ MOST_SUBJECTS: Final = 40
 Array = NDArray[np.float64]
 
 
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI)
-    _pyplot().close(figure)
-    return buffer.getvalue()
-
-
-def _bare(axis: Any) -> None:
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.tick_params(labelsize=8)
-
-
 def amounts(found: MotionSet) -> bytes:
     """Minutes of each subject, and how long the clips are."""
-    plt = _pyplot()
+    plt = pyplot()
     minutes: dict[str, float] = {}
     side: dict[str, Split] = {}
     for clip in found.clips:
@@ -89,13 +68,13 @@ def amounts(found: MotionSet) -> bytes:
     right.set_ylabel("clips", fontsize=9)
     right.yaxis.get_major_locator().set_params(integer=True)
     for axis in (left, right):
-        _bare(axis)
-    return _png(figure)
+        bare(axis)
+    return png(figure, DPI)
 
 
 def spreads(found: MotionSet) -> bytes:
     """How scalars and parameters are spread, side by side."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(3, 5, figsize=(10.0, 5.2), layout="constrained")
     samples = {split: sample(found, split) for split in SPLITS}
     names = [*SCALARS, *PARAMETERS]
@@ -111,11 +90,11 @@ def spreads(found: MotionSet) -> bytes:
         axis.set_title(name.replace("_", " "), fontsize=9, color="#000" if scalar else "#555")
         axis.set_yticks([])
         axis.set_xlim(low, high)
-        _bare(axis)
+        bare(axis)
         axis.spines["left"].set_visible(False)
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    return _png(figure)
+    return png(figure, DPI)
 
 
 def _colour(joint: int) -> str:
@@ -125,7 +104,7 @@ def _colour(joint: int) -> str:
 
 def poses(found: MotionSet, numbers: list[int]) -> bytes:
     """A row of poses for each clip, seen from its front and a little from the side."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(
         len(numbers), 1, figsize=(10.0, 1.75 * len(numbers)), layout="constrained", squeeze=False
     )
@@ -153,7 +132,7 @@ def poses(found: MotionSet, numbers: list[int]) -> bytes:
         axis.axis("off")
         lacking = f", {len(clip.missing)} joints missing" if clip.missing else ""
         axis.set_title(f"{_name(clip)}{lacking}", fontsize=9, loc="left", pad=2)
-    return _png(figure)
+    return png(figure, DPI)
 
 
 def _turned(place: Array, quats: Array) -> Array:
@@ -176,7 +155,7 @@ def _name(clip: ClipEntry) -> str:
 
 def course(found: MotionSet, number: int) -> bytes:
     """Scalars, parameters and events of a clip over time."""
-    plt = _pyplot()
+    plt = pyplot()
     clip, example = found.clips[number], found.example(number)
     frames = min(clip.frames, round(SECONDS * RATE))
     t = np.arange(frames) / RATE
@@ -205,7 +184,7 @@ def course(found: MotionSet, number: int) -> bytes:
                 va="center",
                 fontsize=8,
             )
-            _bare(axis)
+            bare(axis)
             axis.tick_params(labelsize=6)
             if side == 1:
                 for times, colour, width in ((example.onsets, LEFT, 0.7), (example.phrases, RIGHT, 1.6)):
@@ -215,4 +194,4 @@ def course(found: MotionSet, number: int) -> bytes:
     for axis in axes[-1]:
         axis.set_xlabel("seconds", fontsize=8)
     figure.suptitle(_name(clip), fontsize=9, x=0.01, ha="left")
-    return _png(figure)
+    return png(figure, DPI)

@@ -61,13 +61,13 @@ def exact(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> Te
 
 
 def all_right(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> Tensor:
-    """The same as :func:`exact` by :func:`said_after`: (N,) bool."""
-    right, asked = said_after(model, examples, device=device)
+    """The same as :func:`exact` by :func:`answers_after`: (N,) bool."""
+    right, asked = answers_after(model, examples, device=device)
     return (right | ~asked).all(1)
 
 
 @torch.no_grad()
-def said_after(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> tuple[Tensor, Tensor]:
+def answers_after(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> tuple[Tensor, Tensor]:
     """What the model would say next, given prompt and the right answer so far: one pass over whole sequences.
 
     An example is right all along here exactly where :func:`exact` finds it right; it is quick, but asks no

@@ -12,9 +12,9 @@ from training.report.tables import place, spread, table
 from training.run.files import write_bytes
 from training.tasks.algorithmic import plots
 from training.tasks.algorithmic.catalog import TASKS, find
-from training.tasks.algorithmic.commands import plain, settings, train_and_judge
 from training.tasks.algorithmic.evaluate import last, read, top_three
 from training.tasks.algorithmic.options import POSITIONS
+from training.tasks.algorithmic.reproduce import plain, settings, train_and_judge
 from training.tasks.algorithmic.runs import TaskRun, find_runs
 
 PAGE: Final = "page.md"

@@ -130,38 +130,3 @@ def by_action(takes: list[Take], measure: Any) -> dict[str, list[float]]:
     if counted:
         rows["average"] = np.mean(counted, axis=0)
     return {name: [round(float(v), 4) for v in row] for name, row in rows.items()}
-
-
-def markdown(report: Mapping[str, Any]) -> str:
-    """The report as tables."""
-    head = " | ".join(f"{n} ({t})" for n, t in zip(report["nominal_ms"], report["true_ms"], strict=True))
-    rule = "---|" * (len(report["nominal_ms"]) + 1)
-    lines = [
-        f"CMU benchmark, {report['split']} files ({report['files']}), all windows, average of the actions"
-        f" without {LEFT_OUT}. Horizons: nominal ms (true ms).",
-        "",
-        f'| MPJPE, "mm" | {head} |',
-        f"|{rule}",
-    ]
-    for name, row in report["mpjpe"].items():
-        lines.append(f"| {name} | " + " | ".join(f"{v:.2f}" for v in row["average"]) + " |")
-    if report["split"] == "test":
-        for name, values in PUBLISHED.items():
-            lines.append(f"| {name}, published | " + " | ".join(f"{v:.2f}" for v in values) + " |")
-    lines += ["", f"| ratio to zero velocity | {head} |", f"|{rule}"]
-    for name, ratios in report["ratio"].items():
-        lines.append(f"| {name} | " + " | ".join(f"{v:.3f}" for v in ratios) + " |")
-    for name, ratios in published_ratios().items():
-        lines.append(f"| {name}, published, test files | " + " | ".join(f"{v:.3f}" for v in ratios) + " |")
-    lines += ["", f"| angle error, rad | {head} |", f"|{rule}"]
-    for name, row in report["angle"].items():
-        lines.append(f"| {name} | " + " | ".join(f"{v:.3f}" for v in row["average"]) + " |")
-    if report["trained_on"]:
-        known, files = len(report["trained_on"]), report["files"]
-        lines += [
-            "",
-            f"The model was trained on {known} of these {files} files: no measure of what it can do.",
-        ]
-    if report["missing"]:
-        lines += ["", "Missing: " + ", ".join(report["missing"]) + "."]
-    return "\n".join(lines) + "\n"

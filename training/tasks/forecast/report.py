@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from training.report.pages import Part, as_html, as_markdown
+from training.report.pages import Part, png, pyplot
 from training.tasks.forecast.cmu import HORIZONS, STRIDE
 from training.tasks.forecast.evaluate import LEFT_OUT
 from training.tasks.forecast.folds import CONSTANT, MODEL, ZERO
 
 FRAME_MS = 1000.0 * STRIDE / 120.0
-
-
-def write(parts: Sequence[Part], report: Mapping[str, Any], folder: Path) -> Path:
-    """Write ``report.html``, ``report.md`` with its PNG files, and ``report.json``; returns the page."""
-    folder.mkdir(parents=True, exist_ok=True)
-    page = folder / "report.html"
-    page.write_text(as_html(parts, "Forecasts of motion"), encoding="utf-8")
-    (folder / "report.md").write_text(as_markdown(parts), encoding="utf-8")
-    (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    for kind, value in parts:
-        if kind == "image":
-            (folder / f"{value[0]}.png").write_bytes(value[2])
-    return page
 
 
 def _folds(what: str, numbers: Sequence[int]) -> str:
@@ -89,24 +73,42 @@ def fold_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part
     return parts
 
 
-def split_parts(report: Mapping[str, Any], text: str) -> list[Part]:
-    """The report of one split: the tables as ``text`` has them, and the picture."""
+def split_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part]:
+    """The report of one split: its tables, and the picture."""
+    head, files = labels(report), report["files"]
+    test = report["split"] == "test"
+    errors = [['MPJPE, "mm"', *head]]
+    errors += [[name, *_numbers(row["average"], 2)] for name, row in report["mpjpe"].items()]
+    ratios = [["ratio to zero velocity", *head]]
+    ratios += [[name, *_numbers(row, 3)] for name, row in report["ratio"].items()]
+    angles = [["angle error, rad", *head]]
+    angles += [[name, *_numbers(row["average"], 3)] for name, row in report["angle"].items()]
+    if test:
+        errors += [[f"{name}, published", *_numbers(row, 2)] for name, row in report["published"].items()]
+    ratios += [
+        [f"{name}, published, test files", *_numbers(row, 3)]
+        for name, row in report["published_ratio"].items()
+    ]
+    parts: list[Part] = [
+        ("title", f"CMU benchmark, {report['split']} files"),
+        (
+            "text",
+            f"{files} files, all windows, average of the actions without {LEFT_OUT}. Horizons: nominal ms"
+            " (true ms).",
+        ),
+        ("table", errors),
+        ("table", ratios),
+        ("table", angles),
+    ]
+    if report["trained_on"]:
+        known = len(report["trained_on"])
+        warning = f"The model was trained on {known} of these {files} files: no measure of what it can do."
+        parts.append(("text", warning))
+    if report["missing"]:
+        parts.append(("text", missing(report)))
     names = [name for name in report["curves"] if name not in (ZERO, CONSTANT)]
-    parts: list[Part] = [("title", f"CMU benchmark, {report['split']} files"), *tables_of(text)]
-    if names:
+    if names and pictures:
         parts.append(_pictures(report["curves"], names[0], report["published_ratio"], None))
-    return parts
-
-
-def tables_of(text: str) -> list[Part]:
-    """Paragraphs and tables of simple Markdown."""
-    parts: list[Part] = []
-    for block in text.strip().split("\n\n"):
-        if block.startswith("|"):
-            rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
-            parts.append(("table", [rows[0], *rows[2:]]))
-        else:
-            parts.append(("text", block))
     return parts
 
 
@@ -135,11 +137,7 @@ def _pictures(
     published: Mapping[str, Sequence[float]],
     interval: Sequence[Sequence[float]] | None,
 ) -> Part:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     frames = len(curves[name])
     ms = FRAME_MS * np.arange(1, frames + 1)
     zero = np.asarray(curves[ZERO])
@@ -165,10 +163,7 @@ def _pictures(
         axis.set_xlabel("true ms ahead")
         axis.grid(alpha=0.25)
     figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=90, metadata={"Software": None})
-    plt.close(figure)
     caption = (
         "Error over the horizon (left) and its ratio to zero velocity, beside what was published (right)"
     )
-    return "image", ("horizon", caption, buffer.getvalue())
+    return "image", ("horizon", caption, png(figure, dpi=90))

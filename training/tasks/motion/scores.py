@@ -12,6 +12,7 @@ from pyanticip.models import MotionTransformer
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from training.data.batches import HORIZONS
 from training.data.examples import Example
+from training.report.statistics import LEVEL, resampled_within
 from training.tasks.motion.baselines import judged
 
 Array = NDArray[np.float64]
@@ -21,7 +22,7 @@ CHUNK: Final = 400
 
 
 @dataclass(frozen=True)
-class Said:
+class Predictions:
     """What a model says about every frame of a clip."""
 
     params: NDArray[np.float32]
@@ -34,7 +35,7 @@ class Said:
     """(T,)."""
 
 
-def run_model(model: MotionTransformer, example: Example) -> Said:
+def run_model(model: MotionTransformer, example: Example) -> Predictions:
     """The model over a whole clip, as a stream in chunks."""
     model.eval()
     parts: list[tuple[torch.Tensor, ...]] = []
@@ -46,7 +47,7 @@ def run_model(model: MotionTransformer, example: Example) -> Said:
             out, state = model(rows, state)
             parts.append((out.params[0], torch.sigmoid(out.events[0]), out.scalars[0], out.gate[0]))
     columns = [torch.cat(column).numpy() for column in zip(*parts, strict=True)]
-    return Said(*columns)
+    return Predictions(*columns)
 
 
 @dataclass(frozen=True)
@@ -108,21 +109,14 @@ def bootstrap(
         draws: resamplings.
         seed: of the resampling.
     """
-    rng = np.random.default_rng(seed)
-    subjects = all_errors[0].subjects
-    names = np.unique(subjects)
-    groups = {name: np.flatnonzero(subjects == name) for name in names}
     per_draw = []
-    for _ in range(draws):
-        drawn = rng.choice(names, size=len(names))
-        # A subject drawn twice counts twice: its clips are resampled for each.
+    for picks in resampled_within(all_errors[0].subjects, draws=draws, seed=seed):
         means = []
-        picks = [rng.choice(groups[name], size=len(groups[name])) for name in drawn]
         for errors in all_errors:
             rows = [errors.sums[p].sum(axis=0) / errors.counts[p].sum(axis=0) for p in picks]
             means.append(np.asarray(np.mean(rows, axis=0), dtype=np.float64))
         per_draw.append(statistic(means))
-    low, high = np.quantile(np.array(per_draw), [0.025, 0.975], axis=0)
+    low, high = np.quantile(np.array(per_draw), LEVEL, axis=0)
     return np.asarray(low), np.asarray(high)
 
 
@@ -189,7 +183,7 @@ __all__ = [
     "EVENTS",
     "Errors",
     "EventScore",
-    "Said",
+    "Predictions",
     "announced",
     "bootstrap",
     "match",

@@ -15,7 +15,7 @@ from training.data.batches import event_targets
 from training.data.examples import Example
 from training.tasks.motion.data import PREDICTED_FROM
 from training.tasks.motion.module import JOINT_MASK
-from training.tasks.motion.scores import Errors, Said, measure, run_model
+from training.tasks.motion.scores import Errors, Predictions, measure, run_model
 from training.teacher.kinematics import OFFSETS, PARENTS
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ def in_memory(example: Example) -> Example:
     )
 
 
-def clip_figures(said: Said, example: Example) -> Array:
+def clip_figures(said: Predictions, example: Example) -> Array:
     """Sums over the frames of one clip: events, scalars, and how many frames there are."""
     nll = np.zeros(len(said.gate))
     for kind, events in enumerate((example.onsets, example.phrases)):

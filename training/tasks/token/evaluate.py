@@ -16,12 +16,20 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.vocabulary import SCALARS
 from training.run.recorder import read_metrics
-from training.tasks.token.data import Prepared
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.tasks.token.listen import Drift, HeldOut, Mode, ScalarsOf, by_context, drift, listen
-from training.tasks.token.metrics import CONTEXTS, Array, Said, heads, perplexity, scalar_errors, spread
+from training.tasks.token.metrics import (
+    CONTEXTS,
+    Array,
+    Predictions,
+    heads,
+    perplexity,
+    scalar_errors,
+    spread,
+)
 from training.tasks.token.module import new_model
 from training.tasks.token.task import load_run, open_run
+from training.tasks.token.windows import Prepared
 
 MODES: Final[dict[str, Mode]] = {
     "external": "external",
@@ -43,8 +51,8 @@ class Sheet:
 
     report: dict[str, Any]
     curves: dict[str, NDArray[np.float64]]
-    said: dict[str, Said] = field(default_factory=dict)
-    before: Said | None = None
+    said: dict[str, Predictions] = field(default_factory=dict)
+    before: Predictions | None = None
     drift: Drift | None = None
     amplitude: Array | None = None
     kernel: Array | None = None

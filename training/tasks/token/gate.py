@@ -8,13 +8,13 @@ from torch.nn import functional as F
 
 from pyanticip.models import AnticipatoryTransformer
 from training.tasks.token.listen import HeldOut, Mode, ScalarsOf
-from training.tasks.token.metrics import Array, Said, calibration, correlation, perplexity, selective
+from training.tasks.token.metrics import Array, Predictions, calibration, correlation, perplexity, selective
 
 COVERAGE = 0.5
 """Share of the positions that selective measures keep."""
 
 
-def gate_report(said: Said, *, seed: int = 0) -> dict[str, Any]:
+def gate_report(said: Predictions, *, seed: int = 0) -> dict[str, Any]:
     """The gate beside the given commitment, the predicted one and the loss.
 
     Correlations over all positions that count, with 95 % intervals over sequences. ``selective_gain``: how
@@ -45,7 +45,7 @@ def gate_report(said: Said, *, seed: int = 0) -> dict[str, Any]:
     }
 
 
-def commitment_report(said: Said, *, seed: int = 0) -> dict[str, Any]:
+def commitment_report(said: Predictions, *, seed: int = 0) -> dict[str, Any]:
     """Correlation of commitment, predicted and given, with the loss; below 0 is wanted."""
     assert said.given is not None
     assert said.scalars is not None
@@ -94,7 +94,7 @@ def shuffled_loss(
     return np.concatenate(losses), np.concatenate(gates)
 
 
-def shuffling_report(said: Said, loss: Array, gate: Array, *, seed: int = 0) -> dict[str, Any]:
+def shuffling_report(said: Predictions, loss: Array, gate: Array, *, seed: int = 0) -> dict[str, Any]:
     """What feeding the gate another position's commitment costs, in nats per token."""
     mask = said.mask
     return {

@@ -21,8 +21,9 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.models.token.generate import Generation, Steering, generate
 from pyanticip.models.token.transformer import LanguageModel
+from training.report.statistics import Interval, resample
 from training.tasks.token.evaluate import bridge
-from training.tasks.token.metrics import Array, Interval, resample
+from training.tasks.token.metrics import Array
 from training.tasks.token.task import load_run, open_run
 
 THETAS: Final = (0.8, 0.5)

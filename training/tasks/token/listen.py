@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import SCALARS
-from training.tasks.token.metrics import CONTEXTS, Array, Interval, Mask, Said, perplexity
+from training.report.statistics import Interval
+from training.tasks.token.metrics import CONTEXTS, Array, Mask, Predictions, perplexity
 
 Mode = Literal["external", "initial", "refined_prev"]
 ScalarsOf = Callable[[Tensor], Tensor | None]
@@ -61,7 +62,7 @@ def listen(
     mode: Mode | None = "external",
     *,
     rows: int = CHUNK,
-) -> Said:
+) -> Predictions:
     """What the model says of every position of held-out sequences.
 
     Args:
@@ -90,7 +91,7 @@ def listen(
                 parts.setdefault(name, []).append(_numbers(value))
     whole = {name: np.concatenate(values) for name, values in parts.items()}
     right = whole.pop("right").astype(bool)
-    return Said(mask=held.mask, right=right, **whole)
+    return Predictions(mask=held.mask, right=right, **whole)
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ A row of these arrays is a sequence; position t of ``loss`` is the cross-entropy
 token t was seen, and stands beside the scalars and the gate of position t.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import SCALARS
+from training.report.statistics import Interval, resample
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -20,14 +21,12 @@ Mask = NDArray[np.bool_]
 CONTEXTS: Final = (4, 8, 16, 32)
 """Context lengths at which perplexity is measured, beside the full one."""
 
-DRAWS: Final = 2000
-LEVEL: Final = (0.025, 0.975)
 FLAT: Final = 1e-9
 """A standard deviation below this is a constant: a correlation with it is not defined."""
 
 
 @dataclass(frozen=True)
-class Said:
+class Predictions:
     """What a model says about every predicted position of held-out sequences.
 
     ``loss`` (N, P) in nats, ``right`` (N, P) whether its first choice was right, ``mask`` (N, P) which
@@ -58,41 +57,6 @@ class Said:
                 raise ShapeError(f"{name}: expected shape {(*shape, 7)}, given {value.shape}")
         if not self.mask.any():
             raise ShapeError("mask: no position counts")
-
-
-def resample(
-    sums: Array, statistic: Callable[[Array], Array], *, draws: int = DRAWS, seed: int = 0
-) -> tuple[Array, Array]:
-    """The 2.5 and 97.5 % points of a statistic of sums, over resampled sequences.
-
-    Args:
-        sums: (N, K) sums of each sequence.
-        statistic: of (draws, K) totals, giving (draws, ...).
-        draws: resamplings.
-        seed: of the resampling.
-    """
-    rng = np.random.default_rng(seed)
-    rows = len(sums)
-    # How often each sequence was drawn: one matrix product instead of a gather per draw.
-    counts = rng.multinomial(rows, np.full(rows, 1.0 / rows), size=draws).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = statistic(counts @ sums)
-    low, high = np.nanquantile(values, LEVEL, axis=0) if np.isfinite(values).any() else (np.nan, np.nan)
-    return np.asarray(low), np.asarray(high)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with its 95 % interval over sequences."""
-
-    value: float
-    low: float
-    high: float
-
-    def to_dict(self, digits: int = 5) -> dict[str, float | None]:
-        """Plain values; None where nothing can be said."""
-        found = {"value": self.value, "low": self.low, "high": self.high}
-        return {k: round(v, digits) if np.isfinite(v) else None for k, v in found.items()}
 
 
 def perplexity(loss: Array, mask: Mask, *, seed: int = 0) -> Interval:

@@ -13,9 +13,9 @@ from pyanticip.models.token.baseline import BaselineOutput
 from pyanticip.models.token.transformer import LanguageModel, LanguageOutput
 from training.run.module import TrainModule
 from training.run.settings import derived_seed
-from training.tasks.token.data import INITIAL, Batch
 from training.tasks.token.losses import PARTS, LanguageLosses, losses
 from training.tasks.token.options import LanguageOptions
+from training.tasks.token.windows import INITIAL, Batch
 
 
 def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pyanticip.vocabulary import SCALARS
 from training.report.pages import png, pyplot
-from training.tasks.token.metrics import Said
+from training.tasks.token.metrics import Predictions
 
 SHORT: Final = ("C", "U", "T", "R", "P", "N", "S")
 """The scalars' letters, in their order."""
@@ -47,7 +47,7 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
     return png(figure)
 
 
-def gate(said: Said, before: Said | None, *, seed: int = 0) -> bytes:
+def gate(said: Predictions, before: Predictions | None, *, seed: int = 0) -> bytes:
     """The commitment gate against the given and the predicted commitment; the untrained model in grey."""
     assert said.gate is not None
     assert said.given is not None

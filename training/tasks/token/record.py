@@ -6,10 +6,10 @@ import torch
 from torch.distributed import ReduceOp, all_reduce
 
 from training.run.recorder import Recorder
-from training.tasks.token.data import Prepared, Windows
 from training.tasks.token.losses import PARTS
 from training.tasks.token.module import LanguageModule, summed_losses
 from training.tasks.token.options import LanguageOptions
+from training.tasks.token.windows import Prepared, Windows
 
 LOSS: Final = "loss"
 """Column of the paper's loss, the one figures are compared by."""

@@ -1,34 +1,19 @@
 """The report of ``pyanticip evaluate language``: JSON, Markdown, and HTML with its pictures inside."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyanticip.vocabulary import SCALARS
-from training.report.pages import Part, Row, as_html, as_markdown, number
+from training.report import pages
+from training.report.pages import Part, Row, as_markdown, number
 from training.tasks.token import plots
 from training.tasks.token.evaluate import Sheet, headline, value_at
 
 
 def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list[Path]:
-    """Write ``report.json``, ``report.md`` (with PNG files beside it) and ``report.html``.
-
-    Returns:
-        The files, the page first.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = list(_parts(result, sheets))
-    files = [folder / "report.html", folder / "report.md", folder / "report.json"]
-    files[0].write_text(as_html(parts, "Token models"), encoding="utf-8")
-    files[1].write_text(as_markdown(parts), encoding="utf-8")
-    files[2].write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    for kind, value in parts:
-        if kind == "image":
-            path = folder / f"{value[0]}.png"
-            path.write_bytes(value[2])
-            files.append(path)
-    return files
+    """See :func:`training.report.pages.write`."""
+    return pages.write(list(_parts(result, sheets)), result, folder, "Token models")
 
 
 def tables(result: dict[str, Any]) -> str:

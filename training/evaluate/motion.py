@@ -18,13 +18,13 @@ from training.evaluate.beat import by_category, model_rows
 from training.evaluate.calibration import calibration
 from training.evaluate.events import Announcements
 from training.evaluate.extrapolator import detect, extrapolate, places
+from training.evaluate.fewer_joints import suit_rows
 from training.evaluate.gating import gate_curves
 from training.evaluate.rivals import SETTINGS, AllRivals, tune
 from training.evaluate.rules import LEADS_MS, live
 from training.evaluate.shares import compare
 from training.evaluate.source import Held, Source
-from training.evaluate.worn import suit_rows
-from training.tasks.motion.scores import Said, measure, run_model
+from training.tasks.motion.scores import Predictions, measure, run_model
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 WORST: Final = 3
@@ -181,7 +181,7 @@ def _events(
     model: MotionTransformer,
     source: Source,
     held: Sequence[Held],
-    said: Sequence[Said],
+    said: Sequence[Predictions],
     rivals: AllRivals,
     split: str,
     subjects: Sequence[str],
@@ -210,7 +210,7 @@ def _events(
 
 
 def _worst(
-    examples: Sequence[Example], answers: Mapping[int, Said], count: int = WORST
+    examples: Sequence[Example], answers: Mapping[int, Predictions], count: int = WORST
 ) -> list[tuple[float, Example]]:
     """The clips with the largest mean error 200 ms ahead, and that error."""
     found: list[tuple[bool, float, int]] = []
@@ -223,7 +223,7 @@ def _worst(
     return [(-wrong, examples[number]) for _, wrong, number in sorted(found)[:count]]
 
 
-def gate_report(examples: Sequence[Example], said: Sequence[Said]) -> dict[str, float]:
+def gate_report(examples: Sequence[Example], said: Sequence[Predictions]) -> dict[str, float]:
     """Does the commitment gate follow commitment?"""
     gate = np.concatenate([s.gate for s in said]).astype(np.float64)
     given = np.concatenate([e.features[:, SCALAR_COLUMNS[0]] for e in examples]).astype(np.float64)
@@ -232,7 +232,7 @@ def gate_report(examples: Sequence[Example], said: Sequence[Said]) -> dict[str, 
     return {"std": round(spread, 4), "corr_commitment": round(related, 4)}
 
 
-def scalar_report(examples: Sequence[Example], said: Sequence[Said]) -> dict[str, float]:
+def scalar_report(examples: Sequence[Example], said: Sequence[Predictions]) -> dict[str, float]:
     """Mean absolute error of each scalar as the refined head predicts it."""
     low, high = SCALAR_COLUMNS
     wrong = np.concatenate(

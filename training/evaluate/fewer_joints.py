@@ -21,7 +21,7 @@ from training.tasks.motion.scores import Array, bootstrap, measure, run_model
 
 DRAWS: Final = 1000
 
-WORN: Final[dict[int, tuple[int, ...]]] = {22: tuple(range(len(CANONICAL_JOINTS)))} | {
+JOINTS_OF: Final[dict[int, tuple[int, ...]]] = {22: tuple(range(len(CANONICAL_JOINTS)))} | {
     len(kept): kept for kept in SUITS.values()
 }
 """Joints of each suit, by how many they are."""
@@ -38,8 +38,8 @@ def parse(text: str) -> tuple[int, ...]:
     except ValueError:
         found = (0,)
     for count in found:
-        if count not in WORN:
-            raise OptionError(f"joints: expected some of {','.join(map(str, WORN))}, given {text!r}")
+        if count not in JOINTS_OF:
+            raise OptionError(f"joints: expected some of {','.join(map(str, JOINTS_OF))}, given {text!r}")
     return found
 
 
@@ -83,16 +83,16 @@ def suit_rows(
     Args:
         model: what is judged.
         held: the clips, as their sources have them.
-        suits: how many joints, of :data:`WORN`.
+        suits: how many joints, of :data:`JOINTS_OF`.
         seed: of the intervals.
         on_suit: called after each.
     """
     rows = []
     for count, placed in [(c, p) for c in suits for p in ((True, False) if c == 1 else (True,))]:
-        pairs = [in_suit(one, WORN[count], placed=placed) for one in held]
+        pairs = [in_suit(one, JOINTS_OF[count], placed=placed) for one in held]
         found: dict[str, Any] = {
             "joints": count,
-            "names": [CANONICAL_JOINTS[joint] for joint in WORN[count]],
+            "names": [CANONICAL_JOINTS[joint] for joint in JOINTS_OF[count]],
             "place_known": placed,
         }
         # Both are the same motion and features: the model speaks once.
