@@ -74,7 +74,7 @@ def bench_scalars(given: told.ScalarsOptions) -> None:
 
     Example: pyanticip bench scalars --seconds 60 --json
     """
-    from realtime.bench.scalars import run, table
+    from pyanticip.bench.scalars import run, table
 
     show(run(given.seconds), given.as_json, table)
 
@@ -85,7 +85,7 @@ def bench_bridge(given: told.BridgeOptions) -> None:
 
     Example: pyanticip bench bridge --seconds 120 --json
     """
-    from realtime.bench.bridge import LENGTHS, run, table
+    from pyanticip.bench.bridge import LENGTHS, run, table
 
     show(run(given.seconds, given.lengths or LENGTHS, given.data, given.compile), given.as_json, table)
 
@@ -110,7 +110,7 @@ def bench_train(given: told.TrainOptions) -> None:
 
     Example: pyanticip bench train --seconds 120 --json
     """
-    from realtime.bench.train import run, table
+    from pyanticip.bench.train import run, table
 
     show(run(given.seconds, size=given.size, device=given.device), given.as_json, table)
 

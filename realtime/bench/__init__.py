@@ -1,1 +1,1 @@
-"""What ``pyanticip bench`` runs; docs say what each figure means."""
+"""What `pyanticip bench` measures of the live path; docs say what each figure means."""

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from pyanticip.bench.machine import Values, machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import RATE
 from realtime import tuning
-from realtime.bench.machine import Values, machine, percentiles
 from realtime.sockets import free_port
 
 __all__ = ["run"]

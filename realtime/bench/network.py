@@ -30,13 +30,13 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.table import Table
 
+from pyanticip.bench.machine import machine
 from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import PROTOCOLS, datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
 from realtime import tuning
-from realtime.bench.machine import machine
 from realtime.clock import OfflineClock
 from realtime.programs.render import Roll
 from realtime.protocols import Backend

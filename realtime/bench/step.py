@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
 from pyanticip.vocabulary import FEATURES, RATE
 from realtime import tuning
-from realtime.bench.machine import machine, percentiles
 from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
 from realtime.step.open import cuda_present, open_backend

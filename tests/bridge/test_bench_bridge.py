@@ -13,7 +13,7 @@ from pyanticip.errors import OptionError
 @pytest.mark.parametrize("way", ["vectorised", "loop"])
 @pytest.mark.parametrize("length", [1, 2, 3, 9, 100, 300])
 def test_numpy_is_the_definition(way, length):
-    from realtime.bench import bridge_numpy
+    from pyanticip.bench import bridge_numpy
 
     x = np.stack([trajectories.tokens(length, 30, 6), trajectories.motions.walk(length, 6)])
     given = getattr(bridge_numpy, way)(x)
@@ -24,7 +24,7 @@ def test_numpy_is_the_definition(way, length):
 def test_bench(data):
     from rich.console import Console
 
-    from realtime.bench.bridge import run, table
+    from pyanticip.bench.bridge import run, table
 
     result = json.loads(json.dumps(run(1.5, (16, 64), data, compiled=False)))
     measured = [row for row in result["rows"] if "left_out" not in row]
@@ -42,7 +42,7 @@ def test_bench(data):
 
 
 def test_what_takes_too_long_is_left_out_aloud():
-    from realtime.bench.bridge import run
+    from pyanticip.bench.bridge import run
 
     rows = run(1.0, (64, 2048), compiled=True)["rows"]
     left_out = {(row["length"], row["way"]): row["left_out"] for row in rows if "left_out" in row}
@@ -51,7 +51,7 @@ def test_what_takes_too_long_is_left_out_aloud():
 
 
 def test_options_are_checked():
-    from realtime.bench.bridge import run
+    from pyanticip.bench.bridge import run
 
     with pytest.raises(OptionError, match="seconds: expected 1 to 3600, got 0"):
         run(0)

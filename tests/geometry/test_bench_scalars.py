@@ -11,7 +11,7 @@ from pyanticip.errors import OptionError
 def test_bench():
     from rich.console import Console
 
-    from realtime.bench.scalars import run, table
+    from pyanticip.bench.scalars import run, table
 
     result = json.loads(json.dumps(run(1.0)))
     assert set(result["push_us"]) == {"256", "1500"}
@@ -30,7 +30,7 @@ def test_bench():
 
 
 def test_seconds_are_checked():
-    from realtime.bench.scalars import run
+    from pyanticip.bench.scalars import run
 
     with pytest.raises(OptionError, match="seconds: expected 1 to 3600, got 0"):
         run(0)

@@ -188,7 +188,7 @@ def test_a_model_says_the_same_as_its_reference_and_its_stream(scale, stride):
 
 @torch.no_grad()
 def test_memory_grows_with_the_length():
-    from realtime.bench.memory import peak_bytes
+    from pyanticip.bench.memory import peak_bytes
 
     def peak(length, rate):
         qkv, steering, _, _ = case(length, [rate] * 2, torch.float32, rows=1, width=8)

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from pyanticip.bench.memory import peak_bytes
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
-from realtime.bench.memory import peak_bytes
 
 
 def test_gradients_in_pieces_are_those_of_the_definition():

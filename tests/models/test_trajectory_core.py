@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip import _core
+from pyanticip.bench.memory import peak_bytes
 from pyanticip.errors import ShapeError
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
-from realtime.bench.memory import peak_bytes
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,10 +5,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from pyanticip.bench import train as bench
+from pyanticip.bench.memory import peak_bytes
 from pyanticip.cli import cli
 from pyanticip.errors import OptionError
-from realtime.bench import train as bench
-from realtime.bench.memory import peak_bytes
 
 
 @pytest.fixture

@@ -21,12 +21,12 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
+from pyanticip.bench.device import chosen
+from pyanticip.bench.machine import machine
+from pyanticip.bench.memory import peak_bytes
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
-from realtime.bench.device import chosen
-from realtime.bench.machine import machine
-from realtime.bench.memory import peak_bytes
 
 __all__ = ["run", "table"]
 

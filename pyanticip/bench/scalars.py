@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import OptionError
 from pyanticip.geometry import ScalarStream
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
-from realtime.bench.machine import machine, percentiles
 
 if TYPE_CHECKING:
     from rich.console import Console, Group

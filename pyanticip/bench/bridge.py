@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.bench import bridge_numpy
+from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import OptionError
 from pyanticip.geometry import vector_scalars
-from realtime.bench import bridge_numpy
-from realtime.bench.machine import machine, percentiles
 
 if TYPE_CHECKING:
     from rich.console import Group
