@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from pyanticip._core import LiveFront
 from pyanticip.controls import Presence
@@ -11,14 +16,22 @@ from realtime.mapping.live_mapping import open_taught
 from realtime.mapping.mixer import Desk
 from realtime.pipeline import Pipeline
 from realtime.playout import Playout
+from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
 from realtime.seams import SINKS, SOURCES
+from realtime.show import Show
 from realtime.sinks.base import Sink
+from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
+from realtime.sockets import free_port
+from realtime.sources.monitor import SourceMonitor
+from realtime.sources.replay import ReplaySource
+from realtime.sources.udp import UdpSource
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
+from realtime.voice.process import SynthProcess
 
-__all__ = ["assemble", "desk_of"]
+__all__ = ["assemble", "desk_of", "open_recorder", "stage"]
 
 
 def assemble(
@@ -82,3 +95,70 @@ def desk_of(rig: Rig) -> Desk:
         extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
         performer=rig.performer.build(),
     )
+
+
+def stage(
+    rig: Rig,
+    pipeline: Pipeline,
+    stream: UdpSource | ReplaySource,
+    *,
+    prewarm: bool = True,
+    say: Callable[[str], None] = lambda line: None,
+) -> Show:
+    """The show around a pipeline: voice, recorder, remote control, and somebody who watches the suit.
+
+    It records already where the rig says so. Raises a MotionError; everything is closed then.
+    """
+    synth = None
+    with contextlib.ExitStack() as undo:
+        undo.callback(pipeline.close)
+        if rig.synth.enabled:
+            port = rig.synth.port or free_port()
+            preset, options = rig.synth.preset, rig.synth.options
+            synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
+            undo.callback(synth.close)
+            pipeline.sinks.append(OscSink(OscConfig(port=port)))
+        show = Show(
+            rig,
+            pipeline,
+            stream,
+            prewarm=prewarm,
+            record=partial(open_recorder, rig, pipeline),
+            synth=synth,
+            must_listen=isinstance(stream, UdpSource),
+            monitor=(
+                SourceMonitor(stream.kind, stream.address, time.monotonic())
+                if isinstance(stream, UdpSource)
+                else None
+            ),
+            say=say,
+        )
+        if isinstance(stream, ReplaySource):
+            stream.ended = show.end
+            stream.obey = show.again
+        if rig.record is not None:
+            show.start_recording(Path(rig.record))
+        undo.pop_all()
+    return show
+
+
+def open_recorder(rig: Rig, pipeline: Pipeline, path: Path) -> Recorder:
+    """A new recording, with a header that says what made it. Raises a MotionError."""
+    manifest = None if pipeline.backend is None else pipeline.backend.manifest
+    header = {
+        "rig": rig.model_dump(mode="json", by_alias=True),
+        "source": pipeline.kind,
+        "skeleton": pipeline.skeleton(),
+        "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
+        "mapping": _mapping(pipeline),
+    }
+    return Recorder.start(path, header)
+
+
+def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:
+    """What the recording should say of the mapping that plays: `outputs` stand behind the eight
+    parameters."""
+    if pipeline.taught is None:
+        return None
+    mapping, extras = pipeline.taught.mapping, pipeline.taught.extras
+    return {"name": mapping.name, "sha256": mapping.sha256, "outputs": [extra.name for extra in extras]}

@@ -174,8 +174,9 @@ def calibrate(given: told.CalibrateOptions) -> None:
 
     Example: pyanticip calibrate --source mocopi://0.0.0.0:12351 --rig stage.toml
     """
-    from realtime.control.calibrate import calibrate_from, calibrate_live, write_performer
+    from realtime.programs.calibrate import calibrate_from, calibrate_live
     from realtime.rig import load_rig
+    from realtime.rig.edit import write_performer
 
     file = given.rig_file
     rig = load_rig(file if file and file.exists() else None, given.over)

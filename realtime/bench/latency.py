@@ -51,9 +51,8 @@ def run(
     from realtime.clock import MonotonicClock
     from realtime.pipeline import STAGES
     from realtime.rig import load_rig
-    from realtime.show import Show
     from realtime.sources.udp import UdpSource
-    from realtime.stage import assemble
+    from realtime.stage import assemble, stage
 
     frames = round((seconds + WARM_UP_SECONDS) * RATE)
     skeleton, datagrams = _datagrams(file, frames)
@@ -76,7 +75,7 @@ def run(
         )
         source = UdpSource("mocopi", *rig.source.listen)
         pipeline = assemble(rig, MonotonicClock())
-        show = Show(rig, pipeline, source, prewarm=prewarm)
+        show = stage(rig, pipeline, source, prewarm=prewarm)
         seen = array("q")
         pipeline.observer = lambda arrival, done, seq, stages: seen.extend((seq, done - arrival, *stages))
         _go(
@@ -149,7 +148,7 @@ def _model(backend: Any) -> dict[str, Any]:
     """What steps: device, name, number of parameters."""
     if backend is None:
         return {"device": "cpu", "backend": None, "model": None, "parameters": 0}
-    manifest = getattr(backend, "manifest", None)
+    manifest = None if backend is None else backend.manifest
     return {
         "device": "gpu" if backend.name == "cuda-graph" else "cpu",
         "backend": backend.name,

@@ -22,7 +22,8 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS, RATE
 from realtime.bench.loudness import RATE as SAMPLE_RATE
 from realtime.bench.loudness import SILENCE, integrated
 from realtime.clock import OfflineClock
-from realtime.control.calibrate import Table, calibrate_from
+from realtime.control.calibration import Table
+from realtime.programs.calibrate import calibrate_from
 from realtime.programs.render import Roll
 from realtime.rig import Rig, load_rig
 from realtime.sinks.base import ControlFrame

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyanticip.errors import MotionError, OptionError
-from realtime.control.calibrate import Calibration
+from realtime.control.calibration import Calibration
 from realtime.control.plan import PlanControl
 from realtime.control.server import number, switch
 from realtime.mapping.live_mapping import Taught, open_taught

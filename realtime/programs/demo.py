@@ -24,18 +24,15 @@ from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime import tuning
 from realtime.clock import ScaledClock
 from realtime.pipeline import Pipeline
-from realtime.protocols import Backend
+from realtime.programs.render import render
 from realtime.rig import Rig
-from realtime.show import Show
 from realtime.sinks.base import ControlFrame, Extra
-from realtime.sinks.config import OscConfig
-from realtime.sinks.osc import OscSink
-from realtime.sockets import free_port
 from realtime.sources.file import open_show
 from realtime.sources.replay import ReplaySource
-from realtime.stage import assemble
+from realtime.stage import assemble, stage
+from realtime.step.base import StepBackend
+from realtime.step.open import open_backend
 from realtime.voice.audio import probe
-from realtime.voice.process import SynthProcess
 
 __all__ = ["PERFORMANCE", "Bars", "demo"]
 
@@ -119,10 +116,11 @@ def demo(
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
     tuning.one_thread_each()
     host, port = osc or _OSC
-    rig = Rig.model_validate({"osc": [{"host": host, "port": port}], "control": {"enabled": False}})
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     devices = probe() if audio else None
     audible = devices is not None and devices.usable
+    tree = {"osc": [{"host": host, "port": port}], "synth": {"enabled": audible}}
+    rig = Rig.model_validate({**tree, "control": {"enabled": False}})
     wav = out if out is not None else (_WAV if audio and not audible else None)
     kind, show = open_show(PERFORMANCE)
     items = list(show)
@@ -133,11 +131,6 @@ def demo(
     clock = ScaledClock(1.0)
     clock.begin(items[0].t_ns)
     pipeline = assemble(rig, clock, kind=kind, backend=backend)
-    synth = None
-    if audible:
-        voice_port = free_port()
-        synth = SynthProcess(voice_port, None, lambda line: console.print(line))
-        pipeline.sinks.append(OscSink(OscConfig(port=voice_port)))
     console.print(
         f"a bundled dance of {items[-1].t_ns / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
     )
@@ -147,21 +140,17 @@ def demo(
         console.print(f"no sound here ({devices.error or 'no audio device'}): it will be written to {wav}")
     bars = Bars("pyanticip demo")
     pipeline.sinks.append(bars)
-    result = _play(rig, pipeline, ReplaySource(items, clock), synth, seconds, bars, view, console)
+    result = _play(rig, pipeline, ReplaySource(items, clock), seconds, bars, view, console)
     result |= {"events": bars.events, "audio": devices.default if devices and audible else None}
     if wav is not None and not (result["interrupted"] and out is None):
-        from realtime.programs.render import render
-
         rendered = render(PERFORMANCE, wav, rig=rig, seconds=seconds)
         result["wav"] = {k: rendered[k] for k in ("out", "sound_seconds", "times_real_time")}
     _tell(result, host, port, console)
     return result
 
 
-def _model(rig: Rig) -> tuple[Backend | None, str]:
+def _model(rig: Rig) -> tuple[StepBackend | None, str]:
     """The model's backend, or why there is none."""
-    from realtime.step.open import open_backend
-
     try:
         return open_backend(rig.model.backend, rig.model.checkpoint), ""
     except CheckpointError as error:
@@ -172,7 +161,6 @@ def _play(
     rig: Rig,
     pipeline: Pipeline,
     source: ReplaySource,
-    synth: SynthProcess | None,
     seconds: float | None,
     bars: Bars,
     view: bool | None,
@@ -184,15 +172,14 @@ def _play(
         latencies.append(sum(stages))
 
     pipeline.observer = observe
-    show = Show(rig, pipeline, source, synth=synth, say=lambda line: console.print(line))
-    source.ended = show.end
+    show = stage(rig, pipeline, source, say=lambda line: console.print(line))
     drawn = sys.stderr.isatty() if view is None else view
     with contextlib.ExitStack() as stack:
         if drawn:
             live = Live(bars, console=console, refresh_per_second=_PER_SECOND, transient=True)
             stack.enter_context(live)
         tuning.settle()
-        stack.callback(_unsettle)
+        stack.callback(tuning.unsettle)
         report = asyncio.run(show.run(seconds))
     own = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))
     milliseconds = np.array(latencies[25:] or latencies or [0]) / 1e6
@@ -207,14 +194,6 @@ def _play(
         },
         "interrupted": show.interrupted,
     }
-
-
-def _unsettle() -> None:
-    """The show is over: the collector may work again."""
-    import gc
-
-    gc.enable()
-    gc.unfreeze()
 
 
 def _tell(result: dict[str, Any], host: str, port: int, console: Console) -> None:

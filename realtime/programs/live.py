@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,15 +14,9 @@ from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.show import Show
-from realtime.sinks.config import OscConfig
-from realtime.sinks.osc import OscSink
-from realtime.sockets import free_port
-from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
-from realtime.stage import assemble
-from realtime.voice.process import SynthProcess
+from realtime.stage import assemble, open_recorder, stage
 
 __all__ = ["live", "replay"]
 
@@ -69,7 +61,7 @@ def replay(
         pipeline = assemble(rig, offline, kind=kind)
         try:
             if rig.record is not None:
-                pipeline.tape = tape = _recorder(rig, pipeline)(Path(rig.record))
+                pipeline.tape = tape = open_recorder(rig, pipeline, Path(rig.record))
             play_offline(items, offline, pipeline.feed, Commands(pipeline, say).again, seconds)
             pipeline.run_until(pipeline.fade_out(offline.now_ns()))
             if rig.record is not None:
@@ -97,41 +89,12 @@ def _run(
     say: Say,
     prewarm: bool,
 ) -> dict[str, Any]:
-    synth = None
-    with contextlib.ExitStack() as undo:
-        undo.callback(pipeline.close)
-        if rig.synth.enabled:
-            port = rig.synth.port or free_port()
-            preset, options = rig.synth.preset, rig.synth.options
-            synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
-            undo.callback(synth.close)
-            pipeline.sinks.append(OscSink(OscConfig(port=port)))
-        show = Show(
-            rig,
-            pipeline,
-            source,
-            prewarm=prewarm,
-            record=_recorder(rig, pipeline),
-            synth=synth,
-            must_listen=isinstance(source, UdpSource),
-            monitor=(
-                SourceMonitor(source.kind, source.address, time.monotonic())
-                if isinstance(source, UdpSource)
-                else None
-            ),
-            say=say,
-        )
-        if isinstance(source, ReplaySource):
-            source.ended = show.end
-            source.obey = show.again
-        if rig.record is not None:
-            show.start_recording(Path(rig.record))
-        undo.pop_all()
+    show = stage(rig, pipeline, source, prewarm=prewarm, say=say)
     if isinstance(source, UdpSource):
         say(f"listening for {rig.source.kind} at {source.address[0]}:{source.address[1]}")
     for target in rig.osc:
         say(f"sending OSC to {target.host}:{target.port}")
-    if synth is not None:
+    if rig.synth.enabled:
         say("playing the built-in voice")
     if show.control is not None:
         host, control_port = show.control.address
@@ -154,31 +117,3 @@ def _new_file(path: Path) -> None:
         raise OptionError(f"{path}: exists already; a recording is never overwritten")
     if not path.absolute().parent.is_dir():
         raise OptionError(f"{path}: the folder {path.absolute().parent} does not exist")
-
-
-def _recorder(rig: Rig, pipeline: Pipeline) -> Callable[[Path], Any]:
-    """Opens a recorder with a header that says what made the recording."""
-
-    def start(path: Path) -> Any:
-        from realtime.recording.recorder import Recorder
-
-        manifest = None if pipeline.backend is None else pipeline.backend.manifest
-        header = {
-            "rig": rig.model_dump(mode="json", by_alias=True),
-            "source": pipeline.kind,
-            "skeleton": pipeline.skeleton(),
-            "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
-            "mapping": _mapping(pipeline),
-        }
-        return Recorder.start(path, header)
-
-    return start
-
-
-def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:
-    """What the recording should say of the mapping that plays: `outputs` stand behind the eight
-    parameters."""
-    if pipeline.taught is None:
-        return None
-    mapping, extras = pipeline.taught.mapping, pipeline.taught.extras
-    return {"name": mapping.name, "sha256": mapping.sha256, "outputs": [extra.name for extra in extras]}

@@ -18,10 +18,12 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from realtime.bench.stillness import jitter, perform, with_performer
 from realtime.clock import OfflineClock
-from realtime.control.calibrate import Calibration, calibrate_from, calibrate_live, write_performer
+from realtime.control.calibration import Calibration
 from realtime.mapping.performer import Performer, Reach
+from realtime.programs.calibrate import calibrate_from, calibrate_live
 from realtime.programs.send import send
 from realtime.rig import load_rig, template
+from realtime.rig.edit import write_performer
 from realtime.sockets import free_port
 from realtime.sources.replay import Datagram
 from realtime.stage import assemble
@@ -185,7 +187,7 @@ def test_a_replay_gives_the_same_bits_whatever_the_clock(data_dir: Path) -> None
 
 
 def test_nobody_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realtime.control.calibrate._PATIENCE", 0.3)
+    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 0.3)
     rig = load_rig(None, {"source": {"kind": "mocopi", "port": free_port()}})
     began = time.monotonic()
     with pytest.raises(Exception, match="expected somebody to stand still, got nothing"):

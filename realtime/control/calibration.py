@@ -1,0 +1,136 @@
+"""Getting to know a performer: how the suit trembles while they stand, and how far they go when they move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pyanticip.errors import OptionError
+from realtime.control.server import switch
+from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, Performer, Reach
+from realtime.pipeline import Pipeline
+from realtime.rig.edit import write_performer
+
+__all__ = ["Calibration", "Table"]
+
+Table = dict[str, list[float]]
+
+# Seconds: how much of either part is needed, and what of standing is left out until the body has settled.
+_LEAST_STILL, _LEAST_MOVE, _SETTLE = 2.0, 2.0, 1.0
+# Below this the model does not tell stillness from stillness.
+_STILL = 0.02
+
+
+class Calibration:
+    """Listens to a pipeline that plays: :meth:`still`, :meth:`move`, then :meth:`save`.
+
+    What it finds depends on the frames alone. ``file`` is the rig that :meth:`save` writes into; None: it
+    only plays. Raises :class:`OptionError` where the rig plays without a performer, or too little was shown.
+    """
+
+    def __init__(self, pipeline: Pipeline, file: Path | None) -> None:
+        self._pipeline = pipeline
+        self._file = file
+        self._stage = ""
+        self._samples: dict[str, list[tuple[float, ...]]] = {"still": [], "move": []}
+        self._seconds = {"still": 0.0, "move": 0.0}
+        self._noise: list[float] = []
+
+    @property
+    def actions(self) -> dict[str, Callable[..., str]]:
+        """The commands under ``/anticip/control/``."""
+        steps = (self.still, self.move, self.save, self.clear, self.freeze)
+        return {f"calibrate/{step.__name__}": step for step in steps}
+
+    def still(self) -> str:
+        """The performer stands still from now on."""
+        return self._begin("still")
+
+    def move(self) -> str:
+        """The performer moves as they will from now on."""
+        self._noise = self.noise()
+        return self._begin("move")
+
+    def save(self) -> str:
+        """Play in what was found from now on, and write it into the rig."""
+        table = self.play()
+        if self._file is None:
+            return "playing; there is no rig file to write it into"
+        write_performer(self._file, table)
+        return f"playing, and written into {self._file}"
+
+    def play(self) -> Table:
+        """Play in what was found from now on."""
+        table = self.table()
+        self._performer().calibrate({name: Reach(*table[name]) for name in STRETCHED})
+        self._end()
+        return table
+
+    def clear(self) -> str:
+        """Forget what was calibrated: the range is learned while playing."""
+        self._performer().calibrate({})
+        self._end()
+        return "learning while playing"
+
+    def freeze(self, value: object = 1) -> str:
+        """Learn no further while playing, or go on."""
+        performer = self._performer()
+        performer.frozen = switch("calibrate/freeze", value)
+        return "frozen" if performer.frozen else "learning"
+
+    def noise(self) -> list[float]:
+        """The jitter of the joints as learned so far, degrees; empty where nothing learns it."""
+        noise = self._pipeline.front.noise
+        return [] if noise is None else [round(math.degrees(a), 3) for a in noise.tolist()]
+
+    def seconds(self, stage: str) -> float:
+        """How much of a part was heard: of still all, of move what moved."""
+        return self._seconds[stage]
+
+    def table(self) -> Table:
+        """``[performer]`` as the rig has it: noise in degrees, still, low and high of each parameter."""
+        for stage, least in (("still", _LEAST_STILL), ("move", _LEAST_MOVE)):
+            if (stage == "move" or self._samples["still"]) and self._seconds[stage] < least:
+                found = f"expected at least {least:g} s of it, got {self._seconds[stage]:.1f}"
+                raise OptionError(f"calibrate/{stage}: {found}")
+        found_table: Table = {"noise": self._noise} if self._noise else {}
+        moved = np.quantile(self._samples["move"], (0.05, 0.95), axis=0)
+        for i, name in enumerate(STRETCHED):
+            still = float(np.quantile([v[i] for v in self._samples["still"]] or [0.0], 0.95))
+            if still > RESTLESS:
+                raise OptionError(f"calibrate/still: expected a still body, got {name} {still:.2f}")
+            still = max(still, _STILL)
+            low = max(float(moved[0, i]), still)
+            found_table[name] = [round(v, 4) for v in (still, low, max(float(moved[1, i]), low))]
+        return found_table
+
+    def _performer(self) -> Performer:
+        performer = self._pipeline.desk.performer
+        if performer is None:
+            raise OptionError("calibrate: the rig plays without it (performer.enabled = false)")
+        return performer
+
+    def _begin(self, stage: str) -> str:
+        self._performer().listener = self._observe
+        if stage == "still":
+            self._samples["move"], self._seconds["move"] = [], 0.0
+        self._samples[stage], self._seconds[stage] = [], 0.0
+        self._stage = stage
+        return {"still": "stand still", "move": "move as you will"}[stage]
+
+    def _end(self) -> None:
+        self._performer().listener = None
+        self._stage = ""
+        self._samples = {"still": [], "move": []}
+        self._seconds = {"still": 0.0, "move": 0.0}
+
+    def _observe(self, now: Sequence[float], activity: float, dt: float) -> None:
+        moves = self._stage == "move"
+        if moves and activity < 1.0:
+            return
+        self._seconds[self._stage] += dt
+        if moves or self._seconds["still"] > _SETTLE:
+            self._samples[self._stage].append(tuple(now[place] for place in PLACES))

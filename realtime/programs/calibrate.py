@@ -1,0 +1,95 @@
+"""``pyanticip calibrate``: a pipeline that plays nowhere, watched while somebody stands and moves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyanticip.errors import DeviceError, OptionError
+from realtime import tuning
+from realtime.clock import MonotonicClock, OfflineClock
+from realtime.control.calibration import Calibration, Table
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig
+from realtime.sources.replay import Item, play_offline
+from realtime.sources.udp import UdpSource
+from realtime.stage import assemble
+
+__all__ = ["calibrate_from", "calibrate_live"]
+
+_PATIENCE = 10.0
+
+
+def calibrate_from(kind: str, items: Iterable[Item], rig: Rig) -> Table:
+    """The performer of a recorded performance: all of it counts as moving, less what stands still."""
+    shown = list(items)
+    clock = OfflineClock(shown[0].t_ns if shown else 0)
+    pipeline = _pipeline(rig, clock, kind)
+    try:
+        calibration = Calibration(pipeline, None)
+        calibration.move()
+        play_offline(shown, clock, pipeline.feed)
+        # What the gate has learned of the noise by the end.
+        noise = calibration.noise()
+        return {**calibration.table(), **({"noise": noise} if noise else {})}
+    finally:
+        pipeline.close()
+
+
+def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], None]) -> Table:
+    """The performer in front of us: ``still`` seconds of standing, ``move`` seconds of moving.
+
+    Both are of the source's time. Raises a MotionError where nobody comes.
+    """
+    tuning.one_thread_each()
+    clock = MonotonicClock()
+    source = UdpSource(rig.source.kind, *rig.source.listen)
+    try:
+        pipeline = _pipeline(rig, clock, rig.source.kind)
+        try:
+            return asyncio.run(_stages(pipeline, source, still, move, say))
+        finally:
+            pipeline.close()
+    finally:
+        source.close()
+
+
+def _pipeline(rig: Rig, clock: MonotonicClock | OfflineClock, kind: str) -> Pipeline:
+    """A pipeline that plays nowhere and learns nothing from an earlier calibration."""
+    if not rig.model.enabled:
+        raise OptionError("calibrate: the range is the model's; expected model.enabled = true")
+    performer = rig.performer.model_copy(update={"enabled": True, "steady": True, "noise": None})
+    update: dict[str, Any] = {"performer": performer, "mapping": None}
+    return assemble(rig.model_copy(update=update), clock, kind=kind, sinks=[])
+
+
+async def _stages(
+    pipeline: Pipeline, source: UdpSource, still: float, move: float, say: Callable[[str], None]
+) -> Table:
+    calibration = Calibration(pipeline, None)
+
+    def receive(datagram: bytes, arrival: int, sender: str) -> None:
+        # A mistake in one frame must not end it.
+        with contextlib.suppress(Exception):
+            pipeline.feed(datagram, arrival, sender)
+
+    host, port = source.address
+    say(f"waiting for {source.kind} at {host}:{port}")
+    source.start(asyncio.get_running_loop(), receive)
+    for stage, long, begin in (("still", still, calibration.still), ("move", move, calibration.move)):
+        words = begin()
+        told, waited, before = math.inf, 0.0, -1.0
+        while (left := long - calibration.seconds(stage)) > 0.0:
+            if before >= 0.0 and math.ceil(left / 5.0) < told:
+                told = math.ceil(left / 5.0)
+                say(f"{words}: {left:.0f} s")
+            await asyncio.sleep(0.1)
+            now = calibration.seconds(stage)
+            waited = waited + 0.1 if now == max(before, 0.0) else 0.0
+            before = now if now > 0.0 else before
+            if waited > _PATIENCE:
+                raise DeviceError(f"calibrate: expected somebody to {words}, got nothing for {waited:.0f} s")
+    return calibration.table()
