@@ -82,7 +82,7 @@ class Playing:
         self.front = Front()
         self.desk = type("Desk", (), {"performer": performer})()
 
-    def hear(self, now: list[float], activity: float, seconds: float) -> None:
+    def learn(self, now: list[float], activity: float, seconds: float) -> None:
         for _ in range(round(seconds * 50)):
             self.desk.performer.learn(now, activity, 0.02)
 
