@@ -11,8 +11,9 @@ import pytest
 from pyanticip.errors import OptionError
 from training.data.examples import Example
 from training.data.glitches import KINDS
+from training.run.settings import seed_list
 from training.studies import commitment_gate, on_motion, page
-from training.studies.__main__ import main, names, study_of
+from training.studies.__main__ import main, names, parser_of, study_of
 from training.studies.engine import read
 from training.studies.on_glitches import AFTERMATH, auc, corrupted
 from training.studies.page import report
@@ -178,3 +179,21 @@ def test_published_runs_say_what_their_page_says(folder, monkeypatch):
     # These two pages show fewer columns, or other digits.
     least = {"commitment-gate": 0.09, "slow-stride": 0.14}.get(name, 0.5)
     assert len(known) >= least * len(cells) > 0, sorted(set(cells) - set(known))[:20]
+
+
+def commands():
+    """Every ``python -m training.studies NAME ...`` of the pages, without its comment."""
+    pages = [*PUBLISHED.parent.glob("*.md"), *PUBLISHED.glob("*/page.md")]
+    found = [
+        re.findall(r"^ *python -m training\.studies ([^#\n]+)", p.read_text(), re.MULTILINE) for p in pages
+    ]
+    return sorted({line.strip() for lines in found for line in lines})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_the_commands_of_the_pages_parse(line):
+    name, *words = line.split()
+    study = study_of(name)
+    given = parser_of(name, study).parse_args(words)
+    assert seed_list(given.seeds)
+    assert set(filter(None, given.arms.split(","))) <= set(study.arms)
