@@ -1,9 +1,10 @@
-# make demo   sets up .venv, builds everything, plays a bundled performance
-# make test   the same set-up, then every check and test, Rust and Python
-# Both work in any order on a fresh clone; they need Python >= 3.11, a C compiler and a Rust toolchain.
+# make demo   sets up .venv with what playing needs, plays a bundled performance
+# make train  adds what training needs
+# make test   adds that and the tools, then every check and test, Rust and Python
+# In any order, on a fresh clone; they need Python >= 3.11, a C compiler and a Rust toolchain.
 
 PYTHON ?= python3
-# Pinned for a reproducible set-up. Anything that satisfies pyproject.toml will do: make TORCH=torch
+# What pip is told to install; pinned for a reproducible set-up. Anything that satisfies pyproject.toml will do.
 TORCH ?= torch==2.13.0
 
 # Processes that the Python tests run in; `make test WORKERS=` for a single one.
@@ -24,22 +25,29 @@ demo: $(VENV)/.installed ## set up, then play the bundled performance
 	$(BIN)/pyanticip demo
 
 .PHONY: test
-test: $(VENV)/.installed $(VENV)/.dev check test-rust test-python ## set up, then lint, type-check and test everything
+test: check test-rust test-python ## set up everything, then lint, type-check and test it
 
-$(VENV)/.torch:
+.PHONY: train
+train: $(VENV)/.train ## set up what training needs
+
+$(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyanticip needs Python 3.11 or later")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	# torch first: packages that depend on it must find the one that was chosen
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
 	@touch $@
 
 # An editable install: `import pyanticip` works inside the clone. Rebuilt when Rust sources change.
-$(VENV)/.installed: $(VENV)/.torch pyproject.toml $(RUST)
-	$(BIN)/python -m pip install --quiet --editable ".[train]"
+$(VENV)/.installed: $(VENV)/.made pyproject.toml $(RUST)
+	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.installed pyproject.toml
+# torch first: packages that depend on it must find the one that was chosen. Then the extra of what is installed.
+$(VENV)/.train: pyproject.toml | $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet "pyanticip[train]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.train $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
@@ -65,6 +73,11 @@ target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)
 	$(BIN)/maturin build --quiet --release --out target/wheels
 	$(BIN)/python -m pip install --quiet --no-deps --target target/wheel target/wheels/*.whl
 	@touch $@
+
+.PHONY: wheel
+wheel: $(VENV)/.made ## build dist/*.whl for this platform; WHEEL= takes options of maturin (docs/install.md)
+	$(BIN)/python -m pip install --quiet "maturin[zig]>=1.9,<2"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --out dist $(WHEEL)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## criterion and pytest-benchmark; for the live figures see `pyanticip bench`

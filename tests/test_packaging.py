@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -49,6 +50,58 @@ def test_import_pyanticip_stays_light() -> None:
         "print([m for m in ('torch', 'onnxruntime', 'scipy', 'sounddevice', 'pydantic') if m in sys.modules])"
     )
     assert heavy == "[]"
+
+
+@pytest.fixture
+def base_alone(tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing of the extras can be imported, in child processes neither."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    absent = {re.split(r"[<>=\[]", name)[0] for names in extras.values() for name in names} - {"pyanticip"}
+    assert {"torch", "scipy", "matplotlib"} <= absent
+    (tmp_path / "site").mkdir()
+    # What is None there is not found.
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({sorted(absent)}))\n"
+    )
+    roots = [str(tmp_path / "site"), str(Path(pyanticip.__file__).parents[1])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(roots)}
+
+
+@pytest.mark.slow
+def test_what_plays_and_teaches_needs_the_base_alone(tmp_path: Path, base_alone: dict[str, str]) -> None:
+    bvh = str(Path(realtime.__file__).parent / "data" / "performance.bvh")
+
+    def call(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pyanticip", *words],
+            cwd=tmp_path,
+            env=base_alone,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    call("teach", "new", "mine", "--outputs", "brightness")
+    for take, value, start in (("high", ".9", "0"), ("low", ".1", "12")):
+        call("teach", "add", "mine", bvh, "--take", take, "--values", f"brightness={value}",
+             "--start", start, "--end", str(int(start) + 4))  # fmt: skip
+    call("teach", "fit", "mine", "--kind", "ridge")
+    mapping = ("--mapping", "mine/mapping.safetensors")
+    call("render", bvh, "--out", "taught.csv", "--seconds", "4", *mapping)
+    call("render", bvh, "--out", "sound.wav", "--seconds", "1")
+    call("replay", bvh, "--speed", "max", "--record", "take.anticip", "--osc", "127.0.0.1:9", *mapping)
+    assert "1400 frames" in call("info", "take.anticip")
+    with socket.socket(type=socket.SOCK_DGRAM) as one, socket.socket(type=socket.SOCK_DGRAM) as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        ports = one.getsockname()[1], other.getsockname()[1]
+    (tmp_path / "rig.toml").write_text("[source]\nport = {}\n[control]\nport = {}\n".format(*ports))
+    call("live", "--rig", "rig.toml", "--osc", "127.0.0.1:9", "--seconds", "0.3")
+    call("bench", "step", "--seconds", "1")
+    call("doctor")
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import gc
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ def run(
     """
     if not 1.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
-    names = list(backends) if backends else ["onnx", "torch", *(["cuda-graph"] if cuda_present() else [])]
+    names = list(backends or ["onnx"])
+    if not backends and find_spec("torch") is not None:
+        names += ["torch", *(["cuda-graph"] if cuda_present() else [])]
     for name in names:
         if name not in BACKENDS:
             raise OptionError(f"backend must be one of {', '.join(BACKENDS.names())}, got {name!r}")

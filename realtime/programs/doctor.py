@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import socket
@@ -53,7 +54,7 @@ def _versions() -> Check:
             "versions", "broken", f"{python}; missing: {', '.join(needed)}", "pip install pyanticip"
         )
     if "torch" in missing:
-        text += "; torch is missing (only training and the torch backends need it)"
+        text += "; no torch (training and the torch backends need it: the extras train and gpu)"
     return _check("versions", "ok", f"{python}; {text}", versions=found)
 
 
@@ -129,6 +130,8 @@ def _audio() -> Check:
 def _gpu() -> Check:
     from realtime.step.open import cuda_present
 
+    if cuda_present() and importlib.util.find_spec("torch") is None:
+        return _check("gpu", "warn", "CUDA answers, torch is not there", "pip install 'pyanticip[gpu]'")
     if cuda_present():
         return _check("gpu", "ok", "CUDA answers: `--backend auto` tries it against the processor")
     return _check("gpu", "ok", "no CUDA: the model runs on the processor, which is enough")
