@@ -91,7 +91,7 @@ def train_forecast(given: told.ForecastOptions) -> None:
     from training.tasks.forecast import folds as leave_out
     from training.tasks.forecast import train as trainer
 
-    options = trainer.options_from(given.chosen())
+    options = given.chosen()
 
     def say(line: str) -> None:
         click.echo(line, err=given.as_json)

@@ -1,6 +1,5 @@
 """Training on the benchmark's layout, leaving clips out, and what is made of it."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -17,10 +16,11 @@ from pyanticip.models.forecast.manifest import ForecastConfig
 from training.report.pages import as_markdown
 from training.tasks.forecast import bank, cmu, folds, metrics, train
 from training.tasks.forecast.judge_folds import judge_folds
+from training.tasks.forecast.options import ForecastOptions, Variation
 from training.tasks.forecast.predict import load_predictor, predictor
 from training.tasks.forecast.report import fold_parts
 
-TINY = train.options_from({"steps": 4, "batch": 8, "width": 8, "blocks": 1, "every": 2})
+TINY = ForecastOptions(steps=4, batch=8, model={"width": 8, "blocks": 1}, validate_every=2)
 
 
 def smooth_takes(folder, actions=("walking", "soccer"), numbers=(1, 2, 3), rows=110, split="train"):
@@ -47,7 +47,7 @@ def test_the_joints_weigh_what_the_metric_counts():
 
 def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
     other = np.arange(38)
-    for left, right in zip(bank._LEFT, bank._RIGHT, strict=True):
+    for left, right in zip(cmu.LEFT, cmu.RIGHT, strict=True):
         other[left], other[right] = right, left
     maps = 0.5 * np.random.default_rng(3).standard_normal((20, 38, 3))
     there = cmu.positions(maps[:, other] * [1.0, -1.0, -1.0])[:, list(cmu.PREDICTED)]
@@ -58,7 +58,7 @@ def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
 
 def test_unvaried_windows_are_pieces_of_the_takes(tmp_path):
     takes = smooth_takes(tmp_path)
-    drawn = bank.WindowBank(takes, bank.Variation(warp=1.0, mirror=0.0, swap=0.0), seed=0).batch(64).numpy()
+    drawn = bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0), seed=0).batch(64).numpy()
     assert drawn.shape == (64, 35, 25, 3)
     rows = np.concatenate([bank.places(take.whole) for take in takes])
     for window in drawn[:8]:
@@ -75,11 +75,11 @@ def test_unvaried_windows_are_pieces_of_the_takes(tmp_path):
 
 def test_variations_do_what_they_say(tmp_path):
     takes = smooth_takes(tmp_path)
-    plain = bank.WindowBank(takes, bank.Variation(warp=1.0, mirror=0.0, swap=0.0), seed=1).batch(16)
+    plain = bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0), seed=1).batch(16)
 
     def varied(**how):
         return bank.WindowBank(
-            takes, bank.Variation(**{"warp": 1.0, "mirror": 0.0, "swap": 0.0, **how}), seed=1
+            takes, Variation(**{"warp": 1.0, "mirror": 0.0, "swap": 0.0, **how}), seed=1
         ).batch(16)
 
     assert torch.equal(varied(), plain)
@@ -93,17 +93,21 @@ def test_variations_do_what_they_say(tmp_path):
     swapped, legs = varied(swap=1.0), [j < 13 for j in cmu.PREDICTED]
     assert torch.equal(swapped[:, :, [not leg for leg in legs]], plain[:, :, [not leg for leg in legs]])
     assert not torch.equal(swapped[:, :, legs], plain[:, :, legs])
-    fast = bank.WindowBank(takes, bank.Variation(warp=1.5, mirror=0.0), seed=1).batch(64)
+    fast = bank.WindowBank(takes, Variation(warp=1.5, mirror=0.0), seed=1).batch(64)
     assert torch.isfinite(fast).all()
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"warp": 0.5}, "warp must"), ({"swap": 2.0}, "swap must"), ({"noise": -1.0}, "noise must")],
+    [
+        ({"warp": 0.5}, "option data.warp: expected a number from 1 to 2"),
+        ({"swap": 2.0}, "option data.swap: expected a number from 0 to 1"),
+        ({"noise": -1.0}, "option data.noise: expected a number from 0"),
+    ],
 )
 def test_variations_out_of_range(change, words):
     with pytest.raises(OptionError, match=words):
-        bank.Variation(**change)
+        ForecastOptions(**change)
 
 
 def test_takes_too_short_to_learn_from(tmp_path):
@@ -112,15 +116,17 @@ def test_takes_too_short_to_learn_from(tmp_path):
         train.fit(takes, TINY)
 
 
-@pytest.mark.parametrize("change", [{"steps": 0}, {"lr": 0.0}, {"model": ForecastConfig(joints=3)}])
+@pytest.mark.parametrize(
+    "change", [{"steps": 0}, {"peak_lr": 0.0}, {"lr": 0.1}, {"model": {"joints": 3, "mirror": []}}]
+)
 def test_options_out_of_range(change):
     with pytest.raises(OptionError):
-        dataclasses.replace(TINY, **change)
+        TINY.but(**change)
 
 
 def test_training_learns_and_is_the_same_every_time(tmp_path):
     takes = smooth_takes(tmp_path)
-    options = dataclasses.replace(TINY, steps=150, batch=32, every=50, average=0.9, lr=0.005)
+    options = TINY.but(steps=150, batch=32, validate_every=50, ema=0.9, peak_lr=0.005)
     first = train.fit(takes[:2], options, validation=takes[:1])
     assert first.curve[-1]["ratio"] < 0.8
     assert first.step == min(first.curve, key=lambda point: point["ratio"])["step"]
@@ -134,7 +140,7 @@ def test_training_learns_and_is_the_same_every_time(tmp_path):
 def test_the_predictor_scores_as_the_model_says(tmp_path):
     take = smooth_takes(tmp_path)[0]
     torch.manual_seed(0)
-    model = PoseForecaster(TINY.model).eval()
+    model = PoseForecaster(TINY.config()).eval()
     windows = torch.from_numpy(take.places[:35][None]).float()
     said = predictor(model)(take.places[None, :10])
     chosen = list(cmu.PREDICTED)
@@ -186,7 +192,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path):
     assert judge_folds(tmp_path / "study") == whole
     assert (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns == kept
     with pytest.raises(OptionError, match="other options or files"):
-        folds.study(tmp_path, tmp_path / "study", dataclasses.replace(TINY, seed=1), 3)
+        folds.study(tmp_path, tmp_path / "study", TINY.but(seed=1), 3)
     left = load_forecaster(tmp_path / "study" / "fold-2" / "checkpoint")
     take = cmu.load_take(tmp_path / "train" / "soccer" / "soccer_2.txt", "soccer")
     found = metrics.mpjpe(take, predictor(left))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pyanticip.options import JsonOption, Overrides, option
 from training.data.source import check_motion
 from training.tasks.algorithmic.options import TaskOptions
+from training.tasks.forecast.options import ForecastOptions as ForecastTrainOptions
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.token.options import SYNTHETIC, LanguageOptions, preset
 
@@ -40,6 +41,14 @@ TASK = {
     "batch": "schedule.batch",
     "lr": "schedule.peak_lr",
     "device": "run.device",
+    "threads": "run.threads",
+}
+FORECAST = {
+    **SCHEDULE,
+    "batch": "schedule.batch",
+    "every": "run.validate_every",
+    **{name: f"data.{name}" for name in ("swap", "turn", "noise", "warp")},
+    "precision": "run.precision",
     "threads": "run.threads",
 }
 
@@ -105,7 +114,7 @@ class TaskTrainOptions(JsonOption):
 
 
 class ForecastOptions(JsonOption):
-    """Of ``train forecast``; what is not given is as in ``training.tasks.forecast.train``."""
+    """Of ``train forecast``."""
 
     benchmark: Literal["cmu"] = option("Which one.", "cmu")
     data: Path = option("Folder with train/.", exists=True)
@@ -115,24 +124,14 @@ class ForecastOptions(JsonOption):
         "Number of the clip of every action that tells when to stop; 0: none.", 4, ge=0, le=5
     )
     refit: bool = option("Then train on all files up to that step.", True)
-    steps: int | None = option("Updates of the schedule.", None, ge=1)
-    every: int | None = option("Updates between looks at the clip that stops it.", None, ge=1)
-    batch: int | None = option("Windows per update.", None, ge=1)
-    lr: float | None = option("Peak learning rate.", None, gt=0)
+    over: Annotated[dict[str, Any], Overrides(ForecastTrainOptions, FORECAST)] = {}
     width: int | None = option("Width of the network.", None, ge=1)
     blocks: int | None = option("Depth of the network.", None, ge=1)
-    swap: float | None = option("Share of windows with another window's legs.", None, ge=0, le=1)
-    turn: float | None = option("Spread of the body's random turns, rad.", None, ge=0)
-    noise: float | None = option('Spread of the observed positions, "mm".', None, ge=0)
-    warp: float | None = option("Largest factor of speed.", None, ge=1, le=2)
-    precision: Literal["32", "bf16"] | None = option("bf16: fast where there is AVX-512 BF16.", None)
-    seed: int | None = option("Of every random choice.", None, ge=0)
-    threads: int | None = option("Torch threads.", None, ge=1)
 
-    def chosen(self) -> dict[str, Any]:
-        """What decides the training, by name; None for what is not given."""
-        own = {"benchmark", "data", "out", "folds", "validation", "refit"}
-        return {name: value for name, value in self.but_json().items() if name not in own}
+    def chosen(self) -> ForecastTrainOptions:
+        """What decides the training."""
+        model = {"model.width": self.width, "model.blocks": self.blocks}
+        return ForecastTrainOptions(**ForecastTrainOptions.assignments((), {**self.over, **model}))
 
 
 class TaskShowOptions(JsonOption):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,47 +10,26 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError
-from training.tasks.forecast.cmu import COPIED, JOINTS, OBSERVED, PREDICTED, STRIDE, TARGET, Take, positions
+from training.tasks.forecast.cmu import (
+    COPIED,
+    JOINTS,
+    MIRROR,
+    OBSERVED,
+    PREDICTED,
+    STRIDE,
+    TARGET,
+    Take,
+    positions,
+)
+from training.tasks.forecast.options import Variation
 
 LENGTH: Final = OBSERVED + TARGET
-
-_LEFT: Final = (1, 2, 3, 4, 5, 6, 20, 21, 22, 23, 24, 25, 26, 27, 28)
-_RIGHT: Final = (7, 8, 9, 10, 11, 12, 29, 30, 31, 32, 33, 34, 35, 36, 37)
-_OTHER: Final = dict(zip(_LEFT + _RIGHT, _RIGHT + _LEFT, strict=True))
-MIRROR: Final = tuple(PREDICTED.index(_OTHER.get(joint, joint)) for joint in PREDICTED)
-"""For each predicted joint the one on the other side; the skeleton's bones differ by 3 % at most."""
 
 
 def joint_weights() -> Tensor:
     """What each predicted joint weighs in the metric (25,): by its own place and those copied from it."""
     counts = [1 + sum(source == joint for source in COPIED.values()) for joint in PREDICTED]
     return torch.tensor(counts, dtype=torch.float32) / JOINTS
-
-
-@dataclass(frozen=True)
-class Variation:
-    """How drawn windows differ from the recorded ones.
-
-    ``warp`` the largest factor of speed, either way; ``mirror`` the share of mirrored windows; ``swap``
-    the share whose legs come from another window; ``turn`` the standard deviation (rad) of a rotation of
-    the whole body; ``noise`` that of a jitter of the observed positions ("mm").
-    """
-
-    warp: float = 1.25
-    mirror: float = 0.5
-    swap: float = 0.25
-    turn: float = 0.0
-    noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 1.0 <= self.warp <= 2.0:
-            raise OptionError(f"warp must be in [1, 2], got {self.warp!r}")
-        for name in ("mirror", "swap"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise OptionError(f"{name} must be in [0, 1], got {getattr(self, name)!r}")
-        for name in ("turn", "noise"):
-            if not getattr(self, name) >= 0.0:
-                raise OptionError(f"{name} must not be negative, got {getattr(self, name)!r}")
 
 
 class WindowBank:

@@ -72,6 +72,12 @@ FIXED: Final = (0, 1, 2, 7, 8, 13)
 PREDICTED: Final = tuple(j for j in range(JOINTS) if j not in COPIED and j not in FIXED)
 """The 25 joints that a model predicts."""
 
+LEFT: Final = (1, 2, 3, 4, 5, 6, 20, 21, 22, 23, 24, 25, 26, 27, 28)
+RIGHT: Final = (7, 8, 9, 10, 11, 12, 29, 30, 31, 32, 33, 34, 35, 36, 37)
+_OTHER: Final = dict(zip(LEFT + RIGHT, RIGHT + LEFT, strict=True))
+MIRROR: Final = tuple(PREDICTED.index(_OTHER.get(joint, joint)) for joint in PREDICTED)
+"""For each predicted joint the one on the other side; the skeleton's bones differ by 3 % at most."""
+
 
 @dataclass(frozen=True)
 class Take:

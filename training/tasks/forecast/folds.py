@@ -20,8 +20,9 @@ from training.run.files import check_new, write_text
 from training.tasks.forecast.cmu import ACTIONS, TARGET, Array, Take, load_split
 from training.tasks.forecast.evaluate import LEFT_OUT
 from training.tasks.forecast.metrics import error_curve, extrapolate, hold
+from training.tasks.forecast.options import ForecastOptions
 from training.tasks.forecast.predict import predictor
-from training.tasks.forecast.train import ForecastOptions, Say, fit
+from training.tasks.forecast.train import Say, fit
 
 NUMBERS: Final = 5
 """Clips of an action, if none is missing."""
