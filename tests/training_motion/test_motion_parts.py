@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError
+from pyanticip.models.parts.field.risk import distrust_loss, risk_loss
 from training.data.batches import Windows
 from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
 from training.tasks.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
-from training.tasks.motion.risk import distrust_loss, risk_loss
 from training.tasks.motion.task import fit
 from training.tasks.motion.windows import Feed
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError
+from pyanticip.models.parts.positions.prism.resets import LATE, Resets, begun, reset_loss
 from training.data.batches import Windows, event_targets
 from training.tasks.motion.module import MotionModule, new_model
-from training.tasks.motion.resets import LATE, Resets, begun, reset_loss
 from training.tasks.motion.windows import Feed
 
 PRISM = {
@@ -31,7 +31,7 @@ def test_a_reset_is_right_from_a_phrases_beginning_on_for_a_moment():
 def test_resets_are_those_of_the_models_gates(tiny, data):
     options = tiny(model=PRISM, loss={"reset": 0.5})
     model = new_model(options, torch.zeros(231), torch.ones(231)).eval()
-    resets = Resets(model)
+    resets = Resets(model.trunk.positions)
     x = torch.from_numpy(data.validation[0].features)[None]
     moves = []
     model.trunk.positions.register_forward_hook(lambda module, given, said: moves.append(said))
@@ -98,7 +98,7 @@ def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
 @torch.no_grad()
 def standing_out(model, clips):
     """The chance that a taught cursor's reset is likelier where a phrase begins than elsewhere."""
-    watch, taught, labels = Resets(model), [], []
+    watch, taught, labels = Resets(model.trunk.positions), [], []
     for clip in clips:
         model(torch.from_numpy(clip.features)[None])
         taught.append(watch.taught()[0].mean(-1))

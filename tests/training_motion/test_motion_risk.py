@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pyanticip.models.parts.field.control_field import FieldOutput, FieldTrace
-from training.tasks.motion.risk import risk_loss, surprise
+from pyanticip.models.parts.field.risk import risk_loss, surprise
 
 
 def block(risk):

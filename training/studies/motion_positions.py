@@ -8,13 +8,13 @@ import torch
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.parts.positions.prism.module import PrismPositions
+from pyanticip.models.parts.positions.prism.resets import Resets, begun
 from training.data.batches import event_targets
 from training.data.examples import Example
 from training.studies.engine import Measure, Study, mean_of
 from training.studies.on_glitches import auc
 from training.studies.on_motion import MEASURES, SIDES, MotionGround, MotionOptions, units
 from training.tasks.motion import MotionTrainOptions
-from training.tasks.motion.resets import Resets, begun
 
 POSITIONS: Final = ("none", "sinusoidal", "rope", "alibi", "trajectory")
 
@@ -56,7 +56,7 @@ class PositionsGround(MotionGround):
 @torch.no_grad()
 def resets_of(model: MotionTransformer, clips: Sequence[Example]) -> dict[str, float]:
     """``resets.taught`` and ``resets.best`` of one subject's clips; nothing where no phrase begins."""
-    watch = Resets(model)
+    watch = Resets(model.trunk.positions)
     said, taught, labels = [], [], []
     for example in clips:
         model(torch.from_numpy(example.features)[None])

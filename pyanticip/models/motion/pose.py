@@ -5,6 +5,8 @@ Nothing live reads it, and no graph contains it: it is asked for by name, never 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -42,6 +44,23 @@ class PoseHead(nn.Module):
         change = self.last(F.gelu(self.first(hidden)))
         turns: Tensor = change.view(*hidden.shape[:-1], self.horizons, JOINTS, 6) + self.still
         return turns
+
+    def loss(self, hidden: Tensor, quats: Tensor, ahead: Sequence[int], has: Tensor, known: Tensor) -> Tensor:
+        """Absolute error of the six numbers, mean over horizons and joints, summed over frames.
+
+        :param hidden: (B, L, D).
+        :param quats: (B, L and what the last horizon needs, 22, 4) unit quaternions.
+        :param ahead: frames to each horizon.
+        :param has: (B, L, 1, 22) 1 for the joints that the body has.
+        :param known: (B, L, horizons) 1 for frames that know what comes.
+        """
+        length = hidden.shape[1]
+        later = torch.stack([quats[:, h : h + length] for h in ahead], 2)
+        with torch.no_grad():
+            wanted = six_of(turns_of(quats[:, :length, None].expand_as(later), later))
+        wrong = (self(hidden) - wanted).abs().mean(-1)
+        total: Tensor = ((wrong * has).mean(-1) * known).sum()
+        return total
 
 
 def to_matrix(six: Tensor) -> Tensor:

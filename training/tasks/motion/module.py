@@ -9,17 +9,15 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
-from pyanticip.models.motion.pose import six_of, turns_of
 from pyanticip.models.motion.transformer import MotionOutput
-from pyanticip.vocabulary import EVENTS, RATE
+from pyanticip.models.parts.positions.prism.resets import Resets
 from training.data.batches import Batch
 from training.run.module import TrainModule, moved
 from training.run.settings import derived_seed
 from training.tasks.motion.losses import losses
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.planning import codes_of, planning_losses, plans_for
-from training.tasks.motion.resets import Resets, reset_loss
-from training.tasks.motion.risk import distrust_loss, risk_loss
+from training.tasks.motion.planning import codes_of, plans_for
+from training.tasks.motion.terms import TERMS, Outcome
 from training.tasks.motion.windows import INITIAL, Part
 
 WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
@@ -89,46 +87,11 @@ def widened(out: MotionOutput) -> MotionOutput:
     return replace(out, **single)
 
 
-def field_losses(model: MotionTransformer, out: MotionOutput, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The control field's own loss, and that of its risk where the bad frames are known; else 0."""
-    none = out.params.new_zeros(())
-    if out.field is None:
-        return none, none
-    if batch.bad is None:
-        return out.field.loss(), none
-    frames = None if batch.divisors is None else batch.divisors[1]
-    risk = risk_loss(out.field, batch.bad, batch.weight, model.cfg.slow_stride, frames, distrust=out.distrust)
-    return out.field.loss(), risk
-
-
-def pose_loss(model: MotionTransformer, hidden: Tensor, part: Part) -> Tensor:
-    """Mean absolute error of the six numbers of every joint's turn, over horizons, joints the body has, and
-    frames that know what comes."""
-    assert model.pose is not None
-    assert part.quats is not None
-    assert part.pose_known is not None
-    length = hidden.shape[1]
-    ahead = [round(ms * RATE / 1000) for ms in model.cfg.pose_horizons]
-    now = part.quats[:, :length]
-    later = torch.stack([part.quats[:, h : h + length] for h in ahead], 2)
-    with torch.no_grad():
-        wanted = six_of(turns_of(now[:, :, None].expand_as(later), later))
-    wrong = (model.pose(hidden) - wanted).abs().mean(-1)
-    has = part.batch.features[..., None, JOINT_MASK]
-    mean: Tensor = ((wrong * has).mean(-1) * part.pose_known).sum() / part.pose_divisor
-    return mean
-
-
-PHRASE: Final = EVENTS.index("phrase")
-
 SIGNAL_PACE: Final = 5.0
 """Times the learning rate that the planning signal's own weights have: they start from next to nothing."""
 
 SIMULATOR_RATE: Final = 1e-2
 """Learning rate of the anticipation simulator (the paper's)."""
-
-JOINT_MASK: Final = slice(198, 220)
-"""Columns of a feature row that say which joints the body has."""
 
 
 class MotionModule(TrainModule):
@@ -147,7 +110,7 @@ class MotionModule(TrainModule):
     def __init__(self, model: MotionTransformer, param_weights: Tensor, options: MotionTrainOptions) -> None:
         super().__init__(model, options)
         self.register_buffer("param_weights", param_weights, persistent=False)
-        self.resets = Resets(model)
+        self.resets = Resets(model.trunk.positions)
 
     def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
         """Every tensor of a part."""
@@ -166,39 +129,23 @@ class MotionModule(TrainModule):
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)
             found = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
-            pieces = {name: getattr(found, name) for name in WEIGHED}
-            total = found.params
+            pieces = {name: getattr(found, name) for name in ("params", *WEIGHED)}
+            planned = None
+            if codes is not None and self.model.planning is not None and out.anticipation is not None:
+                planned = self.model.planning.losses(out.anticipation, codes)
+            outcome = Outcome(self.model, out, batch, options.loss, planned, self.resets)
+            none = found.params.new_zeros(())
+            total = none
+            for name, term in TERMS.items():
+                piece = term(outcome)
+                if piece is not None:
+                    pieces[name] = piece
             for name, piece in pieces.items():
-                total = total + getattr(options.loss, name) * piece
-            pose = total.new_zeros(())
-            if self.model.pose is not None:
-                pose = pose_loss(self.model, out.hidden, batch)
-                total = total + options.loss.pose * pose
-            field, risk = field_losses(self.model, out, batch.batch)
-            total = total + options.loss.field * field
-            if options.loss.risk > 0.0:
-                total = total + options.loss.risk * risk
-            if options.loss.distrust > 0.0 and out.distrust is not None and batch.batch.bad is not None:
-                known = batch.batch.divisors
-                distrust = distrust_loss(
-                    out.distrust, batch.batch.bad, batch.batch.weight, None if known is None else known[1]
-                )
-                total = total + options.loss.distrust * distrust
-            foreseen = total.new_zeros(())
-            if codes is not None:
-                foreseen, simulator = planning_losses(self.model, out, codes)
-                # The simulator learns by itself, at a rate of its own.
-                total = total + options.loss.plan * foreseen + simulator
-            reset = total.new_zeros(())
-            if options.loss.reset > 0.0:
-                phrases, frames = batch.batch.event_bin[..., PHRASE], batch.batch.divisors
-                reset = reset_loss(
-                    self.resets, phrases, batch.batch.weight, None if frames is None else frames[1]
-                )
-                total = total + options.loss.reset * reset
-        told = (total, found.params, *pieces.values(), pose, risk, reset, foreseen)
-        parts = torch.stack([piece.detach() for piece in told])
-        return {"loss": total, "parts": parts}
+                weight = getattr(options.loss, name, 1.0)
+                # What nobody weighs is only told.
+                total = total + weight * piece if weight or name != "risk" else total
+        told = [total, *(pieces.get(name, none) for name in PIECES[1:])]
+        return {"loss": total, "parts": torch.stack([piece.detach() for piece in told])}
 
     def clipped(self) -> list[nn.Parameter]:
         """All parameters but the simulator's of the planning signal, which stands for itself."""

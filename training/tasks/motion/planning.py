@@ -9,7 +9,6 @@ from torch import Tensor
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer
-from pyanticip.models.motion.transformer import MotionOutput
 from pyanticip.models.parts.planning.codebook import PlanCodebook
 from pyanticip.models.parts.planning.targets import PlanChoice
 from training.data.examples import Example
@@ -86,12 +85,3 @@ def no_plans(model: MotionTransformer, rows: int, length: int) -> PlanChoice:
     like = model.planning.log_frequency
     empty = torch.zeros(rows, length, 1, dtype=torch.int64, device=like.device)
     return PlanChoice(empty, empty.to(like.dtype))
-
-
-def planning_losses(model: MotionTransformer, out: MotionOutput, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """What the anticipator is trained to minimise, cross-entropy and unlikelihood, and what the simulator
-    is; means over the frames of this part whose next K codes are known."""
-    assert model.planning is not None
-    assert out.anticipation is not None
-    found = model.planning.losses(out.anticipation, codes)
-    return found.ce + found.unlikelihood, found.simulator

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models import MotionTransformer
+from pyanticip.models.core.part import Positions
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 
 TAUGHT: Final = 1
@@ -25,17 +25,16 @@ class Resets:
     """Remembers what the gates of a model's cursors said last.
 
     Args:
-        model: one with ``positions="prism"``; others never say anything.
+        positions: of a model; those without cursors never say anything.
     """
 
-    def __init__(self, model: MotionTransformer) -> None:
+    def __init__(self, positions: Positions) -> None:
         self.logits: Tensor | None = None
         """(B, L, cursors) of the resets, queries' first."""
         self.pairs = 0
-        cursors = model.trunk.positions
-        if isinstance(cursors, PrismPositions):
-            self.pairs = cursors.pairs
-            self.handle = cursors.gates.register_forward_hook(self._note)
+        if isinstance(positions, PrismPositions):
+            self.pairs = positions.pairs
+            self.handle = positions.gates.register_forward_hook(self._note)
 
     def _note(self, module: nn.Module, given: Any, said: Tensor) -> None:
         self.logits = said.view(*said.shape[:-1], 4, -1)[..., 0, :]
