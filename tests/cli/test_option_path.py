@@ -68,13 +68,6 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     assert done.returncode == 0, done.stderr
     seen = done.stdout.splitlines()[-1].split()
     use = seen.index("mixer.Desk.__init__")
-    before = [
-        "generate.Group.resolve_command",
-        "play.live",
-        "load.load_rig",
-        "load._merge",
-        "live.live",
-        "stage.assemble",
-        "stage.desk_of",
-    ]
+    path = "load.load_rig load._merge live.live stage.assemble stage.desk_of"
+    assert seen[:use] == ["generate.Group.resolve_command", "play.live", *path.split()]
     assert len(seen) <= 12, seen
