@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import print_json, show
+from pyanticip.cli.terminal import Answer
 
 if TYPE_CHECKING:
     from realtime.bench import options as told
@@ -25,7 +25,7 @@ def bench() -> None:
 
 
 @bench.command("latency", options=f"{OPTIONS}:LatencyOptions")
-def bench_latency(given: told.LatencyOptions) -> None:
+def bench_latency(given: told.LatencyOptions) -> Answer:
     """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.
 
     Example: pyanticip bench latency --seconds 60 --json
@@ -33,25 +33,22 @@ def bench_latency(given: told.LatencyOptions) -> None:
     from realtime.bench.latency import run
 
     result = run(**given.but_json())
-    if given.as_json:
-        print_json(result)
-        return
     ms, echo = result["latency_ms"], result["echo_ms"]
-    click.echo(
-        f"latency  p50 {ms['p50']:.3f}  p90 {ms['p90']:.3f}  p99 {ms['p99']:.3f}  max {ms['max']:.3f} ms"
-    )
-    click.echo(f"bare echo p50 {echo['p50']:.3f}  p99 {echo['p99']:.3f}  max {echo['max']:.3f} ms")
-    click.echo(
+    return result, [
+        f"latency  p50 {ms['p50']:.3f}  p90 {ms['p90']:.3f}  p99 {ms['p99']:.3f}  max {ms['max']:.3f} ms",
+        f"bare echo p50 {echo['p50']:.3f}  p99 {echo['p99']:.3f}  max {echo['max']:.3f} ms",
         f"{result['frames']} frames, {result['missed']} missed, {result['dropped']} dropped,"
-        f" {result['late']} later than 20 ms (echo: {result['echo_late']})"
-    )
-    for name, stage in result["stages_us"].items():
-        click.echo(f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us")
-    click.echo(f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores")
+        f" {result['late']} later than 20 ms (echo: {result['echo_late']})",
+        *(
+            f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us"
+            for name, stage in result["stages_us"].items()
+        ),
+        f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores",
+    ]
 
 
 @bench.command("network", options=f"{OPTIONS}:NetworkOptions")
-def bench_network(given: told.NetworkOptions) -> None:
+def bench_network(given: told.NetworkOptions) -> Answer:
     """What frame rates and poor networks change in the output: offline, the same every time.
 
     Motion FILES are sent as suits send them; the bundled performance if none is given.
@@ -62,47 +59,44 @@ def bench_network(given: told.NetworkOptions) -> None:
 
     shown = sys.stderr.isatty()
     result = run(given.files, given.seconds, checkpoint=given.checkpoint, progress=shown)
-    if given.markdown:
-        click.echo(markdown(result))
-    else:
-        show(result, given.as_json, table)
+    return result, markdown(result) if given.markdown else table
 
 
 @bench.command("scalars", options=f"{OPTIONS}:ScalarsOptions")
-def bench_scalars(given: told.ScalarsOptions) -> None:
+def bench_scalars(given: told.ScalarsOptions) -> Answer:
     """One frame of the seven scalars: smooth motion, the worst cases, and a stream a million frames old.
 
     Example: pyanticip bench scalars --seconds 60 --json
     """
     from pyanticip.bench.scalars import run, table
 
-    show(run(given.seconds), given.as_json, table)
+    return run(given.seconds), table
 
 
 @bench.command("bridge", options=f"{OPTIONS}:BridgeOptions")
-def bench_bridge(given: told.BridgeOptions) -> None:
+def bench_bridge(given: told.BridgeOptions) -> Answer:
     """The scalars of a batch of embeddings in Rust, torch, torch.compile and NumPy, side by side.
 
     Example: pyanticip bench bridge --seconds 120 --json
     """
     from pyanticip.bench.bridge import LENGTHS, run, table
 
-    show(run(given.seconds, given.lengths or LENGTHS, given.data, given.compile), given.as_json, table)
+    return run(given.seconds, given.lengths or LENGTHS, given.data, given.compile), table
 
 
 @bench.command("step", options=f"{OPTIONS}:StepOptions")
-def bench_step(given: told.StepOptions) -> None:
+def bench_step(given: told.StepOptions) -> Answer:
     """One model step at the live pace, cold and prewarmed, on each backend.
 
     Example: pyanticip bench step --seconds 20 --backend onnx --json
     """
     from realtime.bench.step import run, table
 
-    show(run(given.seconds, given.backends, given.checkpoint), given.as_json, table)
+    return run(given.seconds, given.backends, given.checkpoint), table
 
 
 @bench.command("train", options=f"{OPTIONS}:TrainOptions", extra="train")
-def bench_train(given: told.TrainOptions) -> None:
+def bench_train(given: told.TrainOptions) -> Answer:
     """The token model beside a plain transformer of equal size: training step, memory, decoding.
 
     What --seconds do not suffice for is left out and named, the longest sequences first; on two cores
@@ -112,17 +106,15 @@ def bench_train(given: told.TrainOptions) -> None:
     """
     from pyanticip.bench.train import run, table
 
-    show(run(given.seconds, size=given.size, device=given.device), given.as_json, table)
+    return run(given.seconds, size=given.size, device=given.device), table
 
 
 @bench.command("performer", options=f"{OPTIONS}:PerformerOptions")
-def bench_performer(given: told.PerformerOptions) -> None:
+def bench_performer(given: told.PerformerOptions) -> Answer:
     """Stillness, range, and movement that passes unchanged, through the whole pipeline.
 
     Example: pyanticip bench performer --data ../shared/data --json
     """
     from realtime.bench.stillness import run
 
-    result = run(given.data, seeds=given.seeds, say=lambda line: click.echo(line, err=given.as_json))
-    if given.as_json:
-        print_json(result)
+    return run(given.data, seeds=given.seeds, say=lambda line: click.echo(line, err=given.as_json)), ()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import print_json
+from pyanticip.cli.terminal import Answer, say
 
 if TYPE_CHECKING:
     from training.data import options as told
@@ -37,7 +37,7 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
 
 
 @data.command("build", options=f"{OPTIONS}:BuildOptions")
-def data_build(given: told.BuildOptions) -> None:
+def data_build(given: told.BuildOptions) -> Answer:
     """Make a set of all takes in DIR: BVH, AMC with ASF, AMASS npz, recordings, in any folders.
 
     A sound beside a take (walk.wav, walk.bvh), or given in a manifest, teaches it in the teacher's place.
@@ -49,7 +49,7 @@ def data_build(given: told.BuildOptions) -> None:
     """
     from training.data.sets import build
 
-    with _progress("takes", given.as_json) as say:
+    with _progress("takes", given.as_json) as progress:
         report = build(
             given.folder,
             given.out,
@@ -61,26 +61,29 @@ def data_build(given: told.BuildOptions) -> None:
             units=given.unit(),
             sound=given.sound,
             manifest=given.manifest,
-            on_progress=say,
+            on_progress=progress,
             **given.reading(),
         )
-    if given.as_json:
-        print_json(report.plain())
-        return
-    for line in report.warnings:
-        click.echo(f"warning: {line}", err=True)
+    if not given.as_json:
+        _warn(report.warnings)
     earlier = f" ({report.found + report.kept} of them done before)" if report.found + report.kept else ""
-    click.echo(
+    lines = [
         f"{given.out}: {report.clips} clips, {report.frames} frames ({report.frames / 3000.0:.1f} min) of "
         f"{report.takes} takes{earlier} in {report.seconds:.1f} s"
-    )
+    ]
     for split, subjects in report.subjects.items():
         names = ", ".join(subjects[:12]) + (f" and {len(subjects) - 12} more" if len(subjects) > 12 else "")
-        click.echo(f"  {split}: {names or 'nobody'}")
+        lines.append(f"  {split}: {names or 'nobody'}")
+    return report.plain(), lines
+
+
+def _warn(lines: Iterable[str]) -> None:
+    for line in lines:
+        say(f"warning: {line}")
 
 
 @data.command("augment", options=f"{OPTIONS}:AugmentOptions")
-def data_augment(given: told.AugmentOptions) -> None:
+def data_augment(given: told.AugmentOptions) -> Answer:
     """Make a set of variations of the training clips of SET.
 
     Mirrored, turned, warped in time and more, and seen through poor suits and networks: sensor noise, few
@@ -91,7 +94,7 @@ def data_augment(given: told.AugmentOptions) -> None:
     from training.data.sets import augment, read_recipe
 
     recipe = None if given.recipe is None else read_recipe(given.recipe)
-    with _progress("clips", given.as_json) as say:
+    with _progress("clips", given.as_json) as progress:
         made = augment(
             given.folder,
             given.out,
@@ -99,18 +102,19 @@ def data_augment(given: told.AugmentOptions) -> None:
             seed=given.seed,
             recipe=recipe,
             workers=given.cores(),
-            on_progress=say,
+            on_progress=progress,
         )
-    if given.as_json:
-        print_json({"out": str(given.out), "digest": made.digest, "clips": len(made), "frames": made.frames})
-        return
-    click.echo(f"{given.out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)")
-    for warning in made.index["warnings"]:
-        click.echo(f"warning: {warning}", err=True)
+    if not given.as_json:
+        _warn(made.index["warnings"])
+    result = {"out": str(given.out), "digest": made.digest, "clips": len(made), "frames": made.frames}
+    return (
+        result,
+        f"{given.out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)",
+    )
 
 
 @data.command("inspect", options=f"{OPTIONS}:InspectOptions")
-def data_inspect(given: told.InspectOptions) -> None:
+def data_inspect(given: told.InspectOptions) -> Answer:
     """Show what is in a set: totals, poses, scalars, parameters, warnings.
 
     Example: pyanticip train data inspect sets/mine --out mine.html
@@ -118,19 +122,17 @@ def data_inspect(given: told.InspectOptions) -> None:
     from training.data.sets.page import inspect, totals_rows
 
     found = inspect(given.folder, given.out, verify=given.verify)
-    if given.as_json:
-        print_json(found)
-        return
     head, rows = totals_rows(found)
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = []
     for row in [head, *rows]:
         cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-        click.echo(f"{row[0].ljust(widths[0])}  {'  '.join(cells)}")
-    seconds = found["clip_seconds"]
-    click.echo("clips of {shortest} to {longest} s, half of them above {median} s".format(**seconds))
-    for line in found["warnings"]:
-        click.echo(f"warning: {line}", err=True)
+        lines.append(f"{row[0].ljust(widths[0])}  {'  '.join(cells)}")
+    lines.append(
+        "clips of {shortest} to {longest} s, half of them above {median} s".format(**found["clip_seconds"])
+    )
+    if not given.as_json:
+        _warn(found["warnings"])
     if given.verify:
-        click.echo("every array is what was written")
-    for name in found["files"][:1]:
-        click.echo(f"wrote {name}")
+        lines.append("every array is what was written")
+    return found, [*lines, *(f"wrote {name}" for name in found["files"][:1])]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import print_json, say
+from pyanticip.cli.terminal import Answer, say
 from pyanticip.errors import FormatError, OptionError, reason
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def evaluate() -> None:
 
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
-def evaluate_motion(given: told.MotionOptions) -> None:
+def evaluate_motion(given: told.MotionOptions) -> Answer:
     """Errors of the model and of three rivals, events on the beat, calibration, suits, latency.
 
     The rivals hold, extrapolate or track the parameters' causal twin. They are tuned on the training subjects
@@ -63,12 +63,7 @@ def evaluate_motion(given: told.MotionOptions) -> None:
         on_part=part,
     )
     files = [] if given.report is None else page.write(found, drawn, given.report)
-    if given.as_json:
-        print_json(found)
-        return
-    click.echo(page.markdown(found), nl=False)
-    if files:
-        click.echo(f"wrote {files[0]}")
+    return found, [page.markdown(found), *(f"wrote {name}" for name in files[:1])]
 
 
 def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None) -> dict[str, Any] | None:
@@ -94,7 +89,7 @@ def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None)
 
 
 @evaluate.command("language", options=f"{OPTIONS}:LanguageOptions", extra="train")
-def evaluate_language(given: told.LanguageOptions) -> None:
+def evaluate_language(given: told.LanguageOptions) -> Answer:
     """Judge runs of train language on held-out data; runs that differ in their seed alone are averaged.
 
     Example: pyanticip evaluate language runs/text-0 runs/text-1 --report report
@@ -110,16 +105,12 @@ def evaluate_language(given: told.LanguageOptions) -> None:
         which=given.which,
         seed=given.seed,
     )
-    if given.as_json:
-        print_json(found)
-        return
-    click.echo(tables(found), nl=False)
-    if given.report is not None:
-        click.echo(f"wrote {given.report / 'report.html'}")
+    wrote = [] if given.report is None else [f"wrote {given.report / 'report.html'}"]
+    return found, [tables(found), *wrote]
 
 
 @evaluate.command("generation", options=f"{OPTIONS}:GenerationOptions", extra="train")
-def evaluate_generation(given: told.GenerationOptions) -> None:
+def evaluate_generation(given: told.GenerationOptions) -> Answer:
     """Does waiting for commitment help? Gated against ungated generation at equal compute.
 
     Example: pyanticip evaluate generation runs/text-0 --judge runs/plain-1 --theta 0.8 --theta 0.5
@@ -128,14 +119,11 @@ def evaluate_generation(given: told.GenerationOptions) -> None:
 
     options = {**given.but_json(), "thetas": given.thetas or generation.THETAS}
     report = generation.compare(options.pop("run"), options.pop("judge"), **options)
-    if given.as_json:
-        print_json(report)
-    else:
-        click.echo(generation.markdown(report), nl=False)
+    return report, generation.markdown(report)
 
 
 @evaluate.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
-def evaluate_forecast(given: told.ForecastOptions) -> None:
+def evaluate_forecast(given: told.ForecastOptions) -> Answer:
     """The published benchmark of motion prediction: both metrics, exactly, beside the published rows.
 
     Example: pyanticip evaluate forecast --benchmark cmu --data data/cmu-bench --split train
@@ -161,10 +149,7 @@ def evaluate_forecast(given: told.ForecastOptions) -> None:
             known = trained_on(given.checkpoint)
         report = judge.evaluate_forecast(given.data, split=given.split, predictors=predictors, known=known)
         parts_of = writer.split_parts
-    if given.as_json:
-        print_json(report)
-    else:
-        click.echo(as_markdown(parts_of(report, pictures=False)), nl=False)
     if given.page is not None:
         files = write(parts_of(report), report, given.page, "Forecasts of motion")
         say(f"wrote {files[0]}")
+    return report, as_markdown(parts_of(report, pictures=False))

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyanticip.cli.generate import Command
-from pyanticip.cli.terminal import print_json
+from pyanticip.cli.terminal import Answer
 
 if TYPE_CHECKING:
     from realtime.programs.options import ExportOptions, InfoOptions
 
 
 @click.command(cls=Command, options="realtime.programs.options:InfoOptions")
-def info(given: InfoOptions) -> None:
+def info(given: InfoOptions) -> Answer | None:
     """What a motion file or a recording holds.
 
     Example: pyanticip info dance.bvh --picture dance.png
              pyanticip info dance.bvh --joints > map.toml
     """
     from pyanticip.motion.recording import is_recording
+    from realtime.recording.info import recording_info
 
     begins = b""
     if given.file.is_file():
         with given.file.open("rb") as opened:
             begins = opened.read(16)
     if is_recording(begins) and given.picture is None and given.joints is None:
-        _recording(given.file, given.as_json)
-        return
+        found = recording_info(given.file)
+        return found, _recording(found)
     from pyanticip.motion.describe import as_lines, describe
 
     if given.joints == "":
@@ -38,39 +39,35 @@ def info(given: InfoOptions) -> None:
 
         helped = given.model_copy(update={"joints": None}).reading()
         click.echo(as_toml(load_motion(given.file, **helped).skeleton), nl=False)
-        return
+        return None
     clip, found = describe(given.file, **given.reading())
-    print_json(found) if given.as_json else click.echo("\n".join(as_lines(found)))
+    lines = as_lines(found)
     if given.picture is not None:
         from pyanticip.motion.picture import draw
 
         draw(clip, given.picture)
-        click.echo(f"wrote {given.picture}", err=given.as_json)
+        lines = [*lines, f"wrote {given.picture}"]
+    return found, lines
 
 
-def _recording(file: Path, as_json: bool) -> None:
-    from realtime.recording.info import recording_info
-
-    found = recording_info(file)
-    if as_json:
-        print_json(found)
-        return
+def _recording(found: dict[str, Any]) -> Iterator[str]:
+    """What a recording holds, for people."""
     when = found["recorded"] or "at no known time"
-    click.echo(f"{found['file']}: {found['duration_s']:.1f} s, recorded {when}")
+    yield f"{found['file']}: {found['duration_s']:.1f} s, recorded {when}"
     for name, source in found["sources"].items():
         rate = f", {source['rate']:.1f} a second" if source["rate"] else ""
-        click.echo(f"  {source['datagrams']} datagrams of {name}{rate}")
+        yield f"  {source['datagrams']} datagrams of {name}{rate}"
     for kind, heard in found["heard"].items():
         if heard["rate"]:
-            click.echo(f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms")
-    click.echo(f"  {found['frames']} frames, {found['lost']} lost; {found['outputs']} outputs")
-    click.echo(f"  {found['events']} events, {found['notes']} notes")
+            yield f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms"
+    yield f"  {found['frames']} frames, {found['lost']} lost; {found['outputs']} outputs"
+    yield f"  {found['events']} events, {found['notes']} notes"
     for line in found["warnings"]:
-        click.echo(f"  warning: {line}")
+        yield f"  warning: {line}"
 
 
 @click.command(cls=Command, options="realtime.programs.options:ExportOptions")
-def export(given: ExportOptions) -> None:
+def export(given: ExportOptions) -> Answer:
     """Write a recording as npz, CSV and JSON.
 
     Example: pyanticip export take1.anticip --out take1
@@ -78,8 +75,4 @@ def export(given: ExportOptions) -> None:
     from realtime.recording.info import export_recording
 
     found = export_recording(given.file, given.out)
-    if given.as_json:
-        print_json(found)
-        return
-    for name in found["files"]:
-        click.echo(f"wrote {name}")
+    return found, [f"wrote {name}" for name in found["files"]]

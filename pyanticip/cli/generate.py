@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import click
 
-from pyanticip.cli.terminal import needs
+from pyanticip.cli.terminal import answer, needs
 from pyanticip.errors import OptionError, suggestion
 
 if TYPE_CHECKING:
@@ -68,7 +68,10 @@ class Command(click.Command):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Build the options from what was given and call the function with them."""
+        """Build the options from what was given and call the function with them.
+
+        What it returns is shown: a result, its text for people, and the exit code where it may not be 0.
+        """
         if self._named is None:
             return super().invoke(ctx)
         from pydantic import ValidationError
@@ -92,7 +95,13 @@ class Command(click.Command):
         if self._extra is not None:
             needs(self._extra)
         assert self.callback is not None
-        return self.callback(options)
+        found = self.callback(options)
+        if found is None:
+            return
+        result, text, *code = found
+        answer(result, text, getattr(options, "as_json", False))
+        if any(code):
+            raise click.exceptions.Exit(*code)
 
 
 _MOTION = "python -m training.studies motion-risk, or motion-positions, or motion-plan"

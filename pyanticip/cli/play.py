@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Command, Group
-from pyanticip.cli.terminal import print_json, say, speed_factor, typed
+from pyanticip.cli.terminal import Answer, say, speed_factor, typed
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 OPTIONS = "realtime.programs.options"
 
 
-def _report(summary: dict[str, Any], as_json: bool) -> None:
+def _show(summary: dict[str, Any]) -> Answer:
     """What a show did, when it is over."""
-    if as_json:
-        print_json(summary)
-        return
     counts = summary["counters"]
-    click.echo(f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost")
+    lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost"]
     for name, found in summary["sinks"].items():
         trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)
-        click.echo(f"{name}: {found['sent']} bundles{trouble}")
+        lines.append(f"{name}: {found['sent']} bundles{trouble}")
+    return summary, lines
 
 
 def _progress(as_json: bool) -> bool:
@@ -34,7 +32,7 @@ def _progress(as_json: bool) -> bool:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:DemoOptions")
-def demo(given: told.DemoOptions) -> None:
+def demo(given: told.DemoOptions) -> Answer:
     """Play a bundled performance to OSC and sound.
 
     Without an audio device the sound goes to demo.wav.
@@ -43,13 +41,11 @@ def demo(given: told.DemoOptions) -> None:
     """
     from realtime.programs.demo import demo as play
 
-    found = play(seconds=given.seconds, out=given.out, osc=given.osc, audio=given.audio)
-    if given.as_json:
-        print_json(found)
+    return play(seconds=given.seconds, out=given.out, osc=given.osc, audio=given.audio), ()
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:LiveOptions")
-def live(given: told.LiveOptions) -> None:
+def live(given: told.LiveOptions) -> Answer:
     """Play live: motion comes in over UDP, control goes out over OSC.
 
     Ctrl-C fades out, closes the recording and ends.
@@ -58,11 +54,11 @@ def live(given: told.LiveOptions) -> None:
     """
     from realtime.programs.live import live as play
 
-    _report(play(given.rig(), seconds=given.seconds, say=say), given.as_json)
+    return _show(play(given.rig(), seconds=given.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
-def replay(given: told.ReplayOptions) -> None:
+def replay(given: told.ReplayOptions) -> Answer:
     """Play a motion file or a recording as `live` would.
 
     Through the very same pipeline, at its own pace. BVH, AMC with its ASF, npz, or an .anticip recording,
@@ -76,11 +72,11 @@ def replay(given: told.ReplayOptions) -> None:
     speed = speed_factor(given.speed)
     rig = given.rig(played=given.file)
     kind, items = open_show(given.file, say=say, **rig.source.reading())
-    _report(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say), given.as_json)
+    return _show(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
-def render(given: told.RenderOptions) -> None:
+def render(given: told.RenderOptions) -> Answer:
     """Turn a motion file into sound or numbers.
 
     Offline, faster than real time, and the same every time.
@@ -92,14 +88,11 @@ def render(given: told.RenderOptions) -> None:
     rig = given.rig(played=given.file)
     shown = _progress(given.as_json)
     found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
-    if given.as_json:
-        print_json(found)
-    else:
-        click.echo("{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found))
+    return found, "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RecordOptions")
-def record(given: told.RecordOptions) -> None:
+def record(given: told.RecordOptions) -> Answer:
     """Record what a suit sends, and play nothing. Ctrl-C closes the file.
 
     Example: pyanticip record take1.anticip --source mocopi --seconds 60
@@ -108,11 +101,11 @@ def record(given: told.RecordOptions) -> None:
 
     off = {"enabled": False}
     rig = given.rig(record=str(given.out), model=off, synth=off, osc=())
-    _report(play(rig, seconds=given.seconds, say=say), given.as_json)
+    return _show(play(rig, seconds=given.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SendOptions")
-def send(given: told.SendOptions) -> None:
+def send(given: told.SendOptions) -> Answer:
     """Stand in for a suit: stream a motion file.
 
     Over the real protocol, at its real pace.
@@ -135,15 +128,12 @@ def send(given: told.SendOptions) -> None:
         say=say,
         **given.reading(),
     )
-    if given.as_json:
-        print_json(done)
-        return
     refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
-    click.echo(f"{done['frames']} frames in {done['seconds']:.1f} s to {host}:{port}{refused}")
+    return done, f"{done['frames']} frames in {done['seconds']:.1f} s to {host}:{port}{refused}"
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SynthOptions")
-def synth(given: told.SynthOptions) -> None:
+def synth(given: told.SynthOptions) -> Answer:
     """Play the built-in voice from OSC.
 
     A synth of its own; Ctrl-C ends it.
@@ -161,12 +151,11 @@ def synth(given: told.SynthOptions) -> None:
         seconds=given.seconds,
         say=say,
     )
-    if given.as_json:
-        print_json(found)
+    return found, ()
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:CalibrateOptions")
-def calibrate(given: told.CalibrateOptions) -> None:
+def calibrate(given: told.CalibrateOptions) -> Answer:
     """Get to know a performer: stand still, then move as you will.
 
     Learns how much the suit trembles and how far the performer goes, and writes both into the rig as
@@ -186,18 +175,15 @@ def calibrate(given: told.CalibrateOptions) -> None:
         table = calibrate_from(*open_show(given.file), rig)
     else:
         table = calibrate_live(rig, given.still, given.move, say)
+    lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
     if file is not None:
         write_performer(file, table)
-    if given.as_json:
-        print_json(table)
-        return
-    click.echo("\n".join(["[performer]", *(f"{name} = {values}" for name, values in table.items())]))
-    if file is not None:
-        click.echo(f"written into {file}; play with: pyanticip live --rig {typed(file)}")
+        lines.append(f"written into {file}; play with: pyanticip live --rig {typed(file)}")
+    return table, lines
 
 
 @click.command(cls=Command, options="pyanticip.options:JsonOption")
-def doctor(given: JsonOption) -> None:
+def doctor(given: JsonOption) -> Answer:
     """Say what works here: audio, GPU, ports, model.
 
     Example: pyanticip doctor --json
@@ -206,8 +192,7 @@ def doctor(given: JsonOption) -> None:
     from realtime.programs.doctor import lines
 
     found = look()
-    print_json(found) if given.as_json else click.echo("\n".join(lines(found)))
-    sys.exit(0 if found["working"] else 1)
+    return found, lines(found), 0 if found["working"] else 1
 
 
 @click.group(cls=Group)
@@ -235,7 +220,7 @@ def rig_init(given: told.RigInitOptions) -> None:
 
 
 @rig.command("check", options=f"{OPTIONS}:RigCheckOptions")
-def rig_check(given: told.RigCheckOptions) -> None:
+def rig_check(given: told.RigCheckOptions) -> Answer:
     """Check a rig file and say what it would do.
 
     Example: pyanticip rig check stage.toml
@@ -243,18 +228,13 @@ def rig_check(given: told.RigCheckOptions) -> None:
     from realtime.rig import load_rig
 
     found = load_rig(given.file)
-    mapping = None
+    host, port = found.source.listen
+    lines = [f"{given.file}: fine", f"  listens for {found.source.kind} at {host}:{port}"]
+    for target in found.osc:
+        lines.append(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
     if found.mapping is not None:
         from pyanticip.teach.mapping import load_mapping
 
         mapping = load_mapping(found.mapping)
-    if given.as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    host, port = found.source.listen
-    click.echo(f"{given.file}: fine")
-    click.echo(f"  listens for {found.source.kind} at {host}:{port}")
-    for target in found.osc:
-        click.echo(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
-    if mapping is not None:
-        click.echo(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
+        lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
+    return found.model_dump(mode="json"), lines

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import print_json, say, typed
+from pyanticip.cli.terminal import Answer, say, typed
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
@@ -25,7 +25,7 @@ def tasks() -> None:
 
 
 @tasks.command("list", options="pyanticip.options:JsonOption", extra="train")
-def tasks_list(given: JsonOption) -> None:
+def tasks_list(given: JsonOption) -> Answer:
     """The tasks, each with an example.
 
     Example: pyanticip tasks list
@@ -33,19 +33,18 @@ def tasks_list(given: JsonOption) -> None:
     from training.tasks.algorithmic.command import described
 
     found = described()
-    if given.as_json:
-        print_json({"tasks": found})
-        return
     width = max(len(each["name"]) for each in found)
+    lines = []
     for each in found:
-        click.echo(
+        lines.append(
             f"{each['name']:<{width}}  {each['asks']} (trained up to {each['longest']} {each['unit']})"
         )
-        click.echo(f"{'':<{width}}  {each['example']}")
+        lines.append(f"{'':<{width}}  {each['example']}")
+    return {"tasks": found}, lines
 
 
 @tasks.command("show", options=f"{OPTIONS}:TaskShowOptions", extra="train")
-def tasks_show(given: told.TaskShowOptions) -> None:
+def tasks_show(given: told.TaskShowOptions) -> Answer:
     """Draw examples of a task and check them.
 
     Example: pyanticip tasks show addition --length 20 --count 3
@@ -53,14 +52,11 @@ def tasks_show(given: told.TaskShowOptions) -> None:
     from training.tasks.algorithmic.command import show
 
     found = show(given.task, given.length, given.count, given.seed, test=given.test)
-    if given.as_json:
-        print_json({"task": given.task, "examples": found})
-    else:
-        click.echo("\n".join(found))
+    return {"task": given.task, "examples": found}, found
 
 
 @tasks.command("check", options=f"{OPTIONS}:TaskCheckOptions", extra="train")
-def tasks_check(given: told.TaskCheckOptions) -> None:
+def tasks_check(given: told.TaskCheckOptions) -> Answer:
     """Judge texts of a task, such as a model's; exit code 1 where one is wrong.
 
     Example: pyanticip tasks check addition "829+03=8008,2305,9009>859."
@@ -68,17 +64,12 @@ def tasks_check(given: told.TaskCheckOptions) -> None:
     from training.tasks.algorithmic.command import check
 
     found = check(given.task, given.texts)
-    if given.as_json:
-        print_json({"task": given.task, "texts": found})
-    else:
-        for each in found:
-            click.echo("right" if each["right"] else each["reason"])
-    if not all(each["right"] for each in found):
-        raise click.exceptions.Exit(1)
+    lines = ["right" if each["right"] else each["reason"] for each in found]
+    return {"task": given.task, "texts": found}, lines, 0 if all(each["right"] for each in found) else 1
 
 
 @tasks.command("train", options=f"{OPTIONS}:TaskTrainOptions", extra="train")
-def tasks_train(given: told.TaskTrainOptions) -> None:
+def tasks_train(given: told.TaskTrainOptions) -> Answer:
     """Train models on a task, over positions and seeds; after Ctrl-C the same command goes on.
 
     Example: pyanticip tasks train --out runs/tasks --task copy --positions prism,rope --seeds 0-2
@@ -96,16 +87,13 @@ def tasks_train(given: told.TaskTrainOptions) -> None:
         quiet=given.as_json,
         say=lambda line: click.echo(line, err=given.as_json),
     )
-    if given.as_json:
-        print_json(report)
-    elif report["finished"]:
-        click.echo(f"judge them with:\n  pyanticip tasks evaluate {typed(given.out)}")
     if not report["finished"]:
-        raise click.exceptions.Exit(130)
+        return report, (), 130
+    return report, f"judge them with:\n  pyanticip tasks evaluate {typed(given.out)}"
 
 
 @tasks.command("evaluate", options=f"{OPTIONS}:TaskEvaluateOptions", extra="train")
-def tasks_evaluate(given: told.TaskEvaluateOptions) -> None:
+def tasks_evaluate(given: told.TaskEvaluateOptions) -> Answer:
     """Exact matches over length by greedy decoding; of the last weights and the mean of the best three.
 
     RUNS are runs of `tasks train` or folders of them. Figures that are there already are kept.
@@ -124,18 +112,17 @@ def tasks_evaluate(given: told.TaskEvaluateOptions) -> None:
         whole=given.whole,
         say=say,
     )
-    if given.as_json:
-        print_json(found)
-        return
+    lines = []
     for name, page in found.items():
         for what, shares in (("last", last(page)), ("top three", top_three(page))):
             text = "  ".join(f"{length}: {share:.3f}" for length, share in sorted(shares.items()))
             if text:
-                click.echo(f"{name:<28} {what:<10} {text}")
+                lines.append(f"{name:<28} {what:<10} {text}")
+    return found, lines
 
 
 @tasks.command("report", options=f"{OPTIONS}:TaskReportOptions", extra="train")
-def tasks_report(given: told.TaskReportOptions) -> None:
+def tasks_report(given: told.TaskReportOptions) -> Answer:
     """Tables and curves of evaluated runs: accuracy over length, cost, and what the cursors do.
 
     Example: pyanticip tasks report runs/tasks --out docs/experiments/prism-tasks
@@ -144,7 +131,4 @@ def tasks_report(given: told.TaskReportOptions) -> None:
 
     brief = [name for name in given.brief.split(",") if name]
     found = report(list(given.runs), given.out, counters=given.counters, brief=brief)
-    if given.as_json:
-        print_json(found)
-    else:
-        click.echo(found["tables"], nl=False)
+    return found, found["tables"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import print_json, say, typed
+from pyanticip.cli.terminal import Answer, say, typed
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import RATE
 
@@ -52,7 +51,7 @@ def new(given: told.NewOptions) -> None:
 
 
 @teach.command("add", options=f"{OPTIONS}:AddOptions")
-def add(given: told.AddOptions) -> None:
+def add(given: told.AddOptions) -> Answer:
     """Add takes from motion files.
 
     With --values the whole take wants these; with --curve values change over time (a header t,NAME,... and
@@ -85,16 +84,16 @@ def add(given: told.AddOptions) -> None:
                 rate=given.rate,
             )
             added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
-            if not given.as_json:  # one by one: should the next file be bad, this much is done
+            if not given.as_json:
                 click.echo(f"take {take.name}: {take.frames / RATE:.2f} s")
                 for line in warnings:
                     click.echo(f"  {line}", err=True)
-    if given.as_json:
-        print_json({"project": str(given.project), "outputs_made": made, "takes": added})
+    # People were told one by one: should the next file be bad, this much is done.
+    return {"project": str(given.project), "outputs_made": made, "takes": added}, ()
 
 
 @teach.command("record", options=f"{OPTIONS}:RecordOptions")
-def record(given: told.RecordOptions) -> None:
+def record(given: told.RecordOptions) -> Answer:
     """Record a take from the suit.
 
     To teach while playing, and with values that move, see `live --teach` and /anticip/control/teach.
@@ -120,36 +119,32 @@ def record(given: told.RecordOptions) -> None:
             countdown=given.countdown,
             say=say,
         )
-    if given.as_json:
-        print_json({"take": take.name, "seconds": take.frames / RATE, "lead_in_s": take.begin / RATE})
-    else:
-        click.echo(f"take {take.name}: {take.frames / RATE:.2f} s")
+    result = {"take": take.name, "seconds": take.frames / RATE, "lead_in_s": take.begin / RATE}
+    return result, f"take {take.name}: {take.frames / RATE:.2f} s"
 
 
 @teach.command("list", options=f"{OPTIONS}:ListOptions")
-def list_(given: told.ListOptions) -> None:
+def list_(given: told.ListOptions) -> Answer:
     """Show outputs, takes and mappings.
 
     Example: pyanticip teach list mine
     """
     opened = _open(given.project)
     mappings = sorted(path.name for path in (given.project / "mappings").glob("*.safetensors"))
-    if given.as_json:
-        print_json(
-            {
-                "revision": opened.state.revision,
-                "outputs": [output.to_dict() for output in opened.state.outputs],
-                "takes": [{**take.to_dict(), "frames": take.frames} for take in opened.state.takes],
-                "mappings": mappings,
-            }
-        )
-        return
-    for output in opened.state.outputs:
-        click.echo(f"output {output.describe()}")
-    for take in opened.state.takes:
+    outputs, takes = opened.state.outputs, opened.state.takes
+    result = {
+        "revision": opened.state.revision,
+        "outputs": [output.to_dict() for output in outputs],
+        "takes": [{**take.to_dict(), "frames": take.frames} for take in takes],
+        "mappings": mappings,
+    }
+    lines = [f"output {output.describe()}" for output in outputs]
+    for take in takes:
         wanted = [f"{n}={v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
-        click.echo(f"take {take.name}: {take.frames / RATE:.2f} s, {', '.join(wanted) or 'teaches nothing'}")
-    click.echo(f"mappings: {', '.join(mappings) or 'none yet'}")
+        lines.append(
+            f"take {take.name}: {take.frames / RATE:.2f} s, {', '.join(wanted) or 'teaches nothing'}"
+        )
+    return result, [*lines, f"mappings: {', '.join(mappings) or 'none yet'}"]
 
 
 @teach.command("remove", options=f"{OPTIONS}:RemoveOptions")
@@ -219,7 +214,7 @@ def outputs(given: told.OutputsOptions) -> None:
 
 
 @teach.command("fit", options=f"{OPTIONS}:FitCommandOptions")
-def fit(given: told.FitCommandOptions) -> None:
+def fit(given: told.FitCommandOptions) -> Answer:
     """Fit a mapping to all takes, and say how well it does on what it was not shown.
 
     The previous mapping stays until the new one is complete, and in `mappings` for ever (`teach use`).
@@ -237,23 +232,18 @@ def fit(given: told.FitCommandOptions) -> None:
     report = fit_in_child(
         given.project, {**options, "inputs": inputs}, checkpoint=given.checkpoint, model=given.model, say=say
     )
-    if given.as_json:
-        print_json(report)
-        return
-    for line in report["warnings"]:
-        click.echo(f"warning: {line}", err=True)
-    for part in report["parts"]:
-        for text in _told(part, report["lead_ms"]):
-            click.echo(text)
-    stages = report["stages_s"]
-    click.echo(
+    if not given.as_json:
+        for line in report["warnings"]:
+            say(f"warning: {line}")
+    lines = [text for part in report["parts"] for text in _told(part, report["lead_ms"])]
+    stages, made = report["stages_s"], report["mapping"]
+    lines.append(
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
         f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
     own = given.checkpoint is not None and report["model"] is not None
     on = f" --checkpoint {typed(given.checkpoint)}" if own else ""
-    made = report["mapping"]
-    click.echo(f"wrote {made}; play it: pyanticip live --mapping {typed(made)}{on}")
+    return report, [*lines, f"wrote {made}; play it: pyanticip live --mapping {typed(made)}{on}"]
 
 
 def _told(part: dict[str, Any], lead_ms: int) -> list[str]:
@@ -286,7 +276,7 @@ def _told(part: dict[str, Any], lead_ms: int) -> list[str]:
 
 
 @teach.command("check", options=f"{OPTIONS}:CheckOptions")
-def check(given: told.CheckOptions) -> None:
+def check(given: told.CheckOptions) -> Answer:
     """Check files, hashes and the mapping, and play it over its own takes.
 
     Example: pyanticip teach check mine
@@ -296,20 +286,15 @@ def check(given: told.CheckOptions) -> None:
     found = check_project(
         given.project, mapping_file=given.mapping, checkpoint=given.checkpoint, model=given.model
     )
-    if given.as_json:
-        print_json(found)
-    else:
-        for line in found["problems"]:
-            click.echo(f"broken: {line}")
-        for line in found["warnings"]:
-            click.echo(f"warning: {line}")
-        for row in found.get("played", []):
-            errors = ", ".join(f"{name} {100 * e:.1f} %" for name, e in row["error"].items())
-            click.echo(f"take {row['take']}: {row['seconds']:.2f} s, error on what was learnt: {errors}")
-        if found["mapping"]:
-            click.echo(f"mapping {found['mapping']}: {found['frame_us']:.0f} us a frame")
-        click.echo("fine" if found["fine"] else "not fine")
-    sys.exit(0 if found["fine"] else 1)
+    lines = [f"broken: {line}" for line in found["problems"]]
+    lines += [f"warning: {line}" for line in found["warnings"]]
+    for row in found.get("played", []):
+        errors = ", ".join(f"{name} {100 * e:.1f} %" for name, e in row["error"].items())
+        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, error on what was learnt: {errors}")
+    if found["mapping"]:
+        lines.append(f"mapping {found['mapping']}: {found['frame_us']:.0f} us a frame")
+    fine = found["fine"]
+    return found, [*lines, "fine" if fine else "not fine"], 0 if fine else 1
 
 
 @teach.command("undo", options=f"{OPTIONS}:UndoOptions")

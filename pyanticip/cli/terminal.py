@@ -7,13 +7,18 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from typing import Any
 
 import click
 
 from pyanticip.errors import MotionError, OptionError, suggestion
+
+#: What a command shows for people: a text, its lines, or what makes a table of its result.
+Text = str | Iterable[str] | Callable[[dict[str, Any]], Any]
+#: What a command returns: its result, the text, and the exit code where it may not be 0.
+Answer = tuple[dict[str, Any], Text] | tuple[dict[str, Any], Text, int]
 
 
 def needs(extra: str) -> None:
@@ -124,14 +129,17 @@ def speed_factor(text: str) -> float | None:
     return factor
 
 
-def show(result: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], Any]) -> None:
-    """A bench's result as JSON or as a table for people."""
+def answer(result: dict[str, Any], text: Text, as_json: bool) -> None:
+    """A command's result as JSON, or for people: a text, its lines, or a table made of the result."""
     if as_json:
         print_json(result)
-        return
-    from rich.console import Console
+    elif callable(text):
+        from rich.console import Console
 
-    Console().print(table(result))
+        Console().print(text(result))
+    else:
+        for line in [text] if isinstance(text, str) else text:
+            click.echo(line.removesuffix("\n"))
 
 
 def print_json(value: dict[str, Any]) -> None:

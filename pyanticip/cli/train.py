@@ -9,7 +9,7 @@ import click
 
 from pyanticip.cli.data import data
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import print_json, show, typed
+from pyanticip.cli.terminal import Answer, answer, typed
 
 if TYPE_CHECKING:
     from training.finish import options as finish
@@ -31,7 +31,9 @@ def train() -> None:
 train.add_command(data)
 
 
-def _train(task: Task[Any, Any], given: told.TrainOptions, under: Mapping[str, Any] | None = None) -> None:
+def _train(
+    task: Task[Any, Any], given: told.TrainOptions, under: Mapping[str, Any] | None = None
+) -> Answer | None:
     """A run of a task with what was given; processes other than the first have no lines."""
     from training.run.train import train_as_given
 
@@ -45,16 +47,15 @@ def _train(task: Task[Any, Any], given: told.TrainOptions, under: Mapping[str, A
         resume=given.resume,
         quiet=given.as_json,
     )
-    if given.as_json and lines:
-        print_json(report)
-    for line in () if given.as_json else lines:
-        click.echo(line)
+    if lines:
+        return report, lines, 0 if report["finished"] else 130
     if not report["finished"]:
         raise click.Abort
+    return None
 
 
 @train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
-def train_motion(given: told.MotionOptions) -> None:
+def train_motion(given: told.MotionOptions) -> Answer | None:
     """Train the motion model; its best checkpoint goes to OUT/checkpoint. Under torchrun all its processes
     share the work.
 
@@ -64,11 +65,11 @@ def train_motion(given: told.MotionOptions) -> None:
     """
     from training.tasks.motion.task import MotionTask
 
-    _train(MotionTask(), given)
+    return _train(MotionTask(), given)
 
 
 @train.command("language", options=f"{OPTIONS}:LanguageTrainOptions", extra="train")
-def train_language(given: told.LanguageTrainOptions) -> None:
+def train_language(given: told.LanguageTrainOptions) -> Answer | None:
     """Train a token model and keep the run in OUT. Under torchrun all its processes share the work.
 
     Example: pyanticip train language --data train.txt --valid valid.txt --steps 2000 --out runs/text
@@ -78,11 +79,11 @@ def train_language(given: told.LanguageTrainOptions) -> None:
     from training.tasks.token.options import preset
     from training.tasks.token.task import LanguageTask
 
-    _train(LanguageTask(), given, None if given.preset is None else preset(given.preset))
+    return _train(LanguageTask(), given, None if given.preset is None else preset(given.preset))
 
 
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
-def train_forecast(given: told.ForecastOptions) -> None:
+def train_forecast(given: told.ForecastOptions) -> Answer:
     """Train a forecaster of poses on the benchmark's training files, or study it on clips left out.
 
     Example: pyanticip train forecast --data data/cmu-bench --out runs/forecast
@@ -104,14 +105,11 @@ def train_forecast(given: told.ForecastOptions) -> None:
             given.data, given.out, options, validation=given.validation, refit=given.refit, say=say
         )
         hint = f"pyanticip evaluate forecast --data {typed(given.data)} --checkpoint {typed(given.out)}"
-    if given.as_json:
-        print_json(report)
-    else:
-        click.echo(f"wrote {given.out}; judge it with:\n  {hint}")
+    return report, f"wrote {given.out}; judge it with:\n  {hint}"
 
 
 @train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")
-def train_beats(given: finish.BeatsOptions) -> None:
+def train_beats(given: finish.BeatsOptions) -> Answer:
     """Teach a checkpoint's event head to hear strokes, for beats that are announced when they come.
 
     The head learns from the training side and is judged on the validation side, before and after. All else
@@ -137,13 +135,13 @@ def train_beats(given: finish.BeatsOptions) -> None:
     except KeyboardInterrupt:
         click.echo(f"interrupted; nothing was written to {given.out}", err=True)
         raise
-    show(report, given.as_json, table)
     if not given.as_json:
-        click.echo(f"wrote {given.out}; play it with:\n  pyanticip live --checkpoint {typed(given.out)}")
+        answer(report, table, as_json=False)
+    return report, f"wrote {given.out}; play it with:\n  pyanticip live --checkpoint {typed(given.out)}"
 
 
 @train.command("packaged", options=f"{FINISH}:PackagedOptions", extra="train")
-def train_packaged(given: finish.PackagedOptions) -> None:
+def train_packaged(given: finish.PackagedOptions) -> Answer:
     """Make the packaged model anew, from takes to checkpoint; interrupted, the same command goes on.
 
     Example: pyanticip train packaged --data ../shared/data --out runs/packaged
@@ -151,9 +149,4 @@ def train_packaged(given: finish.PackagedOptions) -> None:
     from training.recipes.make import lines, make
 
     report = make(given.data, given.out, recipe=given.recipe, cache=given.cache, quiet=given.as_json)
-    if given.as_json:
-        print_json(report)
-    for line in () if given.as_json else lines(report):
-        click.echo(line)
-    if not report["finished"]:
-        raise click.Abort
+    return report, lines(report), 0 if report["finished"] else 130
