@@ -107,7 +107,7 @@ def test_the_study_of_patterns(tmp_path, capsys):
 
 def test_the_study_of_the_planning_signal(texts, tmp_path, capsys):
     words = ("--train", texts[0], "--test", texts[1], "--vocab", 290, "--horizon", 4, "--length", 12)
-    words += ("--d-model", 16, "--rows", 2, "--backbone-steps", 2, "--steps", 2, "--windows", 3)
+    words += ("--d-model", 16, "--backbone-steps", 2, "--steps", 2, "--windows", 3)
     lines = {line["arm"]: line for line in run("planning-signal", tmp_path, *words)}
     assert set(lines["full"]["figures"]) == {"loss", "without", "simulated", "divergence", "unigram"}
     assert set(lines["backbone"]["figures"]) == {"loss"}

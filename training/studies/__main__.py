@@ -100,6 +100,9 @@ def main(words: Sequence[str]) -> None:
                 **{key: chosen(key, value, getattr(study, key)) for key, value in picked.items()},
             )
         found = report(study, out, page=given.out is not None)
+    if given.json:
+        # What a run does not have is no number, which JSON knows nothing of.
+        found = json.loads(json.dumps(found), parse_constant=lambda name: None)
     print(json.dumps(found, indent=1) if given.json else found["tables"])
 
 

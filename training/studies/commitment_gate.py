@@ -1,7 +1,7 @@
 """Can the gate follow the given commitment, and does that buy something? On chained synthetic phases."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,8 +51,6 @@ class GateOptions:
     """Sequences learned from."""
     windows: int = 256
     """Sequences tested on."""
-    model: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from the study's sizes, in all runs."""
 
     def run(self, arm: str, seed: int) -> LanguageOptions:
         """How a run trains."""
@@ -79,8 +77,7 @@ class GateOptions:
             device="cpu",
             seed=seed,
         )
-        arms = ARMS[arm]
-        return common.but(**{**arms, "model": {**MODEL, **self.model, **arms["model"]}})
+        return common.but(**{**ARMS[arm], "model": {**MODEL, **ARMS[arm]["model"]}})
 
 
 class GateGround:

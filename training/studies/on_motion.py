@@ -72,8 +72,6 @@ class MotionOptions:
     """Varied copies of every training piece, the same for all seeds."""
     d_model: int = 64
     ff: int = 256
-    sizes: Mapping[str, Any] = field(default_factory=dict)
-    """Other sizes of all models."""
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("batch_frames", 1), ("copies", 0), ("d_model", 2), ("ff", 1)):
@@ -91,7 +89,7 @@ class MotionOptions:
             raise OptionError("option data: give a set, or a folder of takes")
         return MotionTrainOptions(
             data={"path": self.data, "copies": self.copies, "cache": folder, "build_workers": 1},
-            model={**SIZES, "d_model": self.d_model, "ff": self.ff, **self.sizes},
+            model={**SIZES, "d_model": self.d_model, "ff": self.ff},
             loss={"own_scalars": 0.0},
             schedule={
                 "steps": self.steps,

@@ -38,6 +38,9 @@ learns, the model's own when judged); whether the backbone's own weights are tra
 keeps it in training, for what it does to the hidden states, and drops it and its plans afterwards."""
 
 INITIAL, DROPOUT = 1, 2
+"""What seeds are derived for."""
+ROWS: Final = 8
+"""Sequences of an update."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,6 @@ class PlanningOptions:
     """Tokens of the byte-pair encoding."""
     horizon: int = 50
     length: int = 128
-    rows: int = 8
-    """Sequences of an update."""
     backbone_steps: int = 1000
     steps: int = 600
     backbone_lr: float = 3e-3
@@ -62,8 +63,6 @@ class PlanningOptions:
     windows: int = 250
     """Held-out windows, at most."""
     d_model: int = 64
-    embedding_std: float = 0.2
-    """Of the token embeddings' start: at the models' own .02 they drown in the sinusoids."""
 
 
 class PlanningGround:
@@ -82,26 +81,24 @@ class PlanningGround:
         self.given, self.backbones = given, dict[int, BaselineTransformer]()
         self.source = f"{digest(given.train)} {digest(given.test)}"
         tokenizer = byte_pairs(read_lines(given.train), given.vocab)
-        self.vocab, wide, found = tokenizer.vocab, given.length + 1 + given.horizon, []
+        self.vocab, wide, every = tokenizer.vocab, given.length + 1 + given.horizon, []
         for name, path in (("train", given.train), ("test", given.test)):
-            tokens = Corpus.encode(path, tokenizer, folder, name).tokens
-            if len(tokens) < wide:
-                raise OptionError(f"{path}: has {len(tokens)} tokens, a window needs {wide}")
-            # They overlap by what lies beyond the tokens that are read.
-            found.append(np.lib.stride_tricks.sliding_window_view(tokens, wide)[:: given.length])
-        self.text, test = found
-        self.counts = np.bincount(
-            Corpus.encode(given.train, tokenizer, folder, "train").tokens, minlength=self.vocab
+            every.append(Corpus.encode(path, tokenizer, folder, name).tokens)
+            if len(every[-1]) < wide:
+                raise OptionError(f"{path}: has {len(every[-1])} tokens, a window needs {wide}")
+        self.counts = np.bincount(every[0], minlength=self.vocab)
+        # They overlap by what lies beyond the tokens that are read.
+        self.text, test = (
+            np.lib.stride_tricks.sliding_window_view(tokens, wide)[:: given.length] for tokens in every
         )
         count = min(given.windows, len(test))
         self.held_out = np.asarray(test[(np.arange(count) * len(test)) // count], dtype=np.int64)
 
     def batch(self, seed: int, step: int) -> Tensor:
         """The windows of an update: drawn from an order that seed and epoch decide."""
-        rows = self.given.rows
-        epoch, number = divmod(step, max(1, len(self.text) // rows))
+        epoch, number = divmod(step, max(1, len(self.text) // ROWS))
         order = np.random.default_rng([seed, epoch]).permutation(len(self.text))
-        some = np.resize(order, rows) if len(order) < rows else order[number * rows :][:rows]
+        some = np.resize(order, ROWS) if len(order) < ROWS else order[number * ROWS :][:ROWS]
         return torch.from_numpy(np.asarray(self.text[some], dtype=np.int64))
 
     def backbone(self, seed: int) -> BaselineTransformer:
@@ -120,7 +117,8 @@ class PlanningGround:
                 max_seq_len=given.length,
             )
             model = BaselineTransformer(cfg)
-            nn.init.normal_(model.token.weight, 0.0, given.embedding_std)
+            # At the models' own .02 they drown in the sinusoids for most of so short a training.
+            nn.init.normal_(model.token.weight, 0.0, 0.2)
             self.fit(model, ARMS["base + training"], seed, given.backbone_steps, given.backbone_lr)
             self.backbones = {seed: model}
         return copy.deepcopy(self.backbones[seed])
