@@ -51,5 +51,6 @@ pub use lanes::Lanes;
 pub use number::Number;
 pub use places::{PlaceGradients, Places, SEGMENT};
 pub use real::Real;
-pub use scan::{Dims, Gradients, MOVES, Scan};
+pub use scan::{Dims, Gradients, Scan};
+pub use step::MOVES;
 pub use trajectory::{Sinusoids, Trajectory};

@@ -189,7 +189,7 @@ fn step<S: Simd, T: Lanes>(
     s: S,
     cursor: &Cursor<'_, T>,
     t: usize,
-    moves: &[T; crate::scan::MOVES],
+    moves: &[T; crate::step::MOVES],
     h: &[T],
     n: &mut [T],
 ) {

@@ -5,10 +5,7 @@ use rayon::prelude::*;
 
 use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
-use crate::step::{Rows, add_to, back, divide, padded, power, shift};
-
-/// Numbers that say how a cursor moves in one step: up by one, down by one, not at all, to place 0, to place 1.
-pub const MOVES: usize = 5;
+use crate::step::{MOVES, Rows, add_to, back, divide, padded, power, shift};
 
 /// Numbers that one thread writes faster than several.
 const FEW: usize = 1 << 15;

@@ -6,7 +6,9 @@
 use pulp::Simd;
 
 use crate::lanes::Lanes;
-use crate::scan::MOVES;
+
+/// Numbers that say how a cursor moves in one step: up by one, down by one, not at all, to place 0, to place 1.
+pub const MOVES: usize = 5;
 
 /// Vectors that are handled together: partial sums in each, so that additions need not wait for each other.
 const TOGETHER: usize = 2;

@@ -8,6 +8,12 @@ from pyanticip.errors import OptionError
 from pyanticip.models.core.config import Count, Positive
 from pyanticip.models.parts.positions.config import PositionConfig
 
+EPS = 1e-8
+"""What sharpening adds before it takes a power."""
+
+MOVES = 5
+"""Weights of a step: inc, dec, keep, to0, to1."""
+
 
 class PrismConfig(PositionConfig):
     """Options of :class:`~pyanticip.models.parts.positions.prism.module.PrismPositions`."""

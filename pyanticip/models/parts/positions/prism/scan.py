@@ -22,12 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
-
-EPS = 1e-8
-"""What sharpening adds before it takes a power."""
-
-MOVES = 5
-"""Weights of a step: inc, dec, keep, to0, to1."""
+from pyanticip.models.parts.positions.prism.config import EPS
 
 
 def move(h: Tensor, weights: Tensor, jump: Tensor | None = None) -> Tensor:

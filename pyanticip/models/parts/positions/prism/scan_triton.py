@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pyanticip.models.parts.positions.prism.scan import EPS, MOVES
+from pyanticip.models.parts.positions.prism.config import EPS, MOVES
 
 
 @triton.jit
