@@ -1,7 +1,7 @@
 """The pipeline: the only file that joins the stages.
 
 Everything happens synchronously in the callback of the datagram that completes a frame: decode, resample
-and scalars in Rust, one model step, the desk, one bundle to each sink. There is no queue and no second
+and scalars in Rust, one model step, the mixer, one bundle to each sink. There is no queue and no second
 thread on the way, so a frame's latency is the sum of its stages.
 
 Time here is that of the datagrams' arrivals and of what is due between them, never the moment the loop gets
@@ -22,16 +22,17 @@ import numpy.typing as npt
 
 from pyanticip.controls import Event
 from realtime.clock import Clock
-from realtime.mapping.live_mapping import Taught
-from realtime.mapping.mixer import Desk
-from realtime.mapping.performer import Performer
+from realtime.front import Front, FrontFrame
+from realtime.mapping.live_mapping import LiveMapping
+from realtime.mapping.mixer import Mixer
+from realtime.mapping.performer import PerformerRange
 from realtime.playout import FRAME_NS, Playout
-from realtime.protocols import Backend, Front, FrontFrame, Lesson, Observer, Tape
+from realtime.protocols import Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink
-from realtime.step.base import StepResult as Stepped
-from realtime.step.telemetry import inner_of
+from realtime.step.base import StepBackend, StepResult
+from realtime.step.telemetry import telemetry_of
 
-__all__ = ["Backend", "Front", "FrontFrame", "Observer", "Pipeline", "Tape"]
+__all__ = ["Front", "FrontFrame", "Observer", "Pipeline", "StepBackend", "Tape"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -53,12 +54,12 @@ _LOOK_AT_MASK = 50
 _LATE_IN_A_ROW = 3
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
 # A sender that was not heard for so long is not counted as ignored any more.
-_HEARD_NS = 60_000_000_000
+_RECENT_NS = 60_000_000_000
 
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
 
-def _finite(step: Stepped) -> bool:
+def _finite(step: StepResult) -> bool:
     # Sums of lists, not of arrays: cold, they cost a fraction.
     return math.isfinite(sum(map(sum, (*step.params.tolist(), *step.hazards.tolist()))) + step.gate)
 
@@ -76,20 +77,20 @@ class Pipeline:
         self,
         *,
         front: Front,
-        desk: Desk,
+        mixer: Mixer,
         sinks: Sequence[Sink],
         clock: Clock,
-        backend: Backend | None = None,
+        backend: StepBackend | None = None,
         kind: str = "mocopi",
         budget_ms: float = 15.0,
         playout: Playout | None = None,
     ) -> None:
-        self.desk = desk
+        self.mixer = mixer
         self.sinks = list(sinks)
         self.backend = backend
         self.tape: Tape | None = None
         self.lesson: Lesson | None = None
-        self.taught: Taught | None = None
+        self.taught: LiveMapping | None = None
         self.mapping_error = ""
         self.lacking: list[str] = []
         self.observer: Observer | None = None
@@ -111,8 +112,8 @@ class Pipeline:
         self.clock = clock
         self._playout = playout
         self._queue: deque[tuple[int, ControlFrame]] = deque()
-        self._understudy = Desk(performer=None if desk.performer is None else Performer())
-        self._newest: tuple[Stepped | None, ControlFrame] | None = None
+        self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
+        self._newest: tuple[StepResult | None, ControlFrame] | None = None
         self._row: F32 | None = None
         self._budget_ns = int(budget_ms * 1e6)
         self._late_row = 0
@@ -122,14 +123,14 @@ class Pipeline:
         self._base = 0
         self._seq = -1
         # The newest frame that a datagram completed: its number, and what the model said of it.
-        self._heard = -1
+        self._completed = -1
         # How many frames after it the model has been told of a body carried on.
         self._guessed = 0
         # Since when frames come behind their turn.
         self._behind_ns: int | None = None
         # The newest that was more than silence.
         self._spoken = -1
-        self._step: Stepped | None = None
+        self._step: StepResult | None = None
         self._now_ns = clock.now_ns()
         self._due_ns = self._now_ns + FRAME_NS
         #: When the datagram that completes the next frame is expected; None while there is no telling.
@@ -158,10 +159,10 @@ class Pipeline:
         step = self._model(out, now)
         stepped = time.perf_counter_ns()
         number = self._number(out, now)
-        since = max(number - self._heard, 1) * _FRAME
+        since = max(number - self._completed, 1) * _FRAME
         self._scalars = out.scalars.tolist()
         taught = self._by_mapping(out, step, since)
-        self._heard, self._guessed = max(number, self._heard), 0
+        self._completed, self._guessed = max(number, self._completed), 0
         self._step, self._row = step, out.features[-1]
         self.expected_ns = out.expected_ns
         release = now
@@ -177,14 +178,14 @@ class Pipeline:
             self.tape.frame(now, number, out.t_source_ns, out.quats, out.root)
         if number > self._seq:
             dt = (number - self._spoken) * _FRAME if self._seq >= 0 else _FRAME
-            params, events = self.desk.play(step, self._scalars, dt, taught, out.activity)
+            params, events = self.mixer.play(step, self._scalars, dt, taught, out.activity)
             self._seq = self._spoken = number
             frame = self._frame(now, params, events, step)
             self._newest = step, frame
             mapped = time.perf_counter_ns()
             self._leave(frame, release)
             sent = time.perf_counter_ns()
-            self.desk.learn()
+            self.mixer.learn()
             if self.observer is not None:
                 # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
@@ -193,21 +194,21 @@ class Pipeline:
         else:
             # Its turn has passed: the forecast spoke for it. What it says counts from the next frame on.
             self.counts["overtaken"] += 1
-            if step is not None and not self.desk.bypass:
-                self.desk.overhear(step, out.activity, since)
-                self.desk.learn()
+            if step is not None and not self.mixer.bypass:
+                self.mixer.overhear(step, out.activity, since)
+                self.mixer.learn()
         if self.lesson is not None:
             self.lesson.frame(out)
         return True
 
     def _frame(
-        self, now: int, params: Sequence[float], events: Sequence[Event], step: Stepped | None
+        self, now: int, params: Sequence[float], events: Sequence[Event], step: StepResult | None
     ) -> ControlFrame:
-        field, plan = inner_of(step)
+        field, plan = telemetry_of(step)
         status = self._due_status(now)
         seconds = self._seq * _FRAME
         return ControlFrame(
-            self._seq, seconds, self._scalars, params, events, status, self.desk.extras, field, plan, now
+            self._seq, seconds, self._scalars, params, events, status, self.mixer.extras, field, plan, now
         )
 
     def _number(self, out: FrontFrame, now: int) -> int:
@@ -220,7 +221,7 @@ class Pipeline:
         elif self._behind_ns is None:
             self._behind_ns = now
         if out.reset:
-            self.desk.forget()
+            self.mixer.forget()
         # Frames that keep coming behind their turn have a longer way now: the count goes on with them.
         behind = self._behind_ns is not None and now - self._behind_ns > _DETOUR_NS
         if number <= self._seq and (out.reset or behind):
@@ -228,17 +229,17 @@ class Pipeline:
             number, self._behind_ns = self._seq + 1, None
         return number
 
-    def teach(self, taught: Taught | None) -> None:
+    def teach(self, taught: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None: none any more."""
         self.taught = taught
         self.mapping_error = ""
         self.lacking = []
-        self.desk.teach(taught)
-        self._understudy.teach(taught)
+        self.mixer.teach(taught)
+        self._warm_mixer.teach(taught)
         for sink in self.sinks:
             sink.announce(taught.extras if taught is not None else ())
 
-    def _by_mapping(self, out: FrontFrame, step: Stepped | None, dt: float) -> list[float] | None:
+    def _by_mapping(self, out: FrontFrame, step: StepResult | None, dt: float) -> list[float] | None:
         """The mapping's values, or None where there is none or it cannot speak."""
         taught = self.taught
         if taught is None:
@@ -253,11 +254,10 @@ class Pipeline:
             self.taught = None
             return None
         if out.reset or self._seq % _LOOK_AT_MASK == 0:
-            mask = getattr(self.front, "mask", None)
-            self.lacking = taught.mapping.lacking(mask) if mask is not None else []
+            self.lacking = taught.mapping.lacking(self.front.mask)
         return values
 
-    def _model(self, out: FrontFrame, now: int) -> Stepped | None:
+    def _model(self, out: FrontFrame, now: int) -> StepResult | None:
         """One model step, or None where the scalars must play."""
         backend = self.backend
         if backend is None:
@@ -322,8 +322,8 @@ class Pipeline:
             self._send(ControlFrame(-1, 0.0, self._scalars, (), (), self._due_status(now), t_ns=now))
             return
         self._seq += 1
-        away = self._seq - self._heard
-        step: Stepped | None = None
+        away = self._seq - self._completed
+        step: StepResult | None = None
         events: list[Event] = []
         if away <= _BRIDGED:
             self.counts["bridged"] += 1
@@ -335,17 +335,17 @@ class Pipeline:
                 self._step, self._guessed = step, 1
                 taught = self._rehearsed(out.features[-1], step)
                 told = step, self._scalars, _FRAME, taught, out.activity
-                params, events = self.desk.play(*told, guessed=True)
+                params, events = self.mixer.play(*told, guessed=True)
             else:
                 step = self._step
-                params, events = self.desk.bridge(step, (away - self._guessed) * _FRAME, _FRAME)
+                params, events = self.mixer.bridge(step, (away - self._guessed) * _FRAME, _FRAME)
         else:
             self.counts["ticks"] += 1
             self.expected_ns = None
-            params = self.desk.silence((away if away == _BRIDGED + 1 else 1) * _FRAME)
+            params = self.mixer.silence((away if away == _BRIDGED + 1 else 1) * _FRAME)
         self._leave(self._frame(now, params, events, step), now)
 
-    def _imagine(self, now: int) -> tuple[FrontFrame, Stepped | None] | None:
+    def _imagine(self, now: int) -> tuple[FrontFrame, StepResult | None] | None:
         """The frame after the newest with its body carried on, and what the model says of it, if anything."""
         out = self.front.imagine()
         if out is None or self._base + out.seq != self._seq:
@@ -365,19 +365,19 @@ class Pipeline:
         """The show is over at ``t_ns``: to neutral, whatever the mode; returns when that is reached."""
         self.run_until(t_ns)
         self._now_ns = max(t_ns, self._now_ns)
-        self.desk.leave(_FADE_OUT)
+        self.mixer.leave(_FADE_OUT)
         # However late the loop is, silence must be heard.
         self._is_leaving = True
         return t_ns + round((_FADE_OUT + 2 * _FRAME) * 1e9)
 
     def _leave(self, frame: ControlFrame, release_ns: int) -> None:
         """Record a frame, and send it now or when its turn comes."""
-        moves = self._seq - self._heard <= _BRIDGED or list(frame.params) != self._taped
+        moves = self._seq - self._completed <= _BRIDGED or list(frame.params) != self._taped
         if self.tape is not None and moves:
             self._taped = list(frame.params)
-            told = (frame.field, frame.plan) if frame.field or frame.plan else ()
+            telemetry = (frame.field, frame.plan) if frame.field or frame.plan else ()
             values = [*frame.params, *frame.extras]
-            self.tape.output(frame.t_ns, frame.seq, values, self._scalars, frame.events, *told)
+            self.tape.output(frame.t_ns, frame.seq, values, self._scalars, frame.events, *telemetry)
         if release_ns <= frame.t_ns:
             self._send(frame)
             return
@@ -410,12 +410,12 @@ class Pipeline:
 
     @property
     def state(self) -> str:
-        """waiting, silent, or the desk's mode: playing, frozen, stopped, panic."""
+        """waiting, silent, or the mixer's mode: playing, frozen, stopped, panic."""
         if self._seq < 0:
             return "waiting"
-        if self.desk.mode == "playing" and self.desk.silent_seconds > 0.1:
+        if self.mixer.mode == "playing" and self.mixer.silent_seconds > 0.1:
             return "silent"
-        return self.desk.mode
+        return self.mixer.mode
 
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""
@@ -428,14 +428,14 @@ class Pipeline:
             self.state,
             f"source={self.kind}",
             f"backend={model}",
-            f"plays={'model' if self.desk.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
+            f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
             f"frames={self.counts['frames']}",
             f"lost={lost}",
             f"bad={bad}",
             *self._stream_status(),
             f"late_steps={self.counts['late_steps']}",
             f"failed_steps={self.counts['failed_steps']}",
-            f"lead_ms={self.desk.lead_ms:g}",
+            f"lead_ms={self.mixer.lead_ms:g}",
             f"recording={'yes' if self.tape is not None else 'no'}",
             *self._taught_status(),
         )
@@ -446,10 +446,10 @@ class Pipeline:
         found = [] if rate is None else [f"rate={rate:.1f}", f"jitter_ms={jitter_ms:.1f}"]
         if self._playout is not None:
             found.append(f"buffer_ms={self._playout.buffer_ms:.1f}")
-        heard = self._now_ns - _HEARD_NS
+        since = self._now_ns - _RECENT_NS
         senders = self.front.senders()
         found += [f"from={name}" for name, plays, *_ in senders if plays and name]
-        found.append(f"ignored={sum(not plays and last >= heard for _, plays, _, last in senders)}")
+        found.append(f"ignored={sum(not plays and last >= since for _, plays, _, last in senders)}")
         if self.front.refusal:
             found.append(f"refused={self.front.refusal}")
         return found
@@ -474,8 +474,7 @@ class Pipeline:
 
     def skeleton(self) -> list[str] | None:
         """Joint names of the source, once it has told them."""
-        names = getattr(self.front, "skeleton", None)
-        return None if names is None else list(names)
+        return self.front.skeleton
 
     def prewarm(self) -> None:
         """Run what the next datagram will run, on scratch states, shortly before it is due."""
@@ -483,9 +482,9 @@ class Pipeline:
             self.backend.prewarm()
         if self._newest is not None:
             step, frame = self._newest
-            self._understudy.play(step, frame.scalars, 0.02, self._rehearsed(self._row, step))
+            self._warm_mixer.play(step, frame.scalars, 0.02, self._rehearsed(self._row, step))
 
-    def _rehearsed(self, row: F32 | None, step: Stepped | None) -> list[float] | None:
+    def _rehearsed(self, row: F32 | None, step: StepResult | None) -> list[float] | None:
         if self.taught is None or row is None:
             return None
         with contextlib.suppress(Exception):

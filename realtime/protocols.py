@@ -1,4 +1,4 @@
-"""What the pipeline asks of its parts: a front-end, a model, a recorder, a lesson, an observer."""
+"""What the pipeline asks of its parts: a recorder, a lesson, an observer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from realtime.front import Front, FrontFrame
-from realtime.step.base import StepBackend as Backend
+from realtime.front import FrontFrame
 
-__all__ = ["Backend", "Front", "FrontFrame", "Lesson", "Observer", "Tape"]
+__all__ = ["Lesson", "Observer", "Tape"]
 
 F32 = npt.NDArray[np.float32]
 

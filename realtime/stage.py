@@ -12,8 +12,8 @@ from typing import Any
 from pyanticip._core import LiveFront
 from pyanticip.controls import Presence
 from realtime.clock import Clock
-from realtime.mapping.live_mapping import open_taught
-from realtime.mapping.mixer import Desk
+from realtime.mapping.live_mapping import open_mapping
+from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.playout import Playout
 from realtime.recording.recorder import Recorder
@@ -31,7 +31,7 @@ from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.process import SynthProcess
 
-__all__ = ["assemble", "desk_of", "open_recorder", "stage"]
+__all__ = ["assemble", "build_mixer", "open_recorder", "stage"]
 
 
 def assemble(
@@ -62,7 +62,7 @@ def assemble(
         raise
     pipeline = Pipeline(
         front=LiveFront(kind, steady=rig.performer.steady, noise=rig.performer.jitter),
-        desk=desk_of(rig),
+        mixer=build_mixer(rig),
         sinks=made,
         clock=clock,
         backend=backend,
@@ -74,18 +74,18 @@ def assemble(
         pipeline.front.listen_to(rig.source.sender)
     if rig.mapping is not None:
         try:
-            pipeline.teach(open_taught(rig.mapping, backend))
+            pipeline.teach(open_mapping(rig.mapping, backend))
         except BaseException:
             pipeline.close()
             raise
     return pipeline
 
 
-def desk_of(rig: Rig) -> Desk:
-    """The desk with a rig's settings."""
+def build_mixer(rig: Rig) -> Mixer:
+    """The mixer with a rig's settings."""
     neutral = rig.silence.neutral_vector()
     silence = rig.silence
-    return Desk(
+    return Mixer(
         smoothing=rig.smoothings(),
         lead_ms=rig.lead_ms,
         gain=rig.gain,

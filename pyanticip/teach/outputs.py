@@ -40,7 +40,7 @@ class Output:
     ``low`` and ``high`` are its values at 0 and 1, along ``curve`` (see
     :class:`pyanticip.controls.Range`); ``address`` is where it is sent (``None``:
     ``/anticip/param/<name>``); ``neutral`` is where it goes when nobody is there, in its own unit (``None``:
-    ``low``, and for the eight sound parameters what the desk has). The eight sound parameters are 0..1 and
+    ``low``, and for the eight sound parameters what the mixer has). The eight sound parameters are 0..1 and
     have no address here: the rig gives each receiver its own.
 
     :raises OptionError: a name, range or address that makes no sense.

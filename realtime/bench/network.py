@@ -38,11 +38,11 @@ from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
 from realtime import tuning
 from realtime.clock import OfflineClock
-from realtime.programs.render import Roll
-from realtime.protocols import Backend
 from realtime.rig import Rig, SourceRig, load_rig
+from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
+from realtime.step.base import StepBackend
 
 __all__ = ["markdown", "run", "table"]
 
@@ -131,10 +131,10 @@ class Played(NamedTuple):
     beats: F64
 
 
-def play(pairs: Pairs, protocol: str, backend: Backend | None, rig: Rig | None = None) -> Played:
+def play(pairs: Pairs, protocol: str, backend: StepBackend | None, rig: Rig | None = None) -> Played:
     """A whole show, offline. The model stays open for the next."""
     clock = OfflineClock()
-    roll = Roll(clock)
+    roll = CaptureSink(clock)
     pipeline = assemble(rig or Rig(), clock, kind=protocol, sinks=[roll], backend=backend)
     play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
     pipeline.run_until(clock.now_ns())
@@ -187,7 +187,7 @@ def _clip(path: Path, seconds: float) -> Clip:
 
 
 def _rates(
-    protocol: str, clips: Sequence[Clip], backend: Backend, progress: bool
+    protocol: str, clips: Sequence[Clip], backend: StepBackend, progress: bool
 ) -> Iterator[dict[str, Any]]:
     clean = [play(list(datagrams(clip, protocol, rate=RATE)), protocol, backend) for clip in clips]
     for rate in _track(RATES, protocol, progress):
@@ -200,7 +200,7 @@ def _rates(
 
 
 def _networks(
-    protocol: str, rate: float, clips: Sequence[Clip], backend: Backend, progress: bool
+    protocol: str, rate: float, clips: Sequence[Clip], backend: StepBackend, progress: bool
 ) -> Iterator[dict[str, Any]]:
     sent = [list(datagrams(clip, protocol, rate=rate, unix_time=1.7e9)) for clip in clips]
     clean = [play(pairs, protocol, backend) for pairs in sent]

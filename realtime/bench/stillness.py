@@ -24,9 +24,9 @@ from realtime.bench.loudness import SILENCE, integrated
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Table
 from realtime.programs.calibrate import calibrate_from
-from realtime.programs.render import Roll
 from realtime.rig import Rig, load_rig
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 
@@ -73,7 +73,7 @@ _LOUDNESS = PARAMETERS.index("loudness")
 _SETTLED = 50
 
 
-class Ear(Roll):
+class Ear(CaptureSink):
     """A roll that hears its voice as well."""
 
     def __init__(self, clock: OfflineClock) -> None:
@@ -101,10 +101,10 @@ class Ear(Roll):
         return integrated(np.concatenate(self._sound)) if self._sound else SILENCE
 
 
-def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> Roll:
+def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> CaptureSink:
     """Play a clip through the pipeline that ``rig`` describes, sent as it is on its own skeleton."""
     clock = OfflineClock()
-    roll = Ear(clock) if sound else Roll(clock)
+    roll = Ear(clock) if sound else CaptureSink(clock)
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[roll])
     try:
         shown = (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
@@ -236,7 +236,7 @@ def _relative(wrong: Sequence[F64], plain: Sequence[F64], begins: Sequence[int])
     return round(float(np.mean(np.sqrt((error**2).mean(0)) / usual.std(0))), 3)
 
 
-def _matched(without: Roll, gated: Roll, since: float) -> list[bool]:
+def _matched(without: CaptureSink, gated: CaptureSink, since: float) -> list[bool]:
     """Whether each beat without the gate has one with it within 20 ms, and the other way round."""
     told = [
         [t + ahead for t, name, _, ahead in roll.events if name == "onset" and t >= since]
@@ -246,10 +246,10 @@ def _matched(without: Roll, gated: Roll, since: float) -> list[bool]:
     return [any(abs(t - u) <= 0.0205 for u in b) for a, b in pairs for t in a]
 
 
-def _lufs(roll: Roll) -> float:
+def _lufs(roll: CaptureSink) -> float:
     assert isinstance(roll, Ear)
     return roll.lufs
 
 
-def _loudness(roll: Roll) -> F64:
+def _loudness(roll: CaptureSink) -> F64:
     return np.array(roll.params)[:, _LOUDNESS]

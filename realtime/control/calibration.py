@@ -10,7 +10,7 @@ import numpy as np
 
 from pyanticip.errors import OptionError
 from realtime.control.server import switch
-from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, Performer, Reach
+from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, PerformerRange, Reach
 from realtime.pipeline import Pipeline
 from realtime.rig.edit import write_performer
 
@@ -107,8 +107,8 @@ class Calibration:
             found_table[name] = [round(v, 4) for v in (still, low, max(float(moved[1, i]), low))]
         return found_table
 
-    def _performer(self) -> Performer:
-        performer = self._pipeline.desk.performer
+    def _performer(self) -> PerformerRange:
+        performer = self._pipeline.mixer.performer
         if performer is None:
             raise OptionError("calibrate: the rig plays without it (performer.enabled = false)")
         return performer

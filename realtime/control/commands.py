@@ -13,8 +13,8 @@ from pyanticip.errors import MotionError, OptionError
 from realtime.control.calibration import Calibration
 from realtime.control.plan import PlanControl
 from realtime.control.server import number, switch
-from realtime.mapping.live_mapping import Taught, open_taught
-from realtime.mapping.mixer import Desk
+from realtime.mapping.live_mapping import LiveMapping, open_mapping
+from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.sources.replay import Command
 
@@ -39,17 +39,17 @@ class Commands:
         self._mapping: tuple[str, str] | None = None
         self._calibration = Calibration(pipeline, rig_file)
         plan = PlanControl(pipeline.backend)
-        desk = pipeline.desk
+        mixer = pipeline.mixer
         self._actions: dict[str, Callable[..., str]] = {
-            "start": lambda: _mode(desk, "playing"),
-            "stop": lambda: _mode(desk, "stopped"),
-            "panic": lambda: _mode(desk, "panic"),
-            "freeze": lambda value=1: _mode(desk, "frozen" if switch("freeze", value) else "playing"),
+            "start": lambda: _mode(mixer, "playing"),
+            "stop": lambda: _mode(mixer, "stopped"),
+            "panic": lambda: _mode(mixer, "panic"),
+            "freeze": lambda value=1: _mode(mixer, "frozen" if switch("freeze", value) else "playing"),
             "bypass": self._bypass,
             "source": self._source,
             "plan": plan.boost,
             "unload": self._unload,
-            **{name: self._setting(name) for name in desk.settings},
+            **{name: self._setting(name) for name in mixer.settings},
             **self._calibration.actions,
         }
 
@@ -65,7 +65,7 @@ class Commands:
         self._record(now, name, arguments)
         return answer
 
-    def play_mapping(self, taught: Taught, path: Path) -> None:
+    def play_mapping(self, taught: LiveMapping, path: Path) -> None:
         """Play a mapping that was read from ``path`` from the next frame on."""
         now = self._now()
         self._pipeline.teach(taught)
@@ -95,12 +95,12 @@ class Commands:
 
     def so_far(self, t_ns: int) -> list[Command]:
         """What it takes to begin where things stand: the first commands of a recording."""
-        desk = self._pipeline.desk
-        found = [Command(t_ns, name, (value,)) for name, value in desk.settings.items()]
-        if desk.bypass:
+        mixer = self._pipeline.mixer
+        found = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
+        if mixer.bypass:
             found.append(Command(t_ns, "bypass", (1,)))
-        if desk.mode != "playing":
-            found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(desk.mode, desk.mode)))
+        if mixer.mode != "playing":
+            found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
         return found
@@ -115,7 +115,7 @@ class Commands:
             self._pipeline.tape.control(t_ns, name, arguments)
 
     def _map_again(self, path: object, sha256: object) -> None:
-        taught = open_taught(str(path), self._pipeline.backend)
+        taught = open_mapping(str(path), self._pipeline.backend)
         if taught.mapping.sha256 != sha256:
             raise OptionError(f"{path} is another mapping now")
         self._pipeline.teach(taught)
@@ -129,14 +129,14 @@ class Commands:
         return "the model plays alone"
 
     def _bypass(self, value: object = 1) -> str:
-        self._pipeline.desk.bypass = switch("bypass", value)
-        return "on" if self._pipeline.desk.bypass else "off"
+        self._pipeline.mixer.bypass = switch("bypass", value)
+        return "on" if self._pipeline.mixer.bypass else "off"
 
     def _setting(self, name: str) -> Callable[[object], str]:
         def act(value: object) -> str:
-            desk = self._pipeline.desk
-            setattr(desk, name, number(name, value))
-            return f"{desk.settings[name]:g}"
+            mixer = self._pipeline.mixer
+            setattr(mixer, name, number(name, value))
+            return f"{mixer.settings[name]:g}"
 
         return act
 
@@ -155,6 +155,6 @@ class Commands:
         return who
 
 
-def _mode(desk: Desk, name: str) -> str:
-    desk.set_mode(name)
-    return desk.mode
+def _mode(mixer: Mixer, name: str) -> str:
+    mixer.set_mode(name)
+    return mixer.mode

@@ -1,7 +1,7 @@
 """One vector on its way out: smoothing, silence, and the performer's hand.
 
-The desk has a lane for the eight sound parameters and, where a mapping teaches outputs of its own, a second
-one for these. Both obey the same modes; no change of mode and no lost signal makes a value jump.
+The mixer has a channel for the eight sound parameters and, where a mapping teaches outputs of its own, a
+second one for these. Both obey the same modes; no change of mode and no lost signal makes a value jump.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyanticip.controls import Crossfade, Presence, Smoother, Smoothing
 
-__all__ = ["MODES", "Lane"]
+__all__ = ["MODES", "Channel"]
 
 MODES = ("playing", "frozen", "stopped", "panic")
 # Seconds that each change of mode takes.
@@ -18,7 +18,7 @@ _RELEASE, _STOP, _PANIC = 0.4, 1.0, 0.05
 _FRAME = 0.02
 
 
-class Lane:
+class Channel:
     """A vector of any length; ``neutral`` is where it goes when nobody is there."""
 
     def __init__(

@@ -16,7 +16,7 @@ from pyanticip.teach.outputs import Output
 from pyanticip.vocabulary import PARAMETERS
 from realtime.step.base import StepBackend, StepResult
 
-__all__ = ["Taught", "open_taught"]
+__all__ = ["LiveMapping", "open_mapping"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -28,7 +28,7 @@ _BACK = 0.8
 _LOOK = 25
 
 
-class Taught:
+class LiveMapping:
     """The live face of a :class:`Mapping`: rows and steps in, values in 0..1 out.
 
     ``names`` and ``neutral`` (0..1) of its outputs; ``extras`` those that are none of the eight; ``novelty``
@@ -103,7 +103,7 @@ class Taught:
         return self.mapping.beyond != "play" and any(self._beyond)
 
 
-def open_taught(path: str | Path, backend: StepBackend | None) -> Taught:
+def open_mapping(path: str | Path, backend: StepBackend | None) -> LiveMapping:
     """A mapping file for the model that is going to play (None: there is none).
 
     :raises FormatError: no usable mapping.
@@ -118,4 +118,4 @@ def open_taught(path: str | Path, backend: StepBackend | None) -> Taught:
             )
         manifest = backend.manifest
         mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], backend.hidden)
-    return Taught(mapping)
+    return LiveMapping(mapping)

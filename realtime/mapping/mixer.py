@@ -1,4 +1,4 @@
-"""The desk between model and sinks: lead, fallback, gain, smoothing, silence, the performer's hand.
+"""The mixer between model and sinks: lead, fallback, gain, smoothing, silence, the performer's hand.
 
 The eight sound parameters, the outputs that a mapping teaches besides, and a list of events go out for every
 frame that comes in, and for every tick of silence. No change of mode or mapping, no late model and no lost
@@ -23,11 +23,11 @@ from pyanticip.controls import (
 from pyanticip.errors import OptionError
 from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from pyanticip.vocabulary import BIN_MS, HORIZONS_MS, PARAMETERS
-from realtime.mapping.channel import MODES, Lane
-from realtime.mapping.performer import Performer
+from realtime.mapping.channel import MODES, Channel
+from realtime.mapping.performer import PerformerRange
 from realtime.step.base import StepResult
 
-__all__ = ["Desk", "Teaching"]
+__all__ = ["Mixer", "Teaching"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
 _SWITCH = 0.25
@@ -36,7 +36,7 @@ _TRUSTED = 0.2
 
 
 class Teaching(Protocol):
-    """What the desk reads of a mapping: its outputs' names, and where each goes when nobody is there."""
+    """What the mixer reads of a mapping: its outputs' names, and where each goes when nobody is there."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -49,7 +49,7 @@ class Teaching(Protocol):
         ...
 
 
-class Desk:
+class Mixer:
     """Control values of one performer.
 
     ``mode`` is one of playing, frozen, stopped, panic. While frozen the values stand still; stopped and
@@ -68,9 +68,9 @@ class Desk:
         neutral: Sequence[float] = NEUTRAL,
         teaching: Teaching | None = None,
         extra_smoothing: Smoothing | None = None,
-        performer: Performer | None = None,
+        performer: PerformerRange | None = None,
     ) -> None:
-        self._main = Lane(smoothing or [Smoothing()] * len(PARAMETERS), presence, neutral)
+        self._main = Channel(smoothing or [Smoothing()] * len(PARAMETERS), presence, neutral)
         self._trigger = trigger or LastMoment(lead_ms=BEAT_LEAD_MS)
         self._neutral = list(neutral)
         self._switch = Crossfade(_SWITCH)
@@ -87,7 +87,7 @@ class Desk:
         #: Stretches what the model says to the performer's range; None: the model's own scale.
         self.performer = performer
         self._extra_smoothing = extra_smoothing or Smoothing()
-        self._extra: Lane | None = None
+        self._extra: Channel | None = None
         self._extra_names: list[str] = []
         self._held: list[float] = []
         #: The taught outputs that are none of the eight, as they were given last.
@@ -111,7 +111,7 @@ class Desk:
         if rest:
             mine = self._main.presence
             presence = Presence(hold=mine.hold, fade=mine.fade, catch_up=mine.catch_up, neutral=rest)
-            self._extra = Lane([self._extra_smoothing] * len(rest), presence, rest)
+            self._extra = Channel([self._extra_smoothing] * len(rest), presence, rest)
             self._extra.smoother.amount = self._main.smoother.amount
             # An output that was there goes on from where it is, a new one from neutral.
             self._extra.begin(self.extras)
@@ -154,8 +154,8 @@ class Desk:
 
     @smoothing.setter
     def smoothing(self, value: float) -> None:
-        for lane in self._lanes():
-            lane.smoother.amount = value
+        for channel in self._channels():
+            channel.smoother.amount = value
 
     @property
     def settings(self) -> dict[str, float]:
@@ -167,7 +167,7 @@ class Desk:
         """Whether the model plays, not the scalar mapping."""
         return self._by is not None and self._by[0]
 
-    def _lanes(self) -> list[Lane]:
+    def _channels(self) -> list[Channel]:
         return [self._main] if self._extra is None else [self._main, self._extra]
 
     def set_mode(self, mode: str) -> None:
@@ -176,19 +176,19 @@ class Desk:
             raise OptionError(f"mode: expected playing, frozen, stopped or panic, got {mode!r}")
         if mode == self.mode:
             return
-        for lane in self._lanes():
-            lane.set_mode(mode)
+        for channel in self._channels():
+            channel.set_mode(mode)
 
     def leave(self, seconds: float) -> None:
         """The show is over: to neutral within ``seconds``, whatever the mode."""
-        for lane in self._lanes():
-            lane.leave(seconds)
+        for channel in self._channels():
+            channel.leave(seconds)
 
     def forget(self) -> None:
         """The stream begins anew: pending events are void and the values ease into what comes."""
         self._trigger.reset()
-        for lane in self._lanes():
-            lane.presence.restart()
+        for channel in self._channels():
+            channel.presence.restart()
 
     def play(
         self,

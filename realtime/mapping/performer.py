@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import PARAMETERS
 
-__all__ = ["PLACES", "RESTLESS", "STRETCHED", "Performer", "Reach", "Running"]
+__all__ = ["PLACES", "RESTLESS", "STRETCHED", "PerformerRange", "Reach", "Running"]
 
 #: The parameters that are stretched: those that say how much a body moves, not where it is.
 STRETCHED = ("loudness", "brightness")
@@ -132,7 +132,7 @@ class Running:
         return min(_FLOOR * math.pow(2.0, bins / _BINS_AN_OCTAVE), 1.0)
 
 
-class Performer:
+class PerformerRange:
     """Stretches what the model says to the performer's range.
 
     ``known`` are the reaches that were calibrated, by name; the others of :data:`STRETCHED` are learned while

@@ -1,6 +1,6 @@
 """A motion file to sound or numbers, offline: the very pipeline of ``live`` on a clock that runs when told.
 
-Datagrams of the file go through the same front-end, model step and desk; instead of OSC targets there is
+Datagrams of the file go through the same front-end, model step and mixer; instead of OSC targets there is
 one sink that writes down what would have been sent and, for WAV, plays it on the built-in voice at the sample
 where it falls. Everything is deterministic: the same file gives the same bytes.
 """
@@ -27,7 +27,7 @@ from realtime import tuning
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.rig import Rig
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.capture import CaptureSink
 from realtime.sources.file import open_show
 from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
@@ -37,7 +37,7 @@ from realtime.voice.base import Voice
 from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 
-__all__ = ["SUFFIXES", "OfflinePlayer", "Roll", "render"]
+__all__ = ["SUFFIXES", "OfflinePlayer", "render"]
 
 SUFFIXES = (".wav", ".npz", ".csv")
 SAMPLE_RATE = 48_000
@@ -114,82 +114,18 @@ class OfflinePlayer:
             self._made.clear()
 
 
-class Roll:
-    """A sink that keeps every frame, as a piano roll keeps the keys; with a ``player`` it plays them, too."""
-
-    name = "roll"
-
-    def __init__(self, clock: OfflineClock, player: OfflinePlayer | None = None) -> None:
-        self._origin = clock.start_ns
-        self._player = player
-        self.gate = float("nan")
-        self.times: list[float] = []
-        self.params: list[list[float]] = []
-        self.taught: list[list[float]] = []
-        self._extras: tuple[Extra, ...] = ()
-        self.scalars: list[list[float]] = []
-        self.gates: list[float] = []
-        self.events: list[tuple[float, str, float, float]] = []
-
-    def announce(self, extras: Sequence[Extra]) -> None:
-        """Write these taught outputs down as well, each in its own unit."""
-        self._extras = tuple(extras)
-
-    @property
-    def outputs(self) -> list[str]:
-        """Names of the taught outputs that are none of the eight."""
-        return [extra.name for extra in self._extras]
-
-    def send(self, frame: ControlFrame) -> None:
-        """Write the frame down, and play it."""
-        if frame.seq < 0:
-            return
-        now = (frame.t_ns - self._origin) / 1e9
-        self.times.append(now)
-        self.params.append(list(frame.params))
-        self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
-        self.scalars.append(list(frame.scalars))
-        self.gates.append(self.gate)
-        self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
-        if self._player is not None:
-            self._player.play(now, frame.params, frame.events)
-
-    def counters(self) -> dict[str, int]:
-        """How many frames were kept."""
-        return {"sent": len(self.times), "dropped": 0, "refused": 0, "failed": 0}
-
-    def close(self) -> None:
-        """Nothing to give back: the file belongs to whoever opened it."""
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,); the events
-        as four columns."""
-        count = len(self.times)
-        return {
-            "t": np.array(self.times, np.float64),
-            "params": np.array(self.params, np.float32).reshape(count, len(PARAMETERS)),
-            "taught": np.array(self.taught, np.float32).reshape(count, len(self._extras)),
-            "scalars": np.array(self.scalars, np.float32).reshape(count, 7),
-            "gate": np.array(self.gates, np.float32),
-            "event_t": np.array([e[0] for e in self.events], np.float64),
-            "event_name": np.array([e[1] for e in self.events], "U8"),
-            "event_strength": np.array([e[2] for e in self.events], np.float32),
-            "event_ahead": np.array([e[3] for e in self.events], np.float32),
-        }
-
-
 class _GateTap(StepBackend):
-    """A backend whose commitment gate is read on the way to the desk."""
+    """A backend whose commitment gate is read on the way to the mixer."""
 
-    def __init__(self, backend: StepBackend, roll: Roll) -> None:
-        self._backend, self._roll = backend, roll
+    def __init__(self, backend: StepBackend, capture: CaptureSink) -> None:
+        self._backend, self._capture = backend, capture
         self.name, self.manifest = backend.name, backend.manifest
         self.hidden, self.codes = backend.hidden, backend.codes
 
     def step(self, rows: npt.NDArray[np.float32]) -> StepResult:
         """Step, and remember the gate."""
         step = self._backend.step(rows)
-        self._roll.gate = float(step.gate)
+        self._capture.gate = float(step.gate)
         return step
 
     def reset(self) -> None:
@@ -243,32 +179,32 @@ def render(
         if wav is not None:
             player = OfflinePlayer(wav, open_voice(rig.synth.preset, rig.synth.options, SAMPLE_RATE))
             undo.callback(player.close)
-        roll = Roll(clock, player)
+        capture = CaptureSink(clock, player)
         backend: StepBackend | None = None
         if rig.model.enabled:
             # One processor decides nothing here: unless the rig names another, it is the portable backend.
             kind = "onnx" if rig.model.backend == "auto" else rig.model.backend
             opening = -time.perf_counter()
-            backend = _GateTap(open_backend(kind, rig.model.checkpoint), roll)
+            backend = _GateTap(open_backend(kind, rig.model.checkpoint), capture)
             opening += time.perf_counter()
         pipeline = assemble(
-            rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[roll], backend=backend
+            rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[capture], backend=backend
         )
         undo.callback(pipeline.close)
         obey = Commands(pipeline).again
         play_offline(_watched(items, progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())
-        if not roll.times:
+        if not capture.times:
             raise FormatError(f"{path}: no frame of motion in it")
-        length = roll.times[-1] - roll.times[0]
-        kept = len(roll.times)
+        length = capture.times[-1] - capture.times[0]
+        kept = len(capture.times)
         pipeline.run_until(pipeline.fade_out(clock.now_ns()))
         if player is not None:
-            player.finish(roll.times[-1] + _TAIL)
+            player.finish(capture.times[-1] + _TAIL)
         if kind_of_file == ".npz":
-            _save_npz(out, _cut(roll.arrays(), kept), roll.outputs)
+            _save_npz(out, _cut(capture.arrays(), kept), capture.outputs)
         elif kind_of_file == ".csv":
-            _save_csv(out, roll, kept)
+            _save_csv(out, capture, kept)
         took = time.perf_counter() - begun - opening
         model = backend.name if backend is not None else "none"
         failed = pipeline.counts["failed_steps"]
@@ -276,7 +212,7 @@ def render(
         "out": str(out),
         "frames": kept,
         "seconds": round(length, 3),
-        "events": len(roll.events),
+        "events": len(capture.events),
         "model": model,
         "failed_steps": failed,
         "work_seconds": round(took, 3),
@@ -310,16 +246,19 @@ def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]], outputs: list[str]
     _write(out, buffer.getvalue())
 
 
-def _save_csv(out: Path, roll: Roll, kept: int) -> None:
+def _save_csv(out: Path, capture: CaptureSink, kept: int) -> None:
     """One line a frame; an event stands in the line of the frame that announced it."""
-    columns = ["t", *PARAMETERS, *roll.outputs, *SCALARS, "gate"]
+    columns = ["t", *PARAMETERS, *capture.outputs, *SCALARS, "gate"]
     columns += [f"{name}{part}" for name in EVENTS for part in ("", "_ahead")]
-    announced = {(t, name): (strength, ahead) for t, name, strength, ahead in roll.events}
+    announced = {(t, name): (strength, ahead) for t, name, strength, ahead in capture.events}
     lines = [",".join(columns)]
     for i in range(kept):
-        t = roll.times[i]
+        t = capture.times[i]
         fields = [f"{t:.3f}"]
-        fields += [f"{v:.6f}" for v in (*roll.params[i], *roll.taught[i], *roll.scalars[i], roll.gates[i])]
+        fields += [
+            f"{v:.6f}"
+            for v in (*capture.params[i], *capture.taught[i], *capture.scalars[i], capture.gates[i])
+        ]
         for name in EVENTS:
             event = announced.get((t, name))
             fields += [f"{v:.6f}" for v in event] if event else ["", ""]

@@ -13,7 +13,7 @@ from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from pyanticip.options import Options
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.config import Seconds, Unit, check_names
-from realtime.mapping.performer import Performer, Reach
+from realtime.mapping.performer import PerformerRange, Reach
 
 __all__ = ["EventsRig", "PerformerRig", "SilenceRig", "SmoothingRig"]
 
@@ -119,6 +119,6 @@ class PerformerRig(Options):
         known = {"loudness": self.loudness, "brightness": self.brightness}
         return {name: Reach(*values) for name, values in known.items() if values is not None}
 
-    def build(self) -> Performer | None:
+    def build(self) -> PerformerRange | None:
         """What stretches the parameters; None where it is not wanted."""
-        return Performer(self.reaches(), frozen=self.frozen) if self.enabled else None
+        return PerformerRange(self.reaches(), frozen=self.frozen) if self.enabled else None

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from realtime.step.base import StepResult
 
-__all__ = ["Inner", "inner_of"]
+__all__ = ["Telemetry", "telemetry_of"]
 
-Inner = tuple[Sequence[float], Sequence[tuple[int, float]]]
+Telemetry = tuple[Sequence[float], Sequence[tuple[int, float]]]
 """Trust 0..1 and curvature, or nothing; codes expected within the next second and their weights, heaviest
 first, or nothing."""
 
-NOTHING: Inner = ((), ())
+NOTHING: Telemetry = ((), ())
 
 
-def inner_of(step: StepResult | None) -> Inner:
+def telemetry_of(step: StepResult | None) -> Telemetry:
     """Of one model step: the mean over the blocks of the control field, and the plan's filled slots.
 
     Models without these parts, and fallbacks that play in a model's place, tell nothing.

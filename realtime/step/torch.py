@@ -83,9 +83,9 @@ class TorchBackend(StepBackend):
     def imagine(self, row: F32) -> StepResult:
         """See :class:`realtime.step.base.StepBackend`."""
         before, waited = self._state.clone(), self._commitment.waited
-        said = self.step(row)
+        result = self.step(row)
         self._state, self._commitment.waited = before, waited
-        return said
+        return result
 
     def reset(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""
@@ -199,11 +199,11 @@ class CudaGraphBackend(StepBackend):
         """See :class:`realtime.step.base.StepBackend`."""
         with torch.cuda.stream(self._stream):
             before, waited, phase = self._state.clone(), self._commitment.waited, self._phase
-            said = self.step(row)
+            result = self.step(row)
             self._state.restore(before)
             self._stream.synchronize()
         self._commitment.waited, self._phase = waited, phase
-        return said
+        return result
 
     def reset(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""

@@ -14,7 +14,7 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import RATE
-from realtime.mapping.live_mapping import Taught
+from realtime.mapping.live_mapping import LiveMapping
 from realtime.step.base import StepResult
 from realtime.step.open import open_onnx
 from realtime.teaching.fitting import take_data
@@ -100,7 +100,7 @@ def _played(
 
 def frame_cost_us(mapping: Mapping) -> float:
     """Median microseconds of one frame through a mapping, body kinematics included, in a hot loop."""
-    taught = Taught(mapping)
+    taught = LiveMapping(mapping)
 
     hidden = np.zeros(max(mapping.hidden, 1), np.float32)
     empty = np.zeros(0, np.float32)

@@ -19,7 +19,7 @@ from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import RATE
 from realtime.control.commands import Commands
 from realtime.control.server import Action, number
-from realtime.mapping.live_mapping import Taught, open_taught
+from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.pipeline import Pipeline
 from realtime.teaching.lesson import Lesson
 from realtime.teaching.worker import fit_beside
@@ -62,7 +62,7 @@ class Loader:
 
     async def play(self, file: Path) -> str:
         """Play a mapping file from the next frame on."""
-        taught: Taught = await self.beside(lambda: open_taught(file, self._pipeline.backend))
+        taught: LiveMapping = await self.beside(lambda: open_mapping(file, self._pipeline.backend))
         self._commands.play_mapping(taught, file)
         line = f"mapping {taught.mapping.name}: {', '.join(taught.names)}"
         self._say(line)

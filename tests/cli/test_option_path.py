@@ -51,7 +51,7 @@ print(*seen)
 
 
 def test_an_option_of_live_goes_straight_to_its_use() -> None:
-    """It is an option, then a leaf of the rig's tree, then what the desk works with.
+    """It is an option, then a leaf of the rig's tree, then what the mixer works with.
 
     Counted are our functions that are handed the value, or a tree that holds it, other than as ``self``.
     """
@@ -67,7 +67,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     )
     assert done.returncode == 0, done.stderr
     seen = done.stdout.splitlines()[-1].split()
-    use = seen.index("mixer.Desk.__init__")
-    path = "load.load_rig load._merge live.live stage.assemble stage.desk_of"
+    use = seen.index("mixer.Mixer.__init__")
+    path = "load.load_rig load._merge live.live stage.assemble stage.build_mixer"
     assert seen[:use] == ["generate.Group.resolve_command", "play.live", *path.split()]
     assert len(seen) <= 12, seen

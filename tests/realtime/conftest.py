@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from realtime.clock import OfflineClock
-from realtime.mapping.mixer import Desk
+from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.sinks.base import ControlFrame
 from realtime.step.base import StepBackend, StepResult
@@ -144,7 +144,7 @@ class Stage:
         self.ear = Ear()
         self.front = PaperFront()
         self.pipeline = Pipeline(
-            front=self.front, desk=Desk(), sinks=[self.ear], clock=self.clock, backend=self.model
+            front=self.front, mixer=Mixer(), sinks=[self.ear], clock=self.clock, backend=self.model
         )
 
     def frame(self, n: int) -> None:

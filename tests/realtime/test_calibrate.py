@@ -19,7 +19,7 @@ from pyanticip.motion.load import load_motion
 from realtime.bench.stillness import jitter, perform, with_performer
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Calibration
-from realtime.mapping.performer import Performer, Reach
+from realtime.mapping.performer import PerformerRange, Reach
 from realtime.programs.calibrate import calibrate_from, calibrate_live
 from realtime.programs.send import send
 from realtime.rig import load_rig, template
@@ -78,18 +78,18 @@ class Front:
 class Playing:
     """A pipeline as a calibration sees it."""
 
-    def __init__(self, performer: Performer | None) -> None:
+    def __init__(self, performer: PerformerRange | None) -> None:
         self.front = Front()
-        self.desk = type("Desk", (), {"performer": performer})()
+        self.mixer = type("Mixer", (), {"performer": performer})()
 
     def learn(self, now: list[float], activity: float, seconds: float) -> None:
         for _ in range(round(seconds * 50)):
-            self.desk.performer.learn(now, activity, 0.02)
+            self.mixer.performer.learn(now, activity, 0.02)
 
 
 def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
-    playing = Playing(Performer())
+    playing = Playing(PerformerRange())
     act = {n.removeprefix("calibrate/"): a for n, a in Calibration(playing, file).actions.items()}  # type: ignore[arg-type]
     act["still"]()
     playing.learn([0.9] * 8, 1.0, 0.5)  # settling
@@ -100,18 +100,18 @@ def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
         playing.learn([float(level)] * 8, 1.0, 1.0)
     assert "written" in str(act["save"]())
     assert tomllib.loads(file.read_text())["performer"]["noise"] == [0.5] * 22
-    loudness = playing.desk.performer.reaches()["loudness"]
+    loudness = playing.mixer.performer.reaches()["loudness"]
     assert loudness == Reach(0.02, 0.1, 0.6)
     assert load_rig(file).performer.reaches()["loudness"] == loudness
     assert act["clear"]() == "learning while playing"
-    assert playing.desk.performer.reaches()["loudness"] != loudness
+    assert playing.mixer.performer.reaches()["loudness"] != loudness
     assert act["freeze"](1) == "frozen"
-    assert playing.desk.performer.frozen
+    assert playing.mixer.performer.frozen
     assert act["freeze"](0) == "learning"
 
 
 def test_too_little_is_said() -> None:
-    playing = Playing(Performer())
+    playing = Playing(PerformerRange())
     calibration = Calibration(playing, None)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"calibrate/move: expected at least 2 s of it, got 0\.0"):
         calibration.save()
@@ -179,9 +179,9 @@ def test_a_replay_gives_the_same_bits_whatever_the_clock(data_dir: Path) -> None
         for t_ns, datagram in pairs:
             clock.advance_to(t_ns + late)
             if pipeline.feed(datagram, t_ns + late):
-                outs.append(np.array(pipeline.desk._main.out).tobytes())
-        assert pipeline.desk.performer is not None
-        played.append((outs, str(pipeline.desk.performer.reaches())))
+                outs.append(np.array(pipeline.mixer._main.out).tobytes())
+        assert pipeline.mixer.performer is not None
+        played.append((outs, str(pipeline.mixer.performer.reaches())))
         pipeline.close()
     assert played[0] == played[1]
 

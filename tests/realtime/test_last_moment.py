@@ -10,7 +10,7 @@ from pyanticip.controls import EventTrigger
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.last_moment import LastMoment
 from realtime.rig import load_rig
-from realtime.stage import desk_of
+from realtime.stage import build_mixer
 
 HAZARDS = hnp.arrays(np.float64, (2, 25), elements=st.floats(0, 1))
 
@@ -122,7 +122,7 @@ def test_a_rig_chooses_the_rule_and_its_numbers(tmp_path):
     assert isinstance(rule, LastMoment)
     assert (rule.sure, rule.max_buffer) == (0.9, 3)
     assert len(rule.step(beat(2, 0.35), 0.0, 0, 0.02)) == 1
-    assert isinstance(desk_of(rig)._trigger, LastMoment)
+    assert isinstance(build_mixer(rig)._trigger, LastMoment)
 
 
 def test_what_cannot_be_is_refused(tmp_path):

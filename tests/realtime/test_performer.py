@@ -1,4 +1,4 @@
-"""The performer's range: the map, the running estimate, and what the desk makes of both."""
+"""The performer's range: the map, the running estimate, and what the mixer makes of both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyanticip.controls import Smoothing
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS
-from realtime.mapping.mixer import Desk
-from realtime.mapping.performer import PLACES, STRETCHED, Performer, Reach, Running
+from realtime.mapping.mixer import Mixer
+from realtime.mapping.performer import PLACES, STRETCHED, PerformerRange, Reach, Running
 
 LOUD = PARAMETERS.index("loudness")
 unit = st.floats(0.0, 1.0)
@@ -26,8 +26,8 @@ class Step:
         self.gate = 1.0
 
 
-def unsmoothed(performer: Performer | None, lead_ms: float = 0.0) -> Desk:
-    return Desk(smoothing=[Smoothing("none")] * 8, performer=performer, lead_ms=lead_ms)
+def unsmoothed(performer: PerformerRange | None, lead_ms: float = 0.0) -> Mixer:
+    return Mixer(smoothing=[Smoothing("none")] * 8, performer=performer, lead_ms=lead_ms)
 
 
 @given(ends=st.lists(unit, min_size=3, max_size=3).map(sorted), values=st.lists(unit, min_size=2, max_size=9))
@@ -91,8 +91,8 @@ def test_the_running_estimate_is_always_a_range(heard: list[tuple[float, float]]
 def test_nothing_is_learned_while_still_frozen_or_known() -> None:
     known = {"loudness": Reach(0.02, 0.1, 0.3)}
     now = [0.9] * 8
-    still, frozen, calibrated = Performer(), Performer(frozen=True), Performer(known)
-    begin = Performer().reaches()
+    still, frozen, calibrated = PerformerRange(), PerformerRange(frozen=True), PerformerRange(known)
+    begin = PerformerRange().reaches()
     for _ in range(200):
         still.learn(now, 0.9, 0.02)
         frozen.learn(now, 1.0, 0.02)
@@ -104,7 +104,7 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
 
 def test_only_what_says_how_much_is_stretched() -> None:
     values = [0.3] * 8
-    out = Performer({name: Reach(0.0, 0.01, 0.31) for name in STRETCHED}).play(values)
+    out = PerformerRange({name: Reach(0.0, 0.01, 0.31) for name in STRETCHED}).play(values)
     for place in range(8):
         assert (out[place] != values[place]) == (place in PLACES)
     assert values == [0.3] * 8
@@ -112,11 +112,11 @@ def test_only_what_says_how_much_is_stretched() -> None:
 
 def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
     steps = [Step(np.tile(np.linspace(0.2, 0.6, 5), (8, 1)) + 0.1 * np.sin(i / 9)) for i in range(100)]
-    performers = [Performer() for _ in HORIZONS_MS]
+    performers = [PerformerRange() for _ in HORIZONS_MS]
     for place, (lead, performer) in enumerate(zip(HORIZONS_MS, performers, strict=True)):
-        desk = unsmoothed(performer, lead)
+        mixer = unsmoothed(performer, lead)
         for step in steps:
-            out, _ = desk.play(step, [0.5] * 7, 0.02)
+            out, _ = mixer.play(step, [0.5] * 7, 0.02)
         reach = performer.reaches()["loudness"]
         desk_value = reach(float(steps[-1].params[LOUD, place]))
         assert out[LOUD] == pytest.approx(desk_value, abs=1e-6)
@@ -124,14 +124,14 @@ def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
 
 
 def test_a_still_body_is_silent_whatever_the_model_says() -> None:
-    desk = unsmoothed(None)
+    mixer = unsmoothed(None)
     step = Step(np.full((8, 5), 0.6))
-    out, events = desk.play(step, [0.5] * 7, 0.02, None, 0.0)
+    out, events = mixer.play(step, [0.5] * 7, 0.02, None, 0.0)
     assert out[LOUD] == 0.0
     assert events == []
-    out, _ = desk.play(step, [0.5] * 7, 0.02, None, 1.0)
+    out, _ = mixer.play(step, [0.5] * 7, 0.02, None, 1.0)
     assert out[LOUD] == pytest.approx(0.6)
-    out, _ = desk.play(None, [0.9, 0.9, 0.0, 0.1, 0.9, 0.9, 0.1], 0.02, None, 0.0)
+    out, _ = mixer.play(None, [0.9, 0.9, 0.0, 0.1, 0.9, 0.9, 0.1], 0.02, None, 0.0)
     assert out[LOUD] < 0.6
 
 
@@ -140,7 +140,7 @@ def test_a_taught_loudness_sounds_while_the_body_stands() -> None:
         names = ("loudness",)
         neutral = (0.0,)
 
-    desk = unsmoothed(Performer())
-    desk.teach(Teaching())
-    out, _ = desk.play(Step(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
+    mixer = unsmoothed(PerformerRange())
+    mixer.teach(Teaching())
+    out, _ = mixer.play(Step(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
     assert out[LOUD] == pytest.approx(0.7)

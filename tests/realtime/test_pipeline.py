@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
-from realtime.mapping.mixer import Desk
-from realtime.mapping.performer import Performer
+from realtime.mapping.mixer import Mixer
+from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES, Pipeline
 from realtime.playout import Playout
 from realtime.step.base import StepResult
@@ -88,7 +88,7 @@ def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model:
     assert s.model.said.count("step 1") == 3
     assert s.pipeline.counts["late_steps"] == 3
     assert len(s.ear.frames) == 6
-    assert not s.pipeline.desk.by_model
+    assert not s.pipeline.mixer.by_model
 
 
 def test_silence_ticks_hold_then_fade_then_catch_up(stage: Any, paper_model: Any) -> None:
@@ -212,8 +212,8 @@ def test_the_performer_is_learned_from_every_true_frame_once(stage: Any, paper_m
     heard = []
     s = stage(paper_model())
     s.front.foresees = True
-    s.pipeline.desk.performer = Performer()
-    s.pipeline.desk.performer.listener = lambda now, activity, dt: heard.append((now[0], dt))
+    s.pipeline.mixer.performer = PerformerRange()
+    s.pipeline.mixer.performer.listener = lambda now, activity, dt: heard.append((now[0], dt))
     for n in range(25):
         s.frame(n)
     for n in range(25, 50):
@@ -276,7 +276,7 @@ def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
     for buffer in (0.0, "auto", 60.0):
         s = stage()
         playout = Playout(buffer) if buffer else None
-        s.pipeline = Pipeline(front=s.front, desk=Desk(), sinks=[s.ear], clock=s.clock, playout=playout)
+        s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, playout=playout)
         last = 0
         for n, delay in enumerate(delays):
             last = max(last, n * 20_000_000 + int(delay))

@@ -18,8 +18,8 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, OptionError
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
-from realtime.mapping.mixer import Desk
-from realtime.mapping.performer import Performer
+from realtime.mapping.mixer import Mixer
+from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.show import Show
@@ -57,7 +57,7 @@ class Hall:
         self.rig = rig or Rig.model_validate({"control": {"port": free_port()}})
         self.source = UdpSource("mocopi", "127.0.0.1", 0)
         self.pipeline = Pipeline(
-            front=self.front, desk=Desk(), sinks=[self.ear], clock=MonotonicClock(), backend=model
+            front=self.front, mixer=Mixer(), sinks=[self.ear], clock=MonotonicClock(), backend=model
         )
         self.tapes: list[PaperTape] = []
         self.said: list[str] = []
@@ -161,23 +161,23 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
 
     async def performance() -> None:
         await hall.move(0, 30)
-        desk = hall.pipeline.desk
+        mixer = hall.pipeline.mixer
         assert await hall.command("freeze") == ["ok", "frozen"]
-        assert desk.mode == "frozen"
+        assert mixer.mode == "frozen"
         assert await hall.command("freeze", 0) == ["ok", "playing"]
         assert await hall.command("bypass", 1) == ["ok", "on"]
         assert await hall.command("bypass", 0) == ["ok", "off"]
         assert await hall.command("gain", 0.5) == ["ok", "0.5"]
-        assert desk.gain == 0.5
+        assert mixer.gain == 0.5
         assert await hall.command("smoothing", 2.0) == ["ok", "2"]
         refused = "calibrate: the rig plays without it (performer.enabled = false)"
         assert await hall.command("calibrate/still") == ["error", refused]
-        hall.pipeline.desk.performer = Performer()
+        hall.pipeline.mixer.performer = PerformerRange()
         assert await hall.command("calibrate/still") == ["ok", "stand still"]
         assert await hall.command("calibrate/freeze", 1) == ["ok", "frozen"]
         assert await hall.command("lead_ms", 100) == ["ok", "100"]
         assert (await hall.command("lead_ms", 1000))[0] == "error"
-        assert desk.lead_ms == 100
+        assert mixer.lead_ms == 100
         assert await hall.command("panic") == ["ok", "panic"]
         await hall.move(30, 6)
         assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL)

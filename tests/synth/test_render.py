@@ -17,9 +17,10 @@ from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
-from realtime.programs.render import OfflinePlayer, Roll, render
+from realtime.programs.render import OfflinePlayer, render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.capture import CaptureSink
 from realtime.voice.wav import WavWriter
 
 SCALARS_ONLY = Rig.model_validate({"model": {"enabled": False}})
@@ -141,7 +142,7 @@ def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
         path = tmp_path / f"{strike}.wav"
         with WavWriter(path, 48_000) as wav:
             player = OfflinePlayer(wav)
-            roll = Roll(clock, player)
+            roll = CaptureSink(clock, player)
             for n in range(50):
                 clock.advance_to(n * 20_000_000)
                 events = [("onset", 1.0, 0.1)] if strike and n == 25 else []

@@ -13,7 +13,7 @@ from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.export import quiet_exporter
 from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.project import Project
-from realtime.mapping.live_mapping import open_taught
+from realtime.mapping.live_mapping import open_mapping
 from realtime.step.open import open_backend
 from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
@@ -45,6 +45,6 @@ def test_a_model_of_any_configuration_is_taught(project: Project, checkpoint: Pa
     assert check_project(project.folder, checkpoint=checkpoint)["fine"]
     backend = open_backend("onnx", checkpoint)
     try:
-        assert open_taught(report["mapping"], backend).names == ["brightness", "cutoff"]
+        assert open_mapping(report["mapping"], backend).names == ["brightness", "cutoff"]
     finally:
         backend.close()

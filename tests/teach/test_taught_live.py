@@ -20,8 +20,8 @@ from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
-from realtime.mapping.live_mapping import Taught, open_taught
-from realtime.mapping.mixer import Desk
+from realtime.mapping.live_mapping import LiveMapping, open_mapping
+from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.programs.render import render
 from realtime.rig import Rig
@@ -92,7 +92,7 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
         kind="msgpack",
         sinks=[ear],  # type: ignore[list-item]
     )
-    pipeline.desk.smoothing = 0.0
+    pipeline.mixer.smoothing = 0.0
     live: list[list[float]] = []
     assert pipeline.taught is not None
     step = pipeline.taught.step
@@ -161,35 +161,35 @@ def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
 
     hazards, scalars_ahead = np.zeros((2, 25), np.float32), np.zeros(7, np.float32)
     step = StepResult(np.full((8, 5), 0.3, np.float32), hazards, scalars_ahead, 1.0, True)
-    desk, scalars, heard = Desk(), [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5], []
+    mixer, scalars, heard = Mixer(), [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5], []
 
     def play(taught: list[float] | None, frames: int) -> None:
         for _ in range(frames):
-            params, _ = desk.play(step, scalars, 0.02, taught)
-            heard.append([params[PARAMETERS.index("brightness")], *desk.extras])
+            params, _ = mixer.play(step, scalars, 0.02, taught)
+            heard.append([params[PARAMETERS.index("brightness")], *mixer.extras])
 
     play(None, 50)
     assert heard[-1] == pytest.approx([0.3])
     heard.clear()
-    desk.teach(Paper())
+    mixer.teach(Paper())
     play([1.0, 1.0], 50)
     assert heard[0] == pytest.approx([0.3, 0.0], abs=0.05), "it begins where the model was, or at neutral"
     assert heard[-1] == pytest.approx([1.0, 1.0], abs=1e-3)
     play(None, 50)
     assert heard[-1] == pytest.approx([0.3, 1.0], abs=1e-3), "without the mapping its own output holds"
-    desk.teach(Paper())
+    mixer.teach(Paper())
     play([1.0, 0.8], 30)
     assert heard[-30][1] == pytest.approx(1.0, abs=0.05), "a new mapping goes on from where the old one was"
-    desk.set_mode("panic")
+    mixer.set_mode("panic")
     play([1.0, 0.8], 10)
     assert heard[-1] == pytest.approx([0.5, 0.0], abs=1e-6)
-    desk.set_mode("playing")
+    mixer.set_mode("playing")
     play([1.0, 0.8], 60)
-    desk.silence(0.5)
-    assert desk.extras == pytest.approx([0.8], abs=1e-3)
+    mixer.silence(0.5)
+    assert mixer.extras == pytest.approx([0.8], abs=1e-3)
     for _ in range(4):
-        desk.silence(1.0)
-    assert desk.extras == pytest.approx([0.0], abs=1e-6), "it fades in silence"
+        mixer.silence(1.0)
+    assert mixer.extras == pytest.approx([0.0], abs=1e-6), "it fades in silence"
     assert max(np.abs(np.diff(np.array(heard[52:]), axis=0)).max(0)) < 0.5
 
 
@@ -199,7 +199,7 @@ def test_far_from_everything_shown_it_holds_or_goes_to_neutral(
     for beyond in ("hold", "neutral"):
         options = FitOptions("ridge", inputs=("body",), beyond=beyond, novelty=1.5)
         fit_project(taught_project.folder, options, model=False)
-        taught = open_taught(taught_project.folder / MAPPING, None)
+        taught = open_mapping(taught_project.folder / MAPPING, None)
         known = taught_project.motion(taught_project.state.take("right 0")).features()
         for row in known[-40:]:
             said = taught.step(row, None, 0.02)
@@ -228,9 +228,9 @@ def test_a_mapping_of_another_model_or_without_one_is_refused(
         hidden = 128
 
     with pytest.raises(CheckpointError, match="this one is other-1: fit it anew"):
-        open_taught(file, Other())
+        open_mapping(file, Other())
     with pytest.raises(CheckpointError, match="needs it; play with that model"):
-        open_taught(file, None)
+        open_mapping(file, None)
     with pytest.raises(FormatError, match="cannot be read"):
         assemble(Rig(mapping=str(tmp_path / "none"), model={"enabled": False}), OfflineClock())  # type: ignore[arg-type]
 
@@ -268,7 +268,7 @@ class Sparse:
 
 def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None:
     fit_project(taught_project.folder, FitOptions("ridge", inputs=("body",)), model=False)
-    taught = open_taught(taught_project.folder / MAPPING, None)
+    taught = open_mapping(taught_project.folder / MAPPING, None)
     clock = OfflineClock()
     pipeline: Pipeline = assemble(Rig(model={"enabled": False}), clock, kind="msgpack", sinks=[Ear()])  # type: ignore[arg-type]
     pipeline.teach(taught)
@@ -296,7 +296,7 @@ def test_a_rig_names_its_mapping(tmp_path: Path) -> None:
 
 def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
     fit_project(taught_project.folder, FitOptions("knn", inputs=("body",)), model=False)
-    one, two = (Taught(load_mapping(taught_project.folder / MAPPING)) for _ in range(2))
+    one, two = (LiveMapping(load_mapping(taught_project.folder / MAPPING)) for _ in range(2))
     rows = swing(1, seed=4).features()
     for row in rows:
         two.rehearse(rows[3], None)
@@ -323,7 +323,7 @@ def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp
         for n, item in enumerate(shown(datagrams(swing(4), "msgpack"))):
             clock.advance_to(item.t_ns)
             if n == 60:
-                commands.play_mapping(open_taught(file, pipeline.backend), file)
+                commands.play_mapping(open_mapping(file, pipeline.backend), file)
             if n == 150:
                 assert commands.obey("unload") == "the model plays alone"
             pipeline.feed(item.data, item.t_ns, item.sender)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pyanticip.controls import NEUTRAL, EventTrigger, Smoothing, scalar_mapping
 from pyanticip.errors import OptionError
-from realtime.mapping.mixer import Desk
+from realtime.mapping.mixer import Mixer
 
 DT = 0.02
 STILL = [0.4, 0, 0, 1, 0.5, 0, 1]
@@ -27,19 +27,19 @@ def step(level: float = 0.8, hazard: float = 0.0) -> Step:
 
 def test_the_first_frame_passes_and_lead_chooses_the_column() -> None:
     params = np.tile(np.linspace(0, 1, 5, dtype=np.float32), (8, 1))
-    desk = Desk(lead_ms=200)
-    values, events = desk.play(Step(params, np.zeros((2, 25))), DANCE, DT)
+    mixer = Mixer(lead_ms=200)
+    values, events = mixer.play(Step(params, np.zeros((2, 25))), DANCE, DT)
     np.testing.assert_allclose(values, 0.75)
     assert events == []
-    assert desk.by_model
+    assert mixer.by_model
 
 
 def test_a_late_model_hands_over_to_the_scalars_without_a_jump() -> None:
-    desk = Desk(smoothing=[Smoothing(kind="none")] * 8)
-    last, _ = desk.play(step(), DANCE, DT)
+    mixer = Mixer(smoothing=[Smoothing(kind="none")] * 8)
+    last, _ = mixer.play(step(), DANCE, DT)
     seen = [last]
     for model in [None] * 30 + [step()] * 30:
-        values, _ = desk.play(model, DANCE, DT)
+        values, _ = mixer.play(model, DANCE, DT)
         seen.append(values)
     jumps = np.abs(np.diff(np.array(seen), axis=0)).max()
     assert jumps < 1.6 * DT / 0.25
@@ -48,64 +48,64 @@ def test_a_late_model_hands_over_to_the_scalars_without_a_jump() -> None:
 
 
 def test_bypass_plays_the_scalars_and_no_events() -> None:
-    desk = Desk()
-    desk.bypass = True
+    mixer = Mixer()
+    mixer.bypass = True
     for _ in range(40):
-        values, events = desk.play(step(hazard=0.9), DANCE, DT)
+        values, events = mixer.play(step(hazard=0.9), DANCE, DT)
         assert events == []
     np.testing.assert_allclose(values, scalar_mapping(DANCE), atol=1e-6)
-    assert not desk.by_model
+    assert not mixer.by_model
 
 
 def test_freeze_holds_exactly_and_lets_go_smoothly() -> None:
-    desk = Desk(smoothing=[Smoothing(kind="none")] * 8)
-    held, _ = desk.play(step(0.3), DANCE, DT)
-    desk.set_mode("frozen")
+    mixer = Mixer(smoothing=[Smoothing(kind="none")] * 8)
+    held, _ = mixer.play(step(0.3), DANCE, DT)
+    mixer.set_mode("frozen")
     for _ in range(60):
-        values, events = desk.play(step(0.9, hazard=0.9), DANCE, DT)
+        values, events = mixer.play(step(0.9, hazard=0.9), DANCE, DT)
         assert values == held
         assert events == []
-    desk.set_mode("playing")
-    values, _ = desk.play(step(0.9), DANCE, DT)
+    mixer.set_mode("playing")
+    values, _ = mixer.play(step(0.9), DANCE, DT)
     assert max(np.abs(np.array(values) - held)) < 0.6 * 1.6 * DT / 0.4
 
 
 @pytest.mark.parametrize(("mode", "frames"), [("panic", 4), ("stopped", 51)])
 def test_stop_and_panic_go_to_neutral(mode: str, frames: int) -> None:
-    desk = Desk()
-    desk.play(step(), DANCE, DT)
-    desk.set_mode(mode)
+    mixer = Mixer()
+    mixer.play(step(), DANCE, DT)
+    mixer.set_mode(mode)
     for _ in range(frames):
-        values, _ = desk.play(step(), DANCE, DT)
+        values, _ = mixer.play(step(), DANCE, DT)
     np.testing.assert_allclose(values, NEUTRAL)
-    desk.set_mode("playing")
+    mixer.set_mode("playing")
     for _ in range(30):
-        values, _ = desk.play(step(), DANCE, DT)
+        values, _ = mixer.play(step(), DANCE, DT)
     np.testing.assert_allclose(values, 0.8, atol=1e-6)
 
 
 def test_gain_is_on_loudness_alone_and_clipped() -> None:
-    desk = Desk(gain=0.5)
-    values, _ = desk.play(step(), DANCE, DT)
+    mixer = Mixer(gain=0.5)
+    values, _ = mixer.play(step(), DANCE, DT)
     np.testing.assert_allclose(values, [0.8, 0.4, *[0.8] * 6], atol=1e-7)
-    desk.gain = 4.0
+    mixer.gain = 4.0
     for _ in range(50):
-        values, _ = desk.play(step(), DANCE, DT)
+        values, _ = mixer.play(step(), DANCE, DT)
     assert values[1] == pytest.approx(1.0)
 
 
 def test_senseless_settings_are_refused() -> None:
-    desk = Desk()
+    mixer = Mixer()
     for name, value in (("gain", 5.0), ("gain", float("nan")), ("lead_ms", -1.0), ("smoothing", -1.0)):
         with pytest.raises(OptionError, match=name):
-            setattr(desk, name, value)
+            setattr(mixer, name, value)
     with pytest.raises(OptionError, match="mode"):
-        desk.set_mode("loud")
+        mixer.set_mode("loud")
 
 
 def test_events_come_once() -> None:
-    desk = Desk(trigger=EventTrigger())
-    counts = [len(desk.play(step(hazard=0.9), DANCE, DT)[1]) for _ in range(3)]
+    mixer = Mixer(trigger=EventTrigger())
+    counts = [len(mixer.play(step(hazard=0.9), DANCE, DT)[1]) for _ in range(3)]
     assert counts == [2, 0, 0]
 
 
@@ -120,22 +120,22 @@ actions = st.lists(
 
 @given(actions)
 def test_whatever_happens_the_output_is_bounded_and_never_jumps(todo: list[tuple[str, int]]) -> None:
-    desk = Desk()
-    last = np.array(desk.play(step(), DANCE, DT)[0])
+    mixer = Mixer()
+    last = np.array(mixer.play(step(), DANCE, DT)[0])
     since = 0.0
     for what, count in todo:
         if what in ("playing", "frozen", "stopped"):
-            desk.set_mode(what)
+            mixer.set_mode(what)
         elif what == "bypass":
-            desk.bypass = not desk.bypass
+            mixer.bypass = not mixer.bypass
         elif what == "forget":
-            desk.forget()
+            mixer.forget()
         for _ in range(count):
             since += DT
             if what == "silence":
-                out = np.array(desk.silence(DT))
+                out = np.array(mixer.silence(DT))
             else:
-                out = np.array(desk.play(None if what == "scalars" else step(), DANCE, since)[0])
+                out = np.array(mixer.play(None if what == "scalars" else step(), DANCE, since)[0])
                 since = 0.0
             assert np.all((out >= 0) & (out <= 1))
             # Steepest is a switch and a release of the hand at once, each under 1.5 / seconds of its way.

@@ -1,0 +1,88 @@
+"""A receiver that writes down what would have been sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.controls import Event
+from pyanticip.vocabulary import PARAMETERS
+from realtime.clock import OfflineClock
+from realtime.sinks.base import ControlFrame, Extra
+
+__all__ = ["CaptureSink", "Player"]
+
+
+class Player(Protocol):
+    """Something that turns frames into sound."""
+
+    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event]) -> None:
+        """Parameters and events of a moment, in seconds since the beginning."""
+        ...
+
+
+class CaptureSink:
+    """A sink that keeps every frame; with a ``player`` it plays them, too."""
+
+    name = "capture"
+
+    def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
+        self._origin = clock.start_ns
+        self._player = player
+        self.gate = float("nan")
+        self.times: list[float] = []
+        self.params: list[list[float]] = []
+        self.taught: list[list[float]] = []
+        self._extras: tuple[Extra, ...] = ()
+        self.scalars: list[list[float]] = []
+        self.gates: list[float] = []
+        self.events: list[tuple[float, str, float, float]] = []
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """Write these taught outputs down as well, each in its own unit."""
+        self._extras = tuple(extras)
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the taught outputs that are none of the eight."""
+        return [extra.name for extra in self._extras]
+
+    def send(self, frame: ControlFrame) -> None:
+        """Write the frame down, and play it."""
+        if frame.seq < 0:
+            return
+        now = (frame.t_ns - self._origin) / 1e9
+        self.times.append(now)
+        self.params.append(list(frame.params))
+        self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
+        self.scalars.append(list(frame.scalars))
+        self.gates.append(self.gate)
+        self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
+        if self._player is not None:
+            self._player.play(now, frame.params, frame.events)
+
+    def counters(self) -> dict[str, int]:
+        """How many frames were kept."""
+        return {"sent": len(self.times), "dropped": 0, "refused": 0, "failed": 0}
+
+    def close(self) -> None:
+        """Nothing to give back: the file belongs to whoever opened it."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,); the events
+        as four columns."""
+        count = len(self.times)
+        return {
+            "t": np.array(self.times, np.float64),
+            "params": np.array(self.params, np.float32).reshape(count, len(PARAMETERS)),
+            "taught": np.array(self.taught, np.float32).reshape(count, len(self._extras)),
+            "scalars": np.array(self.scalars, np.float32).reshape(count, 7),
+            "gate": np.array(self.gates, np.float32),
+            "event_t": np.array([e[0] for e in self.events], np.float64),
+            "event_name": np.array([e[1] for e in self.events], "U8"),
+            "event_strength": np.array([e[2] for e in self.events], np.float32),
+            "event_ahead": np.array([e[3] for e in self.events], np.float32),
+        }
