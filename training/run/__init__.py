@@ -1,1 +1,1 @@
-"""What every training run needs, whatever it trains: options, processes, signals, the books, the loop."""
+"""What every training run needs, whatever it trains: options, tasks, processes, the recorder, the loop."""

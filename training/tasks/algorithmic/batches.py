@@ -1,12 +1,13 @@
 """Batches of examples that depend on nothing but the seed and the update, and samples to judge by."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from training.run.feed import Resumable
 from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.problem import Example, Task
@@ -80,27 +81,18 @@ class Batch(NamedTuple):
     part: int = 0
 
 
-class Batches:
+class Batches(Resumable):
     """The batches of a run from update ``start`` on; functions of seed and update, not states."""
+
+    options: TaskOptions
 
     def __init__(self, options: TaskOptions, *, start: int = 0) -> None:
         self.options, self.start = options, start
         self.task = TASKS[options.task]
 
-    def __len__(self) -> int:
-        """Updates of the whole run, those before ``start`` included."""
-        return self.options.schedule.steps
-
     def __iter__(self) -> Iterator[Batch]:
         for step in range(self.start, self.options.schedule.steps):
             yield self.update(step)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: where to go on follows from the update. Tells lightning that going on is provided for."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing, see :meth:`state_dict`."""
 
     def update(self, step: int) -> Batch:
         """Everything update ``step`` is computed from."""

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import RATE
 from training.data.batches import LENGTHS, Batch, Windows
+from training.run.feed import Resumable
 from training.tasks.motion.options import MotionTrainOptions
 
 # Independent streams of random numbers from one seed; 3 is dropout's.
@@ -48,7 +49,7 @@ class Part(NamedTuple):
     """(b, L + K) bool: which frames of the window and after it lie inside the clip."""
 
 
-class Feed:
+class Feed(Resumable):
     """The parts of a run from update ``start`` on, for one of ``world`` processes.
 
     Which windows an update takes, and which of them steer themselves, follows from seed and step alone: a run
@@ -66,6 +67,8 @@ class Feed:
         OptionError: more processes and parts than an update has windows.
     """
 
+    options: MotionTrainOptions
+
     def __init__(
         self, windows: Windows, options: MotionTrainOptions, *, start: int = 0, rank: int = 0, world: int = 1
     ) -> None:
@@ -79,10 +82,6 @@ class Feed:
         self.waited = 0.0
         """Seconds that the model has waited for its batches."""
 
-    def __len__(self) -> int:
-        """Parts of the whole run, those before ``start`` included."""
-        return self.options.schedule.steps * self.options.run.accumulate
-
     def __iter__(self) -> Iterator[Part]:
         source = self._workers() if self.options.run.workers else self.stretch(self.start, 1)
         while True:
@@ -92,13 +91,6 @@ class Feed:
             if part is None:
                 return
             yield part
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: where to go on follows from the step. Tells lightning that going on is provided for."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing, see :meth:`state_dict`."""
 
     def stretch(self, first: int, stride: int) -> Iterator[Part]:
         """The parts of every ``stride``-th update from ``first`` on."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pyanticip.errors import OptionError
+from training.run.feed import Resumable
 from training.run.settings import derived_seed
 from training.tasks.token.corpus import Corpus
 from training.tasks.token.options import LanguageOptions
@@ -128,7 +129,7 @@ class Batch(NamedTuple):
     """Number of the accumulated part within the update."""
 
 
-class Batches:
+class Batches(Resumable):
     """The batches of a run from update ``start`` on, for one of ``world`` processes.
 
     Windows come in an order that is shuffled anew in every epoch; update k takes the windows at ``k * batch``
@@ -138,6 +139,8 @@ class Batches:
     Raises:
         OptionError: the batch cannot be divided among the processes and parts.
     """
+
+    options: LanguageOptions
 
     def __init__(
         self, windows: Windows, options: LanguageOptions, *, start: int = 0, rank: int = 0, world: int = 1
@@ -158,10 +161,6 @@ class Batches:
                 f"given {options.schedule.batch}"
             )
 
-    def __len__(self) -> int:
-        """Parts of the whole run, those before ``start`` included."""
-        return self.options.schedule.steps * self.options.run.accumulate
-
     def __iter__(self) -> Iterator[Batch]:
         accumulate = self.options.run.accumulate
         share = self.options.schedule.batch // (self.world * accumulate)
@@ -172,13 +171,6 @@ class Batches:
                     (part * self.world + self.rank) * share, (part * self.world + self.rank + 1) * share
                 )
                 yield Batch(torch.from_numpy(ids[rows]), torch.from_numpy(predicted[rows]), step, part)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: where to go on follows from the step. Tells lightning that going on is provided for."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing, see :meth:`state_dict`."""
 
     def update(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Everything update ``step`` is computed from: tokens (B, L + 1) and where the model's own scalars go

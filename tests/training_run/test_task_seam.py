@@ -1,0 +1,145 @@
+"""A task of somebody else's: one class and one line, and the trainer does the rest."""
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+import training.tasks
+from pyanticip.errors import CheckpointError, OptionError
+from training.run.feed import Resumable
+from training.run.files import LAST, read_state
+from training.run.module import TrainModule
+from training.run.options import Options, TrainOptions
+from training.run.recorder import Recorder, read_metrics
+from training.run.task import Task, load_weights, read_options
+from training.run.train import train, train_as_given
+
+
+class Slope(Options):
+    """What is learned: a straight line."""
+
+    slope: float = 2.0
+    """Of the line."""
+
+
+class LineOptions(TrainOptions):
+    """Options of the task."""
+
+    data: Slope = Slope()
+
+
+class Batch(NamedTuple):
+    x: torch.Tensor
+    step: int
+    part: int = 0
+
+
+class Points(Resumable):
+    def __init__(self, options, start):
+        self.options, self.start = options, start
+
+    def __iter__(self):
+        for step in range(self.start, self.options.schedule.steps):
+            yield Batch(torch.linspace(-1.0, 1.0, 8)[:, None] * (step % 3 + 1), step)
+
+
+class LineModule(TrainModule):
+    def training_step(self, batch, index):
+        loss = (self.model(batch.x) - self.options.data.slope * batch.x).square().mean()
+        return {"loss": loss, "parts": loss.detach()[None]}
+
+    def groups(self):
+        return [{"params": list(self.model.parameters()), "weight_decay": 0.0}]
+
+
+class LineRecorder(Recorder):
+    columns = ("step", "lr", "total", "grad_norm", "valid_error", "seconds")
+    trained = ("total",)
+    shown = "total"
+    judged_by = "valid_error"
+
+    def validate(self, module, done):
+        return {"valid_error": abs(float(module.model.weight.detach()) - self.options.data.slope)}
+
+
+class LineTask(Task):
+    command, form, version, options = "train line", "test-line-run", 1, LineOptions
+
+    def open(self, options, folder, config, here, console):
+        return None
+
+    def module(self, run, *, fresh):
+        torch.manual_seed(run.options.schedule.seed)
+        return LineModule(nn.Linear(1, 1), run.options)
+
+    def batches(self, run, start):
+        return Points(run.options, start)
+
+    def recorder(self, run, module, batches, start):
+        return LineRecorder(run.folder, run.options, start)
+
+    def finish(self, run, report):
+        return {"slope": run.options.data.slope}
+
+
+QUICK = {
+    "steps": 40,
+    "peak_lr": 0.3,
+    "validate_every": 10,
+    "save_every": 10,
+    "tensorboard": False,
+    "threads": 1,
+}
+
+
+@pytest.fixture
+def known(monkeypatch):
+    monkeypatch.setitem(training.tasks.TASKS, "line", f"{__name__}:LineTask")
+    monkeypatch.setattr(training.tasks, "import_module", lambda name: __import__("sys").modules[__name__])
+    return training.tasks.find("line")
+
+
+def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path):
+    out = tmp_path / "run"
+    report, lines = train_as_given(known(), out, QUICK, settings=["slope=-1.5"], quiet=True)
+    assert (report["finished"], report["slope"], report["step"]) == (True, -1.5, 40)
+    assert lines == [f"wrote {out}"]
+    assert read_options(known, out).data.slope == -1.5
+    model = nn.Linear(1, 1)
+    load_weights(model, out, "best")
+    assert float(model.weight.detach()) == pytest.approx(-1.5, abs=0.1)
+    assert [row["step"] for row in read_metrics(out)] == [10, 20, 30, 40]
+    with pytest.raises(OptionError, match="unknown task 'lime'; did you mean 'line'"):
+        training.tasks.find("lime")
+
+
+def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, monkeypatch):
+    options = known.options(**QUICK)
+    train(known(), options, tmp_path / "whole")
+
+    class Stopped(LineTask):
+        def recorder(self, run, module, batches, start):
+            record = super().recorder(run, module, batches, start)
+            record.updated = lambda module, done, batch: setattr(record, "stop", lambda: done == 17)
+            return record
+
+    assert not train(Stopped(), options, tmp_path / "run")["finished"]
+    assert int(read_state(tmp_path / "run")["global_step"]) == 17
+    with pytest.raises(OptionError, match=r"data\.slope: the run in .* was begun with 2\.0, given 3\.0"):
+        train(known(), options.but(slope=3.0), tmp_path / "run", resume=True)
+    assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
+    states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_state_of_rates_that_were_counted_otherwise_is_refused(known, tmp_path):
+    folder = tmp_path / "run"
+    train(known(), known.options(**QUICK), folder)
+    (folder / "report.json").unlink()
+    state = read_state(folder)
+    state["lr_schedulers"][0]["base_lrs"] = [0.3]
+    torch.save(state, folder / LAST)
+    with pytest.raises(CheckpointError, match="its weights can be loaded, but it cannot be gone on with"):
+        train(known(), None, folder, resume=True)
