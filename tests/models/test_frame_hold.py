@@ -21,18 +21,6 @@ SIZES = {
 }
 
 
-@pytest.fixture
-def model():
-    """A model whose risks are far from constant."""
-    torch.manual_seed(0)
-    made = MotionTransformer(ModelConfig(**SIZES, control_field=True, field_input=True)).double().eval()
-    assert made.trusted is not None
-    with torch.no_grad():
-        made.trusted.last.weight.normal_(0.0, 2.0)
-        made.trusted.last.bias.zero_()
-    return made
-
-
 def rows(batch, frames):
     x = torch.randn(batch, frames, 231, dtype=torch.float64)
     x[..., :132] = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], dtype=torch.float64).repeat(22)
@@ -65,33 +53,6 @@ def test_a_frame_that_is_not_trusted_is_replaced_by_the_last_that_was():
         before = torch.randn(1, 4, dtype=torch.float64)
         stuck, _ = trusted(frames, frames, before)
     torch.testing.assert_close(stuck, before[:, None].expand_as(stuck), rtol=0.0, atol=1e-12)
-
-
-@torch.no_grad()
-def test_a_stream_says_what_the_whole_does_and_rows_start_anew(model):
-    x = rows(2, 70)
-    whole = model(x)
-    assert float(whole.distrust.std()) > 0.1
-    state, said = model.initial_state(2), []
-    for first, last in ((0, 1), (1, 2), (2, 33), (33, 34), (34, 70)):
-        out, state = model(x[:, first:last], state)
-        said.append(torch.cat((out.params.flatten(2), out.distrust[..., None]), -1))
-    wanted = torch.cat((whole.params.flatten(2), whole.distrust[..., None]), -1)
-    torch.testing.assert_close(torch.cat(said, 1), wanted, rtol=0.0, atol=1e-10)
-    state.reset(torch.tensor([True, False]))
-    fresh = torch.stack((x[0, :20], x[1, 50:70]))
-    out, _ = model(fresh, state)
-    torch.testing.assert_close(out.params[0], whole.params[0, :20], rtol=0.0, atol=1e-10)
-    assert (out.params[1] - model(fresh).params[1]).abs().max() > 1e-4
-
-
-def test_nothing_comes_from_later_frames(model):
-    x = rows(1, 40).requires_grad_()
-    out = model(x)
-    asked = out.params[0, 17].sum() + out.events[0, 17].sum() + out.distrust[0, 17]
-    (gradient,) = torch.autograd.grad(asked, x)
-    assert (gradient[0, 18:] == 0.0).all()
-    assert (gradient[0, 17] != 0.0).any()
 
 
 def test_it_needs_a_control_field_and_is_off_by_default():

@@ -144,53 +144,6 @@ def test_in_float32_the_fused_layout_is_within_1e_5(kind, positions):
     torch.testing.assert_close(fused, model(ids).logits, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["external", "initial", "refined_prev"])
-@pytest.mark.parametrize(("positions", "bias"), list(itertools.product(POSITIONS, BIASES)))
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@torch.no_grad()
-def test_steps_and_chunks_equal_the_sequence(mode, positions, bias, dtype, tolerance):
-    # 60 tokens wrap the fast rings many times and, with 5 pools of 3, the slow ones.
-    model = build(dtype=dtype, positions=positions, bias=bias, slow_stride=3, pools=5)
-    ids, scalars = tokens(), given(dtype=dtype)
-    whole = model(ids, scalars, mode=mode)
-    for sizes in ([1] * 60, [13, 1, 30, 16]):
-        state, outs, at = model.initial_state(2), [], 0
-        for size in sizes:
-            part = slice(at, at + size)
-            out, state = model(ids[:, part], scalars[:, part], state=state, mode=mode)
-            outs.append(out)
-            at += size
-        for name in FIELDS:
-            joined = torch.cat([getattr(o, name) for o in outs], 1)
-            torch.testing.assert_close(joined, getattr(whole, name), atol=tolerance, rtol=tolerance)
-
-
-@pytest.mark.parametrize("stride", [1, 2, 4, 10])
-@torch.no_grad()
-def test_every_stride_streams_as_it_runs_offline(stride):
-    model = build(slow_stride=stride)
-    ids = tokens(length=61)
-    whole, state = model(ids), model.initial_state(2)
-    for t in range(61):
-        out, state = model.step(ids[:, t], state)
-        torch.testing.assert_close(out.logits[:, 0], whole.logits[:, t], atol=1e-10, rtol=1e-10)
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-@torch.no_grad()
-def test_the_baseline_streams_too(positions):
-    model = build("baseline", positions=positions)
-    ids = tokens()
-    whole = model(ids).logits
-    state = model.initial_state(2)
-    out, state = model(ids[:, :23], state=state)
-    logits = [out.logits]
-    for t in range(23, 60):
-        out, state = model.step(ids[:, t], state)
-        logits.append(out.logits)
-    torch.testing.assert_close(torch.cat(logits, 1), whole, atol=1e-10, rtol=1e-10)
-
-
 @torch.no_grad()
 def test_streams_with_relative_positions_have_no_end_and_slide():
     model = build(positions="rope", bias="none", max_seq_len=16, window=8)
@@ -200,23 +153,6 @@ def test_streams_with_relative_positions_have_no_end_and_slide():
         out, state = model.step(ids[:, t], state)
     assert torch.isfinite(out.logits).all()
     assert state.trunk.frames.item() == 100
-
-
-@torch.no_grad()
-def test_resetting_a_row_starts_it_afresh_and_leaves_the_other():
-    model = build(positions="rope")
-    ids = tokens()
-    state = model.initial_state(2)
-    for t in range(20):
-        _, state = model.step(ids[:, t], state)
-    state.reset(torch.tensor([True, False]))
-    outs = []
-    for t in range(20, 40):
-        out, state = model.step(ids[:, t], state)
-        outs.append(out.logits)
-    got = torch.cat(outs, 1)
-    torch.testing.assert_close(got[:1], model(ids[:1, 20:40]).logits, atol=1e-10, rtol=1e-10)
-    torch.testing.assert_close(got[1:], model(ids[1:, :40]).logits[:, 20:], atol=1e-10, rtol=1e-10)
 
 
 # -- parts -------------------------------------------------------------------------------------------
@@ -294,16 +230,6 @@ def test_positions_follow_their_formulas():
         (rotate(x, torch.tensor(a)) * rotate(x.flip(0), torch.tensor(b))).sum(-1) for a, b in ((9, 4), (5, 0))
     ]
     torch.testing.assert_close(*scores)
-
-
-@torch.no_grad()
-def test_a_steep_bias_still_gives_the_reference():
-    model = build(dist_scale=4.0)
-    ids = tokens(length=60)
-    whole = model(ids).logits
-    state = model.initial_state(2)
-    out, _ = model(ids, state=state)
-    torch.testing.assert_close(out.logits, whole, atol=1e-10, rtol=1e-10)
 
 
 # -- mistakes ----------------------------------------------------------------------------------------

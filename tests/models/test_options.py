@@ -1,4 +1,4 @@
-"""Each option of the motion model: causal, the same as a stream, and off unless asked for."""
+"""Options of the motion model: what each does, and that all are off unless asked for."""
 
 import pytest
 import torch
@@ -6,60 +6,6 @@ import torch
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.token.checks import check_token_config
-
-FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
-CHANGES = {
-    "random": {"bias": "random"},
-    "bias-alive": {"bias_start": "fan-in"},
-    "alibi": {"bias": "none", "positions": "alibi"},
-    "rope": {"bias": "none", "positions": "rope"},
-    "bias-and-rope": {"positions": "rope"},
-    "sinusoidal": {"bias": "none", "positions": "sinusoidal"},
-    "trajectory-positions": {"positions": "trajectory"},
-    "trajectory-rms": {"bias": "none", "positions": "trajectory", "trajectory_scale": "rms"},
-    "no-slow": {"slow_layers": 0, "fast_layers": 3},
-    "mean": {"mixing": "mean"},
-    "events-ungated": {"gated_events": False},
-    "scalar-input": {"scalar_input": True, "bias": "none"},
-    "strokes": {"strokes": True},
-}
-OPTIONS = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
-
-
-@OPTIONS
-def test_gradient_of_the_past_by_the_future_is_exactly_zero(build, changes):
-    model = build(**changes)
-    x = torch.randn(1, 20, 231, dtype=torch.float64, requires_grad=True)
-    out = model(x)
-    for t in (0, 5, 11, 18):
-        total = sum(getattr(out, name)[:, t].sum() for name in FIELDS)
-        (gradient,) = torch.autograd.grad(total, x, retain_graph=True)
-        assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
-        assert torch.count_nonzero(gradient[:, t]) > 0
-
-
-@OPTIONS
-@pytest.mark.parametrize("mode", ["external", "refined_prev"])
-@torch.no_grad()
-def test_a_stream_says_what_the_sequence_says(build, changes, mode):
-    """In single steps and in chunks, across wrap-around, and with one row reset on the way."""
-    model = build(**changes)
-    x = torch.randn(2, 50, 231, dtype=torch.float64)
-    whole = model(x, mode=mode)
-    fresh = model(x[1:, 31:], mode=mode)
-    for sizes in ([1] * 50, [7, 1, 23, 13, 6]):
-        state, at, outs = model.initial_state(2), 0, []
-        for size in sizes:
-            if at == 31:
-                state.reset(torch.tensor([False, True]))
-            out, state = model(x[:, at : at + size], state, mode=mode)
-            outs.append(out)
-            at += size
-        for name in FIELDS:
-            got = torch.cat([getattr(out, name) for out in outs], 1)
-            torch.testing.assert_close(got[0], getattr(whole, name)[0], atol=1e-10, rtol=1e-10)
-            torch.testing.assert_close(got[1, :31], getattr(whole, name)[1, :31], atol=1e-10, rtol=1e-10)
-            torch.testing.assert_close(got[1:, 31:], getattr(fresh, name), atol=1e-10, rtol=1e-10)
 
 
 def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
@@ -141,12 +87,3 @@ def test_what_cannot_be_is_refused():
             check_token_config(ModelConfig.small(**wrong))
     with pytest.raises(OptionError, match="mixing"):
         ModelConfig(mixing="half")
-
-
-@OPTIONS
-def test_every_parameter_that_is_left_has_a_gradient(changes):
-    sizes = {"d_model": 32, "ff": 24, "window": 12, "pools": 5, "slow_stride": 3, "control_hidden": 16}
-    model = MotionTransformer(ModelConfig(**{**sizes, "slow_layers": 1, "fast_layers": 1, **changes}))
-    out = model(torch.randn(1, 12, 231))
-    sum(getattr(out, name).sum() for name in FIELDS).backward()
-    assert [name for name, p in model.named_parameters() if p.grad is None] == []

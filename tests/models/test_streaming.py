@@ -32,22 +32,6 @@ def assert_same(got, wanted, tolerance):
         torch.testing.assert_close(got[name], wanted_value, atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("mode", ["external", "initial", "refined_prev"])
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"bias": "none"}, {"slow_stride": 1}, {"taps": 2}, {"window": 2, "pools": 2}],
-    ids=["default", "no-bias", "stride-1", "short-filter", "shortest-context"],
-)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@torch.no_grad()
-def test_steps_equal_the_sequence_across_wrap_around(build, changes, mode, dtype, tolerance):
-    model = build(dtype, **changes)
-    x = frames(2, 60, dtype=dtype)
-    whole = model(x, mode=mode)
-    stepped, _ = run_chunks(model, x, [1] * 60, mode=mode)
-    assert_same(stepped, whole, tolerance)
-
-
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8),
     stride=st.integers(1, 12),

@@ -1,11 +1,12 @@
-"""Members of the family: what can be put together, a few that cover all pairs, and how to run one."""
+"""Models of the family: what can be put together, a few that cover all pairs, and how to run one."""
 
 import dataclasses
 import itertools
 
 import torch
 
-from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer
+from pyanticip.bridge import bridge_scalars
+from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.parts.positions.registry import SCHEMES
 
@@ -16,7 +17,11 @@ FACTORS = {
     "planning": (False, True),
     "slow_stride": (1, 3),
 }
-KINDS = ("token", "motion")
+KINDS = {
+    "anticipatory": AnticipatoryTransformer,
+    "baseline": BaselineTransformer,
+    "motion": MotionTransformer,
+}
 VOCAB = 12
 
 
@@ -41,38 +46,40 @@ def covering():
     return chosen
 
 
-def name_of(member):
+def name_of(changes):
     """Short, for a test's name."""
-    flags = [word for word, on in (("field", member["control_field"]), ("plan", member["planning"])) if on]
-    return "-".join([member["positions"], member["bias"], *flags, f"s{member['slow_stride']}"])
+    return "-".join(f"{key}={value}" for key, value in changes.items()) or "default"
 
 
-def config(kind, member, **changes):
+SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 8, "pools": 4}
+PRISM = {"positions": "prism", "prism_cursors": 5, "prism_width": 4, "prism_places": 20, "prism_hidden": 8}
+MOTION = {"taps": 6, "control_hidden": 8, "kinematics": False}
+
+
+def config(kind, **changes):
     """Small enough that all rings wrap within 40 steps, big enough that every part has something to do."""
-    cfg = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 8, "pools": 4}
-    cfg |= {"dropout": 0.0, **member}
-    if member["planning"]:
-        cfg["plan_tokens"] = 5
-    if kind == "token":
-        return ModelConfig.small(**{**cfg, "vocab": VOCAB, "max_seq_len": 40, **changes})
-    if member["planning"]:
-        cfg["plan_codes"] = 20
-    cfg |= {"taps": 6, "control_hidden": 8, "kinematics": False}
-    return ModelConfig(**{**cfg, **changes})
+    cfg = {**SIZES, "dropout": 0.0}
+    if changes.get("planning"):
+        cfg |= {"plan_tokens": 5} | ({"plan_codes": 20} if kind == "motion" else {})
+    if kind == "motion":
+        return ModelConfig(**{**cfg, **MOTION, **changes})
+    return ModelConfig.small(**{**cfg, "vocab": VOCAB, "max_seq_len": 40, **changes})
 
 
-def build(kind, member, dtype=torch.float64, noise=0.2, **changes):
+def build(kind, dtype=torch.float64, noise=0.2, **changes):
     """A model pushed from its start, so that every part matters; ``noise=0`` leaves it there."""
     torch.manual_seed(0)
-    cfg = config(kind, member, **changes)
-    model = AnticipatoryTransformer(cfg) if kind == "token" else MotionTransformer(cfg)
-    if kind == "motion" and member["planning"]:
+    model = KINDS[kind](config(kind, **changes))
+    if kind == "motion" and model.planning is not None:
         model.codebook.fit(torch.randn(200, 231), rounds=2)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(noise * torch.randn_like(parameter))
         if model.planning is not None:
             model.planning.set_frequencies(torch.rand(model.planning.vocab))
+        if kind == "motion" and model.trusted is not None:
+            model.trusted.last.weight.normal_(0.0, 10 * noise)
+            model.trusted.last.bias.zero_()
     return model.to(dtype).eval()
 
 
@@ -83,9 +90,17 @@ def inputs(kind, rows, length, dtype=torch.float64):
     return torch.randint(VOCAB, (rows, length))
 
 
-def run(model, x, state=None):
+def given(model, x, mode):
+    """The scalars that a token model is given in this mode, those of its own embeddings; else none."""
+    if mode != "external" or x.is_floating_point():
+        return None
+    return bridge_scalars(model.embed(x).detach()).to(model.token.weight)
+
+
+def run(model, x, state=None, mode=None, scalars=None):
     """A whole sequence, or with a state a chunk and the state after it."""
-    return model(x, state=state)
+    more = {"scalars": scalars, "mode": mode}
+    return model(x, state=state, **{name: value for name, value in more.items() if value is not None})
 
 
 def said(out):
