@@ -210,10 +210,12 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, capsys):
 
     (tmp_path / "bench.json").write_text("{}")
     (tmp_path / "other.json").write_text('{"steps_us": {}, "checkpoint": "motion-00000000"}')
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "take.bvh").touch()
     data = ["--data", str(tmp_path)]
     inside = str(tmp_path / "bench.json" / "in" / "page.html")
     for arguments, code, words in (
-        ([*data], 1, "no motion in it"),
+        (["--data", str(tmp_path / "empty")], 1, "no motion in it"),
         ([*data, "--joints", "7"], 2, "22,10,6,1"),
         ([*data, "--bench", str(tmp_path / "bench.json")], 1, "bench step --json"),
         (

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pyanticip.errors import OptionError
 from pyanticip.options import JsonOption, option
+from training.data.source import check_motion
 
 Theta = Annotated[float, Field(ge=0, le=1)]
 Fold = Annotated[int, Field(ge=1)]
@@ -17,7 +18,7 @@ Fold = Annotated[int, Field(ge=1)]
 class MotionOptions(JsonOption):
     """Of ``evaluate motion``."""
 
-    data: Path = option("A set, or a folder of takes.", exists=True)
+    data: Path = option("A set, or a folder of takes.")
     checkpoint: Path | None = option("Its folder; the packaged one by default.", None, exists=True)
     split: Literal["validation", "test", "held-out"] = option("Which subjects.", "validation")
     subjects: str | None = option("Judge these instead, such as 02,05,09 left out of a run's training.", None)
@@ -29,6 +30,11 @@ class MotionOptions(JsonOption):
     cache: Path | None = option("Folder of sets that are built on the way.", None)
     clip: str | None = option("Which clip to draw; the worst by default.", None)
     retune: Path | None = option("Tune the rivals anew, into this folder.", None)
+
+    def check(self) -> None:
+        """As for all, and whether the data are any."""
+        super().check()
+        check_motion(self.data)
 
 
 class LanguageOptions(JsonOption):
