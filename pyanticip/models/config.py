@@ -115,7 +115,7 @@ class ModelConfig(Config):
     slow_stride: Annotated[int, Field(ge=1, le=10_000)] = 10
     """Steps per pool of the slow pathway; 1 runs it on every step."""
 
-    d_model: Annotated[int, Field(ge=2, le=65_536, multiple_of=2)] = 128
+    d_model: Annotated[int, Field(ge=2, le=65_536)] = 128
     heads: Annotated[int, Field(ge=1, le=56)] = 4
     fast_layers: Annotated[int, Field(ge=1, le=256)] = 2
     slow_layers: Annotated[int, Field(ge=0, le=256)] = 3
@@ -185,8 +185,10 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check(self) -> "ModelConfig":
-        if self.d_model % self.heads:
-            raise OptionError(f"d_model must be a multiple of heads={self.heads}, got {self.d_model}")
+        if self.d_model % self.heads or self.d_model % 2:
+            raise OptionError(
+                f"d_model must be even and a multiple of heads={self.heads}, got {self.d_model}"
+            )
         if self.bias != "none" and 56 % self.heads:
             raise OptionError(f"heads must divide 56 for the trajectory bias, got {self.heads}")
         if self.strokes and (self.vocab or not self.kinematics or self.graphs != "parts"):

@@ -51,7 +51,7 @@ def frame(state, row, *, rehearse=False):
     """A step in which the graphs say nothing."""
     if rehearse:
         state.begin(np.ones((1, 231), np.float32), 0)
-        state.rehearse()
+        state.rehearse(False)
     due = state.begin(row[None], 0)
     said = {name: state.fast[name].copy() for name in ("x", "bias")}
     said |= {name: state.edge[name].copy() for name in ("recent", "told")}

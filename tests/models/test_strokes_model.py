@@ -114,7 +114,7 @@ def test_the_live_step_follows_the_strokes_that_the_model_follows(build, seed, r
         for t, row in enumerate(piece):
             if t % 3 == 0:
                 state.begin(np.ones((1, 231), np.float32), 0)
-                state.rehearse()
+                state.rehearse(False)
             state.begin(row[None], 0)
             got = state.edge["strokes"][0].copy()
             state.finish()

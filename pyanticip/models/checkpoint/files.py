@@ -57,10 +57,7 @@ def save_checkpoint(
     :raises OptionError: a tokenizer for a motion model, or a motion model that cannot run live.
     """
     folder = Path(path)
-    tensors = {name: t.detach().to("cpu").contiguous().clone() for name, t in model.state_dict().items()}
-    for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all()):
-            raise CheckpointError(f"cannot save {folder}: {name} is not finite float32")
+    tensors = finite_weights(model, folder)
     if isinstance(model, MotionTransformer):
         if tokenizer is not None:
             raise OptionError("a motion model has no tokenizer")
@@ -68,6 +65,18 @@ def save_checkpoint(
     else:
         _save_language(folder, model, tensors, training or {}, tokenizer)
     return folder
+
+
+def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
+    """Copies of a model's weights, on the CPU.
+
+    :raises CheckpointError: weights that are not finite float32.
+    """
+    tensors = {name: t.detach().to("cpu").contiguous().clone() for name, t in model.state_dict().items()}
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all()):
+            raise CheckpointError(f"cannot save {folder}: {name} is not finite float32")
+    return tensors
 
 
 def _save_motion(

@@ -206,23 +206,32 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
     for key in ("features", "scalars", "parameters", "events", "horizons_ms", "event_bins", "rate"):
         if data.get(key) != expected[key]:
             raise CheckpointError(f"{where}: {key} do not match this program's")
-    try:
-        config = ModelConfig.from_dict(data["config"])
-        count, training, hashes = data["parameter_count"], data["training"], data["sha256"]
-        whole = isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
-    except OptionError as error:
-        raise CheckpointError(f"{where}: {error}") from None
+    config, count, training, hashes = _described(data, where)
     if data.get("graphs", "parts") != config.graphs:
         raise CheckpointError(
             f"{where}: its graphs are {data.get('graphs')!r}, its configuration needs {config.graphs!r}"
         )
-    if not whole or not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, *graphs_of(config))):
+    if not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, *graphs_of(config))):
         raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
     if config.vocab:
         raise CheckpointError(f"{where}: a motion model has no vocabulary, got vocab={config.vocab}")
     return Manifest(folder, config, count, training, hashes, version=data["version"])
+
+
+def _described(
+    data: Mapping[str, Any], where: str
+) -> tuple[ModelConfig, int, dict[str, Any], dict[str, str]]:
+    """Configuration, number of parameters, notes on training and hashes of a description."""
+    try:
+        config = ModelConfig.from_dict(data["config"])
+        count, training, hashes = data["parameter_count"], data["training"], data["sha256"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
+    except OptionError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+    if not (isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    return config, count, training, hashes
 
 
 def read_language_manifest(path: str | Path) -> Manifest:
@@ -234,17 +243,8 @@ def read_language_manifest(path: str | Path) -> Manifest:
     where = f"checkpoint {folder}"
     data = read_description(folder)
     check_format(data, where, LANGUAGE_FORMAT, LANGUAGE_VERSION)
-    try:
-        config = ModelConfig.from_dict(data["config"])
-        count, training, hashes, kind = (
-            data[name] for name in ("parameter_count", "training", "sha256", "kind")
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
-    except OptionError as error:
-        raise CheckpointError(f"{where}: {error}") from None
-    if not (isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)):
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    config, count, training, hashes = _described(data, where)
+    kind = data.get("kind")
     if kind not in ("anticipatory", "baseline") or not config.vocab or config.kinematics:
         raise CheckpointError(f"{where}: {MANIFEST} does not describe a token model")
     if not all(isinstance(name, str) and isinstance(value, str) for name, value in hashes.items()):

@@ -1,5 +1,7 @@
 """Which layout attends over a chunk: see :mod:`pyanticip.models.core.attention`."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -36,6 +38,12 @@ def make_layout(
     if count is not None and length == 1 and not torch.is_grad_enabled():
         return make_single_step(past, steering, count=count, new=new, dtype=like.dtype)
     return make_band(length, past, steering, count=count, new=new, device=like.device, dtype=like.dtype)
+
+
+def exact(x: Tensor) -> AbstractContextManager[object]:
+    """Full precision where mixed precision is on."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def compute_dtype(like: Tensor) -> torch.dtype:

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -75,15 +75,3 @@ def part_of(state: State | None, name: str) -> Any:
     """The state of a part within a model's; ``None`` at a sequence's start, and for a part that is not
     there."""
     return None if state is None else getattr(state, name) or None
-
-
-class Streaming(Protocol):
-    """What every streaming model of the family offers."""
-
-    def initial_state(self, batch: int) -> Any:
-        """The state before the first step, for ``batch`` independent rows."""
-        ...
-
-    def step(self, x: Tensor, state: Any) -> tuple[Any, Any]:
-        """One step: ``forward`` with a state."""
-        ...

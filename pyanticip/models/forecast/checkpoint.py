@@ -9,8 +9,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from pyanticip.errors import CheckpointError
-from pyanticip.models.checkpoint.files import draft_folder, fill, write_description
+from pyanticip.models.checkpoint.files import draft_folder, fill, finite_weights, write_description
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.forecast.forecaster import PoseForecaster
 from pyanticip.models.forecast.manifest import FORECAST_FORMAT, FORECAST_VERSION, read_forecast_manifest
@@ -30,10 +29,7 @@ def save_forecaster(
     :raises CheckpointError: weights that are not finite, or a graph that does not do what the model does.
     """
     folder = Path(path)
-    tensors = {name: t.detach().to("cpu").contiguous().clone() for name, t in model.state_dict().items()}
-    for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all()):
-            raise CheckpointError(f"cannot save {folder}: {name} is not finite float32")
+    tensors = finite_weights(model, folder)
     with draft_folder(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         if graph:

@@ -1,6 +1,5 @@
 """The motion transformer: feature rows in, sound parameters and events ahead of time out."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import overload
 
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, visible_columns
 from pyanticip.models.core.bias import Orthogonality
-from pyanticip.models.core.block import first_norm
+from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
@@ -32,7 +31,7 @@ from pyanticip.models.motion.strokes import Strokes, StrokeState
 from pyanticip.models.parts.field.control_field import FieldTrace
 from pyanticip.models.parts.planning.codebook import PlanCodebook
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
-from pyanticip.models.parts.planning.signal import PlanningSignal
+from pyanticip.models.parts.planning.signal import planning_of
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.vocabulary import FEATURES, PARAMETERS, SCALAR_COLUMNS
 
@@ -41,12 +40,6 @@ CLIP = 10.0
 window."""
 
 _MEASURED = (("pitch", 1), ("loudness", 1), ("brightness", 1), ("density", 1), ("space", 1), ("pan", -1))
-
-
-def _exact(x: Tensor) -> AbstractContextManager[object]:
-    """Full precision where mixed precision is on: for where the body is, and for what is said in the end."""
-    kind = x.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 @dataclass(frozen=True)
@@ -180,18 +173,9 @@ class MotionTransformer(nn.Module):
 
         ahead = len(cfg.pose_horizons)
         self.pose = PoseHead(cfg.d_model, cfg.control_hidden, ahead) if ahead else None
-        self.planning: PlanningSignal | None = None
-        self.codebook: PlanCodebook | None = None
-        if cfg.planning is not None:
-            self.codebook = PlanCodebook(cfg.planning.codes)
-            self.planning = PlanningSignal(
-                cfg.planning,
-                cfg.d_model,
-                cfg.planning.codes,
-                embedding=None,
-                norm=first_norm(self.trunk.fast),
-                absolute=self.trunk.positions.absolute,
-            )
+        self.codebook = None if cfg.planning is None else PlanCodebook(cfg.planning.codes)
+        codes = 0 if cfg.planning is None else cfg.planning.codes
+        self.planning = planning_of(cfg, codes, self.trunk.fast, self.trunk.positions)
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
         """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
@@ -337,7 +321,7 @@ class MotionTransformer(nn.Module):
         if scalars is not None and self.cfg.scalar_input:
             first, last = SCALAR_COLUMNS
             x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
-        with _exact(x):
+        with exact(x):
             front = self.embed(x, state)
         before = None if state is None else state.trunk
         added, positions = self.trunk.positions.embed(
@@ -356,7 +340,7 @@ class MotionTransformer(nn.Module):
             boost=boost,
         )
         trunk = foreseen.out
-        with _exact(x):
+        with exact(x):
             hidden, gate = trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype)
             params, events = self.control(hidden, gate, front.recent, front.beats)
         out = MotionOutput(

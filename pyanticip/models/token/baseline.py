@@ -14,7 +14,6 @@ from pyanticip.models.core.block import (
     Block,
     Pathway,
     blocks_of,
-    first_norm,
     init_weights,
     reset_parts,
     run_blocks,
@@ -28,7 +27,7 @@ from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.parts.field.control_field import FieldTrace
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
-from pyanticip.models.parts.planning.signal import PlanningSignal
+from pyanticip.models.parts.planning.signal import planning_of
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.token.checks import check_ids, check_length, check_token_config
 
@@ -105,16 +104,7 @@ class BaselineTransformer(nn.Module):
         self.norm = nn.LayerNorm(cfg.d_model)
         self.apply(init_weights)
         reset_parts(self)
-        self.planning: PlanningSignal | None = None
-        if cfg.planning is not None:
-            self.planning = PlanningSignal(
-                cfg.planning,
-                cfg.d_model,
-                cfg.vocab,
-                embedding=self.token,
-                norm=first_norm(self.layers),
-                absolute=self.positions.absolute,
-            )
+        self.planning = planning_of(cfg, cfg.vocab, self.layers, self.positions, self.token)
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""

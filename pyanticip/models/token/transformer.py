@@ -11,13 +11,12 @@ from torch.nn import functional as F
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
-from pyanticip.models.core.block import first_norm
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.parts.field.control_field import FieldTrace
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
-from pyanticip.models.parts.planning.signal import PlanningSignal
+from pyanticip.models.parts.planning.signal import planning_of
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.checks import check_ids, check_length, check_token_config
@@ -78,16 +77,7 @@ class AnticipatoryTransformer(nn.Module):
         nn.init.normal_(self.token.weight, 0.0, 0.02)
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
-        self.planning: PlanningSignal | None = None
-        if cfg.planning is not None:
-            self.planning = PlanningSignal(
-                cfg.planning,
-                cfg.d_model,
-                cfg.vocab,
-                embedding=self.token,
-                norm=first_norm(self.trunk.fast),
-                absolute=self.trunk.positions.absolute,
-            )
+        self.planning = planning_of(cfg, cfg.vocab, self.trunk.fast, self.trunk.positions, self.token)
 
     def embed(self, ids: Tensor) -> Tensor:
         """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.

@@ -15,13 +15,13 @@ token it is to foretell. Here it is taken over the steps that have been, and is 
 """
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import Gate, Gating
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.field.averages import decayed_sums
@@ -142,7 +142,7 @@ class ControlField(Gate):
         :param x: (B, L, D) the block's input.
         :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
         """
-        with _exact(x):
+        with exact(x):
             x = x.to(self.fibre.weight.dtype)
             if state is None:
                 return FieldOutput(*reduce_field(x, self.weights, self.decay, self.bend)), None
@@ -174,9 +174,3 @@ class ControlField(Gate):
         return FieldState(
             state.count + new, torch.gather(series, 1, new[:, None])[:, 0], torch.gather(joined, 1, at)
         )
-
-
-def _exact(x: Tensor) -> AbstractContextManager[object]:
-    """Full precision where mixed precision is on: the average runs over many steps."""
-    kind = x.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

@@ -1,13 +1,15 @@
 """The planning signal as a part of a model: anticipator, simulator, and the embedding of plans."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.core.part import Part
+from pyanticip.models.core.block import first_norm
+from pyanticip.models.core.part import Part, Positions
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
@@ -20,6 +22,9 @@ from pyanticip.models.parts.planning.targets import (
     select,
     unlikelihood,
 )
+
+if TYPE_CHECKING:
+    from pyanticip.models.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -171,3 +176,23 @@ def _where(ahead: Ahead, counted: Tensor) -> Ahead:
     """Only the steps that count, as rows of one step each."""
     parts = (ahead.codes, ahead.shares, ahead.scores, ahead.first, ahead.whole)
     return Ahead(*(part[counted][:, None] for part in parts))
+
+
+def planning_of(
+    model: "ModelConfig",
+    codes: int,
+    blocks: nn.ModuleList,
+    positions: Positions,
+    embedding: nn.Embedding | None = None,
+) -> PlanningSignal | None:
+    """The planning signal of a model, ``None`` where it does not plan.
+
+    :param codes: how many there are.
+    :param blocks: the first pathway, whose first layer looks at plans.
+    """
+    if model.planning is None:
+        return None
+    norm, absolute = first_norm(blocks), positions.absolute
+    return PlanningSignal(
+        model.planning, model.d_model, codes, embedding=embedding, norm=norm, absolute=absolute
+    )
