@@ -11,17 +11,18 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pyanticip.controls import (
+    BEAT_LEAD_MS,
     NEUTRAL,
     Crossfade,
     Event,
     EventTrigger,
+    LastMoment,
     Presence,
     Smoothing,
     at_lead,
     scalar_mapping,
 )
 from pyanticip.errors import OptionError
-from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from pyanticip.vocabulary import BIN_MS, HORIZONS_MS, PARAMETERS
 from realtime.mapping.channel import MODES, Channel
 from realtime.mapping.performer import PerformerRange

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from pyanticip.controls import NEUTRAL, EventTrigger, Smoothing
+from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Smoothing
 from pyanticip.errors import OptionError
-from pyanticip.last_moment import BEAT_LEAD_MS, LastMoment
 from pyanticip.options import Options
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.config import Seconds, Unit, check_names
@@ -32,7 +31,7 @@ class SmoothingRig(Options):
 
 
 class EventsRig(Options):
-    """When events are announced; see :class:`pyanticip.last_moment.LastMoment`, and for the other rule
+    """When events are announced; see :class:`pyanticip.controls.LastMoment`, and for the other rule
     :class:`pyanticip.controls.EventTrigger`."""
 
     rule: Literal["last-moment", "reach"] = "last-moment"

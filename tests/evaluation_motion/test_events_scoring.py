@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pyanticip.controls import EventTrigger
-from pyanticip.last_moment import LastMoment
+from pyanticip.controls import EventTrigger, LastMoment
 from training.evaluate.beat import by_category, f1_interval
 from training.evaluate.categories import category_of, group_of, read_categories
 from training.evaluate.events import Announcements, pair, score_clip

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pyanticip.controls import EventTrigger
+from pyanticip.controls import EventTrigger, LastMoment
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.last_moment import LastMoment
 from realtime.rig import load_rig
 from realtime.stage import build_mixer
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from pyanticip.controls import LastMoment
 from pyanticip.errors import OptionError
-from pyanticip.last_moment import LastMoment
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.motion.strokes import STROKES, Strokes
 from training.data.batches import event_targets

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip.controls import BEAT_LEAD_MS
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.last_moment import BEAT_LEAD_MS
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.vocabulary import EVENTS, HORIZONS_MS, RATE, SCALAR_COLUMNS, SCALARS

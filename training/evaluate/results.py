@@ -49,7 +49,7 @@ speed, whichever is better there. "Best rival" is another one for every paramete
 
 **Events.** Beats are those of the [teacher](teacher.md) in its third version: the arrivals of strokes. An
 announcement is a hit within 50 ms of the teacher's event, if its decision fell at least the lead before the
-event itself; each event counts once. *As it plays* is `pyanticip.last_moment.LastMoment` frame by frame,
+event itself; each event counts once. *As it plays* is `pyanticip.controls.LastMoment` frame by frame,
 with the commitment gate and the settings it comes with (chosen on the validation subjects, 05 and 16), told
 the lead as a rig tells it; without a rig it is 100 ms. The *reach rule* is `pyanticip.controls.EventTrigger`,
 likewise. The *live rule* is the same with threshold and reach chosen for each lead, the *window rule*

@@ -1,6 +1,6 @@
 """How a model's hazards become announcements: rules and their settings, chosen on other subjects.
 
-Four rules are judged. ``plays`` is the instrument: :class:`pyanticip.last_moment.LastMoment` itself, frame by
+Four rules are judged. ``plays`` is the instrument: :class:`pyanticip.controls.LastMoment` itself, frame by
 frame, with the commitment gate and the settings it comes with, told the judged lead. ``reach`` is the
 instrument whose rig says so: :class:`pyanticip.controls.EventTrigger`, likewise. ``live`` is the second with
 a threshold and a reach that are chosen for each lead. ``window`` follows the chance that the event lies
@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyanticip.controls import EventTrigger
-from pyanticip.last_moment import LastMoment
+from pyanticip.controls import EventTrigger, LastMoment
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total

@@ -18,9 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from pyanticip.controls import EventTrigger
+from pyanticip.controls import EventTrigger, LastMoment
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.last_moment import LastMoment
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from pyanticip.vocabulary import RATE

@@ -3,7 +3,7 @@
 The trunk's hidden layer is too blurred to tell when a fall of 0.3 octaves is reached, so the hazards of
 onsets also read the causal curve of the ends' speed and whether a stroke is under way
 (:class:`pyanticip.models.motion.strokes.Strokes`), through one hidden layer, so that a threshold can be
-learned. The rule that waits for it is :class:`pyanticip.last_moment.LastMoment`.
+learned. The rule that waits for it is :class:`pyanticip.controls.LastMoment`.
 """
 
 import math
