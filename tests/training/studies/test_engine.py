@@ -172,7 +172,7 @@ def test_the_studies_are_listed(capsys):
 @pytest.mark.slow
 def test_an_unknown_study_is_bad_usage():
     words = [sys.executable, "-m", "training.studies", "motion-rsk"]
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "no study 'motion-rsk'; did you mean 'motion-risk'?" in done.stderr

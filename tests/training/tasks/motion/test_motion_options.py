@@ -103,7 +103,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path):
 
 
 def test_the_page_names_every_option():
-    page = (Path(__file__).parents[2] / "docs" / "train_motion.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "train_motion.md").read_text()
     given = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
     options = MotionTrainOptions(**{**given, "data": {**given["data"], "path": ""}, "model": {}})
     assert options == MotionTrainOptions()

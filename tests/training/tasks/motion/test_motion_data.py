@@ -116,7 +116,7 @@ def test_a_script_without_a_guard_ends_with_a_sentence(takes, tmp_path):
         "from training.tasks.motion import MotionTrainOptions, training_data\n"
         f"training_data(MotionTrainOptions().but(data={data!r}))\n"
     )
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[4])
     found = subprocess.run(
         [sys.executable, str(script)],
         env=os.environ | {"PYTHONPATH": root},

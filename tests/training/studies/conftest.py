@@ -11,7 +11,7 @@ from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rotations import from_euler
 
-SOURCE = str(Path(__file__).resolve().parents[2] / "training")
+SOURCE = str(Path(__file__).resolve().parents[3] / "training")
 if SOURCE not in training.__path__:  # the suite runs on the wheel, which has no studies
     training.__path__.append(SOURCE)
 

@@ -18,7 +18,7 @@ from training.studies.engine import read
 from training.studies.on_glitches import AFTERMATH, auc, corrupted
 from training.studies.page import report
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "experiments"
+PUBLISHED = Path(__file__).resolve().parents[3] / "docs" / "experiments"
 MOTION = ("geometry-motion", "motion-positions", "motion-risk", "motion-plan")
 
 
