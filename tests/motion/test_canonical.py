@@ -1,4 +1,6 @@
-"""Clips on the canonical body: retargeting, resampling, mirroring, features."""
+"""The canonical body, alone and against an implementation of its definition."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,3 +104,16 @@ def test_canonical_names_on_a_body_that_rests_otherwise_are_retargeted(tmp_path)
     save_bvh(clip, tmp_path / "own.bvh")  # offsets rounded to what a text holds
     own = pa.load_motion(tmp_path / "own.bvh")
     assert own.retarget("humanoid") is own
+
+
+# The BVH of 02_01 is another fit to the markers, see test_pairs.py.
+@pytest.mark.parametrize("take", ["05_01", "05_02", "05_06"])
+def test_both_files_of_a_take_give_the_same_canonical_rotations(data_dir: Path, take: str) -> None:
+    bvh = pa.load_motion(data_dir / "cmu" / f"{take}.bvh", keep_tpose=True).retarget("humanoid")
+    amc = pa.load_motion(data_dir / "cmu" / f"{take}.amc").retarget("humanoid")
+    frames = min(len(bvh) - 1, len(amc))
+    assert frames > 200
+    # Frame 0 of the BVH is the exporter's T-pose.
+    dots = np.abs((bvh.quats[1 : frames + 1] * amc.quats[:frames]).sum(-1).astype(np.float64))
+    degrees = np.degrees(2.0 * np.arccos(np.clip(dots, 0.0, 1.0)))
+    assert degrees.max() < 0.1

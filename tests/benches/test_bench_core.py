@@ -1,12 +1,16 @@
-"""``bench bridge`` compares like with like, and says what it leaves out."""
+"""What `bench bridge` and `bench scalars` say; and, with `-o addopts= --benchmark-only`, what a datagram
+costs."""
 
 import json
+from itertools import count
 
 import numpy as np
 import pytest
 from support import trajectories
+from support.sent import datagrams
 
 import pyanticip as pa
+from pyanticip import _core
 from pyanticip.errors import OptionError
 
 
@@ -21,7 +25,7 @@ def test_numpy_is_the_definition(way, length):
 
 
 @pytest.mark.parametrize("data", ["noise", "tokens", "walk"])
-def test_bench(data):
+def test_bench_of_the_bridge(data):
     from rich.console import Console
 
     from pyanticip.bench.bridge import run, table
@@ -50,7 +54,7 @@ def test_what_takes_too_long_is_left_out_aloud():
     assert (64, "torch.compile") in left_out
 
 
-def test_options_are_checked():
+def test_options_of_the_bridge_are_checked():
     from pyanticip.bench.bridge import run
 
     with pytest.raises(OptionError, match="seconds: expected 1 to 3600, got 0"):
@@ -59,3 +63,48 @@ def test_options_are_checked():
         run(1, data="text")
     with pytest.raises(OptionError, match="length: expected 1 to 65536, got 0"):
         run(1, (0,))
+
+
+@pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
+def test_feed(benchmark, source):
+    sent = datagrams(source, 3000)
+    front = _core.LiveFront(source)
+    for i in range(600):
+        front.feed(sent[i], i * 20_000_000)
+    numbers = count(600)
+
+    def feed():
+        i = next(numbers)
+        return front.feed(sent[i], i * 20_000_000)
+
+    out = benchmark.pedantic(feed, rounds=2000, iterations=1)
+    assert out.features.shape == (1, 231)
+
+
+@pytest.mark.slow
+def test_bench_of_scalars():
+    from rich.console import Console
+
+    from pyanticip.bench.scalars import run, table
+
+    result = json.loads(json.dumps(run(1.0)))
+    assert set(result["push_us"]) == {"256", "1500"}
+    for motions in result["push_us"].values():
+        assert set(motions) == {"smooth", "still", "still, 0.1 mrad of noise", "random"}
+        for times in motions.values():
+            assert 0 < times["p10"] <= times["p50"] <= times["p99"]
+    flat = result["flat"]
+    assert flat["late_frame"] > flat["early_frame"] == 10_000
+    assert flat["blocks"] >= 3
+    assert {"cpu", "cores", "commit", "python", "threads"} <= set(result)
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(table(result))
+    assert "smooth" in captured.get()
+
+
+def test_seconds_of_scalars_are_checked():
+    from pyanticip.bench.scalars import run
+
+    with pytest.raises(OptionError, match="seconds: expected 1 to 3600, got 0"):
+        run(0)

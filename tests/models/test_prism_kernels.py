@@ -1,0 +1,337 @@
+"""The kernels of PRISM positions are the plain loop and torch's recurrent network, with their gradients."""
+
+import itertools
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyanticip import _core
+from pyanticip.errors import ShapeError
+from pyanticip.models.config import ModelConfig
+from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
+from pyanticip.models.parts.positions.prism.module import PrismPositions
+from pyanticip.models.parts.positions.prism.recurrence import recurrence, recurrence_available
+from pyanticip.models.parts.positions.prism.scan import move, scan, scan_loop, sharpen
+from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def inputs(dtype, rows=3, cursors=4, steps=30, places=17, jumping=2, seed=0):
+    """Weights that add up to one, as the gates give them; histograms and powers to go with them."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape):
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    moves = (2 * draw(rows, cursors, steps, 5)).softmax(-1)
+    start = draw(rows, cursors, places).softmax(-1)
+    gamma = 1 + draw(cursors).abs()
+    jumps = None
+    if jumping:
+        chances = draw(rows, jumping, steps, places + 1).softmax(-1)
+        jumps = chances[..., 1:].to(dtype).requires_grad_()
+        moves[:, :jumping] *= chances[..., :1]
+    moves, start, gamma = (t.to(dtype).requires_grad_() for t in (moves, start, gamma))
+    return moves, start, gamma, jumps
+
+
+def assert_same(got, wanted, leaves, tolerance):
+    """Values, and gradients relative to the largest of each leaf."""
+    weights = [torch.randn_like(t) for t in wanted]
+    found = []
+    for outs in (got, wanted):
+        loss = sum((out * weight).sum() for out, weight in zip(outs, weights, strict=True))
+        found.append(torch.autograd.grad(loss, leaves))
+    for mine, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=tolerance, rtol=tolerance)
+    for mine, theirs in zip(*found, strict=True):
+        assert float((mine - theirs).abs().max()) <= tolerance * float(theirs.abs().max())
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("sharpening", [True, False])
+@pytest.mark.parametrize("jumping", [0, 2])
+@pytest.mark.parametrize("places", [2, 3, 17, 64])
+def test_the_kernel_is_the_loop_with_its_gradients(dtype, sharpening, jumping, places):
+    moves, start, gamma, jumps = inputs(dtype, places=places, jumping=jumping)
+    gamma = gamma if sharpening else None
+    leaves = [t for t in (moves, start, gamma, jumps) if t is not None]
+    got, wanted = (run(moves, start, gamma, jumps) for run in (scan, scan_loop))
+    assert_same([got], [wanted], leaves, TOLERANCE[dtype])
+
+
+def test_the_kernel_keeps_to_finite_differences():
+    leaves = inputs(torch.float64, rows=1, cursors=2, steps=4, places=5, jumping=1)
+    assert torch.autograd.gradcheck(lambda *t: scan(*t), leaves, atol=1e-7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    places=st.integers(2, 40),
+    steps=st.integers(1, 40),
+    jumping=st.integers(0, 2),
+    sharpness=st.floats(0.1, 30),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_mass_is_conserved(seed, places, steps, jumping, sharpness, dtype):
+    """Before sharpening to 1e-6, at both ends too and whatever the gates; after it, histograms add up to
+    one."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def shares(*shape):
+        return (sharpness * torch.randn(*shape, generator=generator).double()).softmax(-1)
+
+    # In double: weights that add up to one only in single precision lose 1e-6 in some dozens of steps.
+    moves, start = shares(2, 3, steps, 5).to(dtype), shares(2, 3, places).to(dtype)
+    jumps = None
+    if jumping:
+        chances = shares(2, jumping, steps, places + 1)
+        jumps = chances[..., 1:].to(dtype)
+        moves = moves.clone()
+        moves[:, :jumping] *= chances[..., :1].to(dtype)
+    for run in (scan, scan_loop):
+        mass = run(moves, start, None, jumps).sum(-1)
+        assert float((mass - torch.cat((start.sum(-1)[..., None], mass[..., :-1]), -1)).abs().max()) <= 1e-6
+        if dtype == torch.float64:
+            assert float((mass - start.sum(-1)[..., None]).abs().max()) <= 1e-6
+    sharp = scan(moves, start, torch.full((3,), 2.0, dtype=dtype), jumps)
+    assert float((sharp.sum(-1) - 1).abs().max()) <= 1e-5
+    assert bool((sharp >= 0).all())
+
+
+def test_a_move_by_hand():
+    h = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
+    inc, dec, keep, to0, to1 = 0.3, 0.2, 0.1, 0.25, 0.15
+    wanted = [
+        0.1 * 0.5 + 0.2 * (0.5 + 0.3) + 0.25,
+        0.1 * 0.3 + 0.3 * 0.5 + 0.2 * 0.2 + 0.15,
+        0.1 * 0.2 + 0.3 * (0.3 + 0.2),
+    ]
+    got = move(h, torch.tensor([[inc, dec, keep, to0, to1]], dtype=torch.float64))
+    np.testing.assert_allclose(got[0], wanted, atol=1e-15)
+    squared = (got + 1e-8) ** 2
+    sharp = sharpen(got, torch.tensor([2.0], dtype=torch.float64))
+    np.testing.assert_allclose(sharp, squared / squared.sum(), atol=1e-15)
+
+
+def test_certain_gates_count():
+    """Increments count steps, decrements count back, a reset starts over, a jump goes where it says."""
+    names = {"inc": 0, "dec": 1, "keep": 2, "to0": 3, "to1": 4}
+    program = ["inc"] * 6 + ["dec"] * 2 + ["keep", "to0", "inc", "to1", "dec", "dec"]
+    moves = torch.zeros(1, 1, len(program), 5)
+    for t, name in enumerate(program):
+        moves[0, 0, t, names[name]] = 1
+    start = torch.zeros(1, 1, 5)
+    start[..., 0] = 1
+    at = scan(moves, start, torch.tensor([2.0])).argmax(-1)[0, 0].tolist()
+    assert at == [1, 2, 3, 4, 4, 4, 3, 2, 2, 0, 1, 1, 0, 0]
+    jumps = torch.zeros(1, 1, len(program), 5)
+    jumps[0, 0, 3, 2] = 1
+    moves[0, 0, 3] = 0
+    assert scan(moves, start, torch.tensor([2.0]), jumps).argmax(-1)[0, 0, 3] == 2
+
+
+def test_high_powers_stay_finite():
+    """Flat histograms to the 200th power vanish in float32 unless the largest is taken out first."""
+    moves = torch.full((1, 1, 20, 5), 0.2)
+    start = torch.full((1, 1, 400), 1 / 400)
+    gamma = torch.tensor([200.0], requires_grad=True)
+    for run in (scan, scan_loop):
+        out = run(moves, start, gamma)
+        assert bool(torch.isfinite(out).all())
+        (gradient,) = torch.autograd.grad(out.square().sum(), gamma)
+        assert bool(torch.isfinite(gradient).all())
+
+
+def test_what_is_no_number_does_not_get_lost():
+    moves, start, gamma, _ = inputs(torch.float32, jumping=0)
+    moves = moves.detach().clone()
+    moves[0, 0, 5, 0] = float("nan")
+    got = scan(moves, start, gamma).detach()
+    assert bool(torch.isnan(got[0, 0, 5:]).all())
+    assert bool(torch.isfinite(got[0, 0, :5]).all())
+    assert bool(torch.isfinite(got[1:]).all())
+
+
+def test_parallel_cursors_add_up_in_one_order():
+    moves, start, gamma, jumps = inputs(torch.float32, rows=8)
+    outs = []
+    for _ in range(3):
+        for leaf in (moves, start, gamma, jumps):
+            leaf.grad = None
+        out = scan(moves, start, gamma, jumps)
+        out.square().sum().backward()
+        outs.append((out.detach(), gamma.grad.clone(), moves.grad.clone()))
+    for one, other in itertools.pairwise(outs):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    moves, start = np.zeros((2, 3, 4, 5), np.float32), np.zeros((2, 3, 6), np.float32)
+    out = np.zeros((2, 3, 4, 6), np.float32)
+    _core.prism_scan(moves, start, None, None, out)
+    with pytest.raises(ShapeError, match="start: expected 36 values, given 30"):
+        _core.prism_scan(moves, np.zeros((1, 5, 6), np.float32), None, None, out)
+    with pytest.raises(ShapeError, match="same float type"):
+        _core.prism_scan(moves, start.astype(np.float64), None, None, out)
+    with pytest.raises(ShapeError, match="C-contiguous"):
+        _core.prism_scan(moves, start, None, None, out[..., ::2])
+    with pytest.raises(ShapeError, match="places: expected at least 2, given 1"):
+        _core.prism_scan(moves, start[..., :1].copy(), None, None, out)
+    with pytest.raises(ShapeError, match="gamma: expected 3 values, given 2"):
+        _core.prism_scan(moves, start, np.zeros(2, np.float32), None, out)
+    with pytest.raises(ShapeError, match=r"moves \(batch, cursors, steps, 5\)"):
+        _core.prism_scan(moves[..., :4].copy(), start, None, None, out)
+
+
+def with_table(dtype, steps=37, places=33, **sizes):
+    """And encodings of the places."""
+    table = torch.randn(places, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    return *inputs(dtype, steps=steps, places=places, **sizes), table.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("sharpening", [True, False])
+@pytest.mark.parametrize("jumping", [0, 2])
+@pytest.mark.parametrize(("places", "steps"), [(2, 3), (17, 16), (64, 33)])
+def test_places_are_the_loop_s(dtype, sharpening, jumping, places, steps):
+    moves, start, gamma, jumps, table = with_table(dtype, places=places, steps=steps, jumping=jumping)
+    gamma = gamma if sharpening else None
+    leaves = [t for t in (moves, start, gamma, jumps) if t is not None]
+    assert places_available(moves, start, table)
+    histograms = scan_loop(moves, start, gamma, jumps)
+    wanted = histograms @ table, histograms[:, :, -1]
+    assert_same(superpose(moves, start, gamma, jumps, table), wanted, leaves, TOLERANCE[dtype])
+
+
+def test_places_from_certain_starts():
+    """Cursors that have not gone far yet: nearly all of a histogram is empty, and what is there counts."""
+    moves, _, gamma, _, table = with_table(torch.float32, places=200, jumping=0)
+    start = torch.zeros(3, 4, 200)
+    start[..., 0] = 1
+    start.requires_grad_()
+    histograms = scan_loop(moves, start, gamma)
+    wanted = histograms @ table, histograms[:, :, -1]
+    assert_same(superpose(moves, start, gamma, None, table), wanted, [moves, start, gamma], 1e-5)
+
+
+def test_one_output_is_enough_for_gradients():
+    moves, start, gamma, jumps, table = with_table(torch.float64)
+    for index in range(2):
+        histograms = scan_loop(moves, start, gamma, jumps)
+        wanted = (histograms @ table, histograms[:, :, -1])[index]
+        got = superpose(moves, start, gamma, jumps, table)[index]
+        assert_same([got], [wanted], [moves, start, gamma, jumps], 1e-10)
+
+
+def test_a_table_with_gradients_is_left_to_torch():
+    moves, start, gamma, jumps, table = with_table(torch.float64)
+    table.requires_grad_()
+    assert not places_available(moves, start, table)
+    got, _ = superpose(moves, start, gamma, jumps, table)
+    torch.autograd.grad(got.sum(), table)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("rows", "hidden"), [(1, 3), (5, 100), (8, 16)])
+def test_the_recurrence_is_torch_s(dtype, rows, hidden):
+    torch.manual_seed(0)
+    gru = OrthogonalGRU(11, hidden).to(dtype)
+    for parameter in gru.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    x = torch.randn(rows, 30, 11, dtype=dtype, requires_grad=True)
+    start = torch.randn(rows, hidden, dtype=dtype, requires_grad=True)
+    recurrent = gru.weights().flatten(0, 1)
+    parameters = [gru.input, recurrent, gru.input_bias, gru.recurrent_bias]
+    wanted, last = torch.gru(x, start[None], parameters, True, 1, 0.0, True, False, True)
+    assert recurrence_available(x)
+    leaves = [x, start, *gru.parameters()]
+    assert_same(gru(x, start), (wanted, last[0]), leaves, TOLERANCE[dtype])
+
+
+def test_the_recurrence_keeps_to_finite_differences():
+    generator = torch.Generator().manual_seed(0)
+    shapes = (3, 4, 9), (3, 3), (9, 3), (9,)
+    leaves = [torch.randn(s, dtype=torch.float64, generator=generator, requires_grad=True) for s in shapes]
+    assert torch.autograd.gradcheck(recurrence, leaves, atol=1e-7)
+
+
+@pytest.mark.parametrize("copying", [False, True])
+def test_the_module_is_its_reference(copying):
+    torch.manual_seed(0)
+    cfg = ModelConfig(positions="prism", d_model=12, prism_places=40, prism_copy=copying, prism_hidden=9)
+    module = PrismPositions(cfg).double()
+    x = torch.randn(2, 35, 12, dtype=torch.float64, requires_grad=True)
+    outs = []
+    for reference in (False, True):
+        module.reference = reference
+        places, state = module(x, module.initial_state(2))
+        outs.append((places.queries, places.keys, places.histograms, state.histograms))
+    leaves = [x, *module.parameters()]
+    assert_same(outs[0], outs[1], leaves, 1e-9)
+
+
+def test_arrays_of_places_and_of_the_recurrence_that_do_not_fit_are_refused():
+    moves, start, gamma, _, table = (
+        None if t is None else t.detach().numpy() for t in with_table(torch.float32, jumping=0)
+    )
+    out, last = np.zeros((3, 4, 37, 6), np.float32), np.zeros((3, 4, 33), np.float32)
+    _core.prism_places(moves, start, gamma, None, table, out, last, None)
+    with pytest.raises(ShapeError, match="places: expected 2664 values, given 2592"):
+        _core.prism_places(moves, start, gamma, None, table, out[:, :, 1:, :3].repeat(2, 3), last, None)
+    with pytest.raises(ShapeError, match=r"table \(places, width\)"):
+        _core.prism_places(moves, start, gamma, None, table[0], out, last, None)
+    with pytest.raises(ShapeError, match="table: expected a C-contiguous array of the same float type"):
+        _core.prism_places(moves, start, gamma, None, table.astype(np.float64), out, last, None)
+    given, hidden, weights, bias = (np.zeros(s, np.float32) for s in ((2, 5, 9), (2, 3), (9, 3), (9,)))
+    out = np.zeros((2, 5, 3), np.float32)
+    _core.prism_gru(given, hidden, weights, bias, out, None)
+    with pytest.raises(ShapeError, match="weights: expected 27 values, given 24"):
+        _core.prism_gru(given, hidden, weights[1:], bias, out, None)
+    with pytest.raises(ShapeError, match=r"start \(batch, hidden\)"):
+        _core.prism_gru(given, hidden[0], weights, bias, out, None)
+    with pytest.raises(ShapeError, match=r"hidden states \(2, steps, 3\)"):
+        _core.prism_gru(given, hidden, weights, bias, out[..., 1:].copy(), None)
+
+
+PROGRAM = """
+import torch
+from pyanticip.models.parts.positions.prism.scan import scan_loop
+from pyanticip.models.parts.positions.prism.scan_triton import scan_triton
+
+torch.manual_seed(0)
+for places, jumping, sharpening in ((5, 0, True), (8, 1, True), (6, 2, False)):
+    moves = torch.randn(2, 3, 4, 5, dtype=torch.float64).softmax(-1).requires_grad_()
+    start = torch.randn(2, 3, places, dtype=torch.float64).softmax(-1).requires_grad_()
+    gamma = (1 + torch.rand(3, dtype=torch.float64)).requires_grad_() if sharpening else None
+    jumps = None
+    if jumping:
+        jumps = (torch.rand(2, jumping, 4, places, dtype=torch.float64) / places).requires_grad_()
+    wanted, got = (run(moves, start, gamma, jumps) for run in (scan_loop, scan_triton))
+    torch.testing.assert_close(got, wanted)
+    leaves = [t for t in (moves, start, gamma, jumps) if t is not None]
+    weights = torch.randn_like(wanted)
+    for a, b in zip(*(torch.autograd.grad((t * weights).sum(), leaves) for t in (got, wanted))):
+        torch.testing.assert_close(a, b)
+print("equal")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+def test_the_kernels_are_the_loop_in_tritons_interpreter(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    root = Path(__import__("pyanticip").__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, cwd=root, timeout=300
+    )
+    assert done.stdout.strip() == "equal", done.stderr[-2000:]
