@@ -190,7 +190,7 @@ def summarise(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _group(report: dict[str, Any]) -> str:
     model = report["model"]
-    words = [report["kind"], report["data"], f"{report['steps']} steps", model["positions"]]
+    words = [report["kind"], report["data"], f"{report['steps']} steps", model["positions"]["kind"]]
     if report["kind"] == "anticipatory":
         words += [f"bias {model['bias']}", f"gate start {model['gate_start']}"]
     return ", ".join(words)
