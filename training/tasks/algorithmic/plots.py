@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from training.report.pages import png, pyplot
 from training.tasks.algorithmic.batches import samples, stack
 from training.tasks.algorithmic.catalog import TASKS
+from training.tasks.algorithmic.groups import Group
 from training.tasks.algorithmic.module import cursor_weights, new_model
 from training.tasks.algorithmic.runs import TaskRun, newest
 from training.tasks.algorithmic.starts import chosen
 from training.tasks.algorithmic.vocabulary import decode
-
-if TYPE_CHECKING:
-    from training.tasks.algorithmic.report import Group
 
 SHOWN: Final = 4
 """Pairs of cursors in a picture."""
@@ -35,7 +33,7 @@ STYLES: Final = ("o-", "s--", "^:", "d-.")
 """Of groups with the same positions."""
 
 
-def curves(groups: Sequence["Group"]) -> bytes:
+def curves(groups: Sequence[Group]) -> bytes:
     """Exact matches over length: the mean over seeds, and all of them between the lowest and the highest."""
     plt = pyplot()
     titles = {False: "last weights", True: "mean of the three best weights at each length"}

@@ -1,16 +1,11 @@
 """The command lines that make runs and their tables anew."""
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from training.tasks.algorithmic.options import CURSORS, TaskOptions
-
-if TYPE_CHECKING:
-    from training.tasks.algorithmic.report import Group
+from training.tasks.algorithmic.groups import Group, settings
 
 
-def train_and_judge(groups: Sequence["Group"], brief: Sequence[str] = ()) -> str:
+def train_and_judge(groups: Sequence[Group], brief: Sequence[str] = ()) -> str:
     """A block of the commands that train these groups, measure them and write their tables.
 
     Groups that differ only in their positions are trained by one command. Where a folder would have two runs
@@ -49,28 +44,3 @@ def train_and_judge(groups: Sequence["Group"], brief: Sequence[str] = ()) -> str
     return "\n".join(
         [*lines, *judged, f"pyanticip tasks report {where} --out docs/experiments/prism-tasks{few}", "```"]
     )
-
-
-def settings(options: TaskOptions) -> str:
-    """The options that differ from the defaults, as the command line takes them."""
-    named = {
-        "data.longest": "longest",
-        "schedule.steps": "steps",
-        "schedule.batch": "batch",
-        "schedule.peak_lr": "lr",
-    }
-    text = ""
-    for name, (value, _) in options.differences(TaskOptions(task=options.task)).items():
-        table, _, bare = name.rpartition(".")
-        if bare in ("positions", "seed") or (bare in CURSORS and options.positions != "prism"):
-            continue
-        if name in named:
-            text += f" --{named[name]} {value}"
-        else:
-            text += f" --set {name if table == 'model' else bare}={plain(value)}"
-    return text
-
-
-def plain(value: Any) -> str:
-    """A value as the command line takes it."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -8,7 +8,7 @@ from pyanticip.vocabulary import SCALARS
 from training.report import pages
 from training.report.pages import Part, Row, as_markdown, number
 from training.tasks.token import plots
-from training.tasks.token.evaluate import Sheet, headline, value_at
+from training.tasks.token.summary import Sheet, headline, value_at
 
 
 def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list[Path]:
