@@ -1,7 +1,8 @@
 import pytest
 import torch
+from support import models
 
-from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models import save_checkpoint
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -9,31 +10,18 @@ def one_thread():
     torch.set_num_threads(1)
 
 
+SIZES = {"d_model": 32, "slow_layers": 2, "window": 12, "pools": 5, "slow_stride": 3}
+SIZES |= {"taps": 12, "control_hidden": 16, "kinematics": True}
+
+
 def tiny_config(**changes):
     """Small enough that rings wrap within a hundred frames."""
-    sizes = {
-        "d_model": 32,
-        "heads": 4,
-        "fast_layers": 2,
-        "slow_layers": 2,
-        "ff": 24,
-        "window": 12,
-        "pools": 5,
-        "slow_stride": 3,
-        "taps": 12,
-    }
-    return ModelConfig(**{**sizes, "control_hidden": 16, "dropout": 0.0, **changes})
+    return models.config("motion", **{**SIZES, **changes})
 
 
 def build(dtype=torch.float64, seed=0, **changes):
     """A model with weights far enough from their start that every part matters."""
-    torch.manual_seed(seed)
-    model = MotionTransformer(tiny_config(**changes)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-        model.set_normalisation(torch.randn(231), torch.rand(231) + 0.5)
-    return model.to(dtype)
+    return models.build("motion", dtype, seed=seed, **{**SIZES, **changes})
 
 
 @pytest.fixture(scope="session", name="build")

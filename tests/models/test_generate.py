@@ -5,33 +5,20 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from support.models import build
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
 from pyanticip.models.core.gates import threshold
 from pyanticip.models.token.generate import generate
 
-SIZES = {
-    "d_model": 16,
-    "heads": 4,
-    "fast_layers": 1,
-    "slow_layers": 1,
-    "ff": 16,
-    "window": 8,
-    "vocab": 13,
-    "max_seq_len": 64,
-    "dropout": 0.0,
-}
+SIZES = {"fast_layers": 1, "ff": 16, "vocab": 13, "max_seq_len": 64}
 
 
 def model(gate=None, **changes):
     """A random model; ``gate`` pins its commitment gate to a constant."""
-    torch.manual_seed(0)
-    made = AnticipatoryTransformer(ModelConfig.small(**{**SIZES, **changes})).eval()
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-        if gate is not None:
+    made = build("anticipatory", torch.float32, 0.3, **{**SIZES, **changes})
+    if gate is not None:
+        with torch.no_grad():
             made.trunk.commitment.combine.weight.zero_()
             made.trunk.commitment.combine.bias.fill_(float(np.log(gate / (1 - gate))))
     return made
@@ -146,8 +133,7 @@ def test_sampling_follows_the_distribution():
 
 
 def test_the_baseline_generates_without_a_gate():
-    torch.manual_seed(0)
-    plain = BaselineTransformer(ModelConfig.small(**SIZES))
+    plain = build("baseline", torch.float32, 0.0, **SIZES)
     out = generate(plain, PROMPT, tokens=7, gated=False, temperature=0.0)
     assert torch.equal(plain(out.ids).logits[:, 2:-1].argmax(-1), out.ids[:, 3:])
     with pytest.raises(OptionError, match="gated must be False for a baseline"):

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from support import models
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import (
@@ -22,26 +23,9 @@ POSITIONS = ("none", "sinusoidal", "rope", "alibi", "trajectory")
 BIASES = ("none", "trajectory", "random")
 
 
-def tiny(**changes):
-    sizes = {
-        "d_model": 16,
-        "heads": 4,
-        "ff": 24,
-        "window": 12,
-        "vocab": 30,
-        "max_seq_len": 64,
-        "dropout": 0.0,
-    }
-    return ModelConfig.small(**{**sizes, **changes})
-
-
-def build(kind="anticipatory", dtype=torch.float64, **changes):
-    torch.manual_seed(0)
-    model = build_language_model(tiny(**changes), kind).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return model.to(dtype)
+def build(kind="anticipatory", **changes):
+    sizes = {"slow_layers": 2, "window": 12, "vocab": 30, "max_seq_len": 64}
+    return models.build(kind, **{**sizes, **changes})
 
 
 def tokens(rows=2, length=60, seed=1, vocab=30):

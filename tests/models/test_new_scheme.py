@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from support import models
 from torch import Tensor
 
 from pyanticip.errors import OptionError
-from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
+from pyanticip.models import ModelConfig
 from pyanticip.models.core.part import Positions
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.config import PositionConfig
 from pyanticip.models.parts.positions.registry import SCHEMES, Scheme
 
-SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 8, "dropout": 0.0}
 LENGTH = 21
 
 
@@ -55,23 +55,13 @@ def registered(monkeypatch):
 
 
 def build(kind):
-    torch.manual_seed(0)
-    fields = {**SIZES, "positions": {"kind": "leaky", "leak": 0.7}, "slow_stride": 3}
-    if kind is MotionTransformer:
-        return MotionTransformer(ModelConfig(**fields, kinematics=False, taps=4)).double().eval()
-    return kind(ModelConfig.small(**fields, vocab=12, max_seq_len=LENGTH)).double().eval()
+    return models.build(kind, noise=0.0, positions={"kind": "leaky", "leak": 0.7}, slow_stride=3)
 
 
-def inputs(kind):
-    if kind is MotionTransformer:
-        return torch.randn(2, LENGTH, 231, dtype=torch.float64)
-    return torch.randint(12, (2, LENGTH))
-
-
-@pytest.mark.parametrize("kind", [MotionTransformer, AnticipatoryTransformer, BaselineTransformer])
+@pytest.mark.parametrize("kind", models.KINDS)
 @torch.no_grad()
 def test_models_run_with_it_stream_with_it_and_do_not_look_ahead(kind):
-    model, x = build(kind), inputs(kind)
+    model, x = build(kind), models.inputs(kind, 2, LENGTH)
     whole = model(x).hidden
     assert ModelConfig.from_dict(model.cfg.to_dict()) == model.cfg
     assert torch.equal(next(m for m in model.modules() if isinstance(m, Leaky)).view.weight, torch.eye(16))
@@ -82,7 +72,7 @@ def test_models_run_with_it_stream_with_it_and_do_not_look_ahead(kind):
         seen.append(out.hidden)
     torch.testing.assert_close(torch.cat(seen, 1), whole, rtol=0, atol=1e-10)
     other = x.clone()
-    other[:, 10:] = inputs(kind)[:, 10:]
+    other[:, 10:] = models.inputs(kind, 2, LENGTH)[:, 10:]
     assert torch.equal(model(other).hidden[:, :10], whole[:, :10])
     assert not torch.equal(model(other).hidden[:, 10:], whole[:, 10:])
     # The scheme matters: without what was, the last steps say something else.

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.models import step_state
 
-from pyanticip._core import StepState
 from pyanticip.errors import CheckpointError, ShapeError
 from pyanticip.models.config import visible_columns
 from pyanticip.models.motion.kinematics import KINEMATICS, BodyKinematics
@@ -15,26 +15,6 @@ from pyanticip.models.motion.smoothed import CARRIED, SMOOTHED, SmoothedMeasures
 from realtime.step.open import open_backend
 
 PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-def state_of(model, **changes):
-    cfg = model.cfg
-    tensors = {name: t.float().contiguous().numpy() for name, t in model.state_dict().items()}
-    options = {
-        "width": cfg.d_model,
-        "heads": cfg.heads,
-        "layers": (cfg.fast_layers, cfg.slow_layers),
-        "past": (cfg.fast_past, cfg.slow_past),
-        "stride": cfg.slow_stride,
-        "taps": cfg.taps,
-        "units": cfg.control_hidden,
-        "visible": visible_columns(cfg),
-        "distance": cfg.dist_scale,
-        "positive": cfg.alpha == "softplus",
-        "gated": cfg.gated_events,
-        **changes,
-    }
-    return StepState({**tensors, **options.pop("tensors", {})}, **options)
 
 
 def movement(seed, frames, pace):
@@ -66,7 +46,7 @@ def frame(state, row, *, rehearse=False):
 @given(seed=st.integers(0, 2**32 - 1), reset=st.integers(1, 60), pace=st.sampled_from([0.0, 0.01, 0.3, 3.0]))
 def test_embedding_and_measures_are_the_models(build, seed, reset, pace):
     model = build(torch.float64, taps=13)
-    state, rows = state_of(model), movement(seed, 60, pace)
+    state, rows = step_state(model), movement(seed, 60, pace)
     for piece in (rows[:reset], rows[reset:]):
         state.reset()
         if not len(piece):
@@ -90,7 +70,7 @@ def test_embedding_and_measures_are_the_models(build, seed, reset, pace):
 )
 def test_smoothed_measures_are_exact_on_what_they_are_given(build, seed, taps, reset, pace):
     """1e-6 of torch's in doubles, on the very frames of the stream: from its first frame, over a reset."""
-    state = state_of(build(torch.float32, taps=taps))
+    state = step_state(build(torch.float32, taps=taps))
     reference = SmoothedMeasures(taps).double()
     past = torch.zeros(taps - 1, 32)
     for t, row in enumerate(movement(seed, 70, pace)):
@@ -112,7 +92,7 @@ def test_bias_and_pools_are_the_models(build, seed, reset, positive):
     alpha = "softplus" if positive else "raw"
     model = build(torch.float64, seed=seed % 1000, alpha=alpha)
     cfg, bias = model.cfg, model.trunk.bias
-    state, rows = state_of(model), movement(seed, 40, 0.3)
+    state, rows = step_state(model), movement(seed, 40, 0.3)
     count, xs = 0, []
     for t, row in enumerate(rows):
         if t == reset:
@@ -149,7 +129,7 @@ def test_bias_and_pools_are_the_models(build, seed, reset, positive):
 def test_gates_and_heads_are_the_models(build, changes, seed, scale):
     """What follows from any results of the two pathways."""
     model = build(torch.float64, seed=seed % 1000, **changes)
-    state, trunk = state_of(model), model.trunk
+    state, trunk = step_state(model), model.trunk
     rng = np.random.default_rng(seed)
     for row in movement(seed, 5, 0.3):
         state.begin(row[None], 0)
@@ -181,7 +161,7 @@ def test_kinematics_are_the_models(build):
         "kinematics.offsets": body.offsets.numpy(),
     }
     model = build(bias="none", d_model=width, heads=1, taps=2)
-    state = state_of(model, tensors=shown)
+    state = step_state(model, tensors=shown)
     wanted = body(torch.from_numpy(rows)).clamp(-10, 10).numpy()
     assert wanted.shape[1] == KINEMATICS
     for row, columns in zip(rows, wanted, strict=True):
@@ -192,7 +172,7 @@ def test_kinematics_are_the_models(build):
 def test_new_keys_and_values_replace_the_oldest(build):
     model = build(torch.float32)
     past = model.cfg.fast_past
-    state, row = state_of(model), np.zeros((1, 231), np.float32)
+    state, row = step_state(model), np.zeros((1, 231), np.float32)
     for count in range(2 * past + 2):
         state.begin(row, 0)
         for name in ("key_0", "value_0", "key_1", "value_1"):
@@ -220,15 +200,15 @@ def test_new_keys_and_values_replace_the_oldest(build):
 )
 def test_tensors_that_do_not_fit(build, name):
     with pytest.raises(ShapeError, match=rf"{name}: expected \[.*\], got \[3\]"):
-        state_of(build(), tensors={name: np.zeros(3, np.float32)})
+        step_state(build(), tensors={name: np.zeros(3, np.float32)})
 
 
 def test_sizes_that_do_not_fit(build):
     for wrong in ({"heads": 5}, {"stride": 0}, {"past": (0, 4)}):
         with pytest.raises(ShapeError, match="sizes: expected"):
-            state_of(build(), **wrong)
+            step_state(build(), **wrong)
     with pytest.raises(ShapeError, match="embedding: expected over 21 channels"):
-        state_of(build(), visible=[True])
+        step_state(build(), visible=[True])
 
 
 def test_weights_of_another_size_are_refused_by_the_backend(saved, monkeypatch):

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import torch
 from pythonosc.osc_bundle import OscBundle
+from support.models import build
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
-from pyanticip.models import ModelConfig, MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.export import SPEAKERS, quiet_exporter
 from pyanticip.models.checkpoint.manifest import MANIFEST, graphs_of, read_manifest
 from pyanticip.motion.recording import Output, read_recording
@@ -42,17 +43,12 @@ COMBINATIONS = {
 
 def small(**changes):
     """A model not far from its start: what single precision rounds off does not grow."""
-    torch.manual_seed(0)
-    sizes = {"d_model": 32, "heads": 4, "fast_layers": 1, "slow_layers": 1, "ff": 24, "window": 12}
-    more = {"pools": 5, "slow_stride": 3, "taps": 12, "control_hidden": 16, "dropout": 0.0}
+    sizes = {"d_model": 32, "fast_layers": 1, "window": 12, "pools": 5, "slow_stride": 3, "taps": 12}
     if changes.get("planning"):
-        more |= {"plan_codes": 30, "plan_tokens": 6}
-    model = MotionTransformer(ModelConfig(**{**sizes, **more, **changes})).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.03 * torch.randn_like(parameter))
+        sizes |= {"plan_codes": 30, "plan_tokens": 6}
+    whole = {"control_hidden": 16, "kinematics": True}
+    model = build("motion", torch.float32, 0.03, **{**sizes, **whole, **changes})
     if model.planning is not None:
-        model.codebook.fit(torch.randn(200, 231), rounds=2)
         with torch.no_grad():
             model.planning.anticipator.head.weight.mul_(3.0)
     return model

@@ -8,12 +8,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.models import step_state
 
-from pyanticip._core import StepState
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import MANIFEST, read_manifest
-from pyanticip.models.config import visible_columns
 from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import FALL, FLOOR, LAGS, STROKES, Strokes
 from pyanticip.vocabulary import EVENT_BINS
@@ -37,25 +36,6 @@ def movement(seed, frames, pace=0.1):
 
 def velocities(model, rows):
     return model.observe(torch.from_numpy(rows)[None])[..., -model.direct : -MEASURES]
-
-
-def state_of(model, **changes):
-    cfg = model.cfg
-    tensors = {name: t.float().contiguous().numpy() for name, t in model.state_dict().items()}
-    return StepState(
-        tensors | changes,
-        width=cfg.d_model,
-        heads=cfg.heads,
-        layers=(cfg.fast_layers, cfg.slow_layers),
-        past=(cfg.fast_past, cfg.slow_past),
-        stride=cfg.slow_stride,
-        taps=cfg.taps,
-        units=cfg.control_hidden,
-        visible=visible_columns(cfg),
-        distance=cfg.dist_scale,
-        positive=cfg.alpha == "softplus",
-        gated=cfg.gated_events,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +86,7 @@ def test_the_live_step_follows_the_strokes_that_the_model_follows(build, seed, r
     """On the very velocities of the stream, from its first frame, over a reset; what is only looked at leaves
     no trace."""
     model = build(torch.float32, strokes=True)
-    state, rows = state_of(model), movement(seed, 120, pace)
+    state, rows = step_state(model), movement(seed, 120, pace)
     for piece in (rows[:reset], rows[reset:]):
         state.reset()
         with torch.no_grad():
@@ -126,7 +106,7 @@ def test_the_live_step_follows_the_strokes_that_the_model_follows(build, seed, r
 def test_the_head_of_the_live_step_is_the_models(build, seed, scale, gated):
     """What follows from any results of the two pathways, any strokes and any numbers of the last frames."""
     model = build(torch.float64, seed=seed % 1000, strokes=True, gated_events=gated)
-    state, trunk = state_of(model), model.trunk
+    state, trunk = step_state(model), model.trunk
     rng = np.random.default_rng(seed)
     for row in movement(seed, 5):
         state.begin(row[None], 0)
@@ -216,7 +196,7 @@ def test_what_cannot_be_is_one_line(build, folder, tmp_path, monkeypatch):
             ModelConfig(strokes=True, **wrong)
     for name in ("narrow.weight", "first.bias", "last.weight", "skip.weight"):
         with pytest.raises(ShapeError, match=rf"control.beats.{name}: expected \[.*\], got \[3\]"):
-            state_of(build(strokes=True), **{f"control.beats.{name}": np.zeros(3, np.float32)})
+            step_state(build(strokes=True), {f"control.beats.{name}": np.zeros(3, np.float32)})
     from realtime.step import onnx as step
 
     lacking = {n: t.numpy() for n, t in build(torch.float32).state_dict().items()}

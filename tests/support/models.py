@@ -5,8 +5,10 @@ import itertools
 
 import torch
 
+from pyanticip._core import StepState
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
+from pyanticip.models.config import visible_columns
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.parts.positions.registry import SCHEMES
 
@@ -66,9 +68,9 @@ def config(kind, **changes):
     return ModelConfig.small(**{**cfg, "vocab": VOCAB, "max_seq_len": 40, **changes})
 
 
-def build(kind, dtype=torch.float64, noise=0.2, **changes):
+def build(kind, dtype=torch.float64, noise=0.2, seed=0, **changes):
     """A model pushed from its start, so that every part matters; ``noise=0`` leaves it there."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = KINDS[kind](config(kind, **changes))
     if kind == "motion" and model.planning is not None:
         model.codebook.fit(torch.randn(200, 231), rounds=2)
@@ -77,10 +79,32 @@ def build(kind, dtype=torch.float64, noise=0.2, **changes):
             parameter.add_(noise * torch.randn_like(parameter))
         if model.planning is not None:
             model.planning.set_frequencies(torch.rand(model.planning.vocab))
+        if kind == "motion" and noise >= 0.2:
+            model.set_normalisation(torch.randn(231), torch.rand(231) + 0.5)
         if kind == "motion" and model.trusted is not None:
             model.trusted.last.weight.normal_(0.0, 10 * noise)
             model.trusted.last.bias.zero_()
     return model.to(dtype).eval()
+
+
+def step_state(model, tensors=None, **changes):
+    """What a live step computes outside its graphs, with the weights of a motion model, or others."""
+    cfg = model.cfg
+    options = {
+        "width": cfg.d_model,
+        "heads": cfg.heads,
+        "layers": (cfg.fast_layers, cfg.slow_layers),
+        "past": (cfg.fast_past, cfg.slow_past),
+        "stride": cfg.slow_stride,
+        "taps": cfg.taps,
+        "units": cfg.control_hidden,
+        "visible": visible_columns(cfg),
+        "distance": cfg.dist_scale,
+        "positive": cfg.alpha == "softplus",
+        "gated": cfg.gated_events,
+    }
+    own = {name: t.float().contiguous().numpy() for name, t in model.state_dict().items()}
+    return StepState({**own, **(tensors or {})}, **{**options, **changes})
 
 
 def inputs(kind, rows, length, dtype=torch.float64):
