@@ -30,8 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full-product", action="store_true", help="every combination of the family's parts")
 
 
-LIVE = frozenset({"recording", "realtime", "synth"})
-"""Folders of tests that wait for processes, sockets and devices."""
+LIVE = "tests/realtime/"
+"""Where tests wait for processes, sockets and devices."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -44,6 +44,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return "live" if LIVE.intersection(file.split("/")) else file
+            return "live" if LIVE in file else file
 
     return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None

@@ -1,12 +1,12 @@
 """All parts of the family in one model: whatever is put together streams, never looks ahead, and is kept.
 
 Here a set of combinations in which every two choices meet, and each option of a part by itself. All
-combinations, with export of every motion model: ``python -m pytest tests/family --full-product``.
+combinations, with export of every motion model:
+``python -m pytest tests/models/test_family.py --full-product``.
 """
 
 import math
 
-import pytest
 import torch
 from support.models import (
     FACTORS,
@@ -86,11 +86,6 @@ def pytest_generate_tests(metafunc):
             for _, changes, _ in split:
                 changes.pop("mode", None)
             metafunc.parametrize(("kind", argument, "mode"), split, ids=names)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
 
 
 def test_every_two_choices_meet_and_none_is_missing():
