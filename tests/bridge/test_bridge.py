@@ -1,11 +1,18 @@
-"""The convenience around both implementations, and packets."""
+"""The bridge: against the definition in NumPy and the Rust core, compiled, and what surrounds it."""
+
+import shutil
+import sys
 
 import numpy as np
 import pytest
 import torch
-from support import trajectories
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from support import reference, trajectories
 
 import pyanticip as pa
+from pyanticip import bridge
 from pyanticip.bridge import (
     AnticipationPacket,
     GeometryBridge,
@@ -71,3 +78,238 @@ def test_packets_refuse():
         from_packets([found[0], found[2]])
     with pytest.raises(ShapeError, match=r"packets\[1\]: expected an AnticipationPacket, given 7"):
         from_packets([found[0], 7])
+
+
+TIGHT = 1e-9
+VARIANTS = [
+    {},
+    {"window": None},
+    {"window": 32},
+    {"window": 64, "k": 3, "horizon": 4, "theiler": 2, "m": 2},
+    {"window": 40, "horizon": 20, "theiler": 3},
+    {"uncertainty": "vendi", "window": 50},
+    {"stability": "max_jerk", "window": 50},
+    {"stability": "max_jerk", "window": None},
+    {"ema": 0.2, "commitment": (0.2, 0.5, 0.3), "eps_v": 1e-3, "r0": 0.1},
+    {"k": 40, "theiler": 7, "m": 31},
+]
+
+
+def tensor(x):
+    return torch.from_numpy(np.asarray(x, dtype=np.float64))
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+@pytest.mark.parametrize("name", trajectories.table())
+def test_equals_rust(name, options):
+    x = trajectories.table()[name]
+    expected = pa.vector_scalars(x, **options)
+    np.testing.assert_allclose(torch_scalars(tensor(x), **options).numpy(), expected, atol=TIGHT, rtol=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"window": None}, {"window": 48, "k": 5, "horizon": 3}], ids=str)
+@pytest.mark.parametrize("name", [n for n in trajectories.table() if n != "missing"])
+def test_equals_the_definition(name, options):
+    x = trajectories.table()[name]
+    expected = reference.vector_scalars(x, **options)
+    # NumPy's plain mean of a window of 1e3 +- 1, or of 1e60, is itself no better than this.
+    np.testing.assert_allclose(torch_scalars(tensor(x), **options).numpy(), expected, atol=1e-8, rtol=0)
+    np.testing.assert_allclose(pa.vector_scalars(x, **options), expected, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 8, 9, 10, 17, 33, 63, 64, 65, 129])
+@pytest.mark.parametrize(
+    "options", [{}, {"window": 32, "horizon": 2, "theiler": 3}, {"window": None}], ids=str
+)
+def test_every_length(length, options):
+    x = np.stack([trajectories.tokens(length, 6, 4), trajectories.motions.walk(length, 4, seed=3)])
+    expected = pa.vector_scalars(x, **options)
+    np.testing.assert_allclose(torch_scalars(tensor(x), **options).numpy(), expected, atol=TIGHT, rtol=0)
+    np.testing.assert_allclose(reference.vector_scalars(x[0], **options), expected[0], atol=TIGHT, rtol=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    x=hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 80), st.integers(1, 5)),
+        # A small grid of values: repeated rows, exact ties, symmetric neighbours.
+        elements=st.one_of(st.integers(-2, 2).map(float), st.floats(-1e6, 1e6)),
+    ),
+    window=st.one_of(st.none(), st.integers(32, 90)),
+    k=st.integers(2, 12),
+    horizon=st.integers(1, 9),
+    theiler=st.integers(1, 9),
+)
+def test_bounds_and_equality(x, window, k, horizon, theiler):
+    options = {"window": window, "k": k, "horizon": horizon, "theiler": theiler}
+    given = torch_scalars(tensor(x), **options).numpy()
+    lower, upper = np.array([0, 0, -2, 0, 0, 0, 0]), np.array([1, 1, 2, 1, 1, 1, 1])
+    assert ((given >= lower) & (given <= upper)).all()
+    np.testing.assert_allclose(given[0], [0, 1, 0, 1, 0.5, 1, 1], atol=0)
+    np.testing.assert_allclose(given, pa.vector_scalars(x, **options), atol=1e-6, rtol=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), cut=st.integers(1, 149), window=st.sampled_from([None, 32, 100]))
+def test_causal_to_the_bit(seed, cut, window):
+    rng = np.random.default_rng(seed)
+    x = tensor(trajectories.tokens(150, 9, 6, seed) if seed % 2 else rng.normal(size=(150, 6)))
+    other = x.clone()
+    other[cut:] = tensor(10.0 ** rng.integers(-3, 9) * rng.normal(size=(150 - cut, 6)))
+    a, b = (
+        torch_scalars(torch.stack([x, x]), window=window),
+        torch_scalars(torch.stack([x, other]), window=window),
+    )
+    assert torch.equal(a[:, :cut], b[:, :cut])
+    assert torch.equal(a[0], b[0])
+
+
+def test_reference_values():
+    for name, (x, expected, tolerance) in trajectories.motions.table().items():
+        mean = torch_scalars(tensor(x))[100:].mean(0).numpy()
+        np.testing.assert_allclose(mean, expected, atol=tolerance, rtol=0, err_msg=name)
+
+
+def test_translation_and_rotation():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(150, 6))
+    q = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    expected = torch_scalars(tensor(x))
+    for moved in (x + 1e3 * rng.normal(size=6), x @ q):
+        assert (torch_scalars(tensor(moved)) - expected).abs().max() < 1e-8
+
+
+def test_small_blocks(monkeypatch):
+    x = tensor(np.stack([trajectories.tokens(200, 9, 8, seed) for seed in range(6)]))
+    for window in (None, 50):
+        expected = torch_scalars(x, window=window)
+        with monkeypatch.context() as patch:
+            patch.setattr(bridge, "BLOCK", 20_000)
+            given = torch_scalars(x, window=window)
+        np.testing.assert_allclose(given.numpy(), expected.numpy(), atol=1e-12, rtol=0)
+
+
+def test_precisions_and_shapes():
+    x = tensor(trajectories.tokens(60, 9, 8)).reshape(2, 3, 10, 8)
+    single = torch_scalars(x.float())
+    assert single.dtype == torch.float32
+    assert single.shape == (2, 3, 10, 7)
+    # Computed in float64: the very numbers of the widened input, rounded once.
+    assert torch.equal(single, torch_scalars(x.float().double()).float())
+    for narrow in (torch.float16, torch.bfloat16):
+        given = torch_scalars(x.to(narrow))
+        assert given.dtype == torch.float32
+        assert torch.equal(given, torch_scalars(x.to(narrow).float()))
+    assert torch_scalars(x).dtype == torch.float64
+    assert torch_scalars(x[:0]).shape == (0, 3, 10, 7)
+    assert torch_scalars(x[..., :0, :]).shape == (2, 3, 0, 7)
+    assert torch_scalars(x[0, 0]).shape == (10, 7)
+
+
+def test_no_gradient_and_no_autocast():
+    x = torch.randn(2, 40, 8, requires_grad=True)
+    expected = torch_scalars(x)
+    assert not expected.requires_grad
+    assert not bridge_scalars(x).requires_grad
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(torch_scalars(x), expected)
+
+
+def test_missing_vectors_are_held_or_refused():
+    x = trajectories.motions.walk(80, 3)
+    x[0] = np.nan
+    x[20:23, 1] = -np.inf
+    x[50] = 1e101
+    held = x.copy()
+    held[0], held[20:23], held[50] = 0, x[19], x[49]
+    for way in (torch_scalars, bridge_scalars):
+        assert torch.equal(way(tensor(x), missing="hold"), way(tensor(held)))
+        with pytest.raises(ShapeError, match=r"x\[0, 0\]: expected a finite number .* given nan"):
+            way(tensor(x), missing="refuse")
+        with pytest.raises(ShapeError, match=r"x\[0, 1, 1\]: .* given -inf"):
+            way(tensor(x[19:40])[None], missing="refuse")
+        with pytest.raises(OptionError, match="option missing: expected 'hold' or 'refuse', given 'drop'"):
+            way(tensor(held), missing="drop")
+    np.testing.assert_allclose(torch_scalars(tensor(x)).numpy(), pa.vector_scalars(x), atol=TIGHT, rtol=0)
+
+
+@pytest.mark.parametrize("way", [torch_scalars, bridge_scalars])
+def test_bad_input(way):
+    with pytest.raises(ShapeError, match=r"x: expected a floating-point tensor .* given torch.int64"):
+        way(torch.zeros(3, 4, dtype=torch.int64))
+    with pytest.raises(ShapeError, match=r"x: expected shape \(..., L, d\) with d >= 1, given \(5,\)"):
+        way(torch.zeros(5))
+    with pytest.raises(ShapeError, match=r"given \(2, 5, 0\)"):
+        way(torch.zeros(2, 5, 0))
+    with pytest.raises(ShapeError, match=r"x: expected .*given"):
+        way([["a", "b"]])
+    for name, value in {
+        "window": 31,
+        "k": 1,
+        "horizon": 0,
+        "theiler": 300,
+        "eps_v": 0.0,
+        "r0": -1.0,
+        "m": 256,
+        "commitment": (0.5, 0.5, 0.5),
+        "ema": 0.0,
+        "uncertainty": "cosine",
+        "stability": "none",
+    }.items():
+        with pytest.raises(OptionError, match=f"option {'persistence' if name == 'm' else name}"):
+            way(torch.zeros(4, 2), **{name: value})
+
+
+BACKENDS = ["aot_eager", "inductor"]
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+def batch():
+    return torch.stack([torch.from_numpy(trajectories.tokens(70, 9, 8, seed)) for seed in range(2)])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # inductor's own, at import and at code generation
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiles_without_a_graph_break(backend):
+    if backend == "inductor" and (sys.platform != "linux" or not shutil.which("g++")):
+        pytest.skip("no C++ compiler")
+    torch.compiler.reset()
+    compiled = torch.compile(torch_scalars, fullgraph=True, backend=backend)
+    x = batch()
+    x[1, 30:33] = float("nan")
+    expected = torch_scalars(x, window=32, k=4)
+    torch.testing.assert_close(compiled(x, window=32, k=4), expected, atol=1e-9, rtol=0)
+    other = x.clone()
+    other[:, 50:] += 1.0
+    assert torch.equal(compiled(other, window=32, k=4)[:, :50], compiled(x, window=32, k=4)[:, :50])
+
+
+@cuda
+@pytest.mark.parametrize("options", [{}, {"window": None}, {"window": 32, "k": 5, "horizon": 3}], ids=str)
+@pytest.mark.parametrize("name", trajectories.table())
+def test_cuda(name, options):
+    x = torch.from_numpy(trajectories.table()[name])
+    given = torch_scalars(x.cuda(), **options)
+    assert given.is_cuda
+    torch.testing.assert_close(given.cpu(), torch_scalars(x, **options), atol=1e-9, rtol=0)
+    assert torch.equal(bridge_scalars(x.cuda(), missing="hold", **options), given)
+
+
+@cuda
+def test_cuda_is_causal_to_the_bit():
+    x = batch().cuda()
+    other = x.clone()
+    other[:, 40:] = 1e6 * torch.randn_like(other[:, 40:])
+    assert torch.equal(torch_scalars(x)[:, :40], torch_scalars(other)[:, :40])
+
+
+@cuda
+def test_memory_is_bounded():
+    x = torch.randn(8, 4096, 128, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    torch_scalars(x, window=None)
+    # A single (B, L, L) would take 1 GiB; the float64 copies of the input take 32 MiB each.
+    assert torch.cuda.max_memory_allocated() - before < 768 << 20

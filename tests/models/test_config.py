@@ -1,10 +1,14 @@
+"""Configurations: what they refuse; and options of the motion model: what each does, off unless asked for."""
+
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig
+from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models.token.checks import check_token_config
 
 
 def test_fields_of_the_family_and_round_trip():
@@ -44,3 +48,84 @@ def test_unknown_field_gets_a_suggestion():
 def test_config_needs_no_torch():
     code = "import sys; from pyanticip.models import ModelConfig as C; C(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
+    """A description written before there were these options gives the same model with the same weights."""
+    cfg = tiny_config()
+    older = {
+        name: value
+        for name, value in cfg.to_dict().items()
+        if name not in ("mixing", "gated_events", "scalar_input", "bias_start", "strokes")
+    }
+    assert ModelConfig.from_dict(older) == cfg
+    names = set(build().state_dict())
+    assert {"trunk.pathway.linear.weight", "trunk.slow.0.up.weight"} <= names
+    assert not any("visible" in name for name in names)
+
+
+@torch.no_grad()
+def test_what_is_off_is_off(build):
+    x = torch.randn(1, 30, 231, dtype=torch.float64)
+    alone = build(slow_layers=0)
+    assert not any("slow" in name or "pathway" in name for name in alone.state_dict())
+    assert torch.equal(alone(x).share, torch.ones(1, 30, dtype=torch.float64))
+    even = build(mixing="mean")
+    assert not any("pathway" in name for name in even.state_dict())
+    assert torch.equal(even(x).share, torch.full((1, 30), 0.5, dtype=torch.float64))
+    free = build(gated_events=False)
+    hidden = torch.randn(1, 3, 32, dtype=torch.float64)
+    shut, opened = (free.control(hidden, torch.full((1, 3, 1), g).double())[1] for g in (0.0, 1.0))
+    assert torch.equal(shut, opened)
+
+
+@torch.no_grad()
+def test_scalars_move_a_bias_that_starts_alive(tiny_config):
+    scalars = torch.rand(2000, 7, generator=torch.Generator().manual_seed(0))
+    for start, low, high in (("normal", 0.0, 1e-3), ("fan-in", 0.03, 0.5)):
+        torch.manual_seed(0)
+        spread = MotionTransformer(tiny_config(bias_start=start)).trunk.bias(scalars).std(0)
+        assert low < spread.min() <= spread.max() < high
+
+
+@torch.no_grad()
+def test_scalars_enter_the_embedding_only_where_they_are_told_to(build):
+    x = torch.randn(1, 30, 231, dtype=torch.float64)
+    other = x.clone()
+    other[..., 220:227] = torch.rand(1, 30, 7)
+    seeing, blind = build(scalar_input=True), build()
+    assert not torch.equal(seeing(x).initial, seeing(other).initial)
+    assert torch.equal(blind(x).initial, blind(other).initial)
+    # Scalars given in place of those in the rows are the ones that it sees.
+    assert torch.equal(seeing(x, scalars=other[..., 220:227]).hidden, seeing(other).hidden)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"mixing": "mean"}, {"gated_events": False}, {"scalar_input": True, "bias": "none"}, {"strokes": True}],
+)
+def test_options_that_need_nothing_new_go_live(build, tmp_path, changes):
+    """The graphs are checked against torch as they are written."""
+    pytest.importorskip("onnxscript")
+    from pyanticip.models import load_motion_model
+    from realtime.step.open import open_backend
+
+    model = build(torch.float32, **changes)
+    folder = save_checkpoint(tmp_path / "live", model)
+    assert load_motion_model(folder).cfg == model.cfg
+    backend = open_backend("onnx", folder)
+    x = torch.randn(7, 231)
+    with torch.no_grad():
+        wanted = model(x[None])
+    got = backend.step(x.numpy())
+    torch.testing.assert_close(torch.from_numpy(got.params), wanted.params[0, -1], atol=1e-5, rtol=0)
+    hazards = torch.sigmoid(wanted.events[0, -1])
+    torch.testing.assert_close(torch.from_numpy(got.hazards), hazards, atol=1e-5, rtol=0)
+
+
+def test_what_cannot_be_is_refused():
+    for wrong in ({"scalar_input": True}, {"gated_events": False}):
+        with pytest.raises(OptionError, match="motion model"):
+            check_token_config(ModelConfig.small(**wrong))
+    with pytest.raises(OptionError, match="mixing"):
+        ModelConfig(mixing="half")

@@ -1,4 +1,4 @@
-"""Training with a control field that is told about bad frames, and with plans."""
+"""Parts in training: a field told about bad frames, plans, and cursors told where phrases begin."""
 
 from dataclasses import replace
 
@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError
-from pyanticip.models.parts.field.risk import distrust_loss, risk_loss
-from training.data.batches import Windows
+from pyanticip.models.parts.field.control_field import FieldOutput, FieldTrace
+from pyanticip.models.parts.field.risk import distrust_loss, risk_loss, surprise
+from pyanticip.models.parts.positions.prism.resets import LATE, Resets, begun, reset_loss
+from training.data.batches import Windows, event_targets
 from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
 from training.tasks.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
@@ -167,3 +169,141 @@ def test_an_anticipator_learns_with_plans_and_without(tiny, data, tmp_path, show
         out = model(torch.from_numpy(data.validation[0].features)[None])
     assert out.plan.codes.shape[2] == 12
     assert out.anticipation.shape == (1, 260, 12)
+
+
+PRISM = {
+    "positions": "prism",
+    "bias": "none",
+    "prism_cursors": 3,
+    "prism_width": 4,
+    "prism_places": 16,
+    "prism_hidden": 12,
+    "pose_horizons": [],
+}
+
+
+def test_a_reset_is_right_from_a_phrases_beginning_on_for_a_moment():
+    bins = torch.full((2, 40), 25)
+    bins[0, :9] = torch.arange(8, -1, -1)  # a phrase begins at frame 9
+    wanted = torch.zeros(2, 40)
+    wanted[0, 9 : 9 + LATE + 1] = 1.0
+    torch.testing.assert_close(begun(bins), wanted)
+
+
+def test_resets_are_those_of_the_models_gates(tiny, data):
+    options = tiny(model=PRISM, loss={"reset": 0.5})
+    model = new_model(options, torch.zeros(231), torch.ones(231)).eval()
+    resets = Resets(model.trunk.positions)
+    x = torch.from_numpy(data.validation[0].features)[None]
+    moves = []
+    model.trunk.positions.register_forward_hook(lambda module, given, said: moves.append(said))
+    with torch.no_grad():
+        model(x)
+    # Queries' cursors, then keys'. After a frame with a reset all of a cursor's mass is at the first places.
+    assert resets.logits.shape == (1, 260, 6)
+    assert resets.taught().shape == (1, 260, 2)
+    torch.testing.assert_close(resets.taught()[..., 1], resets.logits[..., 3])
+    with torch.no_grad():
+        model.trunk.positions.gates.bias.view(4, -1)[0] = torch.tensor([40.0, -40, -40, 40, -40, -40])
+        model.trunk.positions.gates.bias.view(4, -1)[1] = 9.0  # all step on
+        model.trunk.positions.gates.weight.zero_()
+        model(x)
+    histograms = moves[-1][0].histograms[0, -1]
+    assert (histograms[[0, 3], 2:].sum(-1) < 1e-3).all()
+    assert (histograms[[1, 2, 4, 5], 2:].sum(-1) > 0.9).all()
+    assert (resets.taught() == 40.0).all()
+    resets.handle.remove()
+
+
+def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data):
+    options = tiny(model={**PRISM, "dropout": 0.0}, loss={"reset": 0.5})
+    part = Feed(Windows(data.train), options).update(0)[0]
+    model = new_model(options, torch.zeros(231), torch.ones(231))
+    module = MotionModule(model, torch.ones(8, 5), options)
+    with torch.no_grad():
+        taught = module.training_step(part, 0)
+        logits = module.resets.taught()
+        labels = begun(part.batch.event_bin[..., 1])[..., None].expand_as(logits)
+        wanted = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(
+            -1
+        )
+        mean = float((wanted * part.batch.weight).sum() / part.batch.divisors[1])
+        assert float(reset_loss(module.resets, part.batch.event_bin[..., 1], part.batch.weight)) > 0.0
+        left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part, 0)
+    assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
+
+
+def test_other_positions_cannot_be_told(tiny):
+    with pytest.raises(OptionError, match=r"loss.reset: 0.1 needs a model with model.positions='prism'"):
+        tiny(loss={"reset": 0.1})
+
+
+def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
+
+    from training.tasks.motion import fit, load_run
+
+    found = {}
+    for weight in (0.0, 2.0):
+        options = tiny(
+            model=PRISM,
+            loss={"reset": weight},
+            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.9},
+            run={"validate_every": 16, "save_every": 16, "tensorboard": False},
+        )
+        fit(options, tmp_path / str(weight), data=data)
+        found[weight] = standing_out(load_run(tmp_path / str(weight)), data.train)
+    assert found[2.0] > 0.65
+    assert found[2.0] > found[0.0] + 0.05
+    assert 0.0 <= found[0.0] <= 1.0
+
+
+@torch.no_grad()
+def standing_out(model, clips):
+    """The chance that a taught cursor's reset is likelier where a phrase begins than elsewhere."""
+    watch, taught, labels = Resets(model.trunk.positions), [], []
+    for clip in clips:
+        model(torch.from_numpy(clip.features)[None])
+        taught.append(watch.taught()[0].mean(-1))
+        labels.append(begun(torch.from_numpy(event_targets(clip.phrases, len(clip))[0])[None])[0] > 0.5)
+    watch.handle.remove()
+    values, right = torch.cat(taught), torch.cat(labels)
+    return float((values[right][:, None] > values[~right][None]).double().mean())
+
+
+def block(risk):
+    return FieldOutput(risk, risk, risk, risk, risk)
+
+
+def test_the_risk_is_taught_as_logistic_regression():
+    torch.manual_seed(0)
+    logits = torch.randn(3, 20, dtype=torch.float64, requires_grad=True)
+    bad = (torch.rand(3, 20) < 0.3).double()
+    weight = (torch.rand(3, 20) < 0.8).double()
+    found = risk_loss(FieldTrace((block(torch.nn.functional.softplus(logits)),)), bad, weight, 10)
+    wanted = torch.nn.functional.binary_cross_entropy_with_logits(logits, bad, weight, reduction="sum")
+    assert found.item() == pytest.approx((wanted / weight.sum()).item(), rel=1e-9)
+    (gradient,) = torch.autograd.grad(found, logits)
+    torch.testing.assert_close(gradient, (torch.sigmoid(logits) - bad).detach() * weight / weight.sum())
+    assert torch.isfinite(surprise(torch.zeros(4), torch.tensor([0.0, 1.0, 0.0, 1.0]))).all()
+
+
+def test_a_pool_is_bad_if_one_of_its_frames_is_and_parts_add_up():
+    torch.manual_seed(1)
+    fast, slow = torch.rand(4, 25), torch.rand(4, 2)
+    bad = torch.zeros(4, 25)
+    bad[0, 13] = 1.0
+    weight = torch.ones(4, 25)
+    weight[3] = 0.0
+    found = risk_loss(FieldTrace((block(fast),), (block(slow),)), bad, weight, 10)
+    labels = torch.zeros(4, 2)
+    labels[0, 1] = 1.0
+    quick = (surprise(fast, bad) * weight).sum() / weight.sum()
+    pooled = 10.0 * (surprise(slow, labels)[:3]).sum() / weight.sum()
+    assert float(found) == pytest.approx(float((quick + pooled) / 2), rel=1e-6)
+    halves = [
+        risk_loss(
+            FieldTrace((block(fast[rows]),), (block(slow[rows]),)), bad[rows], weight[rows], 10, divisor=37.5
+        )
+        for rows in (slice(0, 2), slice(2, 4))
+    ]
+    assert float(found) == pytest.approx(float(sum(halves)) / 2, rel=1e-6)

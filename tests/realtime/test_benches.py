@@ -1,15 +1,56 @@
-"""`bench network`: the stimuli are what they say, the figures are what they are defined to be."""
+"""The benches say what they measure; how long it takes is not for a test to judge."""
 
 import json
+import time
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
+from pyanticip.bench import train as bench
+from pyanticip.bench.memory import peak_bytes
 from pyanticip.cli import cli
 from pyanticip.errors import OptionError
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.bench import network
+from realtime.bench.latency import run
 from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
+
+KEYS = {
+    "latency_ms",
+    "jitter_ms",
+    "frames",
+    "missed",
+    "dropped",
+    "stages_us",
+    "device",
+    "model",
+    "parameters",
+}
+STAGES = {"decode", "resample", "scalars", "step", "map", "send"}
+
+
+@pytest.mark.slow
+def test_the_object_that_json_prints() -> None:
+    shipped = (SHIPPED / MANIFEST).is_file()
+    result = run(1.0, model=shipped, priority=False)
+    assert result.keys() >= KEYS | {"commit", "cpu", "threads", "late", "echo_late", "stamp", "prewarm"}
+    assert set(result["latency_ms"]) == {"p50", "p90", "p99", "max"}
+    assert set(result["stages_us"]) == STAGES
+    assert all(set(stage) == {"p50", "p99"} for stage in result["stages_us"].values())
+    assert result["frames"] + result["missed"] == 50
+    assert result["bundles_received"] >= result["frames"]
+    assert result["latency_ms"]["p50"] > 0
+    assert (result["parameters"] > 0) is shipped
+    json.dumps(result)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 4000.0, float("nan")])
+def test_senseless_lengths_are_refused(seconds: float) -> None:
+    with pytest.raises(OptionError, match="seconds"):
+        run(seconds)
+
 
 STEP = 16_666_667
 SENT = [(i * STEP, bytes([i % 256])) for i in range(1200)]
@@ -115,3 +156,80 @@ def test_bad_input_is_one_line(tmp_path):
     short.write_text("\n".join([*text[:at], "Frames: 100", *text[at + 1 : at + 102]]) + "\n")
     with pytest.raises(OptionError, match=r"short.bvh: expected 4 s of motion or more, has 2\.0"):
         network.run((short,), 5.0)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(bench, "PAIRS", 2)
+    monkeypatch.setattr(bench, "POSITIONS", (4, 9))
+    monkeypatch.setattr(bench, "LENGTHS", (32,))
+    monkeypatch.setattr(bench, "TOKENS", 64)
+
+
+def test_the_command_reports_ratio_memory_and_decoding(short):
+    before = torch.get_num_threads()
+    done = CliRunner().invoke(cli, ["bench", "train", "--seconds", "1", "--device", "cpu", "--json"])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    row = result["train"][0]
+    assert row["length"] == 32
+    assert row["batch"] == 2
+    assert row["pairs"] >= 2
+    assert row["ratio"]["q25"] <= row["ratio"]["median"] <= row["ratio"]["q75"]
+    ours, plain = row["parameters"]
+    assert plain == pytest.approx(ours, rel=0.01)
+    assert min(result["memory"][0][n] for n in ("fused", "reference", "plain")) > 0
+    assert set(result["decode"]["us"]["anticipatory"]) == {"4", "9"}
+    assert torch.get_num_threads() == before
+    assert "fused" in _text(bench.table(result))
+
+
+def test_what_there_is_no_time_for_is_left_out_and_named(short, monkeypatch):
+    def slow(size, length, threads, *_):
+        time.sleep(1.1)
+        return {"threads": threads, "length": length}
+
+    monkeypatch.setattr(bench, "_training", slow)
+    monkeypatch.setattr(bench, "_memory", lambda size, length, on: {"length": length})
+    monkeypatch.setattr(bench, "_decoding", lambda *_: {})
+    result = bench.run(1.0, lengths=(64, 32), threads=(1,), device="cpu")
+    assert [row["length"] for row in result["train"]] == [32]
+    assert result["memory"] == [{"length": 32}]
+    assert result["left_out"] == ["length 64, 1 thread", "memory at length 64"]
+
+
+def _text(shown):
+    from rich.console import Console
+
+    console = Console(width=140, record=True, file=None)
+    with console.capture() as kept:
+        console.print(shown)
+    return kept.get()
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": 0.0}, {"size": "huge"}, {"device": "tpu"}])
+def test_options_out_of_range_are_refused(wrong):
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        bench.run(**wrong)
+
+
+def test_peak_memory_counts_what_lives_at_once():
+    def two_at_once():
+        a = torch.zeros(1 << 18)  # 1 MiB
+        b = a + 1
+        del a
+        return b + 1
+
+    def one_at_a_time():
+        for _ in range(8):
+            torch.zeros(1 << 18)
+
+    device = torch.device("cpu")
+    assert peak_bytes(two_at_once, device) == pytest.approx(2 << 20, rel=1e-3)
+    assert peak_bytes(one_at_a_time, device) == pytest.approx(1 << 20, rel=1e-3)
+
+
+def test_memory_of_a_step_is_linear_in_the_length():
+    small, large = (bench._memory("small", length, torch.device("cpu")) for length in (256, 1024))
+    assert large["fused"] < 4.4 * small["fused"]
+    assert large["reference"] > 6 * small["reference"]
