@@ -131,7 +131,7 @@ def overview(now: Any, ahead: Any) -> Figure:
     return figure
 
 
-def heard(now: Any, wav: Path) -> Figure:
+def sound_picture(now: Any, wav: Path) -> Figure:
     """The spectrogram above the parameters, with the events across."""
     x, rate = sound(wav)
     end = float(now["t"][-1])
@@ -183,7 +183,7 @@ def main() -> None:
         ahead = dict(np.load(rendered("ahead.npz", folder, model=model, lead_ms=LEAD)))
         wav = rendered("now.wav", folder, model=model)
         save(overview(now, ahead), given.out / "overview.png")
-        save(heard(now, wav), given.out / "demo_spectrogram.png")
+        save(sound_picture(now, wav), given.out / "demo_spectrogram.png")
 
 
 if __name__ == "__main__":

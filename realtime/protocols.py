@@ -58,5 +58,5 @@ class Lesson(Protocol):
 
 
 #: Called after each live frame: datagram's arrival, return of the last send (both monotonic), the front's
-#: frame number, nanoseconds per stage in the order of :data:`STAGES`.
+#: frame number, nanoseconds per stage in the order of :data:`realtime.pipeline.STAGES`.
 Observer = Callable[[int, int, int, tuple[int, ...]], None]

@@ -14,7 +14,6 @@ import time
 
 __all__ = [
     "Collector",
-    "keep_memory",
     "lock_memory",
     "one_thread_each",
     "raise_priority",
@@ -50,23 +49,6 @@ def raise_priority() -> str:
     except (AttributeError, OSError):
         return "ordinary"
     return "SCHED_RR"
-
-
-def keep_memory() -> bool:
-    """Keep freed memory for what comes next, where the system lets us; whether it does.
-
-    A block of a model frees and takes some megabytes in each pass. Whether the C library hands them back to
-    the system in between, and has to ask for them page by page again, hangs on what else was taken: as much
-    time as the difference that a benchmark is after.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    trim_threshold, map_threshold = -1, -3
-    try:
-        libc = ctypes.CDLL(None)
-        return bool(libc.mallopt(trim_threshold, 1 << 30) and libc.mallopt(map_threshold, 32 << 20))
-    except (OSError, AttributeError):
-        return False
 
 
 def lock_memory() -> bool:

@@ -11,7 +11,7 @@ from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer
 
 if TYPE_CHECKING:
-    from realtime.bench import options as told
+    from realtime.bench import options
 
 OPTIONS = "realtime.bench.options"
 
@@ -25,7 +25,7 @@ def bench() -> None:
 
 
 @bench.command("latency", options=f"{OPTIONS}:LatencyOptions")
-def bench_latency(given: told.LatencyOptions) -> Answer:
+def bench_latency(given: options.LatencyOptions) -> Answer:
     """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.
 
     Example: pyanticip bench latency --seconds 60 --json
@@ -48,7 +48,7 @@ def bench_latency(given: told.LatencyOptions) -> Answer:
 
 
 @bench.command("network", options=f"{OPTIONS}:NetworkOptions")
-def bench_network(given: told.NetworkOptions) -> Answer:
+def bench_network(given: options.NetworkOptions) -> Answer:
     """What frame rates and poor networks change in the output: offline, the same every time.
 
     Motion FILES are sent as suits send them; the bundled performance if none is given.
@@ -63,7 +63,7 @@ def bench_network(given: told.NetworkOptions) -> Answer:
 
 
 @bench.command("scalars", options=f"{OPTIONS}:ScalarsOptions")
-def bench_scalars(given: told.ScalarsOptions) -> Answer:
+def bench_scalars(given: options.ScalarsOptions) -> Answer:
     """One frame of the seven scalars: smooth motion, the worst cases, and a stream a million frames old.
 
     Example: pyanticip bench scalars --seconds 60 --json
@@ -74,7 +74,7 @@ def bench_scalars(given: told.ScalarsOptions) -> Answer:
 
 
 @bench.command("bridge", options=f"{OPTIONS}:BridgeOptions")
-def bench_bridge(given: told.BridgeOptions) -> Answer:
+def bench_bridge(given: options.BridgeOptions) -> Answer:
     """The scalars of a batch of embeddings in Rust, torch, torch.compile and NumPy, side by side.
 
     Example: pyanticip bench bridge --seconds 120 --json
@@ -85,7 +85,7 @@ def bench_bridge(given: told.BridgeOptions) -> Answer:
 
 
 @bench.command("step", options=f"{OPTIONS}:StepOptions")
-def bench_step(given: told.StepOptions) -> Answer:
+def bench_step(given: options.StepOptions) -> Answer:
     """One model step at the live pace, cold and prewarmed, on each backend.
 
     Example: pyanticip bench step --seconds 20 --backend onnx --json
@@ -96,7 +96,7 @@ def bench_step(given: told.StepOptions) -> Answer:
 
 
 @bench.command("train", options=f"{OPTIONS}:TrainOptions", extra="train")
-def bench_train(given: told.TrainOptions) -> Answer:
+def bench_train(given: options.TrainOptions) -> Answer:
     """The token model beside a plain transformer of equal size: training step, memory, decoding.
 
     What --seconds do not suffice for is left out and named, the longest sequences first; on two cores
@@ -110,7 +110,7 @@ def bench_train(given: told.TrainOptions) -> Answer:
 
 
 @bench.command("performer", options=f"{OPTIONS}:PerformerOptions")
-def bench_performer(given: told.PerformerOptions) -> Answer:
+def bench_performer(given: options.PerformerOptions) -> Answer:
     """Stillness, range, and movement that passes unchanged, through the whole pipeline.
 
     Example: pyanticip bench performer --data ../shared/data --json

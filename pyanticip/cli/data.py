@@ -13,7 +13,7 @@ from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, say
 
 if TYPE_CHECKING:
-    from training.data import options as told
+    from training.data import options
     from training.data.sets.builder import Step
 
 OPTIONS = "training.data.options"
@@ -37,7 +37,7 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
 
 
 @data.command("build", options=f"{OPTIONS}:BuildOptions")
-def data_build(given: told.BuildOptions) -> Answer:
+def data_build(given: options.BuildOptions) -> Answer:
     """Make a set of all takes in DIR: BVH, AMC with ASF, AMASS npz, recordings, in any folders.
 
     A sound beside a take (walk.wav, walk.bvh), or given in a manifest, teaches it in the teacher's place.
@@ -83,7 +83,7 @@ def _warn(lines: Iterable[str]) -> None:
 
 
 @data.command("augment", options=f"{OPTIONS}:AugmentOptions")
-def data_augment(given: told.AugmentOptions) -> Answer:
+def data_augment(given: options.AugmentOptions) -> Answer:
     """Make a set of variations of the training clips of SET.
 
     Mirrored, turned, warped in time and more, and seen through poor suits and networks: sensor noise, few
@@ -114,7 +114,7 @@ def data_augment(given: told.AugmentOptions) -> Answer:
 
 
 @data.command("inspect", options=f"{OPTIONS}:InspectOptions")
-def data_inspect(given: told.InspectOptions) -> Answer:
+def data_inspect(given: options.InspectOptions) -> Answer:
     """Show what is in a set: totals, poses, scalars, parameters, warnings.
 
     Example: pyanticip train data inspect sets/mine --out mine.html

@@ -13,7 +13,7 @@ from pyanticip.cli.terminal import Answer, say
 from pyanticip.errors import FormatError, OptionError, reason
 
 if TYPE_CHECKING:
-    from training.evaluate import options as told
+    from training.evaluate import options
 
 OPTIONS = "training.evaluate.options"
 
@@ -27,7 +27,7 @@ def evaluate() -> None:
 
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
-def evaluate_motion(given: told.MotionOptions) -> Answer:
+def evaluate_motion(given: options.MotionOptions) -> Answer:
     """Errors of the model and of three rivals, events on the beat, calibration, suits, latency.
 
     The rivals hold, extrapolate or track the parameters' causal twin. They are tuned on the training subjects
@@ -89,7 +89,7 @@ def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None)
 
 
 @evaluate.command("language", options=f"{OPTIONS}:LanguageOptions", extra="train")
-def evaluate_language(given: told.LanguageOptions) -> Answer:
+def evaluate_language(given: options.LanguageOptions) -> Answer:
     """Judge runs of train language on held-out data; runs that differ in their seed alone are averaged.
 
     Example: pyanticip evaluate language runs/text-0 runs/text-1 --report report
@@ -110,7 +110,7 @@ def evaluate_language(given: told.LanguageOptions) -> Answer:
 
 
 @evaluate.command("generation", options=f"{OPTIONS}:GenerationOptions", extra="train")
-def evaluate_generation(given: told.GenerationOptions) -> Answer:
+def evaluate_generation(given: options.GenerationOptions) -> Answer:
     """Does waiting for commitment help? Gated against ungated generation at equal compute.
 
     Example: pyanticip evaluate generation runs/text-0 --judge runs/plain-1 --theta 0.8 --theta 0.5
@@ -123,7 +123,7 @@ def evaluate_generation(given: told.GenerationOptions) -> Answer:
 
 
 @evaluate.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
-def evaluate_forecast(given: told.ForecastOptions) -> Answer:
+def evaluate_forecast(given: options.ForecastOptions) -> Answer:
     """The published benchmark of motion prediction: both metrics, exactly, beside the published rows.
 
     Example: pyanticip evaluate forecast --benchmark cmu --data data/cmu-bench --split train

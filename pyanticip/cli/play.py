@@ -12,7 +12,7 @@ from pyanticip.cli.terminal import Answer, say, speed_factor, typed
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
-    from realtime.programs import options as told
+    from realtime.programs import options
 
 OPTIONS = "realtime.programs.options"
 
@@ -32,7 +32,7 @@ def _progress(as_json: bool) -> bool:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:DemoOptions")
-def demo(given: told.DemoOptions) -> Answer:
+def demo(given: options.DemoOptions) -> Answer:
     """Play a bundled performance to OSC and sound.
 
     Without an audio device the sound goes to demo.wav.
@@ -45,7 +45,7 @@ def demo(given: told.DemoOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:LiveOptions")
-def live(given: told.LiveOptions) -> Answer:
+def live(given: options.LiveOptions) -> Answer:
     """Play live: motion comes in over UDP, control goes out over OSC.
 
     Ctrl-C fades out, closes the recording and ends.
@@ -58,7 +58,7 @@ def live(given: told.LiveOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
-def replay(given: told.ReplayOptions) -> Answer:
+def replay(given: options.ReplayOptions) -> Answer:
     """Play a motion file or a recording as `live` would.
 
     Through the very same pipeline, at its own pace. BVH, AMC with its ASF, npz, or an .anticip recording,
@@ -76,7 +76,7 @@ def replay(given: told.ReplayOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
-def render(given: told.RenderOptions) -> Answer:
+def render(given: options.RenderOptions) -> Answer:
     """Turn a motion file into sound or numbers.
 
     Offline, faster than real time, and the same every time.
@@ -92,7 +92,7 @@ def render(given: told.RenderOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RecordOptions")
-def record(given: told.RecordOptions) -> Answer:
+def record(given: options.RecordOptions) -> Answer:
     """Record what a suit sends, and play nothing. Ctrl-C closes the file.
 
     Example: pyanticip record take1.anticip --source mocopi --seconds 60
@@ -105,7 +105,7 @@ def record(given: told.RecordOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SendOptions")
-def send(given: told.SendOptions) -> Answer:
+def send(given: options.SendOptions) -> Answer:
     """Stand in for a suit: stream a motion file.
 
     Over the real protocol, at its real pace.
@@ -133,7 +133,7 @@ def send(given: told.SendOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SynthOptions")
-def synth(given: told.SynthOptions) -> Answer:
+def synth(given: options.SynthOptions) -> Answer:
     """Play the built-in voice from OSC.
 
     A synth of its own; Ctrl-C ends it.
@@ -155,7 +155,7 @@ def synth(given: told.SynthOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:CalibrateOptions")
-def calibrate(given: told.CalibrateOptions) -> Answer:
+def calibrate(given: options.CalibrateOptions) -> Answer:
     """Get to know a performer: stand still, then move as you will.
 
     Learns how much the suit trembles and how far the performer goes, and writes both into the rig as
@@ -206,7 +206,7 @@ def rig() -> None:
 
 
 @rig.command("init", options=f"{OPTIONS}:RigInitOptions")
-def rig_init(given: told.RigInitOptions) -> None:
+def rig_init(given: options.RigInitOptions) -> None:
     """Write a commented rig with every key at its built-in value.
 
     Example: pyanticip rig init stage.toml
@@ -220,7 +220,7 @@ def rig_init(given: told.RigInitOptions) -> None:
 
 
 @rig.command("check", options=f"{OPTIONS}:RigCheckOptions")
-def rig_check(given: told.RigCheckOptions) -> Answer:
+def rig_check(given: options.RigCheckOptions) -> Answer:
     """Check a rig file and say what it would do.
 
     Example: pyanticip rig check stage.toml

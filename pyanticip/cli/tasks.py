@@ -11,7 +11,7 @@ from pyanticip.cli.terminal import Answer, say, typed
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
-    from training.tasks import options as told
+    from training.tasks import options
 
 OPTIONS = "training.tasks.options"
 
@@ -44,7 +44,7 @@ def tasks_list(given: JsonOption) -> Answer:
 
 
 @tasks.command("show", options=f"{OPTIONS}:TaskShowOptions", extra="train")
-def tasks_show(given: told.TaskShowOptions) -> Answer:
+def tasks_show(given: options.TaskShowOptions) -> Answer:
     """Draw examples of a task and check them.
 
     Example: pyanticip tasks show addition --length 20 --count 3
@@ -56,7 +56,7 @@ def tasks_show(given: told.TaskShowOptions) -> Answer:
 
 
 @tasks.command("check", options=f"{OPTIONS}:TaskCheckOptions", extra="train")
-def tasks_check(given: told.TaskCheckOptions) -> Answer:
+def tasks_check(given: options.TaskCheckOptions) -> Answer:
     """Judge texts of a task, such as a model's; exit code 1 where one is wrong.
 
     Example: pyanticip tasks check addition "829+03=8008,2305,9009>859."
@@ -69,7 +69,7 @@ def tasks_check(given: told.TaskCheckOptions) -> Answer:
 
 
 @tasks.command("train", options=f"{OPTIONS}:TaskTrainOptions", extra="train")
-def tasks_train(given: told.TaskTrainOptions) -> Answer:
+def tasks_train(given: options.TaskTrainOptions) -> Answer:
     """Train models on a task, over positions and seeds; after Ctrl-C the same command goes on.
 
     Example: pyanticip tasks train --out runs/tasks --task copy --positions prism,rope --seeds 0-2
@@ -93,7 +93,7 @@ def tasks_train(given: told.TaskTrainOptions) -> Answer:
 
 
 @tasks.command("evaluate", options=f"{OPTIONS}:TaskEvaluateOptions", extra="train")
-def tasks_evaluate(given: told.TaskEvaluateOptions) -> Answer:
+def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
     """Exact matches over length by greedy decoding; of the last weights and the mean of the best three.
 
     RUNS are runs of `tasks train` or folders of them. Figures that are there already are kept.
@@ -122,7 +122,7 @@ def tasks_evaluate(given: told.TaskEvaluateOptions) -> Answer:
 
 
 @tasks.command("report", options=f"{OPTIONS}:TaskReportOptions", extra="train")
-def tasks_report(given: told.TaskReportOptions) -> Answer:
+def tasks_report(given: options.TaskReportOptions) -> Answer:
     """Tables and curves of evaluated runs: accuracy over length, cost, and what the cursors do.
 
     Example: pyanticip tasks report runs/tasks --out docs/experiments/prism-tasks

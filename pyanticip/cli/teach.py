@@ -17,7 +17,7 @@ from pyanticip.vocabulary import RATE
 
 if TYPE_CHECKING:
     from pyanticip.teach.project import Project
-    from realtime.teaching import options as told
+    from realtime.teaching import options
 
 OPTIONS = "realtime.teaching.options"
 
@@ -34,7 +34,7 @@ def teach() -> None:
 
 
 @teach.command("new", options=f"{OPTIONS}:NewOptions")
-def new(given: told.NewOptions) -> None:
+def new(given: options.NewOptions) -> None:
     """Begin a project in a new folder.
 
     An output is 0..1 unless a range stands behind it; without outputs, the first take's values make them.
@@ -51,7 +51,7 @@ def new(given: told.NewOptions) -> None:
 
 
 @teach.command("add", options=f"{OPTIONS}:AddOptions")
-def add(given: told.AddOptions) -> Answer:
+def add(given: options.AddOptions) -> Answer:
     """Add takes from motion files.
 
     With --values the whole take wants these; with --curve values change over time (a header t,NAME,... and
@@ -93,7 +93,7 @@ def add(given: told.AddOptions) -> Answer:
 
 
 @teach.command("record", options=f"{OPTIONS}:RecordOptions")
-def record(given: told.RecordOptions) -> Answer:
+def record(given: options.RecordOptions) -> Answer:
     """Record a take from the suit.
 
     To teach while playing, and with values that move, see `live --teach` and /anticip/control/teach.
@@ -124,7 +124,7 @@ def record(given: told.RecordOptions) -> Answer:
 
 
 @teach.command("list", options=f"{OPTIONS}:ListOptions")
-def list_(given: told.ListOptions) -> Answer:
+def list_(given: options.ListOptions) -> Answer:
     """Show outputs, takes and mappings.
 
     Example: pyanticip teach list mine
@@ -148,7 +148,7 @@ def list_(given: told.ListOptions) -> Answer:
 
 
 @teach.command("remove", options=f"{OPTIONS}:RemoveOptions")
-def remove(given: told.RemoveOptions) -> None:
+def remove(given: options.RemoveOptions) -> None:
     """Remove takes; `teach undo` brings them back.
 
     Example: pyanticip teach remove mine spin
@@ -161,7 +161,7 @@ def remove(given: told.RemoveOptions) -> None:
 
 
 @teach.command("rename", options=f"{OPTIONS}:RenameOptions")
-def rename(given: told.RenameOptions) -> None:
+def rename(given: options.RenameOptions) -> None:
     """Give a take another name.
 
     Example: pyanticip teach rename mine spin turn-left
@@ -170,7 +170,7 @@ def rename(given: told.RenameOptions) -> None:
 
 
 @teach.command("set", options=f"{OPTIONS}:SetOptions")
-def set_(given: told.SetOptions) -> None:
+def set_(given: options.SetOptions) -> None:
     """Change what a take wants; NAME=none takes an output out of it.
 
     Example: pyanticip teach set mine spin brightness=.9,cutoff=none
@@ -184,7 +184,7 @@ def set_(given: told.SetOptions) -> None:
 
 
 @teach.command("outputs", options=f"{OPTIONS}:OutputsOptions")
-def outputs(given: told.OutputsOptions) -> None:
+def outputs(given: options.OutputsOptions) -> None:
     """Show, add, remove, rename or change outputs.
 
     What the takes say is kept in the outputs' own units; fit anew after a change.
@@ -214,7 +214,7 @@ def outputs(given: told.OutputsOptions) -> None:
 
 
 @teach.command("fit", options=f"{OPTIONS}:FitCommandOptions")
-def fit(given: told.FitCommandOptions) -> Answer:
+def fit(given: options.FitCommandOptions) -> Answer:
     """Fit a mapping to all takes, and say how well it does on what it was not shown.
 
     The previous mapping stays until the new one is complete, and in `mappings` for ever (`teach use`).
@@ -235,7 +235,7 @@ def fit(given: told.FitCommandOptions) -> Answer:
     if not given.as_json:
         for line in report["warnings"]:
             say(f"warning: {line}")
-    lines = [text for part in report["parts"] for text in _told(part, report["lead_ms"])]
+    lines = [text for part in report["parts"] for text in _summary(part, report["lead_ms"])]
     stages, made = report["stages_s"], report["mapping"]
     lines.append(
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
@@ -246,7 +246,7 @@ def fit(given: told.FitCommandOptions) -> Answer:
     return report, [*lines, f"wrote {made}; play it: pyanticip live --mapping {typed(made)}{on}"]
 
 
-def _told(part: dict[str, Any], lead_ms: int) -> list[str]:
+def _summary(part: dict[str, Any], lead_ms: int) -> list[str]:
     """What a part's report says, for people."""
     lines = [
         f"{part['kind']} on {'+'.join(part['inputs'])}, {part['frames']} frames of {len(part['takes'])} takes"
@@ -276,7 +276,7 @@ def _told(part: dict[str, Any], lead_ms: int) -> list[str]:
 
 
 @teach.command("check", options=f"{OPTIONS}:CheckOptions")
-def check(given: told.CheckOptions) -> Answer:
+def check(given: options.CheckOptions) -> Answer:
     """Check files, hashes and the mapping, and play it over its own takes.
 
     Example: pyanticip teach check mine
@@ -298,7 +298,7 @@ def check(given: told.CheckOptions) -> Answer:
 
 
 @teach.command("undo", options=f"{OPTIONS}:UndoOptions")
-def undo(given: told.UndoOptions) -> None:
+def undo(given: options.UndoOptions) -> None:
     """Undo the last change of takes or outputs; again for the one before.
 
     Example: pyanticip teach undo mine
@@ -313,7 +313,7 @@ def undo(given: told.UndoOptions) -> None:
 
 
 @teach.command("history", options=f"{OPTIONS}:ProjectOptions")
-def history(given: told.ProjectOptions) -> None:
+def history(given: options.ProjectOptions) -> None:
     """List every revision.
 
     Example: pyanticip teach history mine
@@ -323,7 +323,7 @@ def history(given: told.ProjectOptions) -> None:
 
 
 @teach.command("use", options=f"{OPTIONS}:UseOptions")
-def use(given: told.UseOptions) -> None:
+def use(given: options.UseOptions) -> None:
     """Put an earlier mapping in place again.
 
     Example: pyanticip teach use mine r000003-001.safetensors

@@ -14,7 +14,7 @@ from pyanticip.cli.terminal import Answer, answer, typed
 if TYPE_CHECKING:
     from training.finish import options as finish
     from training.run.task import Task
-    from training.tasks import options as told
+    from training.tasks import options
 
 OPTIONS = "training.tasks.options"
 FINISH = "training.finish.options"
@@ -32,7 +32,7 @@ train.add_command(data)
 
 
 def _train(
-    task: Task[Any, Any], given: told.TrainOptions, under: Mapping[str, Any] | None = None
+    task: Task[Any, Any], given: options.TrainOptions, under: Mapping[str, Any] | None = None
 ) -> Answer | None:
     """A run of a task with what was given; processes other than the first have no lines."""
     from training.run.train import train_as_given
@@ -55,7 +55,7 @@ def _train(
 
 
 @train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
-def train_motion(given: told.MotionOptions) -> Answer | None:
+def train_motion(given: options.MotionOptions) -> Answer | None:
     """Train the motion model; its best checkpoint goes to OUT/checkpoint. Under torchrun all its processes
     share the work.
 
@@ -69,7 +69,7 @@ def train_motion(given: told.MotionOptions) -> Answer | None:
 
 
 @train.command("language", options=f"{OPTIONS}:LanguageTrainOptions", extra="train")
-def train_language(given: told.LanguageTrainOptions) -> Answer | None:
+def train_language(given: options.LanguageTrainOptions) -> Answer | None:
     """Train a token model and keep the run in OUT. Under torchrun all its processes share the work.
 
     Example: pyanticip train language --data train.txt --valid valid.txt --steps 2000 --out runs/text
@@ -83,7 +83,7 @@ def train_language(given: told.LanguageTrainOptions) -> Answer | None:
 
 
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
-def train_forecast(given: told.ForecastOptions) -> Answer:
+def train_forecast(given: options.ForecastOptions) -> Answer:
     """Train a forecaster of poses on the benchmark's training files, or study it on clips left out.
 
     Example: pyanticip train forecast --data data/cmu-bench --out runs/forecast

@@ -5,11 +5,10 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from pyanticip import _core
-from pyanticip.errors import FormatError, OptionError, reason
+from pyanticip.errors import FormatError, OptionError, reason, suggestion
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.vocabulary import CANONICAL_JOINTS
@@ -71,9 +70,8 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
     found = {}
     for joint, value in table.items():
         if joint not in CANONICAL_JOINTS:
-            near = get_close_matches(joint, CANONICAL_JOINTS, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(CANONICAL_JOINTS)}"
-            raise FormatError(f"{file}: joints.{joint}: unknown joint; {hint}")
+            hint = suggestion(joint, CANONICAL_JOINTS) or f"; expected one of {', '.join(CANONICAL_JOINTS)}"
+            raise FormatError(f"{file}: joints.{joint}: unknown joint{hint}")
         names = [value] if isinstance(value, str) else value
         if (
             not isinstance(names, list)
@@ -100,9 +98,8 @@ def with_joints(clip: Clip, joints: Joints) -> Clip:
         given = names[-1:] if joint in _TRUNK else names
         for number, name in enumerate(given):
             if name not in body.names:
-                near = get_close_matches(name, body.names, n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(body.names)}"
-                raise OptionError(f"joints.{joint}: no joint {name!r} in the file; {hint}")
+                hint = suggestion(name, body.names) or f"; there are {', '.join(body.names)}"
+                raise OptionError(f"joints.{joint}: no joint {name!r} in the file{hint}")
             if name in new:
                 raise OptionError(f"joints.{joint}: {name!r} is named twice")
             new[name] = joint if number == 0 else f"{joint}_{number + 1}"

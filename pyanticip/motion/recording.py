@@ -437,7 +437,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _told(field: object, codes: object, weights: object) -> dict[str, Any]:
+def _field_and_plan(field: object, codes: object, weights: object) -> dict[str, Any]:
     """The last fields of an :class:`Output`."""
     if not isinstance(codes, bytes):
         raise TypeError("expected binary whole numbers")
@@ -462,7 +462,7 @@ def _record(payload: _Payload) -> Record | None:
     if payload.type == OUTPUT:
         events = [(_text(name), float(strength), float(ahead)) for name, strength, ahead in rest[3]]
         sent = Output(t_ns, _seq(rest[0]), _as_floats(rest[1]), _as_floats(rest[2]), events)
-        return sent if len(rest) < 7 else sent._replace(**_told(*rest[4:7]))
+        return sent if len(rest) < 7 else sent._replace(**_field_and_plan(*rest[4:7]))
     if payload.type == NOTE:
         return Note(t_ns, _text(rest[0]))
     if payload.type == CONTROL:

@@ -10,14 +10,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pyanticip.controls import NEUTRAL, Range
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, suggestion
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 
 __all__ = ["MOST_OUTPUTS", "Output", "known_output", "parse_output", "parse_values", "unique_names"]
@@ -205,9 +204,8 @@ def known_output(outputs: Sequence[Output], name: str) -> Output:
         if output.name == name:
             return output
     names = [output.name for output in outputs]
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names) or 'none yet'}"
-    raise OptionError(f"no output {name!r}; {hint}")
+    hint = suggestion(name, names) or f"; there are {', '.join(names) or 'none yet'}"
+    raise OptionError(f"no output {name!r}{hint}")
 
 
 def unique_names(outputs: Iterable[Output]) -> tuple[Output, ...]:

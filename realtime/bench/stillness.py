@@ -146,14 +146,14 @@ def run(data: Path, *, seeds: int = 1, say: Say = lambda line: None) -> dict[str
         raise OptionError(f"{data}: expected a folder that holds cmu and more")
     calibrated = {clip: _calibrated(data / "cmu" / take) for clip, take, _ in PAIRS}
     return {
-        "still": list(_told(_still(data, seeds, calibrated["49_09.amc"]), say)),
-        "range": list(_told(_range(data, calibrated), say)),
-        "idle": list(_told(_idle(data), say)),
-        "unchanged": list(_told(_unchanged(data), say)),
+        "still": list(_reported(_still(data, seeds, calibrated["49_09.amc"]), say)),
+        "range": list(_reported(_range(data, calibrated), say)),
+        "idle": list(_reported(_idle(data), say)),
+        "unchanged": list(_reported(_unchanged(data), say)),
     }
 
 
-def _told(rows: Iterator[dict[str, Any]], say: Say) -> Iterator[dict[str, Any]]:
+def _reported(rows: Iterator[dict[str, Any]], say: Say) -> Iterator[dict[str, Any]]:
     for row in rows:
         say("  ".join(f"{name} {value}" for name, value in row.items()))
         yield row

@@ -27,7 +27,7 @@ CALIBRATION_STEPS = 200
 def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:
     """Open a checkpoint for stepping.
 
-    :param kind: a name of :data:`realtime.step.base.BACKENDS`, or ``auto``: a CUDA graph where CUDA works and
+    :param kind: a name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph where CUDA works and
         wins a paced calibration against ONNX Runtime, else ONNX Runtime.
     :param checkpoint: its folder; ``None`` for the one that comes with the package.
     :raises OptionError: another kind.

@@ -154,7 +154,10 @@ class WholeBackend(StepBackend):
         return self._result(emit)
 
     def imagine(self, row: F32) -> StepResult:
-        """See :class:`realtime.step.StepBackend`. The graphs write beside the state that the stream is at."""
+        """See :class:`realtime.step.base.StepBackend`.
+
+        The graphs write beside the state that the stream is at.
+        """
         self._row[:] = checked_rows(row)
         due = (self._frames + 1) % self._stride == 0
         self._runs[due, self._now[0], self._now[1]]()

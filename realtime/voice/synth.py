@@ -361,7 +361,7 @@ def synth(
 ) -> dict[str, Any]:
     """Play what comes to ``port`` until Ctrl-C, SIGTERM, ``seconds``, or (``child``) the parent's end.
 
-    ``preset`` is a voice of :data:`realtime.voice.base.VOICES`, ``options`` are its own.
+    ``preset`` is a voice of :data:`realtime.seams.VOICES`, ``options`` are its own.
     """
     sound = open_voice(preset, options or {}, SAMPLE_RATE)
     ended = threading.Event()

@@ -141,7 +141,7 @@ LIGHT = [
     ("train motion --data empty --out run", 1, "empty: no motion in it"),
     ("train motion --data nowhere --out run", 1, "nowhere: no such folder"),
     ("train motion --data takes --out run --steps none", 2, "--steps"),
-    ("train motion --data takes --out run --set stepz=3", 2, "did you mean 'steps'"),
+    ("train motion --data takes --out run --set stepz=3", 2, "did you mean steps"),
     ("train motion --data takes --out run --config nowhere.toml", 1, "nowhere.toml: no such file"),
     ("train motion --data takes --out file/in/run", 1, "file/in: not a directory"),
     ("train language --data nowhere.txt --valid nowhere.txt --out run", 1, "nowhere.txt: no such file"),

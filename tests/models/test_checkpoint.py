@@ -137,7 +137,7 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d.update(horizons_ms=[0]), "horizons_ms do not match"),
         (lambda d: d.update(format="other"), "does not describe"),
         (lambda d: d["config"].update(heads=3), "heads"),
-        (lambda d: d["config"].update(headz=4), "did you mean 'heads'"),
+        (lambda d: d["config"].update(headz=4), "did you mean heads"),
         (lambda d: d["config"].update(d_model="16"), "d_model"),
         (lambda d: d.update(config=[]), "garbles"),
         (lambda d: d.pop("training"), "training"),

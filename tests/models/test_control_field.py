@@ -20,8 +20,8 @@ from pyanticip.models.core.gated_attention import KERNELS, attend_gated, can_gat
 from pyanticip.models.core.part import Positions
 from pyanticip.models.core.steering import Extras, Steering
 from pyanticip.models.core.trunk import Block
-from pyanticip.models.parts.field import reduction as felt
-from pyanticip.models.parts.field.averages import averages, decayed_sums, stepwise_sums
+from pyanticip.models.parts.field import reduction
+from pyanticip.models.parts.field.averages import averages, decayed_sums
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.control_field import ControlField
 from pyanticip.models.parts.field.reduction import FieldSeries, reduce_field, reduce_field_plainly
@@ -36,6 +36,15 @@ def field(width=16, fibre=None, **changes):
         for parameter in made.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))
     return made
+
+
+def stepwise_sums(x, decay, before=None):
+    """What ``decayed_sums`` computes, by its definition."""
+    held, sums = x.new_zeros(x.shape[0]) if before is None else before, []
+    for step in x.unbind(1):
+        held = decay * held + step
+        sums.append(held)
+    return torch.stack(sums, 1)
 
 
 def by_definition(made, x):
@@ -209,10 +218,10 @@ def test_why_the_papers_curvature_is_refused(monkeypatch):
     not."""
     found = {}
     # In the plain form, whose parts are functions of their own.
-    monkeypatch.setattr("pyanticip.models.parts.field.control_field.reduce_field", felt.reduce_field_plainly)
+    monkeypatch.setattr("pyanticip.models.parts.field.control_field.reduce_field", reduce_field_plainly)
     for name in ("causal", "leaking"):
         if name == "leaking":
-            monkeypatch.setattr(felt, "curvature", centred)
+            monkeypatch.setattr(reduction, "curvature", centred)
         torch.manual_seed(0)
         cfg = ModelConfig.small(
             d_model=32, heads=2, fast_layers=2, slow_layers=0, ff=64, vocab=16, max_seq_len=16, window=16,

@@ -82,7 +82,7 @@ def test_models_run_with_it_stream_with_it_and_do_not_look_ahead(kind):
 
 
 def test_its_options_are_checked_like_those_of_any_other():
-    with pytest.raises(OptionError, match=r"unknown positions option 'leek', did you mean 'leak'\?"):
+    with pytest.raises(OptionError, match=r"unknown positions option 'leek'; did you mean leak\?"):
         ModelConfig(positions={"kind": "leaky", "leek": 0.5})
     with pytest.raises(OptionError, match="none, sinusoidal, rope, alibi, trajectory, prism, leaky, got 'x'"):
         ModelConfig(positions="x")

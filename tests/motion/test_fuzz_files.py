@@ -30,7 +30,6 @@ WORDS = [
 ]
 
 # The header of a recording: magic and version 1.0.
-RECORDED = b"ANTICIP\0\1\0\0\0"
 
 edits = st.lists(
     st.tuples(

@@ -249,7 +249,7 @@ def test_the_map_of_a_file_is_the_file(data_dir, tmp_path):
         ("[joints]\nhops = 'a'", r"joints\.hops: unknown joint; did you mean hips"),
         ("[joints]\nhips = 3", r"expected a name or"),
         ("[joints", r"not valid TOML"),
-        ("[joints]\nhips = 'Hip'", r"no joint 'Hip' in the file; did you mean 'Hips'"),
+        ("[joints]\nhips = 'Hip'", r"no joint 'Hip' in the file; did you mean Hips"),
         ("[joints]\nhips = 'Hips'\nneck = 'Hips'", r"named twice"),
     ],
 )

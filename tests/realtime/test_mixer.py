@@ -10,7 +10,6 @@ from pyanticip.errors import OptionError
 from realtime.mapping.mixer import Mixer
 
 DT = 0.02
-STILL = [0.4, 0, 0, 1, 0.5, 0, 1]
 DANCE = [0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6]
 
 

@@ -9,7 +9,7 @@ from pyanticip.errors import OptionError
 from pyanticip.vocabulary import PARAMETERS
 from training.teacher.filters import CausalLowPass
 from training.teacher.handmade import teach
-from training.teacher.twin import CausalTwin, causal_events, causal_twin
+from training.teacher.twin import CausalTwin, causal_twin
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.08])
@@ -58,17 +58,3 @@ def test_the_low_pass_delays_by_what_it_says():
         assert abs((ramp - out)[-1, 0] - delay) < 1e-6
     with pytest.raises(OptionError):
         CausalLowPass(-1.0)
-
-
-def test_the_causal_detector_finds_the_beats_late():
-    t = np.arange(500) / 50.0
-    angle = 0.8 * np.sin(2.0 * np.pi * 0.5 * t)
-    quats = np.zeros((500, 22, 4))
-    quats[..., 0] = 1.0
-    quats[:, 7, 0], quats[:, 7, 3] = np.cos(angle / 2), np.sin(angle / 2)
-    found, true = causal_events(quats, 0.04)["onset"], teach(quats).times("onset")
-    inner = true[(true > 30) & (true < 440)]
-    for beat in inner:
-        later = found[found >= beat]
-        assert len(later)
-        assert later[0] - beat <= 20

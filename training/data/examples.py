@@ -1,7 +1,7 @@
 """Real motion for training: which takes there are, who is held out, and what the model sees and is taught."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError
 from pyanticip.vocabulary import RATE
 from training.data import augment
 from training.teacher.handmade import teach
@@ -23,7 +23,6 @@ VALIDATION: Final = ("06", "43", "35")
 TEST: Final = ("07", "49")
 """Subjects that are looked at once per report."""
 
-CMU_RATE: Final = 120.0
 SHORTEST: Final = 80
 """Frames at 50 Hz that a piece must have to teach anything."""
 
@@ -261,19 +260,6 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -
 def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Example:
     """What :func:`vary` makes of the piece, and what the teacher says of it."""
     return plain(vary(piece, rng, partner))
-
-
-def training_examples(pieces: Sequence[Piece], copies: int, seed: int) -> list[Example]:
-    """Every piece as it is, and ``copies`` varied ones of each; the same for the same seed."""
-    if copies < 0:
-        raise OptionError(f"copies must be at least 0, given {copies}")
-    examples = []
-    for number, piece in enumerate(pieces):
-        examples.append(plain(piece))
-        for copy in range(copies):
-            rng = np.random.default_rng((seed, number, copy))
-            examples.append(varied(piece, rng, pieces[int(rng.integers(len(pieces)))]))
-    return [example for example in examples if len(example) >= SHORTEST]
 
 
 def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -6,10 +6,10 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, suggestion
 from pyanticip.options import first_problem
 from training.run.options import Options
-from training.run.settings import hint, merge, read_fields
+from training.run.settings import merge, read_fields
 from training.tasks.motion.options import MotionTrainOptions
 
 PACKAGED: Final = Path(__file__).with_name("packaged.toml")
@@ -114,7 +114,7 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
         if problem["type"] == "extra_forbidden":
             fields = (BeatsOptions if len(problem["loc"]) > 1 else kind).model_fields
             names = [field.alias or name for name, field in fields.items()]
-            raise OptionError(f"unknown key {key!r}{hint(key, names)}") from None
+            raise OptionError(f"unknown key {key!r}{suggestion(key, names)}") from None
         raise OptionError(first_problem(error)) from None
     if isinstance(stage, Train):
         stage.run_options()
@@ -124,7 +124,7 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     folds = stage.folds if isinstance(stage, Blend) else []
     for name in (*filter(None, [stage.start]), *folds):
         if name not in known_stages:
-            raise OptionError(f"no stage {name!r} before it{hint(name, list(known_stages))}")
+            raise OptionError(f"no stage {name!r} before it{suggestion(name, list(known_stages))}")
     for name in folds:
         if not getattr(known_stages[name], "without", None):
             raise OptionError(f"folds: stage {name!r} leaves nobody out")

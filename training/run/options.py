@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from pyanticip.errors import OptionError
-from training.run.settings import hint, merge, read_fields, setting
+from pyanticip.errors import OptionError, suggestion
+from training.run.settings import merge, read_fields, setting
 
 
 def pair(what: str, fine: Callable[[Any], bool], *, ascending: bool = False) -> BeforeValidator:
@@ -215,7 +215,7 @@ class TrainOptions(Options):
         flagged = [(*name.rpartition(".")[::2], value) for name, value in long.items() if value is not None]
         for table, name, value in (*named, *flagged):
             if table and table not in ("model", *cls.tables()):
-                raise OptionError(f"unknown table {table!r}{hint(table, ['model', *cls.tables()])}")
+                raise OptionError(f"unknown table {table!r}{suggestion(table, ['model', *cls.tables()])}")
             for placed, content in cls.by_table({table: {name: value}} if table else {name: value}).items():
                 if not isinstance(content, Mapping):
                     content, into = {placed: content}, fields
@@ -292,7 +292,7 @@ class TrainOptions(Options):
     def _unknown(cls, table: str, name: str, known: Sequence[str]) -> str:
         if name in cls.RENAMED:
             return f"option {name!r} is called {cls.RENAMED[name]!r} now"
-        return f"unknown option {table and table + '.'}{name!r}{hint(name, known)}"
+        return f"unknown option {table and table + '.'}{name!r}{suggestion(name, known)}"
 
     @classmethod
     def _complaint(cls, error: ValidationError) -> str:

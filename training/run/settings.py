@@ -1,8 +1,7 @@
 """Options of a run as they are given: in a TOML file, as ``name=value``, with hints for wrong names."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,6 @@ def seed_list(text: str) -> list[int]:
             raise OptionError(f"seeds: expected a range that rises, such as 0-4, given {part.strip()!r}")
         found.extend(range(int(first), int(last or first) + 1))
     return list(dict.fromkeys(found))
-
-
-def hint(name: str, known: Sequence[str]) -> str:
-    """``; did you mean ...?`` with the nearest known name, or nothing."""
-    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def read_fields(path: Path | str) -> dict[str, Any]:

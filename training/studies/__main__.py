@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import training.studies
-from pyanticip.errors import MotionError, OptionError
-from training.run.settings import hint, seed_list
+from pyanticip.errors import MotionError, OptionError, suggestion
+from training.run.settings import seed_list
 from training.studies.engine import Study, chosen, perform
 from training.studies.page import report
 
@@ -34,7 +34,7 @@ def study_of(name: str) -> Study[Any]:
         OptionError: there is none.
     """
     if name not in names():
-        raise OptionError(f"no study {name!r}{hint(name, names())}; they are: {', '.join(names())}")
+        raise OptionError(f"no study {name!r}{suggestion(name, names())}; they are: {', '.join(names())}")
     found: Study[Any] = importlib.import_module(f"training.studies.{name.replace('-', '_')}").STUDY
     return found
 

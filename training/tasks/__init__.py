@@ -4,8 +4,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
-from pyanticip.errors import OptionError
-from training.run.settings import hint
+from pyanticip.errors import OptionError, suggestion
 
 if TYPE_CHECKING:
     from training.run.task import Task
@@ -27,7 +26,7 @@ def find(name: str) -> "type[Task[Any, Any]]":
     others = {point.name: point.value for point in entry_points(group="pyanticip.tasks")}
     known = {**others, **TASKS}
     if name not in known:
-        raise OptionError(f"unknown task {name!r}{hint(name, list(known))} (there are {', '.join(known)})")
+        raise OptionError(f"unknown task {name!r}{suggestion(name, known)} (there are {', '.join(known)})")
     module, _, kind = known[name].partition(":")
     found: type[Task[Any, Any]] = getattr(import_module(module), kind)
     return found

@@ -5,13 +5,12 @@ differences for central ones, :class:`training.teacher.filters.CausalLowPass` fo
 before now for the one around it.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.vocabulary import EVENTS, RATE
+from pyanticip.vocabulary import RATE
 from training.teacher.descriptors import (
     FAST_COLUMNS,
     PULSE_JOINTS,
@@ -21,24 +20,12 @@ from training.teacher.descriptors import (
     squash,
 )
 from training.teacher.filters import CausalLowPass
-from training.teacher.handmade import (
-    ONSET_FALL,
-    ONSET_FLOOR,
-    ONSET_GAP,
-    ONSET_SPEED,
-    PHRASE_FLOOR,
-    PHRASE_GAP,
-    PHRASE_PROMINENCE,
-    arrivals,
-)
 from training.teacher.kinematics import MASSES, Array, check_quats, positions
 
 MOTION_DELAY_S: Final = 0.04
 """Delay of the smoother before the differences: four poles of 10 ms have the variance of the Gaussian."""
 
 MOTION_POLES: Final = 4
-
-PHRASE_DELAY_S: Final = 0.5
 
 
 class CausalTwin:
@@ -121,55 +108,3 @@ def causal_twin(
 ) -> NDArray[np.float32]:
     """The twin's parameters (T, 8) over a whole clip (T, 22, 4); see :class:`CausalTwin`."""
     return CausalTwin(delay_s, motion_delay_s).push(quats)
-
-
-@dataclass
-class _Valley:
-    """Finds minima of a curve once it has risen ``depth`` above one (Billauer's online peak detection)."""
-
-    depth: float
-    gap: int
-    lowest: float = np.inf
-    highest: float = -np.inf
-    falling: bool = True
-    last: int = -(10**9)
-
-    def push(self, frame: int, value: float) -> float:
-        """Return the rise above the minimum when one has just been confirmed at ``frame``, else 0."""
-        self.lowest = min(self.lowest, value)
-        self.highest = max(self.highest, value)
-        if self.falling and value > self.lowest + self.depth:
-            self.falling, self.highest = False, value
-            if frame - self.last >= self.gap:
-                rise = value - self.lowest
-                self.last = frame
-                return rise
-        elif not self.falling and value < self.highest - self.depth:
-            self.falling, self.lowest = True, value
-        return 0.0
-
-
-def causal_events(quats: NDArray[np.floating], delay_s: float = 0.08) -> dict[str, NDArray[np.int64]]:
-    """Frames at which a causal detector reports each kind of event in a clip (T, 22, 4).
-
-    It reports a beat when its own, delayed curve of speed has fallen as the teacher asks, and a phrase once
-    the slow curve has risen by the teacher's prominence: both late.
-    """
-    turns = check_quats(quats)
-    place = positions(turns, upright=True)
-    calm = (
-        CausalLowPass(MOTION_DELAY_S * RATE, MOTION_POLES)
-        .push(place.reshape(len(place), -1))
-        .reshape(place.shape)
-    )
-    velocity = np.diff(calm, axis=0, prepend=calm[:1]) * RATE
-    raw = raw_measures(place, place, velocity, velocity, MASSES)
-    curves = []
-    for column, delay, floor in ((4, delay_s, ONSET_FLOOR), (1, PHRASE_DELAY_S, PHRASE_FLOOR)):
-        power = CausalLowPass(delay * RATE).push(raw[:, [column]])[:, 0]
-        curves.append(np.log2(np.sqrt(np.maximum(power, 0.0)) + floor))
-    beats = [frame for frame, _ in arrivals(curves[0], ONSET_FALL, ONSET_SPEED, ONSET_GAP)]
-    valley = _Valley(PHRASE_PROMINENCE, PHRASE_GAP)
-    phrases = [frame for frame, value in enumerate(curves[1].tolist()) if valley.push(frame, value) > 0.0]
-    found = (np.array(beats, dtype=np.int64), np.array(phrases, dtype=np.int64))
-    return dict(zip(EVENTS, found, strict=True))

@@ -1,12 +1,11 @@
 """What options of models and of their parts have in common. No torch."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, suggestion
 
 Count = Annotated[int, Field(ge=1, le=1_048_576)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -51,8 +50,7 @@ class Config(BaseModel):
             return str(first["ctx"]["error"])
         if first["type"] == "extra_forbidden":
             known = [field.alias or own for own, field in cls.model_fields.items()]
-            near = difflib.get_close_matches(name, known, n=1)
-            return f"unknown {cls.whose} option {name!r}" + (f", did you mean {near[0]!r}?" if near else "")
+            return f"unknown {cls.whose} option {name!r}{suggestion(name, known)}"
         same = [first, *(each for each in others if each["loc"][:1] == first["loc"][:1])]
         wanted = " or ".join(each["msg"].removeprefix("Input should be ") for each in same)
         return f"{cls.whose} option {name} must be {wanted}, got {first['input']!r}"

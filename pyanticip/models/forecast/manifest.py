@@ -22,7 +22,7 @@ FORECAST_VERSION: Final = 1
 
 
 class ForecastConfig(Config):
-    """Sizes of a :class:`PoseForecaster`.
+    """Sizes of a ``PoseForecaster``.
 
     ``joints`` points in space; ``observed`` frames seen and ``target`` frames said; ``order`` polynomial
     terms of the past; ``components`` smooth trajectories of the future; ``width``, ``blocks`` and

@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float32]
 class ForecastStream:
     """One stream of poses through the forecaster of a checkpoint folder, on one thread.
 
-    Does what :meth:`PoseForecaster.step` does. Its state is the ring of the last observed poses: before
+    Does what ``PoseForecaster.step`` does. Its state is the ring of the last observed poses: before
     enough have been seen, the first one stands for those before it.
 
     :raises CheckpointError: missing, damaged, or without its graph.

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError
 from training.data import augment
 from training.data import examples as data
 from training.data.examples import (
-    SHORTEST,
     TEST,
     VALIDATION,
     Take,
@@ -17,9 +16,7 @@ from training.data.examples import (
     plain,
     split_of,
     statistics,
-    training_examples,
 )
-from training.teacher.handmade import teach
 from training.teacher.kinematics import positions, rotate
 
 
@@ -148,20 +145,6 @@ def test_a_missing_joint_keeps_the_rest_of_the_body_where_it_was(move):
     there, here = positions(quats, upright=True), positions(less, upright=True)
     # The upper arm hangs on another shoulder, but all below it is only shifted.
     np.testing.assert_allclose(np.diff(here[:, 11:14], axis=1), np.diff(there[:, 11:14], axis=1), atol=1e-12)
-
-
-def test_examples_are_the_same_for_the_same_seed_and_taught_anew(piece_of):
-    piece = piece_of(200, seed=7)
-    one, two = training_examples([piece], 2, seed=3), training_examples([piece], 2, seed=3)
-    other = training_examples([piece], 2, seed=4)
-    assert len(one) == 3
-    assert all(np.array_equal(a.features, b.features) for a, b in zip(one, two, strict=True))
-    assert not np.array_equal(one[1].quats[:SHORTEST], other[1].quats[:SHORTEST])
-    for example in one:
-        np.testing.assert_array_equal(example.params, teach(example.quats).params)
-        assert len(example.features) == len(example.params) == len(example.quats)
-    with pytest.raises(OptionError):
-        training_examples([piece], -1, seed=0)
 
 
 def test_features_of_a_frame_do_not_depend_on_later_ones(piece_of):

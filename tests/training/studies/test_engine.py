@@ -175,4 +175,4 @@ def test_an_unknown_study_is_bad_usage():
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "no study 'motion-rsk'; did you mean 'motion-risk'?" in done.stderr
+    assert "no study 'motion-rsk'; did you mean motion-risk?" in done.stderr

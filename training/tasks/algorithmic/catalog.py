@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from pyanticip.errors import OptionError
-from training.run.settings import hint
+from pyanticip.errors import OptionError, suggestion
 from training.tasks.algorithmic.arithmetic import Addition, Multiplication
 from training.tasks.algorithmic.problem import Task
 from training.tasks.algorithmic.scan import Scan
@@ -23,5 +22,5 @@ def find(name: str) -> Task:
         OptionError: there is none of this name.
     """
     if name not in TASKS:
-        raise OptionError(f"unknown task {name!r}{hint(name, list(TASKS))} (there are {', '.join(TASKS)})")
+        raise OptionError(f"unknown task {name!r}{suggestion(name, TASKS)} (there are {', '.join(TASKS)})")
     return TASKS[name]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pyanticip.errors import FormatError, OptionError
-from training.run.settings import hint, seed_list
+from pyanticip.errors import FormatError, OptionError, suggestion
+from training.run.settings import seed_list
 from training.tasks.algorithmic.catalog import TASKS, find
 from training.tasks.algorithmic.options import PAPER, POSITIONS, TaskOptions
 from training.tasks.algorithmic.runs import study
@@ -95,7 +95,7 @@ def run(
     for name in names:
         if name not in POSITIONS:
             known = f"there are all, {', '.join(POSITIONS)}"
-            raise OptionError(f"--positions: unknown {name!r}{hint(name, POSITIONS)} ({known})")
+            raise OptionError(f"--positions: unknown {name!r}{suggestion(name, POSITIONS)} ({known})")
     for name in (name for name in OWN if any(each.startswith(f"{name}=") for each in settings)):
         raise OptionError(f"--set: {name} has an option of its own, --{name}{'s' * (name == 'seed')}")
     over = {**TaskOptions.assignments(settings, given), "task": task}

@@ -36,8 +36,6 @@ TOKENS: Final = (
 NUMBERS: Final = {token: number for number, token in enumerate(TOKENS)}
 
 PAD_ID: Final = NUMBERS[PAD]
-ASK_ID: Final = NUMBERS[ASK]
-END_ID: Final = NUMBERS[END]
 
 
 def split(text: str, *, words: bool = False) -> list[str]:

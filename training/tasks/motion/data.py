@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, suggestion
 from pyanticip.vocabulary import RATE
 from training.data.batches import HORIZONS
 from training.data.corrupt import Corruption
@@ -23,7 +23,6 @@ from training.data.sets import MotionSet, Recipe, augment, build, is_set, read_r
 from training.data.sets.pool import needs_guard
 from training.data.sets.progress import shown
 from training.data.source import takes_folder
-from training.run.settings import hint
 from training.tasks.motion.options import MotionTrainOptions
 
 PREDICTED_FROM: Final = 2
@@ -263,7 +262,7 @@ def recipe_of(name: str) -> Recipe:
     if name not in RECIPES and not Path(name).exists():
         raise OptionError(
             f"option data.recipe: expected {', '.join(RECIPES)} or a TOML file, given {name!r}"
-            f"{hint(name, tuple(RECIPES))}"
+            f"{suggestion(name, tuple(RECIPES))}"
         )
     return RECIPES.get(name) or read_recipe(Path(name))
 

@@ -1,6 +1,5 @@
 """The motion model as a task of the trainer: from takes to a checkpoint that can play."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
@@ -11,7 +10,7 @@ from rich.console import Console
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.checkpoint.manifest import MANIFEST, SLOW_GRAPH, STEP_GRAPH, WEIGHTS, read_manifest
+from pyanticip.models.checkpoint.manifest import read_manifest
 from training.data.batches import Windows
 from training.run.files import BEST, CONFIG
 from training.run.launch import Processes
@@ -241,13 +240,6 @@ def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> Mot
         raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from None
     load_weights(model, Path(folder), which)
     return model
-
-
-def ship(run: Path, target: Path) -> None:
-    """Copy the files of a finished run's checkpoint, and nothing else, to where the package keeps it."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in (WEIGHTS, MANIFEST, STEP_GRAPH, SLOW_GRAPH):
-        shutil.copyfile(run / CHECKPOINT / name, target / name)
 
 
 def _might_hear(checkpoint: Path) -> bool:

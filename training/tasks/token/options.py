@@ -5,10 +5,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, suggestion
 from pyanticip.models.config import ModelConfig
 from training.run.options import Options, ScheduleOptions, Text, TrainOptions, pair
-from training.run.settings import hint
 
 SYNTHETIC: Final = "synthetic"
 """The value of ``data.path`` that stands for no file."""
@@ -164,7 +163,7 @@ def preset(name: str) -> Mapping[str, Any]:
         OptionError: there is none.
     """
     if name not in PRESETS:
-        raise OptionError(f"unknown preset {name!r}{hint(name, list(PRESETS))}")
+        raise OptionError(f"unknown preset {name!r}{suggestion(name, list(PRESETS))}")
     return PRESETS[name]
 
 

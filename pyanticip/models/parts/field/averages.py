@@ -1,7 +1,7 @@
 """Sums that forget, ``s_t = decay s_(t-1) + x_t``, and averages of them: in parallel and step by step."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -35,18 +35,6 @@ def decayed_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tenso
     first = x.new_zeros(rows) if before is None else before
     carried = torch.cat((first[:, None], ends[:, :-1]), 1)
     return (inner + carried[..., None] * fall).flatten(1)[:, :length]
-
-
-def stepwise_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tensor:
-    """What :func:`decayed_sums` computes, step by step: the definition, to compare with."""
-
-    def run() -> Iterator[Tensor]:
-        held = x.new_zeros(x.shape[0]) if before is None else before
-        for step in x.unbind(1):
-            held = decay * held + step
-            yield held
-
-    return torch.stack(list(run()), 1)
 
 
 def mass(decay: float, length: int, like: Tensor) -> Tensor:

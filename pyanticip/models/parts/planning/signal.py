@@ -109,7 +109,7 @@ class PlanningSignal(Part):
         self.log_frequency.copy_(shares.log())
 
     def select(self, log_scores: Tensor, boost: Tensor | None = None) -> PlanChoice:
-        """The plans (..., K) of an anticipator's log-scores (..., V); see :func:`planning.select`."""
+        """The plans (..., K) of an anticipator's log-scores (..., V), by the learned frequencies."""
         return select(log_scores, self.log_frequency, self.slots, boost)
 
     def hint(self, codes: Tensor) -> PlanChoice:

@@ -129,7 +129,7 @@ def test_polynomials_are_orthonormal_and_free_of_the_constant():
 def test_options_out_of_range(change, words):
     with pytest.raises(OptionError, match=words):
         ForecastConfig(**change)
-    with pytest.raises(OptionError, match="did you mean 'width'"):
+    with pytest.raises(OptionError, match="did you mean width"):
         ForecastConfig.from_dict({"widht": 3})
 
 

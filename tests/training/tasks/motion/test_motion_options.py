@@ -60,10 +60,10 @@ def test_only_how_it_is_computed_may_differ():
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"schedule": {"step": 3}}, "unknown option schedule.'step'; did you mean 'steps'?"),
+        ({"schedule": {"step": 3}}, "unknown option schedule.'step'; did you mean steps?"),
         ({"steps": 3, "schedule": {"steps": 4}}, "option steps is given twice"),
-        ({"modle": {}}, "unknown option 'modle'; did you mean 'model'?"),
-        ({"model": {"head": 3}}, "unknown model option 'head', did you mean 'heads'?"),
+        ({"modle": {}}, "unknown option 'modle'; did you mean model?"),
+        ({"model": {"head": 3}}, "unknown model option 'head'; did you mean heads?"),
         ({"model": {"pose_horizons": [110]}}, "ascending multiples of 20 ms up to 2000, got "),
         ({"model": {"pose_horizons": "soon"}}, "ascending multiples of 20 ms"),
         ({"schedule": {"steps": 0}}, "option schedule.steps: expected a whole number from 1, given 0"),
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said(tables, message):
     ("given", "message"),
     [
         (["steps"], "--set: expected NAME=VALUE, given 'steps'"),
-        (["stepz=3"], "unknown option 'stepz'; did you mean 'steps'?"),
+        (["stepz=3"], "unknown option 'stepz'; did you mean steps?"),
         (["steps=3", "schedule.steps=4"], "option schedule.steps is given twice: 3 and 4"),
     ],
 )
@@ -96,7 +96,7 @@ def test_assignments_that_are_wrong(given, message):
 def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[loss]\nevent = 1\n")
-    with pytest.raises(OptionError, match=r"run\.toml: unknown option loss\.'event'; did you mean 'events'"):
+    with pytest.raises(OptionError, match=r"run\.toml: unknown option loss\.'event'; did you mean events"):
         MotionTrainOptions.gather(file)
     with pytest.raises(OptionError, match=r"nowhere\.toml: cannot be read"):
         MotionTrainOptions.gather(tmp_path / "nowhere.toml")
