@@ -49,6 +49,11 @@ def reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
+def one_line(error: Exception) -> str:
+    """The beginning of a library's message, in one line; the error's name where it has none."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 def suggestion(given: str, known: Iterable[str]) -> str:
     """``; did you mean ...?`` for the nearest of the known words, or nothing."""
     near = get_close_matches(given, list(known), n=1, cutoff=0.5)

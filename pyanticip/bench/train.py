@@ -21,11 +21,10 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
-from pyanticip.bench.device import chosen
 from pyanticip.bench.machine import machine
 from pyanticip.bench.memory import peak_bytes
 from pyanticip.bridge import bridge_scalars
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
 
 __all__ = ["run", "table"]
@@ -41,6 +40,20 @@ STEPS = 6
 """Steps of a turn in decoding, of which the first is left out."""
 
 Model = AnticipatoryTransformer | BaselineTransformer
+
+
+def chosen(device: str) -> torch.device:
+    """The device of ``auto``, ``cpu`` or ``cuda``; ``auto`` is a GPU where torch can use one.
+
+    :raises OptionError: another word.
+    :raises DeviceError: ``cuda`` where torch can use none.
+    """
+    if device not in ("auto", "cpu", "cuda"):
+        raise OptionError(f"option device: expected auto, cpu or cuda, got {device!r}")
+    cuda = torch.cuda.is_available()
+    if device == "cuda" and not cuda:
+        raise DeviceError("option device: cuda is not available here; use cpu or auto")
+    return torch.device("cuda" if cuda and device != "cpu" else "cpu")
 
 
 def run(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError, MotionError
+from pyanticip.errors import FormatError, MotionError, one_line
 from pyanticip.motion import smpl, text, units
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
@@ -86,7 +86,7 @@ class _Archive:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
             self.names = {name.removesuffix(".npy") for name in self._zip.namelist() if name.endswith(".npy")}
         except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError, KeyError) as error:
-            raise text.fail(path, None, f"is a broken npz archive: {_reason(error)}") from None
+            raise text.fail(path, None, f"is a broken npz archive: {one_line(error)}") from None
 
     def __getitem__(self, name: str) -> NDArray[np.generic]:
         if name not in self.names:
@@ -107,14 +107,10 @@ class _Archive:
             NotImplementedError,
             RuntimeError,
         ) as error:
-            raise text.fail(self.path, None, f"array {name!r} cannot be read: {_reason(error)}") from None
+            raise text.fail(self.path, None, f"array {name!r} cannot be read: {one_line(error)}") from None
         if len(content) > MAX_MEMBER_BYTES:
             raise text.fail(self.path, None, f"array {name!r} is larger than {MAX_MEMBER_BYTES >> 20} MB")
         return _array(self.path, name, content)
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _array(path: Path, name: str, content: bytes) -> NDArray[np.generic]:
@@ -129,7 +125,7 @@ def _array(path: Path, name: str, content: bytes) -> NDArray[np.generic]:
         shape, fortran, dtype = read_header(stream)
     # NumPy evaluates the header as a Python literal: damaged ones raise nearly anything.
     except Exception as error:
-        raise text.fail(path, None, f"array {name!r} has a broken header: {_reason(error)}") from None
+        raise text.fail(path, None, f"array {name!r} has a broken header: {one_line(error)}") from None
     if dtype.hasobject or dtype.fields is not None:
         raise text.fail(path, None, f"array {name!r} holds Python objects, expected numbers or text")
     size = int(np.prod([int(length) for length in shape], dtype=object)) if shape else 1

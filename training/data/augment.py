@@ -113,7 +113,7 @@ def without(quats: NDArray[np.floating], joint: int) -> Array:
     return turned
 
 
-def _turn(vector: Array) -> Array:
+def rotation(vector: Array) -> Array:
     """Quaternions (..., 4) of rotation vectors (..., 3)."""
     angle = np.linalg.norm(vector, axis=-1, keepdims=True)
     # sin(a/2)/a tends to 1/2: np.sinc keeps it smooth at 0.
@@ -129,7 +129,7 @@ def posture(quats: NDArray[np.floating], spread: float, rng: np.random.Generator
         rng: where the turns are drawn from.
     """
     turned = np.array(quats, dtype=np.float64)
-    turns = _turn(rng.normal(0.0, spread, (turned.shape[1], 3)))
+    turns = rotation(rng.normal(0.0, spread, (turned.shape[1], 3)))
     turns[0] = (1.0, 0.0, 0.0, 0.0)
     return multiply(np.broadcast_to(turns, turned.shape), turned)
 
@@ -152,14 +152,14 @@ def exaggerate(quats: NDArray[np.floating], factor: float) -> Array:
     axis = away[..., 1:] / np.maximum(sine, 1e-12)
     # Past half a turn a wider swing would come round from the other side.
     wider = np.minimum(angle * factor, np.maximum(angle, 0.95 * np.pi))
-    turned[:, 1:] = multiply(mean, _turn(axis * wider))
+    turned[:, 1:] = multiply(mean, rotation(axis * wider))
     return turned
 
 
 def tilt(quats: NDArray[np.floating], vector: NDArray[np.floating]) -> Array:
     """The clip (T, 22, 4) with the whole body leant by a constant rotation vector (3,), radians."""
     turned = np.array(quats, dtype=np.float64)
-    turn = _turn(np.asarray(vector, dtype=np.float64))
+    turn = rotation(np.asarray(vector, dtype=np.float64))
     turned[:, 0] = multiply(np.broadcast_to(turn, turned[:, 0].shape), turned[:, 0])
     return turned
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
-from training.data.augment import without
+from training.data.augment import rotation, without
 from training.teacher.kinematics import multiply
 
 Array = NDArray[np.float64]
@@ -29,11 +29,6 @@ SUITS: Final[dict[str, tuple[int, ...]]] = {
     "phone": (0,),
 }
 """Joints that a poor suit has: hips, head, upper and lower limbs; hips, head, hands and feet; one."""
-
-
-def _turn(vector: Array) -> Array:
-    angle = np.linalg.norm(vector, axis=-1, keepdims=True)
-    return np.concatenate([np.cos(angle / 2.0), 0.5 * np.sinc(angle / (2.0 * np.pi)) * vector], axis=-1)
 
 
 def wander(frames: int, columns: int, seconds: float, rng: np.random.Generator) -> Array:
@@ -77,7 +72,7 @@ def sensor_noise(
     if drift > 0.0:
         vector += drift * wander(frames, 3 * JOINTS, seconds, rng).reshape(frames, JOINTS, 3)
     vector[:, ~mask] = 0.0
-    turned = multiply(np.asarray(quats, dtype=np.float64), _turn(vector))
+    turned = multiply(np.asarray(quats, dtype=np.float64), rotation(vector))
     moved = np.asarray(root, dtype=np.float64)
     return turned, moved + rng.normal(0.0, place, moved.shape) if place > 0.0 else moved.copy()
 

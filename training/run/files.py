@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import CheckpointError, OptionError, one_line
 from pyanticip.motion.atomic import draft_folder, ordinary_mode
 
 CONFIG: Final = "config.json"
@@ -78,11 +78,6 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
             part.unlink()  # of a full disk: what is there makes room for nothing else
         error.filename = error.filename or str(path)
         raise
-
-
-def one_line(error: Exception) -> str:
-    """The beginning of a library's message, in one line."""
-    return " ".join(str(error).split())[:200]
 
 
 def check_new(folder: Path) -> None:

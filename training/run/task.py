@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from rich.console import Console
 from torch import nn
 
-from pyanticip.errors import CheckpointError, OptionError
-from training.run.files import CONFIG, REPORT, load_best, one_line, read_description, read_state
+from pyanticip.errors import CheckpointError, OptionError, one_line
+from training.run.files import CONFIG, REPORT, load_best, read_description, read_state
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.options import TrainOptions
@@ -36,6 +36,30 @@ class Run(Generic[Opt, D]):
     """``"cpu"`` or ``"cuda"``."""
     quiet: bool = True
     """No progress bars."""
+
+
+class Resumable:
+    """The batches of a run from update ``start`` on, as lightning wants them; iterating gives each part of an
+    update with its ``step`` (from 0) and its number within the update, ``part``.
+
+    A batch follows from seed and step, not from states that could get lost: a run that is resumed sees the
+    same.
+    """
+
+    options: TrainOptions
+    start: int
+    """Update to begin with."""
+
+    def __len__(self) -> int:
+        """Parts of the whole run, those before ``start`` included."""
+        return self.options.schedule.steps * self.options.run.accumulate
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: where to go on follows from the step. Tells lightning that going on is provided for."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing, see :meth:`state_dict`."""
 
 
 class Task(ABC, Generic[Opt, D]):

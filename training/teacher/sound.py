@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import butter, find_peaks, hilbert, sosfiltfilt
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, one_line
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.teacher.descriptors import FAST_HZ, SLOW_HZ
 from training.teacher.filters import smooth
@@ -99,14 +99,10 @@ def duration(path: Path) -> float:
     try:
         found = soundfile.info(path)
     except (soundfile.SoundFileError, OSError, ValueError) as error:
-        raise FormatError(f"{path}: is no sound that can be read: {_line(error)}") from None
+        raise FormatError(f"{path}: is no sound that can be read: {one_line(error)}") from None
     if found.frames <= 0 or found.samplerate < 4000:
         raise FormatError(f"{path}: {found.frames} samples at {found.samplerate} Hz; expected at least 4 kHz")
     return float(found.frames / found.samplerate)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def hear(path: Path, start: float, frames: int) -> SoundTargets:
@@ -132,7 +128,7 @@ def hear(path: Path, start: float, frames: int) -> SoundTargets:
             count = round((lead + frames + CONTEXT) * rate / RATE)
             samples = file.read(count, dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, OSError, ValueError) as error:
-        raise FormatError(f"{path}: is no sound that can be read: {_line(error)}") from None
+        raise FormatError(f"{path}: is no sound that can be read: {one_line(error)}") from None
     if len(samples) == 0:
         raise FormatError(f"{path}: ends before {start:.2f} s")
     if not np.isfinite(samples).all():

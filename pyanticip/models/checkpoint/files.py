@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import CheckpointError, OptionError, one_line
 from pyanticip.models.checkpoint.manifest import (
     LANGUAGE_FORMAT,
     LANGUAGE_VERSION,
@@ -213,21 +213,19 @@ def fill(model: nn.Module, data: bytes, where: str) -> None:
     try:
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {_line(error)}") from None
+        raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {one_line(error)}") from None
     try:
         model.load_state_dict({_renamed(name): tensor for name, tensor in tensors.items()})
     except RuntimeError as error:
-        raise CheckpointError(f"{where}: {WEIGHTS} does not fit its configuration: {_line(error)}") from None
+        raise CheckpointError(
+            f"{where}: {WEIGHTS} does not fit its configuration: {one_line(error)}"
+        ) from None
 
 
 def _renamed(name: str) -> str:
     """A weight's name; checkpoints before version 5 (2 of token models) had others for positions."""
     name = re.sub(r"^(trunk\.)?prism\.", r"\1positions.", name)
     return re.sub(r"\.places\.(alpha|share)$", r".mix.\1", name)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def _version(package: str) -> str:

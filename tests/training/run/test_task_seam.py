@@ -8,12 +8,11 @@ from torch import nn
 
 import training.tasks
 from pyanticip.errors import CheckpointError, OptionError
-from training.run.feed import Resumable
 from training.run.files import LAST, read_state
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
-from training.run.task import Task, load_weights, read_options
+from training.run.task import Resumable, Task, load_weights, read_options
 from training.run.train import train, train_as_given
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.run.feed import Resumable
+from training.run.task import Resumable
 from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.problem import Example, Task

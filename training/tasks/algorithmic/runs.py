@@ -8,9 +8,9 @@ from typing import Any
 import safetensors.torch
 from safetensors import SafetensorError
 
-from pyanticip.errors import CheckpointError
+from pyanticip.errors import CheckpointError, one_line
 from pyanticip.models.token.baseline import BaselineTransformer
-from training.run.files import CONFIG, REPORT, one_line
+from training.run.files import CONFIG, REPORT
 from training.run.task import read_options, read_report
 from training.run.train import train
 from training.tasks.algorithmic.module import fitted, new_model

@@ -18,7 +18,6 @@ from training.tasks.forecast.metrics import (
     extrapolate,
     extrapolate_maps,
     hold,
-    hold_maps,
 )
 
 LEFT_OUT: Final = "basketball_signal"
@@ -92,7 +91,7 @@ def evaluate_forecast(
         "ratio": {name: (row / picked["zero velocity"]).round(4).tolist() for name, row in picked.items()},
         "curves": {name: curve.round(3).tolist() for name, curve in whole.items()},
         "angle": {
-            "zero velocity": by_action(takes, lambda take: angle_error(take, hold_maps)),
+            "zero velocity": by_action(takes, lambda take: angle_error(take, hold)),
             "constant velocity": by_action(takes, lambda take: angle_error(take, extrapolate_maps)),
         },
         "published": {name: list(row) for name, row in PUBLISHED.items()},

@@ -62,7 +62,7 @@ def completed(guess: Array, truth: Array) -> Array:
 
 
 def hold(observed: Array) -> Array:
-    """Zero velocity: the last observed frame stays."""
+    """Zero velocity: the last observed frame, of positions or of rotations, stays."""
     return np.repeat(observed[:, -1:], TARGET, 1)
 
 
@@ -110,11 +110,6 @@ def euler(maps: Array) -> Array:
     second = np.where(locked, np.where(m02 == -1.0, np.pi / 2, -np.pi / 2), second)
     third = np.where(locked, 0.0, third)
     return np.stack((first, second, third), -1)
-
-
-def hold_maps(observed: Array) -> Array:
-    """Zero velocity of the rotations."""
-    return np.repeat(observed[:, -1:], TARGET, 1)
 
 
 def extrapolate_maps(observed: Array) -> Array:

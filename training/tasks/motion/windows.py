@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import RATE
 from training.data.batches import LENGTHS, Batch, Windows
-from training.run.feed import Resumable
+from training.run.task import Resumable
 from training.tasks.motion.options import MotionTrainOptions
 
 # Independent streams of random numbers from one seed; 3 is dropout's.

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pyanticip.errors import OptionError
-from training.run.feed import Resumable
 from training.run.settings import derived_seed
+from training.run.task import Resumable
 from training.tasks.token.corpus import Corpus
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import synthetic

@@ -79,7 +79,7 @@ class _RustScan(torch.autograd.Function):
         inputs = [None if t is None else t.detach().contiguous() for t in (moves, start, gamma, jumps)]
         # NumPy asks the system for large pages, torch does not: their faults cost half as much as the scan.
         values = np.empty((*moves.shape[:3], start.shape[-1]), np.float32 if single else np.float64)
-        moves_view, start_view, gamma_view, jumps_view = (_view(t) for t in inputs)
+        moves_view, start_view, gamma_view, jumps_view = (array_view(t) for t in inputs)
         _core.prism_scan(moves_view, start_view, gamma_view, jumps_view, values)
         out = torch.from_numpy(values)
         ctx.save_for_backward(*inputs, out)
@@ -90,12 +90,13 @@ class _RustScan(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, out = ctx.saved_tensors
         grads = [None if t is None else torch.empty_like(t) for t in inputs]
-        arrays = (_view(t) for t in (*inputs, out, grad.contiguous(), *grads))
+        arrays = (array_view(t) for t in (*inputs, out, grad.contiguous(), *grads))
         _core.prism_scan_backward(*arrays)
         return tuple(grads)
 
 
-def _view(tensor: Tensor | None) -> Any:
+def array_view(tensor: Tensor | None) -> Any:
+    """The numbers of a tensor as an array that shares them, for the core."""
     return None if tensor is None else tensor.detach().numpy()
 
 

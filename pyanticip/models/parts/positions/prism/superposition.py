@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
-from pyanticip.models.parts.positions.prism.scan import fused_available, scan_loop
+from pyanticip.models.parts.positions.prism.scan import array_view, fused_available, scan_loop
 
 _SEGMENT = 16
 """Steps from one histogram that is kept to the next, in the kernel."""
@@ -33,7 +33,7 @@ class _RustPlaces(torch.autograd.Function):
             # NumPy asks the system for large pages, torch does not.
             shape = rows, cursors, -(-steps // _SEGMENT), places
             kept = torch.from_numpy(np.empty(shape, np.float32 if out.dtype == torch.float32 else np.float64))
-        _core.prism_places(*map(_view, (*inputs, out, last, kept)))
+        _core.prism_places(*map(array_view, (*inputs, out, last, kept)))
         ctx.set_materialize_grads(False)
         if kept is not None:
             ctx.save_for_backward(*inputs, kept)
@@ -48,12 +48,8 @@ class _RustPlaces(torch.autograd.Function):
         grad = moves.new_zeros(*moves.shape[:3], ctx.width) if grad is None else grad.contiguous()
         grad_last = None if grad_last is None else grad_last.contiguous()
         grads = [None if t is None else torch.empty_like(t) for t in inputs[:4]]
-        _core.prism_places_backward(*map(_view, (*inputs, kept, grad, grad_last, *grads)))
+        _core.prism_places_backward(*map(array_view, (*inputs, kept, grad, grad_last, *grads)))
         return *grads, None
-
-
-def _view(tensor: Tensor | None) -> Any:
-    return None if tensor is None else tensor.detach().numpy()
 
 
 def _fused(
