@@ -16,7 +16,7 @@ _swept: set[Path] = set()
 """Folders that this process has looked through."""
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
+def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False) -> None:
     """Write ``data`` beside ``path`` and move it there: the file is whole or it is the old one.
 
     ``durable`` waits until the disk has it, so that this holds when the power fails as well.
@@ -31,8 +31,10 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
             # Under the lock that keeps others from taking it for a dead program's.
             ordinary_mode(draft)
             draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         draft.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)  # a full disk names none
         raise
 
 

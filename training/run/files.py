@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
-from pyanticip.motion.atomic import draft_folder, ordinary_mode
+from pyanticip.motion.atomic import draft_folder, ordinary_mode, write_atomic
 
 CONFIG: Final = "config.json"
 METRICS: Final = "metrics.csv"
@@ -60,24 +60,8 @@ def read_description(
 
 
 def write_text(path: Path, text: str) -> None:
-    """See :func:`write_bytes`."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Write a file that is there whole or as it was before, even if the machine stops."""
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()  # of a full disk: what is there makes room for nothing else
-        error.filename = error.filename or str(path)
-        raise
+    write_atomic(path, text.encode(), durable=True)
 
 
 def check_new(folder: Path) -> None:
@@ -156,7 +140,7 @@ def _locked(folder: Path, patience: float) -> int | None:
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Replace a file of weights, at once."""
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    write_bytes(path, safetensors.torch.save(plain))
+    write_atomic(path, safetensors.torch.save(plain), durable=True)
 
 
 def load_best(folder: Path) -> dict[str, Tensor]:

@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from training.run.files import LAST, write_bytes
+from pyanticip.motion.atomic import write_atomic
+from training.run.files import LAST
 from training.run.launch import Interrupt, Processes, quiet_lightning
 from training.run.recorder import OnUpdate, Recorder
 
@@ -88,7 +89,7 @@ class _StateFile(TorchCheckpointIO):
         """Replace a state, at once."""
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
-        write_bytes(Path(path), buffer.getbuffer())
+        write_atomic(Path(path), buffer.getbuffer(), durable=True)
 
 
 class _Rearm(pl.Callback):

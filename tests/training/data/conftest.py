@@ -1,7 +1,5 @@
 """Small takes of synthetic movement, written as files of every kind."""
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,9 +93,3 @@ def clip() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
         return found.quats, found.root
 
     return make
-
-
-@pytest.fixture(scope="session")
-def environment() -> dict[str, str]:
-    """For a Python of its own with -P: it finds what this one finds."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pyanticip.motion.atomic import write_atomic
 from training.report.tables import place, spread, table
-from training.run.files import write_bytes
 from training.tasks.algorithmic import plots
 from training.tasks.algorithmic.catalog import TASKS, find
 from training.tasks.algorithmic.groups import Group, gather
@@ -46,7 +46,7 @@ def report(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         for name, picture in pictures.items():
-            write_bytes(out / name, picture)
+            write_atomic(out / name, picture)
         place(out / PAGE, "Length extrapolation with PRISM positions", text, BEGIN, END)
     return {"tables": text, "groups": [_plain(group) for group in groups]}
 

@@ -19,12 +19,6 @@ from training.tasks.motion.task import fit, load_run
 from training.tasks.motion.windows import Feed
 
 
-def environment():
-    """A child finds what is under test where this process found it."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
-
-
 def write_config(target, options, **data):
     """The options as the TOML file that would give them."""
     lines = []
@@ -138,11 +132,11 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
+def test_a_killed_process_goes_on_to_the_bit(config, tmp_path, environment):
     """SIGKILL, at no matter which moment of which step, and then as if nothing had been."""
     command = [sys.executable, "-m", "pyanticip", "train", "motion", "--json", "--out", str(tmp_path / "run")]
     child = subprocess.Popen(
-        [*command, "--config", str(config)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, "--config", str(config)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     state = tmp_path / "run" / "checkpoints" / "last.ckpt"
     while not state.is_file():
@@ -150,7 +144,7 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
     child.kill()
     child.communicate()
     done = subprocess.run(
-        [*command, "--resume"], env=environment(), capture_output=True, text=True, timeout=300
+        [*command, "--resume"], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["resumed_at"] in (2, 4, 6)
@@ -163,7 +157,7 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path):
+def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, environment):
     options = tiny(model={"dropout": 0.0}, run={"log_every": 1})
     config = write_config(
         tmp_path / "tiny.toml",
@@ -180,7 +174,7 @@ def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path):
         check=False,
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment,
         timeout=300,
     )
     assert found.returncode == 0, found.stderr

@@ -28,12 +28,6 @@ from training.tasks.token.windows import Batches, synthetic_data
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
 
 
-def environment():
-    """A child finds what is under test where this process found it."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
-
-
 def weights(folder, which="last"):
     return load_run(folder, which)[0].state_dict()
 
@@ -113,11 +107,11 @@ train(LanguageTask(), LanguageOptions(**json.loads(sys.argv[1])), sys.argv[2])
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path):
+def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path, environment):
     options, folder, _ = whole
     killed = tmp_path / "run"
     arguments = [sys.executable, "-c", KILLED, json.dumps(options.to_dict()), str(killed)]
-    child = subprocess.run(arguments, check=False, env=environment(), timeout=300)
+    child = subprocess.run(arguments, check=False, env=environment, timeout=300)
     assert child.returncode == -signal.SIGKILL
     # Killed after the row and the validation of step 6; the last state is that of step 6 too.
     assert read_state(killed)["global_step"] == 6
@@ -354,7 +348,7 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(texts, cli, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_curve_of_one(tiny, tmp_path):
+def test_two_processes_make_the_curve_of_one(tiny, tmp_path, environment):
     config = tmp_path / "tiny.toml"
     given = tiny(log_every=1, model={"dropout": 0.0}).flat().items()
     config.write_text("".join(f"{name} = {json.dumps(v)}\n" for name, v in given if v is not None))
@@ -365,7 +359,7 @@ def test_two_processes_make_the_curve_of_one(tiny, tmp_path):
         check=False,
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment,
         timeout=300,
     )
     assert found.returncode == 0, found.stderr
