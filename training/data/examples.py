@@ -257,11 +257,6 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -
     return Piece(piece.name, piece.subject, turns, places, mask, RATE)
 
 
-def varied(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Example:
-    """What :func:`vary` makes of the piece, and what the teacher says of it."""
-    return plain(vary(piece, rng, partner))
-
-
 def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Mean and standard deviation (231,) of the features; a constant column gets deviation 1."""
     rows = np.concatenate([example.features for example in examples]).astype(np.float64)

@@ -25,7 +25,7 @@ class Recipe:
     """
 
     movement: Movement = "varied"
-    """``varied``: everything that :func:`training.data.examples.varied` does; ``simple``: the three below;
+    """``varied``: everything that :func:`training.data.examples.vary` does; ``simple``: the three below;
     ``none``: the movement stays."""
     warp: float = 1.0
     """Share that is warped in time (simple)."""
