@@ -110,14 +110,18 @@ class Hall:
 def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any) -> None:
     hall = Hall(stage, paper_model())
 
+    played: list[int] = []
+
     async def performance() -> None:
         await hall.move(0, 40)
+        played.append(len(hall.ear.frames))
 
     summary = hall.play(performance())
     assert summary["counters"]["frames"] == 40
-    live = [f for f in hall.ear.frames if f.seq >= 0]
-    assert live[39].params == pytest.approx([0.75] * 8, abs=1e-3)
-    loudness = [f.params[1] for f in live[39:]]
+    # On a busy machine more than forty frames were heard: those between datagrams that were late.
+    assert hall.ear.frames[played[0] - 1].params == pytest.approx([0.75] * 8, abs=1e-3)
+    live = hall.ear.frames[played[0] - 1 :]
+    loudness = [f.params[1] for f in live]
     assert len(loudness) > 15
     assert loudness == sorted(loudness, reverse=True)
     assert live[-1].params == pytest.approx(NEUTRAL, abs=1e-6)

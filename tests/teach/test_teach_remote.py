@@ -191,8 +191,8 @@ class Suit:
     async def _send(self, clip: Any) -> None:
         from pyanticip import _core
 
-        for _, data in list(datagrams(clip, "msgpack"))[:1]:
-            self._sock.sendto(data, self._to)
+        _, skeleton = next(iter(datagrams(clip, "msgpack")))
+        self._sock.sendto(skeleton, self._to)
         due = time.monotonic()
         for i in range(10**6):
             frame = i % len(clip)
