@@ -215,14 +215,14 @@ def fill(model: nn.Module, data: bytes, where: str) -> None:
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {one_line(error)}") from None
     try:
-        model.load_state_dict({_renamed(name): tensor for name, tensor in tensors.items()})
+        model.load_state_dict({renamed(name): tensor for name, tensor in tensors.items()})
     except RuntimeError as error:
         raise CheckpointError(
             f"{where}: {WEIGHTS} does not fit its configuration: {one_line(error)}"
         ) from None
 
 
-def _renamed(name: str) -> str:
+def renamed(name: str) -> str:
     """A weight's name; checkpoints before version 5 (2 of token models) had others for positions."""
     name = re.sub(r"^(trunk\.)?prism\.", r"\1positions.", name)
     return re.sub(r"\.places\.(alpha|share)$", r".mix.\1", name)

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from click.testing import CliRunner
 
@@ -409,6 +411,21 @@ def test_a_run_from_before_there_were_some_options_did_without() -> None:
     found = TaskOptions.of_run(before)
     assert (found.loss.crisp, found.start.habits, found.loss.sparse) == (0.0, "drawn", 0.0)
     assert (found.schedule.final_lr, found.run.validate_every) == (pytest.approx(3e-4), 3)
+
+
+def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> None:
+    train(options("prism"), tmp_path / "run")
+    run = open_run(tmp_path / "run")
+    path = kept(run.folder)[-1]
+    now = run.load(path, run.options.top).state_dict()
+    former = {
+        re.sub(r"^positions\.", "prism.", name).replace(".mix.", ".places."): weight.clone()
+        for name, weight in now.items()
+    }
+    assert former.keys() != now.keys()
+    safetensors.torch.save_file(former, path)
+    read = run.load(path, run.options.top).state_dict()
+    assert all(torch.equal(read[name], now[name]) for name in now)
 
 
 def test_last_and_best_three_weights() -> None:
