@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.models.checkpoint.files import renamed
 from pyanticip.motion.atomic import draft_folder, ordinary_mode, write_atomic
 
 CONFIG: Final = "config.json"
@@ -144,13 +145,14 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_best(folder: Path) -> dict[str, Tensor]:
-    """The weights that were best on the validation data so far.
+    """The weights that were best on the validation data so far, by the names of today.
 
     Raises:
         CheckpointError: there are none yet, or the file is damaged.
     """
     try:
-        return safetensors.torch.load_file(folder / BEST)
+        kept = safetensors.torch.load_file(folder / BEST)
+        return {renamed(name): tensor for name, tensor in kept.items()}
     except FileNotFoundError:
         raise CheckpointError(f"{folder}: no weights yet, no validation has come to its end") from None
     except (OSError, safetensors.SafetensorError) as error:
