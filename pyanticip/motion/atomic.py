@@ -33,8 +33,8 @@ def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False)
             draft.replace(path)
     except BaseException as error:
         draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = error.filename or str(path)  # a full disk names none
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk names none
         raise
 
 

@@ -3,9 +3,6 @@
 import socket
 import subprocess
 import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
 
 TRACED = """
 import sys
@@ -13,10 +10,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+import pyanticip
 from pyanticip.cli import cli
 from pyanticip.cli.terminal import run
 
-root, port = sys.argv[1:]
+port = sys.argv[1]
+root = Path(pyanticip.__file__).parents[1]
+ours = tuple(f"{root / name}/" for name in ("pyanticip", "realtime", "training"))
 seen = []
 
 
@@ -32,7 +32,7 @@ def holds(value):
 
 def entered(frame, event, argument):
     code = frame.f_code
-    if event != "call" or not code.co_filename.startswith(root) or code.co_name.startswith("<"):
+    if event != "call" or not code.co_filename.startswith(ours) or code.co_name.startswith("<"):
         return
     name = f"{Path(code.co_filename).stem}.{code.co_qualname}"
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
@@ -59,7 +59,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     done = subprocess.run(
-        [sys.executable, "-c", TRACED, str(ROOT), port],
+        [sys.executable, "-c", TRACED, port],
         capture_output=True,
         text=True,
         check=False,
