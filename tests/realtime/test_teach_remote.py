@@ -121,7 +121,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
                 assert line.startswith(f"take {name}: ")
             # A fader that moves while the take is played becomes a curve; the length is given beforehand.
             assert (await remote.ask("teach/param/mix", 0.2))[0] == "ok"
-            assert (await remote.ask("teach/start", "bent", 1.0))[0] == "ok"
+            assert (await remote.ask("teach/start", "bent", 2.0))[0] == "ok"
             suit.move(swing(3.0))
             await asyncio.sleep(0.5)
             assert (await remote.ask("teach/param/mix", 0.8))[0] == "ok"
@@ -153,7 +153,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     assert project.problems() == []
     assert project.state.take("西").begin > 0, "what came before the take leads in"
     bent = project.history()[-2].take("bent")
-    assert (bent.frames, set(bent.columns), set(bent.values)) == (50, {"mix"}, {"cutoff"})
+    assert (bent.frames, set(bent.columns), set(bent.values)) == (100, {"mix"}, {"cutoff"})
     wanted = project.wanted(bent)["mix"]
     assert wanted[0] == pytest.approx(0.2)
     assert wanted[-1] == pytest.approx(0.8)
