@@ -22,12 +22,11 @@ import numpy.typing as npt
 
 from pyanticip.controls import Event
 from realtime.clock import Clock
-from realtime.front import Front, FrontFrame
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.playout import FRAME_NS, Playout
-from realtime.protocols import Lesson, Observer, Tape
+from realtime.protocols import Front, FrontFrame, Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.telemetry import telemetry_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from realtime.front import Front
+from realtime.protocols import Front
 
 __all__ = ["SourceMonitor", "why_silent"]
 

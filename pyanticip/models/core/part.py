@@ -7,6 +7,7 @@ those that it needs; none may look ahead. Which parts a model has its configurat
 makes them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -85,23 +86,23 @@ class Gating:
     scale: Tensor
 
 
-class Gate(Part):
+class Gate(Part, ABC):
     """A part of every block that says how much each step counts."""
 
+    @abstractmethod
     def initial_state(self, batch: int) -> State:
         """The state before the first step."""
-        raise NotImplementedError
 
     def trace(self, fast: tuple[Any, ...], slow: tuple[Any, ...]) -> Any:
         """What a model tells of its gates: of those of the fast and of the slow blocks."""
         return fast, slow
 
+    @abstractmethod
     def forward(self, x: Tensor, state: Any = None, new: Tensor | None = None) -> tuple[Any, Any]:
         """The :class:`Gating` of the block's input (B, L, D), and the state after it.
 
         :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
         """
-        raise NotImplementedError
 
 
 def vectors_state(
