@@ -100,6 +100,8 @@ def _one_line(error: ValidationError) -> str:
     if first["type"] == "value_error":
         return (f"{key}.{message}" if loc else message) + more
     given = first["input"]
+    if first["type"] == "tuple_type" and isinstance(given, Mapping):
+        return f"{key}: there may be several: expected [[{key}]], got [{key}]{more}"
     return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}{more}"
 
 

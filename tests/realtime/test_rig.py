@@ -47,6 +47,7 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
         ("[[osc]]\nranges.pich = {low = 1}", "osc.0.ranges.pich: unknown name; did you mean pitch?"),
         ("[[osc]]\nranges.pitch = {lo = 1}", "osc.0.ranges.pitch.lo: unknown key; did you mean low?"),
         ("[[osc]]\nport = 99999", "osc.0.port"),
+        ("[osc]\nport = 9001", "osc: there may be several: expected [[osc]], got [osc]"),
         ("[[osc]]\nprefix = 'a'", "starts with '/'"),
         ("[[osc]]\naddresses.pitch = 'a'", "starts with '/'"),
         ("[[osc]]\nranges.pitch = {low = 0, curve = 'exponential'}", "both ends > 0"),
