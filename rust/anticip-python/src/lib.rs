@@ -3,6 +3,7 @@
 mod errors;
 mod geometry;
 mod kernels;
+mod memory;
 mod motion;
 mod synth;
 mod wire;
@@ -20,6 +21,7 @@ mod core_module {
         wire::register(m)?;
         motion::register(m)?;
         synth::register(m)?;
-        kernels::register(m)
+        kernels::register(m)?;
+        memory::register(m)
     }
 }
