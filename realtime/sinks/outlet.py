@@ -1,0 +1,66 @@
+"""Frames on their way to the sinks: held back until their turn, left out where newer ones wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from realtime.clock import Clock
+from realtime.sinks.base import ControlFrame, Sink
+
+__all__ = ["Outlet"]
+
+# What the loop gets round to this late is worked through without a bundle: newer frames wait.
+_STALE_NS = 40_000_000
+# Between two bundles that are held back.
+_SHORTEST_NS = 1_000_000
+
+
+class Outlet:
+    """Hands frames to the sinks in their order; into ``counts`` goes what was left out.
+
+    ``is_leaving``: however late the loop is, everything is sent, for silence must be heard.
+    """
+
+    def __init__(self, sinks: Sequence[Sink], clock: Clock, counts: dict[str, int]) -> None:
+        self.sinks = list(sinks)
+        self.is_leaving = False
+        self._clock = clock
+        self._counts = counts
+        self._queue: deque[ControlFrame] = deque()
+        self._carried: list[tuple[int, str, float]] = []
+
+    @property
+    def due_ns(self) -> int | None:
+        """When :meth:`send_due` sends the next frame; None: none is held back."""
+        return self._queue[0].t_ns if self._queue else None
+
+    def leave(self, frame: ControlFrame, release_ns: int) -> None:
+        """Send a frame now, or when its turn comes."""
+        if release_ns <= frame.t_ns:
+            self.send(frame)
+            return
+        if self._queue:
+            release_ns = max(release_ns, self._queue[-1].t_ns + _SHORTEST_NS)
+        frame.t_ns = release_ns
+        self._queue.append(frame)
+
+    def send_due(self) -> None:
+        """Send the frame that has waited longest."""
+        self.send(self._queue.popleft())
+
+    def send(self, frame: ControlFrame) -> None:
+        """Hand a frame to the sinks, unless the loop is so late that newer ones wait."""
+        stale = self._clock.live and self._clock.now_ns() - frame.t_ns > _STALE_NS
+        if stale and frame.seq >= 0 and not self.is_leaving:
+            self._counts["superseded"] += 1
+            self._carried.extend((frame.t_ns + round(a * 1e9), name, s) for name, s, a in frame.events)
+            return
+        if self._carried:
+            due = [(name, s, (t - frame.t_ns) / 1e9) for t, name, s in self._carried]
+            self._carried.clear()
+            late = [event for event in due if event[2] < 0.0]
+            self._counts["stale_events"] += len(late)
+            frame.events = [*(event for event in due if event[2] >= 0.0), *frame.events]
+        for sink in self.sinks:
+            sink.send(frame)

@@ -1,0 +1,102 @@
+"""The model as far as it can be relied on: one that is late or fails rests for a while; the show goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+
+from realtime.clock import Clock
+from realtime.step.base import F32, StepBackend, StepResult
+
+__all__ = ["GuardedModel"]
+
+# So many late steps in a row, and the scalars take over; the model is tried again after the pause, which
+# doubles each time up to the longest.
+_LATE_IN_A_ROW = 3
+_FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
+
+
+def _finite(step: StepResult) -> bool:
+    # Sums of lists, not of arrays: cold, they cost a fraction.
+    return math.isfinite(sum(map(sum, (*step.params.tolist(), *step.hazards.tolist()))) + step.gate)
+
+
+class GuardedModel:
+    """Steps a backend; ``error`` is why it failed last, into ``counts`` goes how often.
+
+    A step slower than ``budget_ms`` is late, where the clock is a live one.
+    """
+
+    def __init__(
+        self, backend: StepBackend | None, clock: Clock, budget_ms: float, counts: dict[str, int]
+    ) -> None:
+        self.backend = backend
+        self.error = ""
+        self._clock = clock
+        self._budget_ns = int(budget_ms * 1e6)
+        self._counts = counts
+        self._late_row = 0
+        self._pause_ns = _FIRST_PAUSE_NS
+        self._off_until_ns = 0
+        self._stale = True
+
+    def step(self, rows: F32, reset: bool, now: int) -> tuple[StepResult | None, bool]:
+        """One step, or None where the scalars must play; and whether it was late once too often.
+
+        ``reset``: the first row begins a stream.
+        """
+        backend = self.backend
+        if backend is None:
+            return None, False
+        if self.rests(now):
+            self._stale = True
+            return None, False
+        start = time.perf_counter_ns()
+        try:
+            if reset or self._stale:
+                backend.reset()
+                self._stale = False
+            step = backend.step(rows)
+            if not _finite(step):
+                raise FloatingPointError("the model's output is not finite")
+        except Exception as error:
+            # Whatever goes wrong in the model must not stop the sound; it is told in the status.
+            self._counts["failed_steps"] += 1
+            self.error = f"{type(error).__name__}: {error}"
+            self.rest(now)
+            return None, False
+        if not (self._clock.live and time.perf_counter_ns() - start > self._budget_ns):
+            self._late_row = 0
+            return step, False
+        self._counts["late_steps"] += 1
+        self._late_row += 1
+        too_often = self._late_row >= _LATE_IN_A_ROW
+        if too_often:
+            self.rest(now)
+        return step, too_often
+
+    def imagine(self, row: F32) -> StepResult | None:
+        """What holds if this is the next row; None: it cannot be told."""
+        # A model that fails here will say why with the next true frame.
+        with contextlib.suppress(Exception):
+            step = None if self.backend is None else self.backend.imagine(row)
+            if step is not None and _finite(step):
+                return step
+        return None
+
+    def rest(self, now: int) -> None:
+        """Leave the model out for a while from ``now`` on, longer each time."""
+        self._late_row = 0
+        self._stale = True
+        self._off_until_ns = now + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+
+    def rests(self, now: int) -> bool:
+        """Whether it is left out."""
+        return self.backend is not None and now < self._off_until_ns
+
+    def prewarm(self, now: int) -> None:
+        """Compute a step and throw it away."""
+        if self.backend is not None and not self.rests(now):
+            self.backend.prewarm()
