@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +41,7 @@ def _train(
     report, lines = train_as_given(
         task,
         given.out,
-        given.over,
+        given.given(),
         config=given.config,
         settings=given.settings,
         under=under,
@@ -83,29 +84,27 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 
 
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
-def train_forecast(given: options.ForecastOptions) -> Answer:
+def train_forecast(given: options.ForecastOptions) -> Answer | None:
     """Train a forecaster of poses on the benchmark's training files, or study it on clips left out.
 
     Example: pyanticip train forecast --data data/cmu-bench --out runs/forecast
              pyanticip train forecast --data data/cmu-bench --out runs/folds --folds 5
+             pyanticip train forecast --out runs/forecast --resume
     """
-    from training.tasks.forecast import folds as leave_out
-    from training.tasks.forecast import train as trainer
+    from training.tasks.forecast.folds import study
+    from training.tasks.forecast.task import ForecastTask
 
-    options = given.chosen()
-
-    def say(line: str) -> None:
-        click.echo(line, err=given.as_json)
-
-    if given.folds:
-        report = leave_out.study(given.data, given.out, options, given.folds, say=say)
-        hint = f"pyanticip evaluate forecast --folds {typed(given.out)}"
-    else:
-        report = trainer.train(
-            given.data, given.out, options, validation=given.validation, refit=given.refit, say=say
-        )
-        hint = f"pyanticip evaluate forecast --data {typed(given.data)} --checkpoint {typed(given.out)}"
-    return report, f"wrote {given.out}; judge it with:\n  {hint}"
+    if not given.folds:
+        return _train(ForecastTask(), given)
+    quiet = given.as_json
+    say = partial(click.echo, err=quiet)
+    report = study(given.gathered(), given.out, given.folds, say=say, quiet=quiet)
+    if not report["finished"]:
+        return report, "interrupted; everything is kept, the same command goes on", 130
+    return report, [
+        f"wrote {given.out}; judge it with:",
+        f"  pyanticip evaluate forecast --folds {typed(given.out)}",
+    ]
 
 
 @train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")

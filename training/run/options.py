@@ -99,6 +99,18 @@ class ScheduleOptions(Options):
         return self.peak_lr * (final + 0.5 * (1.0 - final) * (1.0 + math.cos(math.pi * done)))
 
 
+class AveragedScheduleOptions(ScheduleOptions):
+    """How the weights move, and their average with them."""
+
+    ema: float = Field(default=0.998, ge=0, lt=1)
+    """Decay of the averaged weights, which are the ones that are judged and exported."""
+
+    def kept(self, done: int) -> float:
+        """The share of the average that stays in update ``done`` (from 1): less in the first ones, so that a
+        young average forgets its start quickly."""
+        return min(self.ema, (1.0 + done) / (10.0 + done))
+
+
 class RunOptions(Options):
     """How a run is computed, and what it writes when."""
 

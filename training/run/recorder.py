@@ -52,7 +52,7 @@ class Recorder(pl.Callback):
     shown: ClassVar[str]
     """The piece that a progress bar shows."""
     judged_by: ClassVar[str]
-    """The figure of a validation that is smallest where the weights are best."""
+    """The figure of a validation that is smallest where the weights are best; where it lacks, the last are."""
 
     state_key = "Record"
     """What its state is saved under."""
@@ -177,8 +177,9 @@ class Recorder(pl.Callback):
             row |= self.valid
         if row:
             self._write({"step": done, **row, "seconds": self._elapsed()})
-        if validate and self.valid[self.judged_by] < self.best:
-            self.best, self.best_step = self.valid[self.judged_by], done
+        figure = self.valid.get(self.judged_by)
+        if validate and (figure is None or figure < self.best):
+            self.best, self.best_step = self.best if figure is None else figure, done
             if self.first:
                 self.keep(module)
         if save:

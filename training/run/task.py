@@ -127,7 +127,7 @@ class Task(ABC, Generic[Opt, D]):
         """Judge and export the best weights; the first process alone.
 
         Returns:
-            What else stands in the report.
+            What else stands in the report; ``finished`` is False where that was interrupted.
         """
         return {}
 

@@ -124,7 +124,8 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     report["stopped_early"] = report["finished"] and report["step"] < steps
     if here.first and report["finished"]:
         report |= task.finish(run, report)
-        write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
+        if report["finished"]:
+            write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
     here.wait()
     return report
 

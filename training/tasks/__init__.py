@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 TASKS: Final = {
     "motion": "training.tasks.motion.task:MotionTask",
     "language": "training.tasks.token.task:LanguageTask",
+    "forecast": "training.tasks.forecast.task:ForecastTask",
     "algorithmic": "training.tasks.algorithmic.task:AlgorithmicTask",
 }
 """Where tasks are, by name; more may come from the entry points ``pyanticip.tasks`` of other packages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from pyanticip.errors import OptionError
 from pyanticip.options import JsonOption, Overrides, option
 from training.data.source import check_motion
 from training.tasks.algorithmic.options import TaskOptions
@@ -44,6 +45,9 @@ TASK = {
     "threads": "run.threads",
 }
 FORECAST = {
+    "data": "data.path",
+    "validation": "data.validation",
+    "refit": "run.refit",
     **SCHEDULE,
     "batch": "schedule.batch",
     "every": "run.validate_every",
@@ -61,6 +65,10 @@ class TrainOptions(JsonOption):
     config: Path | None = option("TOML file of options.", None, exists=True)
     settings: tuple[str, ...] = option("Any option; model.NAME too.", (), flag="--set", metavar="NAME=VALUE")
     resume: bool = option("Go on with the interrupted run in --out.", False)
+
+    def given(self) -> dict[str, Any]:
+        """What the command line says, by name."""
+        return self.over
 
 
 class MotionOptions(TrainOptions):
@@ -113,25 +121,32 @@ class TaskTrainOptions(JsonOption):
     )
 
 
-class ForecastOptions(JsonOption):
+class ForecastOptions(TrainOptions):
     """Of ``train forecast``."""
 
     benchmark: Literal["cmu"] = option("Which one.", "cmu")
-    data: Path = option("Folder with train/.", exists=True)
-    out: Path = option("Folder of the run.", written=True)
-    folds: int | None = option("Leave clips out in so many folds; complete ones stay.", None, ge=2)
-    validation: int = option(
-        "Number of the clip of every action that tells when to stop; 0: none.", 4, ge=0, le=5
-    )
-    refit: bool = option("Then train on all files up to that step.", True)
+    folds: int | None = option("Leave clips out in so many folds; what is complete stays.", None, ge=2)
     over: Annotated[dict[str, Any], Overrides(ForecastTrainOptions, FORECAST)] = {}
     width: int | None = option("Width of the network.", None, ge=1)
     blocks: int | None = option("Depth of the network.", None, ge=1)
 
-    def chosen(self) -> ForecastTrainOptions:
-        """What decides the training."""
-        model = {"model.width": self.width, "model.blocks": self.blocks}
-        return ForecastTrainOptions(**ForecastTrainOptions.assignments((), {**self.over, **model}))
+    def given(self) -> dict[str, Any]:
+        """With the model's sizes."""
+        return {**super().given(), "model.width": self.width, "model.blocks": self.blocks}
+
+    def gathered(self) -> ForecastTrainOptions:
+        """What decides the training of every fold."""
+        over = ForecastTrainOptions.assignments(self.settings, self.given())
+        return ForecastTrainOptions.gather(self.config, over)
+
+    def check(self) -> None:
+        """As for all, what the options say, and whether the files are there."""
+        super().check()
+        if self.folds and self.resume:
+            raise OptionError("--folds: goes on by itself, without --resume")
+        path = self.gathered().data.path
+        if path or not self.resume:
+            (Path(path) / "train").stat()
 
 
 class TaskShowOptions(JsonOption):

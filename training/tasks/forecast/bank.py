@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError
+from training.run.task import Resumable
 from training.tasks.forecast.cmu import (
     COPIED,
     JOINTS,
@@ -21,7 +22,7 @@ from training.tasks.forecast.cmu import (
     Take,
     positions,
 )
-from training.tasks.forecast.options import Variation
+from training.tasks.forecast.options import ForecastOptions, Variation
 
 LENGTH: Final = OBSERVED + TARGET
 
@@ -97,6 +98,30 @@ class WindowBank:
             jitter = torch.randn(size, 1, *windows.shape[2:], generator=self.torch_draw)
             windows[:, :OBSERVED] += how.noise * jitter
         return windows
+
+
+class Batch(NamedTuple):
+    """What an update is computed from: windows (B, 35, 25, 3), the update's number, from 0, and its part."""
+
+    windows: Tensor
+    step: int
+    part: int = 0
+
+
+class Batches(Resumable):
+    """The windows of a run from update ``start`` on."""
+
+    options: ForecastOptions
+
+    def __init__(self, bank: WindowBank, options: ForecastOptions, start: int) -> None:
+        self.bank, self.options, self.start = bank, options, start
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Those of earlier updates are drawn as well: what is drawn depends on what was."""
+        for step in range(self.options.schedule.steps):
+            windows = self.bank.batch(self.options.schedule.batch)
+            if step >= self.start:
+                yield Batch(windows, step)
 
 
 def places(

@@ -7,22 +7,22 @@ once instead, judged by a model of the others, and set against zero velocity on 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import torch
 
 from pyanticip.errors import FormatError, OptionError, reason
-from pyanticip.models.forecast.checkpoint import save_forecaster
-from training.run.files import check_new, write_text
+from training.run.files import CONFIG, check_new, write_text
+from training.run.train import train
 from training.tasks.forecast.cmu import ACTIONS, TARGET, Array, Take, load_split
 from training.tasks.forecast.evaluate import LEFT_OUT
 from training.tasks.forecast.metrics import error_curve, extrapolate, hold
+from training.tasks.forecast.module import JUDGED
 from training.tasks.forecast.options import ForecastOptions
-from training.tasks.forecast.predict import predictor
-from training.tasks.forecast.train import Say, fit
+from training.tasks.forecast.predict import load_predictor
+from training.tasks.forecast.task import ForecastTask
 
 NUMBERS: Final = 5
 """Clips of an action, if none is missing."""
@@ -32,6 +32,8 @@ MODEL: Final = "model"
 ZERO: Final = "zero velocity"
 CONSTANT: Final = "constant velocity"
 RIVALS: Final = (MODEL, ZERO, CONSTANT)
+
+Say = Callable[[str], None]
 
 
 def split_folds(takes: Sequence[Take], count: int) -> list[list[str]]:
@@ -52,62 +54,71 @@ def split_folds(takes: Sequence[Take], count: int) -> list[list[str]]:
 
 
 def study(
-    data: Path, out: Path, options: ForecastOptions, count: int, *, say: Say | None = None
+    options: ForecastOptions, out: Path, count: int, *, say: Say = lambda line: None, quiet: bool = True
 ) -> dict[str, Any]:
     """Train one model per fold and judge it on what it was not shown; complete folds in OUT are kept.
 
     Every fold runs its schedule to the end: nothing about the clips that are left out decides anything.
 
-    Writes ``OUT/study.json`` and ``OUT/fold-K/{checkpoint,scores.json}``.
+    Writes ``OUT/study.json`` and into ``OUT/fold-K`` a run of ``train forecast`` and ``scores.json``.
+
+    Args:
+        options: of every run, but for what it leaves out.
+        out: folder of the study.
+        count: of the folds.
+        say: is told how it goes.
+        quiet: no progress bars.
+
+    Returns:
+        How many folds there are, were done and had been done; ``finished`` is False after Ctrl-C or SIGTERM.
 
     Raises:
         FormatError: no such files, or one that cannot be read.
         OptionError: a wrong count, or OUT holds folds of other options or files.
     """
-    takes, missing = load_split(data, "train")
-    folds = split_folds(takes, count)
-    plan = {
-        "benchmark": "cmu",
-        "options": options.to_dict(),
-        "folds": folds,
-        "missing": missing,
-    }
+    takes, missing = load_split(Path(options.data.path), "train")
+    plan = {"benchmark": "cmu", "folds": split_folds(takes, count), "missing": missing}
     file = out / "study.json"
     if not file.is_file():
         check_new(out)
         out.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps(plan, indent=1) + "\n")
-    elif read_json(file) != json.loads(json.dumps(plan)):
+        write_text(file, json.dumps({**plan, "options": options.to_dict()}, indent=1) + "\n")
+    begun = read_json(file)
+    if {**begun, **plan} != begun or options.differences(ForecastOptions.of_run(begun["options"])):
         raise OptionError(f"{out}: holds folds of other options or files; choose another folder")
     done = kept = 0
-    for number, left in enumerate(folds, 1):
+    for number, left in enumerate(plan["folds"], 1):
         folder = out / f"fold-{number}"
         if (folder / "scores.json").is_file():
             kept += 1
             continue
-        held = [take for take in takes if take.name in left]
-        others = [take for take in takes if take.name not in left]
-        if say:
-            say(f"fold {number}/{len(folds)}: {len(others)} takes to learn from, {len(held)} left out")
-        trained = fit(others, options, say=say)
-        noted = {"benchmark": "cmu", "options": options.to_dict(), "left_out": left}
-        save_forecaster(folder / "checkpoint", trained.model, training=noted)
-        predict = predictor(trained.model)
+        say(f"fold {number}/{count}: {len(takes) - len(left)} takes to learn from, {len(left)} left out")
+        fold = options.but(validation=0, leave_out=left, graph=False)
+        report = train(ForecastTask(), fold, folder, resume=(folder / CONFIG).is_file(), quiet=quiet)
+        if not report["finished"]:
+            break
+        predict = load_predictor(folder)
         scores = {
             take.name: {
                 MODEL: error_curve(take, predict).tolist(),
                 ZERO: error_curve(take, hold).tolist(),
                 CONSTANT: error_curve(take, extrapolate).tolist(),
             }
-            for take in held
+            for take in takes
+            if take.name in left
         }
-        content = {"seconds": trained.seconds, "torch": torch.__version__, "scores": scores}
+        content = {"seconds": report["seconds"], "torch": report["torch"], "scores": scores}
         write_text(folder / "scores.json", json.dumps(content, indent=1) + "\n")
         done += 1
-        if say:
-            _, own = curves_of(scores)
-            say(f"fold {number}: " + " ".join(f"{v:.3f}" for v in (own[MODEL] / own[ZERO])[[7, 9, 13, 24]]))
-    return {"folds": len(folds), "done": done, "kept": kept, "out": str(out)}
+        _, own = curves_of(scores)
+        say(f"fold {number}: " + " ".join(f"{v:.3f}" for v in (own[MODEL] / own[ZERO])[list(JUDGED)]))
+    return {
+        "folds": len(plan["folds"]),
+        "done": done,
+        "kept": kept,
+        "out": str(out),
+        "finished": done + kept == len(plan["folds"]),
+    }
 
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
 from pyanticip.models.forecast.manifest import ForecastConfig
-from training.run.options import Betas, Options, RunOptions, ScheduleOptions, TrainOptions
+from training.run.options import AveragedScheduleOptions, Betas, Options, RunOptions, Text, TrainOptions
 from training.tasks.forecast.cmu import MIRROR, OBSERVED, PREDICTED, TARGET
 
 
@@ -27,7 +27,18 @@ class Variation(Options):
     """Spread of the observed positions, "mm"."""
 
 
-class ForecastScheduleOptions(ScheduleOptions):
+class DataOptions(Variation):
+    """What a model learns from."""
+
+    path: Text = ""
+    """Folder with train/."""
+    validation: int = Field(default=4, ge=0, le=5)
+    """Number of the clip of every action that tells when to stop; 0: none."""
+    leave_out: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Names of further clips that nothing is learned from."""
+
+
+class ForecastScheduleOptions(AveragedScheduleOptions):
     """How the weights move."""
 
     FINAL: ClassVar[float] = 0.01
@@ -42,8 +53,12 @@ class ForecastScheduleOptions(ScheduleOptions):
     """Of matrices."""
     betas: Betas = (0.9, 0.98)
     """Decays of AdamW's averages, of the gradient and of its square."""
-    ema: float = Field(default=0.998, ge=0, lt=1)
-    """Decay of the averaged weights, which are the ones that are judged and kept."""
+    stop: int | None = Field(default=None, ge=1)
+    """End at the first validation from this update on, while the rate falls as over all steps."""
+
+    def kept(self, done: int) -> float:
+        """See :meth:`~training.run.options.AveragedScheduleOptions.kept`."""
+        return min(self.ema, done / (done + 10.0))
 
     def learning_rate(self, step: int) -> float:
         """Of update ``step`` (from 0): a cosine over the whole run, under a linear warm-up."""
@@ -65,6 +80,10 @@ class ForecastRunOptions(RunOptions):
     """Torch threads."""
     validate_every: int = Field(default=250, ge=1)
     """Updates between looks at the clip that stops it."""
+    refit: bool = True
+    """Then train on all files up to that step."""
+    graph: bool = True
+    """Whether the checkpoint has the graph of the live stream."""
 
 
 class ForecastOptions(TrainOptions):
@@ -75,10 +94,12 @@ class ForecastOptions(TrainOptions):
         OptionError: a value out of its range; the message names table, option and value.
     """
 
-    data: Variation = Variation()
+    data: DataOptions = DataOptions()
     schedule: ForecastScheduleOptions = ForecastScheduleOptions()
     run: ForecastRunOptions = ForecastRunOptions()
 
+    EXECUTION: ClassVar[tuple[str, ...]] = (*TrainOptions.EXECUTION, "data.path", "run.graph")
+    """Also where the files are: those of a resumed run are compared by their names."""
     RENAMED: ClassVar[Mapping[str, str]] = {
         "lr": "peak_lr",
         "decay": "weight_decay",

@@ -167,34 +167,3 @@ class MotionModule(TrainModule):
             groups.append({"params": own, "weight_decay": schedule.weight_decay, "rate": pace})
             groups.append({"params": simulator, "weight_decay": 0.0, "rate": lambda step: SIMULATOR_RATE})
         return groups
-
-
-class Average:
-    """The exponential average of a model's weights, which is what is judged and exported.
-
-    Args:
-        model: whose weights are followed.
-        decay: share that stays at every update; less in the first ones, so that a young average forgets its
-            start quickly: (1 + t) / (10 + t).
-    """
-
-    def __init__(self, model: MotionTransformer, decay: float) -> None:
-        self.decay = decay
-        self.weights = {name: value.detach().clone() for name, value in model.named_parameters()}
-
-    @torch.no_grad()
-    def follow(self, model: MotionTransformer, done: int) -> None:
-        """Move towards the weights of update ``done`` (from 1)."""
-        keep = min(self.decay, (1.0 + done) / (10.0 + done))
-        for name, value in model.named_parameters():
-            if self.weights[name].device != value.device:
-                self.weights[name] = self.weights[name].to(value.device)
-        torch._foreach_lerp_(
-            list(self.weights.values()), [p.detach() for _, p in model.named_parameters()], 1.0 - keep
-        )
-
-    def state(self, model: MotionTransformer) -> dict[str, Tensor]:
-        """The model's state with the averaged weights in place of the last ones, on the CPU."""
-        return {
-            name: self.weights.get(name, value).detach().cpu() for name, value in model.state_dict().items()
-        }

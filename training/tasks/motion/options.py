@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.parts.positions.prism.config import PrismConfig
-from training.run.options import Options, RunOptions, ScheduleOptions, Text, TrainOptions, pair
+from training.run.options import AveragedScheduleOptions, Options, RunOptions, Text, TrainOptions, pair
 
 
 class DataOptions(Options):
@@ -73,7 +73,7 @@ class LossOptions(Options):
     """Share of windows that, at the end of training, are steered by the model's own scalars."""
 
 
-class MotionScheduleOptions(ScheduleOptions):
+class MotionScheduleOptions(AveragedScheduleOptions):
     """How the weights move."""
 
     steps: int = Field(default=2400, ge=1)
@@ -86,8 +86,6 @@ class MotionScheduleOptions(ScheduleOptions):
     """Learning rate at the last step."""
     warm_up_steps: int = Field(default=200, ge=0)
     """Steps over which the rate rises linearly."""
-    ema: float = Field(default=0.998, ge=0, lt=1)
-    """Decay of the averaged weights, which are the ones that are judged and exported."""
     patience: int = Field(default=0, ge=0)
     """Validations without a better score after which a run ends; 0: never."""
 

@@ -8,10 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
-from training.run.files import BEST, save_weights
-from training.run.recorder import Recorder
+from training.run.average import AveragingRecorder
 from training.tasks.motion.data import TrainingData
-from training.tasks.motion.module import PIECES, Average, MotionModule
+from training.tasks.motion.module import PIECES, MotionModule
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.validation import COLUMNS, row, validate
 from training.tasks.motion.windows import Feed
@@ -21,8 +20,8 @@ SPEED: Final = ("frames_per_second", "loader_wait")
 them; of the time between validations, since training began or went on."""
 
 
-class MotionRecorder(Recorder):
-    """See :class:`training.run.recorder.Recorder`.
+class MotionRecorder(AveragingRecorder):
+    """See :class:`training.run.average.AveragingRecorder`.
 
     Args:
         folder: where to write.
@@ -50,26 +49,15 @@ class MotionRecorder(Recorder):
         feed: Feed,
         start: int,
     ) -> None:
-        super().__init__(folder, options, start)
+        super().__init__(folder, options, start, module)
         self.data, self.scale, self.feed = data, scale, feed
-        self.average = Average(module.model, options.schedule.ema)
         self.judge = MotionTransformer(module.model.cfg).eval()
         self.frames = 0
         """Frames trained on since training began or went on, over all processes."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """As the recorder's, and the averaged weights."""
-        weights = {name: value.cpu() for name, value in self.average.weights.items()}
-        return {**super().state_dict(), "average": weights}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """See :meth:`state_dict`."""
-        super().load_state_dict(state_dict)
-        self.average.weights = {name: value.clone() for name, value in state_dict["average"].items()}
-
     def updated(self, module: Any, done: int, batch: Any) -> None:
-        """Let the average follow."""
-        self.average.follow(module.model, done)
+        """As the base's, and count the frames."""
+        super().updated(module, done, batch)
         self.frames += batch.frames
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
@@ -88,15 +76,11 @@ class MotionRecorder(Recorder):
 
     def validate(self, module: Any, done: int) -> dict[str, float]:
         """The figures of the averaged weights on the validation subjects, each process on its share."""
-        self.judge.load_state_dict(self.average.state(module.model))
+        self.judge.load_state_dict(self.averaged(module))
         with torch.random.fork_rng():
             return row(
                 validate(self.judge, self.data.validation, self.scale, rank=self.rank, world=self.world)
             )
-
-    def keep(self, module: Any) -> None:
-        """Replace the best weights of the run by the averaged ones of now."""
-        save_weights(self.folder / BEST, self.average.state(module.model))
 
     def enough(self) -> bool:
         """Whether as many validations as ``schedule.patience`` says were no better than the best."""

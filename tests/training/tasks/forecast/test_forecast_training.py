@@ -1,6 +1,7 @@
 """Training on the benchmark's layout, leaving clips out, and what is made of it."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -14,13 +15,44 @@ from pyanticip.models.forecast.checkpoint import load_forecaster, save_forecaste
 from pyanticip.models.forecast.forecaster import PoseForecaster
 from pyanticip.models.forecast.manifest import ForecastConfig
 from training.report.pages import as_markdown
-from training.tasks.forecast import bank, cmu, folds, metrics, train
+from training.run.files import load_best
+from training.run.recorder import read_metrics
+from training.run.train import train
+from training.tasks.forecast import bank, cmu, folds, metrics
 from training.tasks.forecast.judge_folds import judge_folds
 from training.tasks.forecast.options import ForecastOptions, Variation
 from training.tasks.forecast.predict import load_predictor, predictor
 from training.tasks.forecast.report import fold_parts
+from training.tasks.forecast.task import ForecastTask
 
-TINY = ForecastOptions(steps=4, batch=8, model={"width": 8, "blocks": 1}, validate_every=2)
+TINY = ForecastOptions(
+    steps=4,
+    batch=8,
+    model={"width": 8, "blocks": 1},
+    validate_every=2,
+    validation=2,
+    graph=False,
+    tensorboard=False,
+)
+
+
+def stopping(at):
+    """A task whose runs are told to stop after so many updates."""
+
+    class Stopping(ForecastTask):
+        def recorder(self, *args):
+            record = super().recorder(*args)
+            follow = record.updated
+
+            def updated(module, done, batch):
+                follow(module, done, batch)
+                if done == at:
+                    record.stop = lambda: True
+
+            record.updated = updated
+            return record
+
+    return Stopping()
 
 
 def smooth_takes(folder, actions=("walking", "soccer"), numbers=(1, 2, 3), rows=110, split="train"):
@@ -111,9 +143,9 @@ def test_variations_out_of_range(change, words):
 
 
 def test_takes_too_short_to_learn_from(tmp_path):
-    takes = smooth_takes(tmp_path, rows=60)
+    smooth_takes(tmp_path, rows=60)
     with pytest.raises(OptionError, match="more than 68 rows"):
-        train.fit(takes, TINY)
+        train(ForecastTask(), TINY.but(path=tmp_path), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -124,17 +156,34 @@ def test_options_out_of_range(change):
         TINY.but(**change)
 
 
-def test_training_learns_and_is_the_same_every_time(tmp_path):
-    takes = smooth_takes(tmp_path)
-    options = TINY.but(steps=150, batch=32, validate_every=50, ema=0.9, peak_lr=0.005)
-    first = train.fit(takes[:2], options, validation=takes[:1])
-    assert first.curve[-1]["ratio"] < 0.8
-    assert first.step == min(first.curve, key=lambda point: point["ratio"])["step"]
-    again = train.fit(takes[:2], options, validation=takes[:1])
-    for one, other in zip(first.model.state_dict().values(), again.model.state_dict().values(), strict=True):
-        assert torch.equal(one, other)
-    short = train.fit(takes[:2], options, stop=5)
-    assert short.step == 5
+LEARNING = TINY.but(steps=150, batch=32, validate_every=50, ema=0.9, peak_lr=0.005, refit=False)
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_training_learns_and_goes_on_to_the_bit(tmp_path, precision):
+    smooth_takes(tmp_path)
+    options = LEARNING.but(path=tmp_path, precision=precision)
+    whole = train(ForecastTask(), options, tmp_path / "whole")
+    curve = {
+        row["step"]: row["valid_ratio"] for row in read_metrics(tmp_path / "whole") if "valid_ratio" in row
+    }
+    assert curve[150] < 0.8
+    assert whole["best_step"] == min(curve, key=curve.get)
+
+    assert not train(stopping(70), options, tmp_path / "run")["finished"]
+    report = train(ForecastTask(), None, tmp_path / "run", resume=True)
+    assert (report["resumed_at"], report["best_step"]) == (70, whole["best_step"])
+    first, second = load_best(tmp_path / "whole"), load_best(tmp_path / "run")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_run_ends_early_on_a_schedule_that_is_longer(tmp_path):
+    smooth_takes(tmp_path)
+    options = TINY.but(path=tmp_path, validation=0, stop=2, log_every=1)
+    report = train(ForecastTask(), options, tmp_path / "run")
+    rates = [row["lr"] for row in read_metrics(tmp_path / "run")]
+    assert rates == pytest.approx([options.schedule.learning_rate(step) for step in range(2)])
+    assert (report["step"], report["best_step"], report["stopped_early"]) == (2, 2, True)
 
 
 def test_the_predictor_scores_as_the_model_says(tmp_path):
@@ -153,22 +202,47 @@ def test_the_predictor_scores_as_the_model_says(tmp_path):
 
 def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(tmp_path):
     smooth_takes(tmp_path)
-    report = train.train(tmp_path, tmp_path / "run", TINY, validation=2, graph=False)
+    options = TINY.but(path=tmp_path)
+    report = train(ForecastTask(), options, tmp_path / "run")
     assert report["validation"] == ["soccer_2", "walking_2"]
     assert report["refit"]
     assert len(report["trained_on"]) == 6
     assert report["best_step"] in (2, 4)
     assert "train/running/running_1.txt" in report["missing"]
     load_predictor(tmp_path / "run")
-    alone = train.train(tmp_path, tmp_path / "alone", TINY, validation=2, refit=False, graph=False)
+    alone = train(ForecastTask(), options.but(refit=False), tmp_path / "alone")
     assert "walking_2" not in alone["trained_on"]
-    with pytest.raises(OptionError, match="validation: expected"):
-        train.train(tmp_path, tmp_path / "none", TINY, validation=5)
+    with pytest.raises(OptionError, match=r"data\.validation: expected"):
+        train(ForecastTask(), options.but(validation=5), tmp_path / "none")
+    with pytest.raises(OptionError, match=r"data\.leave_out: .* has no clip 'walking_7'"):
+        train(ForecastTask(), options.but(leave_out=["walking_1", "walking_7"]), tmp_path / "none")
     assert not (tmp_path / "none").exists()
-    with pytest.raises(OptionError, match="is not empty"):
-        train.train(tmp_path, tmp_path / "run", TINY)
-    with pytest.raises(OptionError, match="is not empty"):
-        folds.study(tmp_path, tmp_path / "run", TINY, 3)
+    with pytest.raises(OptionError, match="holds a run already"):
+        train(ForecastTask(), options, tmp_path / "run")
+    with pytest.raises(OptionError, match="holds a run already"):
+        folds.study(options, tmp_path / "run", 3)
+
+
+def test_a_run_killed_in_its_second_training_goes_on_there(tmp_path, monkeypatch):
+    smooth_takes(tmp_path)
+    options = TINY.but(path=tmp_path, validate_every=1)
+    whole = train(ForecastTask(), options, tmp_path / "whole")
+    monkeypatch.setattr("training.tasks.forecast.task.ForecastTask", lambda: stopping(1))
+    killed = train(ForecastTask(), options, tmp_path / "run")
+    assert not killed["finished"]
+    assert not (tmp_path / "run" / "report.json").exists()
+    monkeypatch.undo()
+    # The files must be those that it was begun with.
+    (tmp_path / "train" / "soccer" / "soccer_3.txt").rename(tmp_path / "aside")
+    with pytest.raises(OptionError, match="begun with other files"):
+        train(ForecastTask(), None, tmp_path / "run", resume=True)
+    (tmp_path / "aside").rename(tmp_path / "train" / "soccer" / "soccer_3.txt")
+    report = train(ForecastTask(), None, tmp_path / "run", resume=True)
+    assert report["best_step"] == whole["best_step"]
+    first, second = (
+        load_forecaster(tmp_path / name / "checkpoint").state_dict() for name in ("whole", "run")
+    )
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_folds_leave_out_every_clip_once():
@@ -180,19 +254,24 @@ def test_folds_leave_out_every_clip_once():
         folds.split_folds(takes, 6)
 
 
-def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path):
+def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
     smooth_takes(tmp_path)
-    first = folds.study(tmp_path, tmp_path / "study", TINY, 3)
-    assert (first["done"], first["kept"]) == (3, 0)
+    options = TINY.but(path=tmp_path)
+    first = folds.study(options, tmp_path / "study", 3)
+    assert (first["done"], first["kept"], first["finished"]) == (3, 0, True)
     whole = judge_folds(tmp_path / "study")
     kept = (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns
-    (tmp_path / "study" / "fold-2" / "scores.json").unlink()
+    shutil.rmtree(tmp_path / "study" / "fold-2")
     assert judge_folds(tmp_path / "study")["complete"] == [1, 3]
-    assert folds.study(tmp_path, tmp_path / "study", TINY, 3)["done"] == 1
+    monkeypatch.setattr(folds, "ForecastTask", lambda: stopping(1))
+    stopped = folds.study(options, tmp_path / "study", 3)
+    assert (stopped["done"], stopped["kept"], stopped["finished"]) == (0, 1, False)
+    monkeypatch.undo()
+    assert folds.study(options, tmp_path / "study", 3)["done"] == 1
     assert judge_folds(tmp_path / "study") == whole
     assert (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns == kept
     with pytest.raises(OptionError, match="other options or files"):
-        folds.study(tmp_path, tmp_path / "study", TINY.but(seed=1), 3)
+        folds.study(options.but(seed=1), tmp_path / "study", 3)
     left = load_forecaster(tmp_path / "study" / "fold-2" / "checkpoint")
     take = cmu.load_take(tmp_path / "train" / "soccer" / "soccer_2.txt", "soccer")
     found = metrics.mpjpe(take, predictor(left))
