@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from pyanticip.errors import suggestion
 from realtime.registry import Registry
 
-__all__ = ["Port", "Seconds", "Unit", "check_names", "registered", "unknown"]
+__all__ = ["Port", "Seconds", "Unit", "named", "registered", "unknown"]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -30,14 +30,16 @@ def registered(registry: Registry[Any], *also: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def check_names(table: str, names: Iterable[str], known: tuple[str, ...]) -> None:
-    """Refuse keys of a table that are not among the known names.
+def named(*known: str) -> AfterValidator:
+    """Annotates a table whose keys are among the known names; the error suggests the nearest."""
 
-    :raises ValueError: names the first such key, and the known name that is nearest.
-    """
-    for name in names:
-        if name not in known:
-            raise ValueError(f"{table}.{name}: unknown name{unknown(name, known)}")
+    def check(table: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in table:
+            if name not in known:
+                raise ValueError(f"{name}: unknown name{unknown(name, known)}")
+        return table
+
+    return AfterValidator(check)
 
 
 def unknown(name: str, known: tuple[str, ...]) -> str:

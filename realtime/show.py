@@ -13,14 +13,12 @@ from typing import Any, Protocol
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.control.commands import Commands
-from realtime.control.server import Action, ControlServer
+from realtime.control.server import Action, ControlServer, Remote
 from realtime.pipeline import Pipeline
-from realtime.rig import Rig
 from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
 from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Command
-from realtime.teaching.remote import Loader, TeachRemote
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
@@ -54,6 +52,7 @@ class Taping(Protocol):
 class Show:
     """Runs a pipeline until it is told to stop.
 
+    ``control`` says where the remote control listens; it offers ``commands`` and what ``remotes`` add.
     ``record`` opens a recorder for a path (None: recording is not offered). ``say`` takes one line of
     text for the person at the terminal. ``must_listen``: without its remote control there is no show.
     ``monitor`` watches whether the suit is there.
@@ -61,10 +60,12 @@ class Show:
 
     def __init__(
         self,
-        rig: Rig,
         pipeline: Pipeline,
         source: DatagramStream,
+        commands: Commands,
         *,
+        control: ControlRig | None = None,
+        remotes: Sequence[Remote] = (),
         prewarm: bool = True,
         record: Callable[[Path], Any] | None = None,
         synth: SynthProcess | None = None,
@@ -86,16 +87,15 @@ class Show:
         self._end_ns: int | None = None
         self._record_path: Path | None = None
         self.interrupted = False
-        self.commands = Commands(pipeline, say, rig.file)
-        self._loader = Loader(pipeline, self.commands, rig.mapping_file, say)
-        self._teach = None if rig.teach is None else self._teaching(Path(rig.teach), rig.model.checkpoint)
-        self.control = self._remote(rig.control, must_listen)
+        self.commands = commands
+        self._remotes = remotes
+        self.control = None if control is None else self._remote(control, must_listen)
 
     def _remote(self, control: ControlRig, must_listen: bool) -> ControlServer | None:
         if not control.enabled:
             return None
+        families = {name: act for remote in self._remotes for name, act in remote.families.items()}
         try:
-            families = {} if self._teach is None else self._teach.families
             return ControlServer(
                 control.host, control.port, self._actions(), control.reply_port, families, self._say
             )
@@ -104,13 +104,6 @@ class Show:
                 raise
             self._say(f"{error}; going on without remote control")
             return None
-
-    def _teaching(self, folder: Path, checkpoint: str | None) -> TeachRemote:
-        """The commands that teach a project; a new one where there is none yet."""
-        from pyanticip.teach.project import MANIFEST, Project
-
-        project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
-        return TeachRemote(project, self.pipeline, self._loader, checkpoint, self._say)
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -143,7 +136,8 @@ class Show:
             self._source.close()
             if self.control is not None:
                 self.control.close()
-            self._loader.close()
+            for remote in self._remotes:
+                remote.close()
             self.stop_recording()
             sinks = {sink.name: sink.counters() for sink in self.pipeline.sinks}
             self.pipeline.close()
@@ -327,8 +321,7 @@ class Show:
             **{name: obeyed(name) for name in self.commands.names},
             "record/start": self._record_start,
             "record/stop": self._record_stop,
-            "load": self._loader.load,
-            **(self._teach.actions if self._teach is not None else {}),
+            **{name: act for remote in self._remotes for name, act in remote.actions.items()},
         }
 
     def _record_start(self, name: object = "") -> str:

@@ -11,13 +11,17 @@ from typing import Any
 
 from pyanticip._core import LiveFront
 from pyanticip.controls import Presence
+from pyanticip.teach.project import MANIFEST, MAPPING, Project
 from realtime.clock import Clock
+from realtime.control.commands import Commands
+from realtime.control.server import Remote
 from realtime.mapping.live_mapping import open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.playout import Playout
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
+from realtime.rig.mapping import smoothings
 from realtime.seams import SINKS, SOURCES
 from realtime.show import Show
 from realtime.sinks.base import Sink
@@ -29,6 +33,7 @@ from realtime.sources.replay import ReplaySource
 from realtime.sources.udp import UdpSource
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
+from realtime.teaching.remote import Loader, TeachRemote
 from realtime.voice.process import SynthProcess
 
 __all__ = ["assemble", "build_mixer", "open_recorder", "stage"]
@@ -86,7 +91,7 @@ def build_mixer(rig: Rig) -> Mixer:
     neutral = rig.silence.neutral_vector()
     silence = rig.silence
     return Mixer(
-        smoothing=rig.smoothings(),
+        smoothing=smoothings(rig.smoothing),
         lead_ms=rig.lead_ms,
         gain=rig.gain,
         trigger=rig.events.build(),
@@ -118,10 +123,19 @@ def stage(
             synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=port)))
+        commands = Commands(pipeline, say, rig.file)
+        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say)
+        remotes: list[Remote] = [loader]
+        if rig.teach is not None:
+            folder = Path(rig.teach)
+            project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
+            remotes.append(TeachRemote(project, pipeline, loader, rig.model.checkpoint, say))
         show = Show(
-            rig,
             pipeline,
             stream,
+            commands,
+            control=rig.control,
+            remotes=remotes,
             prewarm=prewarm,
             record=partial(open_recorder, rig, pipeline),
             synth=synth,
@@ -140,6 +154,13 @@ def stage(
             show.start_recording(Path(rig.record))
         undo.pop_all()
     return show
+
+
+def _mapping_file(mapping: str | None, teach: str | None) -> Path | None:
+    """The mapping that plays, or that a fit will write."""
+    if mapping is not None:
+        return Path(mapping)
+    return None if teach is None else Path(teach) / MAPPING
 
 
 def open_recorder(rig: Rig, pipeline: Pipeline, path: Path) -> Recorder:

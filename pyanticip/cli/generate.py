@@ -136,16 +136,14 @@ class Group(click.Group):
         """Names in the order of definition: the order of work, not of the alphabet."""
         return list(self.commands)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As click does, with our suggestion in the error."""
-        name = args[0] if args else ""
-        if successor := SUCCESSORS.get(f"{ctx.info_name} {name}"):
-            raise click.UsageError(f"{name}: is no command any more, but: {successor}", ctx)
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            raise click.UsageError(f"no command {name!r}{suggestion(name, self.commands)}", ctx)
-        return super().resolve_command(ctx, args)
+        if successor := SUCCESSORS.get(f"{ctx.info_name} {cmd_name}"):
+            raise click.UsageError(f"{cmd_name}: is no command any more, but: {successor}", ctx)
+        found = super().get_command(ctx, cmd_name)
+        if found is None and not cmd_name.startswith("-"):
+            raise click.UsageError(f"no command {cmd_name!r}{suggestion(cmd_name, self.commands)}", ctx)
+        return found
 
 
 def _help(docstring: str | None) -> str:

@@ -53,8 +53,9 @@ def live(given: options.LiveOptions) -> Answer:
     Example: pyanticip live --source mocopi://0.0.0.0:12351 --osc 127.0.0.1:57120 --lead-ms 100
     """
     from realtime.programs.live import live as play
+    from realtime.rig import load_rig
 
-    return _show(play(given.rig(), seconds=given.seconds, say=say))
+    return _show(play(load_rig(given.rig_file, given.over), seconds=given.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
@@ -67,10 +68,11 @@ def replay(given: options.ReplayOptions) -> Answer:
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
     """
     from realtime.programs.live import replay as play
+    from realtime.rig import load_rig
     from realtime.sources.file import open_show
 
     speed = speed_factor(given.speed)
-    rig = given.rig(played=given.file)
+    rig = load_rig(given.rig_file, given.over, given.file)
     kind, items = open_show(given.file, say=say, **rig.source.reading())
     return _show(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say))
 
@@ -84,8 +86,9 @@ def render(given: options.RenderOptions) -> Answer:
     Example: pyanticip render dance.bvh --out dance.wav
     """
     from realtime.programs.render import render as play
+    from realtime.rig import load_rig
 
-    rig = given.rig(played=given.file)
+    rig = load_rig(given.rig_file, given.over, given.file)
     shown = _progress(given.as_json)
     found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
     return found, "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
@@ -98,9 +101,11 @@ def record(given: options.RecordOptions) -> Answer:
     Example: pyanticip record take1.anticip --source mocopi --seconds 60
     """
     from realtime.programs.live import live as play
+    from realtime.rig import load_rig
 
     off = {"enabled": False}
-    rig = given.rig(record=str(given.out), model=off, synth=off, osc=())
+    over = {"record": str(given.out), "model": off, "synth": off, "osc": ()}
+    rig = load_rig(given.rig_file, {**given.over, **over})
     return _show(play(rig, seconds=given.seconds, say=say))
 
 

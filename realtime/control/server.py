@@ -7,7 +7,7 @@ import contextlib
 import math
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from pythonosc.dispatcher import Dispatcher
 from pythonosc.osc_message_builder import OscMessageBuilder
@@ -15,11 +15,24 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
 
-__all__ = ["Action", "ControlServer", "number", "switch"]
+__all__ = ["Action", "ControlServer", "Remote", "number", "switch"]
 
 #: Takes the arguments of a command, returns what the reply says, now or (awaitable) when it is done. A
 #: MotionError becomes an error reply.
 Action = Callable[..., str | Awaitable[str]]
+
+
+class Remote(Protocol):
+    """Commands of one matter, for :class:`ControlServer`."""
+
+    actions: dict[str, Action]
+    #: Commands whose last word is an argument: "teach/param/" takes "teach/param/cutoff".
+    families: dict[str, Action]
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        ...
+
 
 _CONTROL, _REPLY = "/anticip/control/", "/anticip/reply/"
 _BURST = 16
@@ -46,7 +59,6 @@ class ControlServer:
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         self._reply_port = reply_port
         self._actions = dict(actions)
-        # Commands whose last word is an argument: "teach/param/" takes "teach/param/cutoff".
         self._families = dict(families or {})
         self._refused = refused
         self._refusal = ""

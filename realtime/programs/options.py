@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
-from realtime.rig import Rig, SourceKind, load_rig, recorded_rig
+from realtime.rig import Rig, SourceKind
 
 SOURCE = {"source": "source"}
 READING = {name: f"source.{name}" for name in ReadingOptions.model_fields}
@@ -28,14 +28,6 @@ class RigOptions(Options):
 
     rig_file: Path | None = option("Rig file (TOML).", None, flag="--rig", metavar="PATH")
     over: dict[str, Any] = {}
-
-    def rig(self, played: Path | None = None, **over: Any) -> Rig:
-        """The rig file, if there is one, with the command line on top, and ``over`` on top of that.
-
-        Where there is none and a recording is ``played``: as it was recorded.
-        """
-        recorded = recorded_rig(played) if played is not None and self.rig_file is None else {}
-        return load_rig(self.rig_file, {**self.over, **over}, recorded)
 
 
 class LiveOptions(RigOptions, SecondsOption, JsonOption):

@@ -4,7 +4,7 @@ Precedence: command line, then the rig file (TOML), then what is built in. Unkno
 suggestion; every error is one line that names the file and the key.
 """
 
-from realtime.rig.load import load_rig, recorded_rig, template
+from realtime.rig.load import load_rig, template
 from realtime.rig.mapping import SmoothingRig
 from realtime.rig.source import BackendKind, SourceKind, SourceRig
 from realtime.rig.tree import Rig
@@ -16,6 +16,5 @@ __all__ = [
     "SourceKind",
     "SourceRig",
     "load_rig",
-    "recorded_rig",
     "template",
 ]

@@ -14,18 +14,15 @@ from realtime.config import unknown
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 
-__all__ = ["load_rig", "recorded_rig", "template"]
+__all__ = ["load_rig", "template"]
 
 
-def recorded_rig(path: str | Path) -> dict[str, Any]:
-    """What shaped the sound of a recording, as a tree: all of its rig but receivers, ports and devices.
-
-    Empty for what is no recording. Raises FormatError for a damaged one.
-    """
+def _recorded(path: Path) -> dict[str, Any]:
+    """What shaped the sound of a recording, as a tree; empty for what is no recording."""
     from pyanticip.motion.recording import is_recording, read_recording
 
     try:
-        with Path(path).open("rb") as file:
+        with path.open("rb") as file:
             if not is_recording(file.read(16)):
                 return {}
     except OSError:
@@ -45,16 +42,19 @@ def recorded_rig(path: str | Path) -> dict[str, Any]:
 def load_rig(
     path: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
-    recorded: Mapping[str, Any] | None = None,
+    played: Path | None = None,
 ) -> Rig:
     """The rig of a TOML file (or the built-in one) with the command line's ``overrides`` on top.
 
     ``overrides`` is a tree like the rig's, whose source may be typed (``mocopi://0.0.0.0:12351``); tables are
     merged, everything else replaces. A source of another kind on the command line does not inherit the
-    file's port. ``recorded`` (see :func:`recorded_rig`) stands below both. Raises :class:`RigError`.
+    file's port. Where there is no rig file and a recording is ``played``, what shaped its sound stands in:
+    all of its rig but receivers, ports and devices. Raises :class:`RigError`, FormatError for a damaged
+    recording.
     """
-    tree: dict[str, Any] = dict(recorded or {})
-    where = "the recording" if recorded else "command line"
+    tree, where = _recorded(played) if played is not None and path is None else {}, "command line"
+    if tree:
+        where = "the recording"
     if path is not None:
         where = str(path)
         try:

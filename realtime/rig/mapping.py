@@ -11,10 +11,10 @@ from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, 
 from pyanticip.errors import OptionError
 from pyanticip.options import Options
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
-from realtime.config import Seconds, Unit, check_names
+from realtime.config import Seconds, Unit, named
 from realtime.mapping.performer import PerformerRange, Reach
 
-__all__ = ["EventsRig", "PerformerRig", "SilenceRig", "SmoothingRig"]
+__all__ = ["EventsRig", "PerformerRig", "SilenceRig", "SmoothingRig", "Smoothings", "smoothings"]
 
 
 class SmoothingRig(Options):
@@ -30,24 +30,28 @@ class SmoothingRig(Options):
         return Smoothing(self.kind, self.half_life, self.min_cutoff, self.beta)
 
 
+#: Smoothing by parameter; ``default`` stands for those without their own.
+Smoothings = Annotated[dict[str, SmoothingRig], named(*PARAMETERS, "default")]
+
+
+def smoothings(table: Smoothings) -> list[Smoothing]:
+    """One setting for each parameter."""
+    default = table.get("default", SmoothingRig())
+    return [table.get(name, default).build() for name in PARAMETERS]
+
+
 class EventsRig(Options):
     """When events are announced; see :class:`pyanticip.controls.LastMoment`, and for the other rule
     :class:`pyanticip.controls.EventTrigger`."""
 
     rule: Literal["last-moment", "reach"] = "last-moment"
     lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = BEAT_LEAD_MS
-    threshold: dict[str, Unit] = Field(default_factory=dict)
-    refractory: dict[str, Seconds] = Field(default_factory=dict)
+    threshold: Annotated[dict[str, Unit], named(*EVENTS)] = {}
+    refractory: Annotated[dict[str, Seconds], named(*EVENTS)] = {}
     theta: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
     max_buffer: Annotated[int, Field(ge=1, le=100)] = 5
     reach_ms: Annotated[float, Field(ge=20.0, le=500.0)] = 200.0
     sure: Unit = 0.95
-
-    @model_validator(mode="after")
-    def _known_names(self) -> EventsRig:
-        check_names("threshold", self.threshold, EVENTS)
-        check_names("refractory", self.refractory, EVENTS)
-        return self
 
     def build(self) -> EventTrigger:
         """The rule itself."""
@@ -69,12 +73,7 @@ class SilenceRig(Options):
     hold: Seconds = 1.0
     fade: Annotated[float, Field(gt=0.0, le=3600.0)] = 2.0
     catch_up: Seconds = 0.4
-    neutral: dict[str, Unit] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _known_names(self) -> SilenceRig:
-        check_names("neutral", self.neutral, PARAMETERS)
-        return self
+    neutral: Annotated[dict[str, Unit], named(*PARAMETERS)] = {}
 
     def neutral_vector(self) -> tuple[float, ...]:
         """The eight neutral values in order."""

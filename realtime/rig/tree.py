@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from pyanticip.controls import Smoothing
 from pyanticip.options import Options, option
-from pyanticip.vocabulary import PARAMETERS
-from realtime.config import Port, check_names, registered
-from realtime.rig.mapping import EventsRig, PerformerRig, SilenceRig, SmoothingRig
+from realtime.config import Port, registered
+from realtime.rig.mapping import EventsRig, PerformerRig, SilenceRig, Smoothings
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import OscConfig
@@ -35,7 +33,8 @@ def _config(config: type[BaseModel], given: Mapping[str, Any], *key: str) -> Bas
         return config.model_validate(given)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        where, message = ".".join((*key, *map(str, problem["loc"]))), problem["msg"]
+        where = ".".join((*key, *map(str, problem["loc"])))
+        message = problem["msg"].removeprefix("Value error, ")
         raise ValueError(f"{where}: {message[:1].lower()}{message[1:]}" if where else message) from None
 
 
@@ -88,7 +87,7 @@ class Rig(Options):
     model: ModelRig = ModelRig()
     lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = option("How far ahead to play, 0..400.", 0.0)
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
-    smoothing: dict[str, SmoothingRig] = {}
+    smoothing: Smoothings = {}
     osc: tuple[OscConfig, ...] = option("OSC receiver; repeatable.", (OscConfig(),), metavar="HOST:PORT")
     sink: tuple[SinkRig, ...] = ()
     events: EventsRig = EventsRig()
@@ -108,20 +107,3 @@ class Rig(Options):
     def file(self) -> Path | None:
         """The file it was read from."""
         return self._file
-
-    @property
-    def mapping_file(self) -> Path | None:
-        """The mapping that plays, or that a fit will write."""
-        if self.mapping is not None:
-            return Path(self.mapping)
-        return None if self.teach is None else Path(self.teach) / "mapping.safetensors"
-
-    @model_validator(mode="after")
-    def _known_names(self) -> Rig:
-        check_names("smoothing", self.smoothing, (*PARAMETERS, "default"))
-        return self
-
-    def smoothings(self) -> list[Smoothing]:
-        """One setting per parameter; ``smoothing.default`` stands for those without their own."""
-        default = self.smoothing.get("default", SmoothingRig())
-        return [self.smoothing.get(name, default).build() for name in PARAMETERS]

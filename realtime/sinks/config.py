@@ -10,7 +10,7 @@ from pyanticip.controls import Range
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
-from realtime.config import Port, check_names
+from realtime.config import Port, named
 
 __all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
 
@@ -18,6 +18,7 @@ Argument = str | int | float
 Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "status"]
 #: What an OSC bundle is made of, in order.
 PARTS: tuple[Part, ...] = ("frame", "scalars", "param", "params", "event", "field", "plan", "status")
+_RENAMED = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS)
 
 
 class RangeConfig(Options):
@@ -62,8 +63,8 @@ class OscConfig(Options):
     port: Port = 9000
     prefix: str = "/anticip"
     send: tuple[Part, ...] = PARTS
-    addresses: dict[str, Address] = Field(default_factory=dict)
-    ranges: dict[str, RangeConfig] = Field(default_factory=dict)
+    addresses: Annotated[dict[str, Address], named(*_RENAMED)] = {}
+    ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
 
     @model_validator(mode="before")
@@ -72,12 +73,9 @@ class OscConfig(Options):
         return dict(zip(("host", "port"), host_port(value), strict=True)) if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _known_names(self) -> OscConfig:
+    def _are_addresses(self) -> OscConfig:
         if self.prefix and not self.prefix.startswith("/"):
             raise ValueError(f"prefix: expected an address that starts with '/', got {self.prefix!r}")
-        known = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS)
-        check_names("addresses", self.addresses, known)
-        check_names("ranges", self.ranges, PARAMETERS)
         for name, address in self.addresses.items():
             if not address or not isinstance(address[0], str) or not address[0].startswith("/"):
                 raise ValueError(f"addresses.{name}: expected an address that starts with '/', got {address}")

@@ -42,6 +42,8 @@ class Loader:
         self._commands = commands
         self._say = say
         self._thread = ThreadPoolExecutor(1, "teach")
+        self.actions: dict[str, Action] = {"load": self.load}
+        self.families: dict[str, Action] = {}
 
     def load(self, what: object = "mapping", name: object = "") -> Awaitable[str]:
         """The ``load`` command: ``mapping`` and a plain file name; no name reads the current one anew."""
@@ -78,8 +80,7 @@ class Loader:
 
 
 class TeachRemote:
-    """The commands, as :class:`realtime.control.server.ControlServer` wants them: :attr:`actions`,
-    :attr:`families`."""
+    """See :class:`realtime.control.server.Remote`."""
 
     def __init__(
         self, project: Project, pipeline: Pipeline, loader: Loader, checkpoint: str | None, say: Say
@@ -112,6 +113,9 @@ class TeachRemote:
             "teach/fit": self._fit,
         }
         self.families: dict[str, Action] = {"teach/param/": self._param}
+
+    def close(self) -> None:
+        """Nothing: files are the loader's."""
 
     def _values(self, *pairs: object) -> str:
         """Pairs of a name and a number."""

@@ -36,8 +36,7 @@ def entered(frame, event, argument):
         return
     name = f"{Path(code.co_filename).stem}.{code.co_qualname}"
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    handed = [each for each in code.co_varnames[:count] if each not in ("self", "cls")]
-    if name not in seen and any(holds(frame.f_locals.get(each)) for each in handed):
+    if name not in seen and any(holds(frame.f_locals.get(each)) for each in code.co_varnames[:count]):
         seen.append(name)
 
 
@@ -53,7 +52,7 @@ print(*seen)
 def test_an_option_of_live_goes_straight_to_its_use() -> None:
     """It is an option, then a leaf of the rig's tree, then what the mixer works with.
 
-    Counted are our functions that are handed the value, or a tree that holds it, other than as ``self``.
+    Counted are our functions that are handed the value, or a tree that holds it.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
@@ -69,5 +68,5 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     seen = done.stdout.splitlines()[-1].split()
     use = seen.index("mixer.Mixer.__init__")
     path = "load.load_rig load._merge live.live stage.assemble stage.build_mixer"
-    assert seen[:use] == ["generate.Group.resolve_command", "play.live", *path.split()]
+    assert seen[:use] == ["options.Options.check", "play.live", *path.split()]
     assert len(seen) <= 12, seen

@@ -8,6 +8,7 @@ from pyanticip.controls import NEUTRAL
 from pyanticip.errors import RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.rig import Rig, load_rig, template
+from realtime.rig.mapping import smoothings
 
 
 def write(folder: Path, text: str) -> Path:
@@ -22,7 +23,7 @@ def test_the_template_is_what_is_built_in(tmp_path: Path) -> None:
     assert written.source.listen == built_in.source.listen
     same = {"source": built_in.source, "smoothing": {}}
     assert written.model_copy(update=same).model_dump() == built_in.model_dump()
-    assert written.smoothings() == built_in.smoothings()
+    assert smoothings(written.smoothing) == smoothings(built_in.smoothing)
 
 
 def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
@@ -104,6 +105,6 @@ def test_neutral_and_smoothing_fall_back() -> None:
     )
     expected = [0.25 if name == "pan" else value for name, value in zip(PARAMETERS, NEUTRAL, strict=True)]
     assert list(rig.silence.neutral_vector()) == expected
-    kinds = {name: s.kind for name, s in zip(PARAMETERS, rig.smoothings(), strict=True)}
+    kinds = {name: s.kind for name, s in zip(PARAMETERS, smoothings(rig.smoothing), strict=True)}
     assert kinds.pop("pan") == "one-euro"
     assert set(kinds.values()) == {"none"}

@@ -18,6 +18,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, OptionError
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
+from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import Pipeline
@@ -61,9 +62,11 @@ class Hall:
         )
         self.tapes: list[PaperTape] = []
         self.said: list[str] = []
+        commands = Commands(self.pipeline, self.said.append)
+        control = self.rig.control
         self.show = Show(
-            self.rig, self.pipeline, self.source, record=self._tape, say=self.said.append
-        )  # fmt: skip
+            self.pipeline, self.source, commands, control=control, record=self._tape, say=self.said.append
+        )
         self.out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.replies: list[OscMessage] = []
 
@@ -257,11 +260,12 @@ def test_recordings_are_never_overwritten(stage: Any, tmp_path: Path) -> None:
 def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> None:
     hall = Hall(stage)
     said: list[str] = []
-    beside = Show(hall.rig, hall.pipeline, hall.source, must_listen=False, say=said.append)
+    show = hall.pipeline, hall.source, hall.show.commands
+    beside = Show(*show, control=hall.rig.control, must_listen=False, say=said.append)
     assert beside.control is None
     assert "going on without remote control" in said[0]
     with pytest.raises(DeviceError, match="in use"):
-        Show(hall.rig, hall.pipeline, hall.source)
+        Show(*show, control=hall.rig.control)
     hall.source.close()
     hall.show.control.close()
     hall.out.close()

@@ -19,9 +19,8 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.project import MAPPING, Project
 from realtime.clock import MonotonicClock
 from realtime.rig import Rig
-from realtime.show import Show
 from realtime.sources.udp import UdpSource
-from realtime.stage import assemble
+from realtime.stage import assemble, stage
 
 
 class Remote:
@@ -93,7 +92,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
         clock = MonotonicClock()
         source = UdpSource("msgpack", "127.0.0.1", 0)
         rig_ = rig.model_copy(update={"control": rig.control.model_copy(update={"port": free_udp()})})
-        show = Show(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=said.append)
+        show = stage(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=said.append)
         assert show.control is not None
         remote = Remote(show.control.address)
         running = asyncio.ensure_future(show.run())
