@@ -166,8 +166,10 @@ def _mapping_file(mapping: str | None, teach: str | None) -> Path | None:
 def open_recorder(rig: Rig, pipeline: Pipeline, path: Path) -> Recorder:
     """A new recording, with a header that says what made it. Raises a MotionError."""
     manifest = None if pipeline.backend is None else pipeline.backend.manifest
+    # A mapping that plays no more must not play in a replay that begins here.
+    played = rig if pipeline.taught is not None else rig.model_copy(update={"mapping": None})
     header = {
-        "rig": rig.model_dump(mode="json", by_alias=True),
+        "rig": played.model_dump(mode="json", by_alias=True),
         "source": pipeline.kind,
         "skeleton": pipeline.skeleton(),
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,

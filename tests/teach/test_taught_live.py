@@ -29,7 +29,7 @@ from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Datagram, play_offline
-from realtime.stage import assemble
+from realtime.stage import assemble, build_mixer
 from realtime.step.open import open_onnx
 from realtime.teaching.fitting import fit_project
 from realtime.teaching.observe import observe
@@ -302,6 +302,53 @@ def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
         two.rehearse(rows[3], None)
         assert one.step(row, None, 0.02) == two.step(row, None, 0.02)
     assert one.novelty == two.novelty
+
+
+def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
+    fitted: Path, tmp_path: Path
+) -> None:
+    """The rig names the mapping, and it played: what is recorded says what plays then."""
+    from pyanticip.motion.recording import Output as RecordedOutput
+    from pyanticip.motion.recording import read_recording
+    from realtime.control.commands import Commands
+    from realtime.programs.live import replay
+    from realtime.rig import load_rig
+    from realtime.sources.file import open_show
+    from realtime.stage import open_recorder
+
+    sent = list(shown(datagrams(swing(6), "msgpack")))
+    off = {"control": {"enabled": False}, "osc": []}
+    rig = load_rig(None, {"mapping": str(fitted), "model": {"backend": "onnx"}, **off})
+    clock = OfflineClock()
+    pipeline = assemble(rig, clock, kind="msgpack", sinks=[])
+    commands = Commands(pipeline)
+    file = tmp_path / "late.anticip"
+    for n, item in enumerate(sent):
+        clock.advance_to(item.t_ns)
+        if n == 80:
+            commands.obey("unload")
+            pipeline.tape = tape = open_recorder(rig, pipeline, file)
+            for command in commands.so_far(item.t_ns):
+                tape.control(*command)
+            # A suit that begins anew: what is heard depends on nothing before.
+            pipeline.front.reset()
+            pipeline.mixer = build_mixer(rig)
+            pipeline.feed(sent[0].data, item.t_ns)
+        pipeline.feed(item.data, item.t_ns, item.sender)
+    pipeline.tape = None
+    tape.close()
+    pipeline.close()
+
+    def outputs(name: Path) -> list[bytes]:
+        return [r.params.tobytes() for r in read_recording(name) if isinstance(r, RecordedOutput)]
+
+    kind, items = open_show(file)
+    again = load_rig(None, {**off, "record": str(tmp_path / "again.anticip")}, file)
+    assert again.mapping is None
+    replay(items, kind, again, speed=None, say=pytest.fail)
+    played = outputs(file)
+    assert len(played) > 200
+    assert outputs(tmp_path / "again.anticip")[: len(played)] == played
 
 
 def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp_path: Path) -> None:
