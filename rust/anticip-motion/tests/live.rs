@@ -5,7 +5,7 @@ mod common;
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, motion_features, standard};
-use anticip_wire::{PoseUpdate, SkeletonUpdate, mocopi, native, vmc};
+use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, mocopi, native, vmc};
 use common::{MS, Sender, WINDOW, canonical, feed_all, front, rows, update};
 
 #[test]
@@ -365,26 +365,51 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
             .to_array()
             .map(|v| v as f32)
     };
-    let mut own = told(&standard::canonical(), Some(50.0));
-    let mut quats = vec![[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT];
-    quats[0] = turn(quarter);
-    for child in [1, 14, 18] {
-        let [x, y, z] = own.offsets[child];
-        own.offsets[child] = [y, -x, z];
-        quats[child] = turn(-quarter);
+    for source in [Source::Msgpack, Source::Mocopi] {
+        let mut own = match source {
+            Source::Mocopi => told(&standard::mocopi(), None),
+            _ => told(&standard::canonical(), Some(50.0)),
+        };
+        let mut quats = vec![[1.0, 0.0, 0.0, 0.0]; own.parents.len()];
+        quats[0] = turn(quarter);
+        for child in (0..quats.len()).filter(|&j| own.parents[j] == 0) {
+            let [x, y, z] = own.offsets[child];
+            own.offsets[child] = [y, -x, z];
+            quats[child] = turn(-quarter);
+        }
+        let suit = mocopi::Sender::default();
+        let mut skeleton = Vec::new();
+        match source {
+            Source::Mocopi => mocopi::encode_skeleton(&suit, &own, &mut skeleton),
+            _ => native::encode_skeleton(&own, &mut skeleton),
+        }
+        .expect("encodes");
+        let joints = quats.iter().zip(0u16..).map(|(&rotation, id)| Joint {
+            id,
+            rotation,
+            position: [0.0; 3],
+            fresh: true,
+        });
+        let mut pose = PoseUpdate {
+            joints: joints.collect(),
+            ..PoseUpdate::default()
+        };
+        let mut front = front(source);
+        assert!(front.feed(&skeleton, 0, "").is_none());
+        for i in 0..80u32 {
+            let (at, t) = (i64::from(i) * 20 * MS, f64::from(i) / 50.0);
+            let mut frame = Vec::new();
+            pose.seq = Some(i);
+            match source {
+                Source::Mocopi => mocopi::encode_frame(&suit, &pose, 0, Some(1.7e9 + t), &mut frame),
+                _ => native::encode_frame(i, t, &quats, None, &mut frame),
+            }
+            .expect("encodes");
+            assert_eq!(front.feed(&frame, at, "").is_some(), i < 49, "{source:?} {i}");
+            // Saying the same again does not help.
+            assert!(front.feed(&skeleton, at, "").is_none());
+        }
+        assert!(front.refusal().is_some_and(|r| r.contains("degrees")));
+        assert_eq!(front.counters().refused, 30);
     }
-    let mut skeleton = Vec::new();
-    native::encode_skeleton(&own, &mut skeleton).expect("encodes");
-    let mut front = front(Source::Msgpack);
-    assert!(front.feed(&skeleton, 0, "").is_none());
-    for i in 0..80u32 {
-        let at = i64::from(i) * 20 * MS;
-        let mut frame = Vec::new();
-        native::encode_frame(i, f64::from(i) / 50.0, &quats, None, &mut frame).expect("encodes");
-        assert_eq!(front.feed(&frame, at, "").is_some(), i < 49, "{i}");
-        // Saying the same again does not help.
-        assert!(front.feed(&skeleton, at, "").is_none());
-    }
-    assert!(front.refusal().is_some_and(|r| r.contains("degrees")));
-    assert_eq!(front.counters().refused, 30);
 }

@@ -37,8 +37,6 @@ pub(super) struct Body {
     partial: bool,
     mask: [bool; JOINT_COUNT],
     scratch: [Quat; JOINT_COUNT],
-    /// True where the source may tell any body.
-    anybody: bool,
     /// Compares the first frames of a skeleton that the source has told with what becomes of them.
     agreement: Option<Agreement>,
     disagreement: Option<String>,
@@ -53,8 +51,8 @@ impl Body {
             Source::Msgpack => standard::canonical(),
         };
         let mut body = Self::new(skeleton)?;
-        body.anybody = source == Source::Msgpack;
-        body.told = !body.anybody;
+        // Our own datagrams may tell any body, and say which.
+        body.told = source != Source::Msgpack;
         if source == Source::Vmc {
             body.patience = 2;
             body.partial = true;
@@ -76,7 +74,6 @@ impl Body {
             told: true,
             mask: *retargeter.mask(),
             scratch: [Quat::IDENTITY; JOINT_COUNT],
-            anybody: false,
             agreement: None,
             disagreement: None,
             skeleton,
@@ -105,9 +102,7 @@ impl Body {
             rest_local: Some(update.rest.iter().map(|q| q.map(f64::from)).collect()),
         };
         let mut body = Self::new(skeleton)?;
-        // mocopi's bones and rest pose are the protocol's; a skeleton of our own may be anybody's.
-        body.agreement = self.anybody.then(Agreement::default);
-        body.anybody = self.anybody;
+        body.agreement = Some(Agreement::default());
         if body.retargeter.same_map(&self.retargeter) {
             body.local.copy_from_slice(&self.local);
             body.age.copy_from_slice(&self.age);
