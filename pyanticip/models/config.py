@@ -1,18 +1,15 @@
 """The one configuration of the model family. No torch."""
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.core.config import Config, Count, Share
+from pyanticip.models.core.config import Config, Count, PartConfig, PositionConfig, Share
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.planning.config import CODES, PlanConfig
-from pyanticip.models.parts.positions.config import PositionConfig
-from pyanticip.models.parts.positions.prism.config import PrismConfig
-from pyanticip.models.parts.positions.registry import build_positions, position_config
-from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig
+from pyanticip.models.parts.registry import PARTS, build, nested, part_config
 from pyanticip.vocabulary import FEATURES, SCALAR_COLUMNS
 
 _SMALL: dict[str, Any] = {
@@ -30,51 +27,9 @@ _TOKENS: dict[str, Any] = {
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
 
-_PARTS = ("positions", "control_field", "planning")
-
-_FLAT: tuple[tuple[str, str, type[Config]], ...] = (
-    ("trajectory_", "positions", TrajectoryConfig),
-    ("prism_", "positions", PrismConfig),
-    ("field_", "control_field", FieldConfig),
-    ("plan_", "planning", PlanConfig),
-)
-"""Beginning of the names of a part's options in the flat form, the part, and the class of its options."""
-
-
-def nested(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with those of the parts inside the parts, whether they came so or flat.
-
-    :raises OptionError: options of a part that is not there, other than those that it has anyway.
-    """
-    found = dict(options)
-    for name in _PARTS:
-        part = found.get(name)
-        if part is None or part is False or part == "none":
-            found[name] = None
-        elif part is True and name != "positions":
-            found[name] = {}
-        elif isinstance(part, Config):
-            found[name] = part.to_dict()
-        elif isinstance(part, str) and name == "positions":
-            found[name] = {"kind": part}
-    for prefix, name, config in _FLAT:
-        flat = {key.removeprefix(prefix): found.pop(key) for key in options if key.startswith(prefix)}
-        part, usual = found[name], config().to_dict()
-        if isinstance(part, Mapping) and part.get("kind") == usual.get("kind"):
-            found[name] = {**part, **flat}
-            continue
-        for key, given in flat.items():
-            # Older checkpoints list the options of all parts.
-            if given != usual.get(key):
-                raise OptionError(
-                    f"model option {prefix}{key}={given!r} does nothing with {name}={options.get(name)!r}: "
-                    f"choose {name}={usual.get('kind', True)!r}, or leave it out"
-                )
-    return found
-
-
-def _position_config(given: Any) -> Any:
-    return position_config(given) if isinstance(given, Mapping) else given
+def _part(option: str) -> BeforeValidator:
+    """Reads the options of a part."""
+    return BeforeValidator(partial(part_config, option))
 
 
 def _pose_horizons(given: Any) -> tuple[int, ...]:
@@ -98,7 +53,7 @@ class ModelConfig(Config):
     :raises OptionError: a value that does not exist (yet), or sizes that do not fit together.
     """
 
-    positions: Annotated[SerializeAsAny[PositionConfig] | None, BeforeValidator(_position_config)] = None
+    positions: Annotated[SerializeAsAny[PositionConfig] | None, _part("positions")] = None
     """Where a step is: ``"sinusoidal"`` encodings added to the embedding, ``"rope"`` rotated queries and
     keys, ``"alibi"`` a linear bias, ``"trajectory"`` sinusoids at positions that the embeddings' path moves,
     ``"prism"`` probabilities over places that learned cursors keep, or another scheme of the registry;
@@ -106,10 +61,10 @@ class ModelConfig(Config):
     bias: Literal["trajectory", "none", "random"] = "trajectory"
     """Additive attention bias: ``"trajectory"`` (from the scalars), ``"random"`` (the same, from fixed random
     scalars: the ablation of the geometry) or ``"none"``."""
-    control_field: FieldConfig | None = None
+    control_field: Annotated[SerializeAsAny[PartConfig] | None, _part("control_field")] = None
     """Whether every block reads a risk off its steps and trusts risky stretches less (``True``, or options);
     see :mod:`pyanticip.models.parts.field.control_field`."""
-    planning: PlanConfig | None = None
+    planning: Annotated[SerializeAsAny[PlanConfig] | None, _part("planning")] = None
     """Whether an anticipator says what comes in the next steps, and the first attention layer looks at it
     (``True``, or options); see :mod:`pyanticip.models.parts.planning.targets`."""
     slow_stride: Annotated[int, Field(ge=1, le=10_000)] = 10
@@ -177,7 +132,7 @@ class ModelConfig(Config):
     def replace(self, **changes: Any) -> "ModelConfig":
         """The same with some options changed; a part that is there already keeps its own."""
         own = self.to_dict()
-        for name in _PARTS:
+        for name in PARTS:
             kept = own[name]
             if kept is not None and changes.get(name) in (True, kept.get("kind")):
                 changes.pop(name, None)
@@ -193,7 +148,7 @@ class ModelConfig(Config):
             raise OptionError(f"heads must divide 56 for the trajectory bias, got {self.heads}")
         if self.strokes and (self.vocab or not self.kinematics or self.graphs != "parts"):
             raise OptionError("strokes=True needs a motion model with kinematics, graphs of its blocks alone")
-        if self.vocab and self.control_field is not None and self.control_field.input:
+        if self.vocab and self.holds_frames:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.vocab and self.planning is not None and self.planning.codes != CODES:
             raise OptionError(
@@ -255,17 +210,19 @@ class ModelConfig(Config):
         plain = parts == (None, None, None) and self.bias != "random" and self.slow_layers > 0
         return "parts" if plain else "whole"
 
-    def build_positions(self) -> Any:
-        """The position scheme's module, a :class:`~pyanticip.models.core.part.Positions`."""
-        return build_positions(self)
+    @property
+    def holds_frames(self) -> bool:
+        """Whether the motion model goes on with the last trusted frames in place of risky ones."""
+        return isinstance(self.control_field, FieldConfig) and self.control_field.input
 
-    def build_gate(self) -> Any:
-        """A block's gate, a :class:`~pyanticip.models.core.part.Gate`, or ``None``."""
-        if self.control_field is None:
-            return None
-        from pyanticip.models.parts.field.control_field import ControlField
+    def build(self, option: str, *given: Any) -> Any:
+        """The module of the part that an option asks for, see
+        :data:`~pyanticip.models.parts.registry.PARTS`; ``None`` without it.
 
-        return ControlField(self.d_model, self.control_field)
+        :param given: what its class takes beside this configuration.
+        """
+        parts = {"positions": self.positions, "control_field": self.control_field, "planning": self.planning}
+        return build(option, parts[option], self, *given)
 
 
 def visible_columns(config: ModelConfig) -> list[bool]:

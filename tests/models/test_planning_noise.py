@@ -70,7 +70,7 @@ def trained(kind, plans, steps, inference="passes"):
         ids = torch.randint(VOCAB, (rows, LENGTH + HORIZON), generator=generator)
         out = model(ids[:, :LENGTH], plan=plans(model, ids))
         ce = F.cross_entropy(out.logits.flatten(0, 1), ids[:, 1 : LENGTH + 1].flatten())
-        return ce, model.planning.losses(out.anticipation, ids)
+        return ce, model.planning.judged(out.anticipation, ids)
 
     for _ in range(steps):
         ce, parts = losses(16, plans)

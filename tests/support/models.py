@@ -10,10 +10,10 @@ from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
 from pyanticip.models.config import visible_columns
 from pyanticip.models.parts.planning.targets import PlanChoice
-from pyanticip.models.parts.positions.registry import SCHEMES
+from pyanticip.models.parts.registry import PARTS
 
 FACTORS = {
-    "positions": ("none", *SCHEMES),
+    "positions": ("none", *PARTS["positions"]),
     "bias": ("none", "trajectory", "random"),
     "control_field": (False, True),
     "planning": (False, True),

@@ -52,7 +52,7 @@ class Recorder(pl.Callback):
     shown: ClassVar[str]
     """The piece that a progress bar shows."""
     judged_by: ClassVar[str]
-    """The figure of a validation that is smallest where the weights are best; where it lacks, the last are."""
+    """The figure of a validation that is smallest where the weights are best; without it, the last are."""
 
     state_key = "Record"
     """What its state is saved under."""

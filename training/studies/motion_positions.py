@@ -8,7 +8,7 @@ import torch
 
 from pyanticip.models import MotionTransformer
 from pyanticip.models.parts.positions.prism.module import PrismPositions
-from pyanticip.models.parts.positions.prism.resets import Resets, begun
+from pyanticip.models.parts.positions.prism.resets import begun
 from training.data.batches import event_targets
 from training.data.examples import Example
 from training.studies.engine import Measure, Study, mean_of
@@ -56,7 +56,7 @@ class PositionsGround(MotionGround):
 @torch.no_grad()
 def resets_of(model: MotionTransformer, clips: Sequence[Example]) -> dict[str, float]:
     """``resets.taught`` and ``resets.best`` of one subject's clips; nothing where no phrase begins."""
-    watch = Resets(model.trunk.positions)
+    watch = model.trunk.positions.watch()
     said, taught, labels = [], [], []
     for example in clips:
         model(torch.from_numpy(example.features)[None])

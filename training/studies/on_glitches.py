@@ -19,8 +19,8 @@ from training.data.glitches import KINDS, Glitches, glitch
 from training.studies.on_motion import MotionGround
 from training.tasks.motion import MotionTrainOptions
 from training.tasks.motion.baselines import RIVALS_FILE, Rivals, judged, predict
+from training.tasks.motion.losses import JOINT_MASK
 from training.tasks.motion.scores import CHUNK
-from training.tasks.motion.terms import JOINT_MASK
 
 Array = NDArray[np.float64]
 

@@ -198,7 +198,7 @@ def loss(model: BaselineTransformer, way: Mapping[str, bool], ids: Tensor, lengt
     total = F.cross_entropy(out.logits.float().flatten(0, 1), ids[:, 1 : length + 1].flatten())
     if signal is None:
         return total
-    parts = signal.losses(out.anticipation, ids)
+    parts = signal.judged(out.anticipation, ids)
     return total + parts.ce + parts.unlikelihood + parts.simulator
 
 

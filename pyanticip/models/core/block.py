@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.core.attention import Layout, Ring, TrajectoryAttention
-from pyanticip.models.core.part import Gate, Part, Positions
+from pyanticip.models.core.part import Gate, GateTrace, Part, Positions
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.steering import Extras
 
@@ -34,7 +34,7 @@ class Block(nn.Module):
         self.down = nn.Linear(cfg.ff, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.ffn_dropout = nn.Dropout(cfg.dropout if cfg.ffn_dropout else 0.0)
-        self.field: Gate | None = cfg.build_gate()
+        self.field: Gate | None = cfg.build("control_field")
         self.mix = positions.mix(cfg.heads)
 
     def initial_state(self, batch: int) -> Ring:
@@ -119,9 +119,14 @@ def first_norm(blocks: nn.ModuleList) -> nn.Module:
     return blocks_of(blocks)[0].norm1
 
 
-def traced(blocks: nn.ModuleList, fast: tuple[Any, ...], slow: tuple[Any, ...] = ()) -> Any:
+def first_gate(blocks: nn.ModuleList) -> Gate | None:
+    """The first block's gate."""
+    return blocks_of(blocks)[0].field
+
+
+def traced(blocks: nn.ModuleList, fast: tuple[Any, ...], slow: tuple[Any, ...] = ()) -> GateTrace | None:
     """What a model tells of its gates, ``None`` without any."""
-    gate = blocks_of(blocks)[0].field
+    gate = first_gate(blocks)
     return None if gate is None else gate.trace(fast, slow)
 
 

@@ -54,3 +54,17 @@ class Config(BaseModel):
         same = [first, *(each for each in others if each["loc"][:1] == first["loc"][:1])]
         wanted = " or ".join(each["msg"].removeprefix("Input should be ") for each in same)
         return f"{cls.whose} option {name} must be {wanted}, got {first['input']!r}"
+
+
+class PartConfig(Config):
+    """Options of a part; this class is that of one without any."""
+
+    whose: ClassVar[str] = "part"
+    kind: str
+    """Its name among those of the registry that it could be replaced by."""
+
+
+class PositionConfig(PartConfig):
+    """Options of a position scheme."""
+
+    whose: ClassVar[str] = "positions"

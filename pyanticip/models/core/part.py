@@ -1,15 +1,17 @@
 """What a model may have besides its trunk: parts, and the hooks by which the trunk knows them.
 
-A part is a module with options of its own (:class:`~pyanticip.models.core.config.Config`), state of its own
-(:class:`~pyanticip.models.core.streaming.State`) and hooks. Those of :class:`Positions` say where a step is,
-those of :class:`Gate` how much it counts. Each hook of a base class does nothing, so that a part has only
-those that it needs; none may look ahead. Which parts a model has its configuration says, which is also what
-makes them.
+A part is a module with options of its own (:class:`~pyanticip.models.core.config.PartConfig`), state of its
+own (:class:`~pyanticip.models.core.streaming.State`) and hooks. Those of :class:`Positions` say where a step
+is: ``embed`` adds to the embedding, ``steer`` and ``vectors`` bend the attention. A :class:`Gate` says how
+much a step counts, a :class:`~pyanticip.models.parts.planning.signal.PlanningSignal` what comes. What a part
+is trained to do, whatever the task, ``losses`` says. Each hook of a base class does nothing, so that a part
+has only those that it needs; none may look ahead. A part is a class and a line of
+:data:`~pyanticip.models.parts.registry.PARTS`; which of them a model has its configuration says.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -20,11 +22,41 @@ from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.streaming import State
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """What training knows of whole windows, for parts to learn from; ``None`` where a task does not know it.
+
+    ``out`` what the model said of them; ``weighed`` the names of the losses that count; ``noted`` what came
+    of each part's :meth:`Part.watch`; ``codes`` (B, N) of the steps and of those after them, N >= L;
+    ``weight`` (B, L) 1 for steps that are judged, else 0; ``divisor`` what sums over steps are divided by, by
+    default the sum of the weights; ``bad`` (B, L) 1 for steps that are known to be bad; ``phrase_bin`` (B, L)
+    bin of the next phrase, 0 for one in the next step; ``stride`` steps of a pool of the slow pathway.
+    """
+
+    out: Any
+    weighed: Collection[str] = ()
+    noted: Mapping["Part", Any] = field(default_factory=dict)
+    codes: Tensor | None = None
+    weight: Tensor | None = None
+    divisor: float | None = None
+    bad: Tensor | None = None
+    phrase_bin: Tensor | None = None
+    stride: int = 1
+
+
 class Part(nn.Module):
     """What all parts have in common."""
 
     def reset_parameters(self) -> None:
         """Put the weights to the part's own start, after the model has put all weights to its."""
+
+    def watch(self) -> Any:
+        """What notes the part's inner workings from now on, for :meth:`losses`; it may be nothing."""
+
+    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+        """What the part is trained to minimise, by name: scalars, of which those that the task has no weight
+        for count once. Of a part that every block has, the first block's is asked for all."""
+        return {}
 
 
 class Positions(Part):
@@ -86,6 +118,23 @@ class Gating:
     scale: Tensor
 
 
+@dataclass(frozen=True)
+class GateTrace:
+    """What the gates of a model's blocks said: ``fast`` one for each block over the steps; ``slow`` one for
+    each block of the slow pathway, over its pools. A plain transformer has all its layers in ``fast``.
+
+    In a chunk after a state ``slow`` is as long as the most pools that close in any row; rows in which fewer
+    do have padding at the end.
+    """
+
+    fast: tuple[Any, ...]
+    slow: tuple[Any, ...] = ()
+
+    def live(self) -> Tensor:
+        """(B, L, blocks, 2) for whoever watches, of the fast blocks: here the gate and the scale."""
+        return torch.stack([torch.stack((each.log_gate.exp(), each.scale), -1) for each in self.fast], 2)
+
+
 class Gate(Part, ABC):
     """A part of every block that says how much each step counts."""
 
@@ -93,9 +142,9 @@ class Gate(Part, ABC):
     def initial_state(self, batch: int) -> State:
         """The state before the first step."""
 
-    def trace(self, fast: tuple[Any, ...], slow: tuple[Any, ...]) -> Any:
+    def trace(self, fast: tuple[Any, ...], slow: tuple[Any, ...]) -> GateTrace:
         """What a model tells of its gates: of those of the fast and of the slow blocks."""
-        return fast, slow
+        return GateTrace(fast, slow)
 
     @abstractmethod
     def forward(self, x: Tensor, state: Any = None, new: Tensor | None = None) -> tuple[Any, Any]:
@@ -103,6 +152,11 @@ class Gate(Part, ABC):
 
         :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
         """
+
+
+def present(*parts: Part | None) -> list[Part]:
+    """Those parts that a model has."""
+    return [part for part in parts if part is not None]
 
 
 def vectors_state(
@@ -140,4 +194,4 @@ def join(chunks: Sequence[Any]) -> Any:
         return tuple(join(parts) for parts in zip(*(c for c in chunks if c), strict=True))
     if first is None:
         return None
-    return type(first)(*(join([getattr(c, f.name) for c in chunks]) for f in fields(first)))
+    return type(first)(*(join([getattr(c, each.name) for c in chunks]) for each in fields(first)))

@@ -5,7 +5,7 @@ slow pathway runs once every ``slow_stride`` steps over pooled steps and holds i
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from pyanticip.models.core.block import (
 from pyanticip.models.core.gates import CommitmentGate, PathwayGate, PathwayMean
 from pyanticip.models.core.heads import AnticipationHead
 from pyanticip.models.core.layouts import make_layout
-from pyanticip.models.core.part import Positions, join, run_vectors, vectors_state
+from pyanticip.models.core.part import GateTrace, Positions, join, run_vectors, vectors_state
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.position_vectors import PositionVectors, PositionVectorsState
 from pyanticip.models.core.steering import Steering
@@ -62,15 +62,14 @@ class TrunkState(State):
 class TrunkOutput:
     """``hidden`` (B, L, D) after the final norm, ``scalars`` and ``initial`` (B, L, 7) of the two heads,
     ``gate`` (B, L, 1) the commitment gate, ``share`` (B, L) of the fast pathway, ``field`` what the blocks'
-    gates say, where they have one: of the control field a
-    :class:`~pyanticip.models.parts.field.control_field.FieldTrace`."""
+    gates say, where they have one."""
 
     hidden: Tensor
     scalars: Tensor
     initial: Tensor
     gate: Tensor
     share: Tensor
-    field: Any = None
+    field: GateTrace | None = None
 
 
 class Trunk(nn.Module):
@@ -90,7 +89,7 @@ class Trunk(nn.Module):
         if cfg.bias != "none":
             self.bias = TrajectoryBias(cfg.heads, cfg.dist_scale, cfg.alpha == "softplus")
         self.random = RandomScalars() if cfg.bias == "random" else None
-        self.positions: Positions = cfg.build_positions()
+        self.positions: Positions = cfg.build("positions") or Positions()
         if self.positions.again:
             raise OptionError(
                 f"positions option again={self.positions.again} is for layers in a row, in the plain "

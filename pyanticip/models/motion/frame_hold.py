@@ -14,10 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip.models.core.part import Lesson, Part
+from pyanticip.models.parts.field.risk import distrust_loss
+
 HIDDEN = 32
 
 
-class FrameHold(nn.Module):
+class FrameHold(Part):
     """Reads a risk off filtered frames, and holds the last trusted frame in place of risky ones.
 
     :param width: of the embedded frames.
@@ -33,6 +36,14 @@ class FrameHold(nn.Module):
         nn.init.normal_(self.last.weight, 0.0, 0.01 * hidden**-0.5)
         nn.init.zeros_(self.first.bias)
         nn.init.constant_(self.last.bias, -4.0)  # as the control field: nearly everything is trusted at first
+
+    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+        """``distrust``, see :func:`~pyanticip.models.parts.field.risk.distrust_loss`, where bad steps are
+        known and it counts."""
+        if "distrust" not in lesson.weighed or lesson.bad is None or lesson.weight is None:
+            return {}
+        known = (lesson.bad, lesson.weight, lesson.divisor)
+        return {"distrust": distrust_loss(lesson.out.distrust, *known)}
 
     def forward(self, frames: Tensor, filtered: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         """Trusted frames (B, L, D), and the risk dh >= 0 of each (B, L).

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, visible_columns
 from pyanticip.models.core.bias import Orthogonality
+from pyanticip.models.core.block import first_gate
 from pyanticip.models.core.layouts import exact
+from pyanticip.models.core.part import GateTrace, Part, present
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
@@ -28,10 +30,9 @@ from pyanticip.models.motion.smoothed import (
     SmoothedMeasures,
 )
 from pyanticip.models.motion.strokes import Strokes, StrokeState
-from pyanticip.models.parts.field.control_field import FieldTrace
 from pyanticip.models.parts.planning.codebook import PlanCodebook
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
-from pyanticip.models.parts.planning.signal import planning_of
+from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.vocabulary import FEATURES, PARAMETERS, SCALAR_COLUMNS
 
@@ -61,7 +62,7 @@ class MotionOutput:
     gate: Tensor
     share: Tensor
     hidden: Tensor
-    field: FieldTrace | None = None
+    field: GateTrace | None = None
     plan: PlanChoice | None = None
     anticipation: Tensor | None = None
     distrust: Tensor | None = None
@@ -145,9 +146,7 @@ class MotionTransformer(nn.Module):
         filters = torch.zeros(cfg.taps, cfg.d_model)
         filters[-1] = 1.0
         self.filters = nn.Parameter(filters)
-        self.trusted = (
-            FrameHold(cfg.d_model) if cfg.control_field is not None and cfg.control_field.input else None
-        )
+        self.trusted = FrameHold(cfg.d_model) if cfg.holds_frames else None
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
         told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
@@ -175,7 +174,13 @@ class MotionTransformer(nn.Module):
         self.pose = PoseHead(cfg.d_model, cfg.control_hidden, ahead) if ahead else None
         self.codebook = None if cfg.planning is None else PlanCodebook(cfg.planning.codes)
         codes = 0 if cfg.planning is None else cfg.planning.codes
-        self.planning = planning_of(cfg, codes, self.trunk.fast, self.trunk.positions)
+        self.planning: PlanningSignal | None = cfg.build(
+            "planning", codes, self.trunk.fast, self.trunk.positions
+        )
+
+    def parts(self) -> list[Part]:
+        """The parts that there are."""
+        return present(first_gate(self.trunk.fast), self.trusted, self.planning, self.trunk.positions)
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
         """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.

@@ -14,20 +14,20 @@ from pyanticip.models.core.block import (
     Block,
     Pathway,
     blocks_of,
+    first_gate,
     init_weights,
     reset_parts,
     run_blocks,
     traced,
 )
 from pyanticip.models.core.layouts import make_layout
-from pyanticip.models.core.part import Positions, run_vectors, vectors_state
+from pyanticip.models.core.part import GateTrace, Part, Positions, present, run_vectors, vectors_state
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.position_vectors import PositionVectorsState
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.streaming import State, part_of
-from pyanticip.models.parts.field.control_field import FieldTrace
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
-from pyanticip.models.parts.planning.signal import planning_of
+from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.token.checks import check_ids, check_length, check_token_config
 
@@ -40,7 +40,7 @@ class BaselineOutput:
 
     logits: Tensor
     hidden: Tensor
-    field: FieldTrace | None = None
+    field: GateTrace | None = None
     plan: PlanChoice | None = None
     anticipation: Tensor | None = None
 
@@ -50,7 +50,7 @@ class BaselinePass:
     """What one pass over a chunk gives, see :class:`BaselineOutput`."""
 
     hidden: Tensor
-    field: FieldTrace | None = None
+    field: GateTrace | None = None
 
 
 @dataclass
@@ -92,19 +92,25 @@ class BaselineTransformer(nn.Module):
         past = cfg.max_seq_len - 1
         self.token = nn.Embedding(cfg.vocab, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.positions: Positions = cfg.build_positions()
+        self.positions: Positions = cfg.build("positions") or Positions()
         count = cfg.fast_layers + cfg.slow_layers
         first = self.positions.again
         if first == 1 or first > count:
             raise OptionError(
                 f"positions option again must be 0 or a layer from 2 to the last one, {count}, got {first}"
             )
-        self.again: Positions | None = cfg.build_positions() if first else None
+        self.again: Positions | None = cfg.build("positions") if first else None
         self.layers = nn.ModuleList(Block(cfg, past, self.positions) for _ in range(count))
         self.norm = nn.LayerNorm(cfg.d_model)
         self.apply(init_weights)
         reset_parts(self)
-        self.planning = planning_of(cfg, cfg.vocab, self.layers, self.positions, self.token)
+        self.planning: PlanningSignal | None = cfg.build(
+            "planning", cfg.vocab, self.layers, self.positions, self.token
+        )
+
+    def parts(self) -> list[Part]:
+        """The parts that there are."""
+        return present(first_gate(self.layers), self.planning, self.positions)
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""

@@ -11,12 +11,13 @@ from torch.nn import functional as F
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
+from pyanticip.models.core.block import first_gate
+from pyanticip.models.core.part import GateTrace, Part, present
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
-from pyanticip.models.parts.field.control_field import FieldTrace
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
-from pyanticip.models.parts.planning.signal import planning_of
+from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.checks import check_ids, check_length, check_token_config
@@ -41,7 +42,7 @@ class LanguageOutput:
     share: Tensor
     hidden: Tensor
     head: Tensor
-    field: FieldTrace | None = None
+    field: GateTrace | None = None
     plan: PlanChoice | None = None
     anticipation: Tensor | None = None
 
@@ -77,7 +78,13 @@ class AnticipatoryTransformer(nn.Module):
         nn.init.normal_(self.token.weight, 0.0, 0.02)
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
-        self.planning = planning_of(cfg, cfg.vocab, self.trunk.fast, self.trunk.positions, self.token)
+        self.planning: PlanningSignal | None = cfg.build(
+            "planning", cfg.vocab, self.trunk.fast, self.trunk.positions, self.token
+        )
+
+    def parts(self) -> list[Part]:
+        """The parts that there are."""
+        return present(first_gate(self.trunk.fast), self.planning, self.trunk.positions)
 
     def embed(self, ids: Tensor) -> Tensor:
         """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.

@@ -8,9 +8,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pyanticip.models import MotionTransformer
+from pyanticip.models.motion.pose import PoseHead
 from pyanticip.models.motion.transformer import MotionOutput
-from pyanticip.vocabulary import EVENT_BINS
+from pyanticip.vocabulary import EVENT_BINS, RATE
 from training.data.batches import Batch
+from training.tasks.motion.windows import Part
+
+JOINT_MASK: Final = slice(198, 220)
+"""Columns of a feature row that say which joints the body has."""
 
 WEIGHT_EVENTS: Final = 0.02
 WEIGHT_SCALARS: Final = 0.5
@@ -96,3 +101,12 @@ def losses(
         + WEIGHT_ORTHOGONALITY * orthogonality
     )
     return Losses(total, params, events, scalars, gate, orthogonality)
+
+
+def pose_loss(model: MotionTransformer, head: PoseHead, out: MotionOutput, part: Part) -> Tensor:
+    """See :meth:`~pyanticip.models.motion.pose.PoseHead.loss`; a mean over frames."""
+    assert part.quats is not None
+    assert part.pose_known is not None
+    ahead = [round(ms * RATE / 1000) for ms in model.cfg.pose_horizons]
+    has = part.batch.features[..., None, JOINT_MASK]
+    return head.loss(out.hidden, part.quats, ahead, has, part.pose_known) / part.pose_divisor

@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
+from pyanticip.models.core.part import Lesson
 from pyanticip.models.motion.transformer import MotionOutput
-from pyanticip.models.parts.positions.prism.resets import Resets
+from pyanticip.vocabulary import EVENTS
 from training.data.batches import Batch
 from training.run.module import TrainModule, moved
 from training.run.settings import derived_seed
-from training.tasks.motion.losses import losses
+from training.tasks.motion.losses import losses, pose_loss
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import codes_of, plans_for
-from training.tasks.motion.terms import TERMS, Outcome
 from training.tasks.motion.windows import INITIAL, Part
 
 WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
@@ -27,6 +27,7 @@ plans."""
 PIECES: Final = ("total", "params", *WEIGHED, "pose", "risk", "reset", "plan")
 """The pieces of the loss, in the order of ``parts``."""
 
+PHRASE: Final = EVENTS.index("phrase")
 
 FREE: Final = ("dropout", "pose_horizons")
 """Fields of the model's configuration that may differ from those of ``run.init``."""
@@ -110,7 +111,7 @@ class MotionModule(TrainModule):
     def __init__(self, model: MotionTransformer, param_weights: Tensor, options: MotionTrainOptions) -> None:
         super().__init__(model, options)
         self.register_buffer("param_weights", param_weights, persistent=False)
-        self.resets = Resets(model.trunk.positions)
+        self.noted = {part: part.watch() for part in model.parts()}
 
     def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
         """Every tensor of a part."""
@@ -130,18 +131,25 @@ class MotionModule(TrainModule):
             out = widened(out)
             found = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
             pieces = {name: getattr(found, name) for name in ("params", *WEIGHED)}
-            planned = None
-            if codes is not None and self.model.planning is not None and out.anticipation is not None:
-                planned = self.model.planning.losses(out.anticipation, codes)
-            outcome = Outcome(self.model, out, batch, options.loss, planned, self.resets)
-            none = found.params.new_zeros(())
-            total = none
-            for name, term in TERMS.items():
-                piece = term(outcome)
-                if piece is not None:
-                    pieces[name] = piece
+            if self.model.pose is not None:
+                pieces["pose"] = pose_loss(self.model, self.model.pose, out, batch)
+            weights = options.loss.model_dump()
+            lesson = Lesson(
+                out,
+                {name for name, weight in weights.items() if weight},
+                self.noted,
+                codes,
+                batch.batch.weight,
+                None if batch.batch.divisors is None else batch.batch.divisors[1],
+                batch.batch.bad,
+                batch.batch.event_bin[..., PHRASE],
+                self.model.cfg.slow_stride,
+            )
+            for part in self.model.parts():
+                pieces |= part.losses(lesson)
+            total = none = found.params.new_zeros(())
             for name, piece in pieces.items():
-                weight = getattr(options.loss, name, 1.0)
+                weight = weights.get(name, 1.0)
                 # What nobody weighs is only told.
                 total = total + weight * piece if weight or name != "risk" else total
         told = [total, *(pieces.get(name, none) for name in PIECES[1:])]

@@ -144,7 +144,7 @@ class MotionTrainOptions(TrainOptions):
                 f"option loss.risk: {loss.risk:g} needs a model with model.control_field=true: the risk "
                 "is what its field is taught"
             )
-        if loss.distrust > 0.0 and not (config.control_field and config.control_field.input):
+        if loss.distrust > 0.0 and not config.holds_frames:
             raise OptionError(
                 f"option loss.distrust: {loss.distrust:g} needs a model with model.field_input=true"
             )

@@ -14,8 +14,8 @@ from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALAR_COLUMNS
 from training.data.batches import event_targets
 from training.data.examples import Example
 from training.tasks.motion.data import PREDICTED_FROM
+from training.tasks.motion.losses import JOINT_MASK
 from training.tasks.motion.scores import Errors, Predictions, measure, run_model
-from training.tasks.motion.terms import JOINT_MASK
 from training.teacher.kinematics import OFFSETS, PARENTS
 
 Array = NDArray[np.float64]

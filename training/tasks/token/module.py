@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, build_language_model
+from pyanticip.models.core.part import Lesson
 from pyanticip.models.parts.planning.heads import SIMULATOR_LR
 from pyanticip.models.token.baseline import BaselineOutput
 from pyanticip.models.token.transformer import LanguageModel, LanguageOutput
@@ -48,7 +49,7 @@ def forward_losses(
         plan = model.planning.simulate(ids, inputs.shape[1])
     if not isinstance(model, AnticipatoryTransformer):
         said = model(inputs, plan=plan)
-        return with_planning(losses(model, said, targets, None, options), model, said, ids)
+        return with_parts(losses(model, said, targets, None, options), model, said, ids)
     with torch.autocast(ids.device.type, enabled=False):
         found = bridge_scalars(model.embed(inputs).detach(), k=options.loss.neighbours)
         given = found.to(ids.device, torch.float32)
@@ -56,18 +57,18 @@ def forward_losses(
         out = model(inputs, mode="initial", plan=plan)
     else:
         out = model(inputs, given, predicted=predicted, plan=plan)
-    return with_planning(losses(model, out, targets, given, options), model, out, ids)
+    return with_parts(losses(model, out, targets, given, options), model, out, ids)
 
 
-def with_planning(
+def with_parts(
     found: LanguageLosses, model: LanguageModel, out: LanguageOutput | BaselineOutput, ids: Tensor
 ) -> LanguageLosses:
-    """The losses of a model that plans: what its anticipator and its simulator have to learn comes to what is
-    minimised, and nothing else changes."""
-    if model.planning is None or out.anticipation is None:
-        return found
-    parts = model.planning.losses(out.anticipation, ids)
-    return replace(found, total=found.total + parts.ce + parts.unlikelihood + parts.simulator)
+    """What the model's parts are trained to do comes to what is minimised, and nothing else changes."""
+    lesson, total = Lesson(out, codes=ids), found.total
+    for part in model.parts():
+        for piece in part.losses(lesson).values():
+            total = total + piece
+    return replace(found, total=total)
 
 
 class LanguageModule(TrainModule):

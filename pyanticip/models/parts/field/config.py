@@ -6,13 +6,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.core.config import Config, Count
+from pyanticip.models.core.config import Count, PartConfig
 
 
-class FieldConfig(Config):
+class FieldConfig(PartConfig):
     """Options of :class:`~pyanticip.models.parts.field.control_field.ControlField`."""
 
     whose: ClassVar[str] = "control_field"
+    kind: str = "field"
     width: Count = 8
     """Width of the fibre."""
     hidden: Count = 16

@@ -16,13 +16,14 @@ token it is to foretell. Here it is taken over the steps that have been, and is 
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.core.layouts import exact
-from pyanticip.models.core.part import Gate, Gating
+from pyanticip.models.core.part import Gate, GateTrace, Gating, Lesson
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.field.averages import decayed_sums
 from pyanticip.models.parts.field.config import FieldConfig
@@ -34,6 +35,10 @@ from pyanticip.models.parts.field.reduction import (
     reduce_field,
     scales,
 )
+from pyanticip.models.parts.field.risk import risk_loss
+
+if TYPE_CHECKING:
+    from pyanticip.models.config import ModelConfig
 
 RISK_WEIGHT, CURVATURE_WEIGHT = 1e-3, 1e-4
 """Weights of the mean risk and the mean curvature in the loss (the paper's, which sums in place of means)."""
@@ -67,13 +72,8 @@ class FieldOutput(Gating):
 
 
 @dataclass(frozen=True)
-class FieldTrace:
-    """The fields of a model's blocks: ``fast`` one for each block over the steps; ``slow`` one for each block
-    of the slow pathway, over its pools. A plain transformer has all its layers in ``fast``.
-
-    In a chunk after a state ``slow`` is as long as the most pools that close in any row; rows in which fewer
-    do have padding at the end.
-    """
+class FieldTrace(GateTrace):
+    """The fields of a model's blocks."""
 
     fast: tuple[FieldOutput, ...]
     slow: tuple[FieldOutput, ...] = ()
@@ -118,6 +118,12 @@ class ControlField(Gate):
             self.last.bias.fill_(-4.0)
             self.raw.fill_(math.log(math.expm1(self.start)))
 
+    @classmethod
+    def of(cls, model: "ModelConfig") -> "ControlField":
+        """As a model's configuration has it."""
+        assert isinstance(model.control_field, FieldConfig)
+        return cls(model.d_model, model.control_field)
+
     @property
     def strength(self) -> Tensor:
         """Lambda of the attention gate, learned, above 0: so the gate is never above one half."""
@@ -127,6 +133,16 @@ class ControlField(Gate):
     def trace(self, fast: tuple[FieldOutput, ...], slow: tuple[FieldOutput, ...]) -> FieldTrace:
         """See :class:`~pyanticip.models.core.part.Gate`."""
         return FieldTrace(fast, slow)
+
+    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+        """``field``, see :meth:`FieldTrace.loss`; ``risk``, see
+        :func:`~pyanticip.models.parts.field.risk.risk_loss`, where bad steps are known."""
+        trace = lesson.out.field
+        found = {"field": trace.loss()}
+        if lesson.bad is not None and lesson.weight is not None:
+            known = (lesson.bad, lesson.weight, lesson.stride, lesson.divisor)
+            found["risk"] = risk_loss(trace, *known, distrust=lesson.out.distrust)
+        return found
 
     def initial_state(self, batch: int) -> FieldState:
         """The state before the first step: zeros."""

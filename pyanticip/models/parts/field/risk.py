@@ -8,14 +8,14 @@ regression.
 import torch
 from torch import Tensor
 
-from pyanticip.models.parts.field.control_field import FieldTrace
+from pyanticip.models.core.part import GateTrace
 
 SMALLEST = 1e-6
 """Risks below this are taken for it where their logarithm is: it is of the order of float32's precision."""
 
 
 def risk_loss(
-    trace: FieldTrace,
+    trace: GateTrace,
     bad: Tensor,
     weight: Tensor,
     stride: int,
@@ -29,7 +29,7 @@ def risk_loss(
     A pool of the slow pathway is bad if any of its frames is, and counts once for each that is judged.
 
     Args:
-        trace: of whole windows from their start.
+        trace: of fields over whole windows from their start.
         bad: (B, L) 1 for bad frames, else 0.
         weight: (B, L) 1 for frames that are judged, else 0.
         stride: frames of a pool; 1 where the slow pathway has every frame.

@@ -5,15 +5,16 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.core.config import Config
+from pyanticip.models.core.config import PartConfig
 
 CODES = 512
 
 
-class PlanConfig(Config):
+class PlanConfig(PartConfig):
     """Options of :class:`~pyanticip.models.parts.planning.signal.PlanningSignal`."""
 
     whose: ClassVar[str] = "planning"
+    kind: str = "signal"
     tokens: Annotated[int, Field(ge=1, le=4096)] = 50
     """How many steps ahead the anticipator looks, and how many codes a plan names at most."""
     codes: Annotated[int, Field(ge=2, le=65_536)] = CODES

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
 from pyanticip.models.core.block import first_norm
-from pyanticip.models.core.part import Part, Positions
+from pyanticip.models.core.part import Lesson, Part, Positions
 from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
@@ -94,6 +94,24 @@ class PlanningSignal(Part):
         uniform = torch.full((vocab,), 1.0 / vocab).clamp(min=self.floor).log()
         self.register_buffer("log_frequency", uniform)
 
+    @classmethod
+    def of(
+        cls,
+        model: "ModelConfig",
+        codes: int,
+        blocks: nn.ModuleList,
+        positions: Positions,
+        embedding: nn.Embedding | None = None,
+    ) -> "PlanningSignal":
+        """As a model's configuration has it.
+
+        :param codes: how many there are.
+        :param blocks: the first pathway, whose first layer looks at plans.
+        """
+        assert model.planning is not None
+        norm, absolute = first_norm(blocks), positions.absolute
+        return cls(model.planning, model.d_model, codes, embedding=embedding, norm=norm, absolute=absolute)
+
     @torch.no_grad()
     def set_frequencies(self, counts: Tensor) -> None:
         """How often each code occurs in the training data, (V,) counts or shares; uniform until this is set.
@@ -148,7 +166,15 @@ class PlanningSignal(Part):
         )
         return PlanChoice(F.pad(drawn.codes, (0, 0, 1, 0)), F.pad(drawn.weights, (0, 0, 1, 0)))
 
-    def losses(self, log_scores: Tensor, codes: Tensor) -> PlanningLosses:
+    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+        """``plan``, what the anticipator has to learn, and ``simulator``, which learns by itself, at a rate
+        of its own; where the codes are known."""
+        if lesson.codes is None or lesson.out.anticipation is None:
+            return {}
+        found = self.judged(lesson.out.anticipation, lesson.codes)
+        return {"plan": found.ce + found.unlikelihood, "simulator": found.simulator}
+
+    def judged(self, log_scores: Tensor, codes: Tensor) -> PlanningLosses:
         """What anticipator and simulator are trained to minimise: means over the steps whose next K codes are
         all known (over all steps that something follows, where there is no such step).
 
@@ -176,23 +202,3 @@ def _where(ahead: Ahead, counted: Tensor) -> Ahead:
     """Only the steps that count, as rows of one step each."""
     parts = (ahead.codes, ahead.shares, ahead.scores, ahead.first, ahead.whole)
     return Ahead(*(part[counted][:, None] for part in parts))
-
-
-def planning_of(
-    model: "ModelConfig",
-    codes: int,
-    blocks: nn.ModuleList,
-    positions: Positions,
-    embedding: nn.Embedding | None = None,
-) -> PlanningSignal | None:
-    """The planning signal of a model, ``None`` where it does not plan.
-
-    :param codes: how many there are.
-    :param blocks: the first pathway, whose first layer looks at plans.
-    """
-    if model.planning is None:
-        return None
-    norm, absolute = first_norm(blocks), positions.absolute
-    return PlanningSignal(
-        model.planning, model.d_model, codes, embedding=embedding, norm=norm, absolute=absolute
-    )

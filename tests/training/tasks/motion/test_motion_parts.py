@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from support import new_gate
 
 from pyanticip.errors import OptionError
 from pyanticip.models.parts.field.control_field import FieldOutput, FieldTrace
 from pyanticip.models.parts.field.risk import distrust_loss, risk_loss, surprise
-from pyanticip.models.parts.positions.prism.resets import LATE, Resets, begun, reset_loss
+from pyanticip.models.parts.positions.prism.resets import LATE, begun, reset_loss
+from pyanticip.models.parts.registry import PARTS
 from training.data.batches import Windows, event_targets
 from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
@@ -193,7 +195,7 @@ def test_a_reset_is_right_from_a_phrases_beginning_on_for_a_moment():
 def test_resets_are_those_of_the_models_gates(tiny, data):
     options = tiny(model=PRISM, loss={"reset": 0.5})
     model = new_model(options, torch.zeros(231), torch.ones(231)).eval()
-    resets = Resets(model.trunk.positions)
+    resets = model.trunk.positions.watch()
     x = torch.from_numpy(data.validation[0].features)[None]
     moves = []
     model.trunk.positions.register_forward_hook(lambda module, given, said: moves.append(said))
@@ -222,13 +224,20 @@ def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data)
     module = MotionModule(model, torch.ones(8, 5), options)
     with torch.no_grad():
         taught = module.training_step(part, 0)
-        logits = module.resets.taught()
+        logits = module.noted[model.trunk.positions].taught()
         labels = begun(part.batch.event_bin[..., 1])[..., None].expand_as(logits)
         wanted = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(
             -1
         )
         mean = float((wanted * part.batch.weight).sum() / part.batch.divisors[1])
-        assert float(reset_loss(module.resets, part.batch.event_bin[..., 1], part.batch.weight)) > 0.0
+        assert (
+            float(
+                reset_loss(
+                    module.noted[model.trunk.positions], part.batch.event_bin[..., 1], part.batch.weight
+                )
+            )
+            > 0.0
+        )
         left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part, 0)
     assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
 
@@ -260,7 +269,7 @@ def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
 @torch.no_grad()
 def standing_out(model, clips):
     """The chance that a taught cursor's reset is likelier where a phrase begins than elsewhere."""
-    watch, taught, labels = Resets(model.trunk.positions), [], []
+    watch, taught, labels = model.trunk.positions.watch(), [], []
     for clip in clips:
         model(torch.from_numpy(clip.features)[None])
         taught.append(watch.taught()[0].mean(-1))
@@ -307,3 +316,17 @@ def test_a_pool_is_bad_if_one_of_its_frames_is_and_parts_add_up():
         for rows in (slice(0, 2), slice(2, 4))
     ]
     assert float(found) == pytest.approx(float(sum(halves)) / 2, rel=1e-6)
+
+
+def test_what_a_part_of_somebody_elses_is_trained_to_do_is_minimised(tiny, data, monkeypatch):
+    monkeypatch.setitem(PARTS["control_field"], "surprise", new_gate.ENTRY)
+    options = tiny(model={"control_field": "surprise", "dropout": 0.0})
+    model = new_model(options, torch.zeros(231), torch.ones(231))
+    part, totals = part_of(options, data), []
+    for _ in range(2):
+        with torch.no_grad():
+            totals.append(MotionModule(model, torch.ones(8, 5), options).training_step(part, 0)["loss"])
+        model.parts()[0].losses = lambda lesson: {}
+    with torch.no_grad():
+        out = model(part.batch.features, predicted=part.own)
+    torch.testing.assert_close(totals[0] - totals[1], out.field.fast[0].far.mean(), rtol=1e-3, atol=1e-6)

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.core.config import Count, Positive
-from pyanticip.models.parts.positions.config import PositionConfig
+from pyanticip.models.core.config import Count, PositionConfig, Positive
 
 EPS = 1e-8
 """What sharpening adds before it takes a power."""

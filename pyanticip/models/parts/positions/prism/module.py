@@ -21,12 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.models.core.encodings import sinusoids
-from pyanticip.models.core.part import Positions
+from pyanticip.models.core.part import Lesson, Positions
 from pyanticip.models.core.position_vectors import PositionMix, PositionVectors
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.prism.config import PrismConfig
 from pyanticip.models.parts.positions.prism.copy_branch import CopyBranch, CopyState
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
+from pyanticip.models.parts.positions.prism.resets import Resets, reset_loss
 from pyanticip.models.parts.positions.prism.scan import scan, scan_loop
 from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
 
@@ -102,6 +103,18 @@ class PrismPositions(Positions):
             self.copy.reset_parameters()
         if self.sharpness is not None:
             nn.init.constant_(self.sharpness, math.log(math.e - 1.0))
+
+    def watch(self) -> Resets:
+        """What the gates say of resets."""
+        return Resets(self.gates, self.pairs)
+
+    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+        """``reset``, see :func:`~pyanticip.models.parts.positions.prism.resets.reset_loss`, where phrases are
+        known and it counts."""
+        known = lesson.phrase_bin, lesson.weight
+        if "reset" not in lesson.weighed or known[0] is None or known[1] is None:
+            return {}
+        return {"reset": reset_loss(lesson.noted[self], known[0], known[1], lesson.divisor)}
 
     def initial_state(self, batch: int) -> PrismState:
         """The state before the first step: zeros; a cursor then stands at place 0."""

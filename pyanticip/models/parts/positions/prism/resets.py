@@ -11,9 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.core.part import Positions
-from pyanticip.models.parts.positions.prism.module import PrismPositions
-
 TAUGHT: Final = 1
 """How many cursors of the queries, and of the keys, are told."""
 
@@ -25,16 +22,15 @@ class Resets:
     """Remembers what the gates of a model's cursors said last.
 
     Args:
-        positions: of a model; those without cursors never say anything.
+        gates: what says how the cursors move.
+        pairs: how many cursors the keys have, and the queries that can not copy.
     """
 
-    def __init__(self, positions: Positions) -> None:
+    def __init__(self, gates: nn.Module, pairs: int) -> None:
         self.logits: Tensor | None = None
         """(B, L, cursors) of the resets, queries' first."""
-        self.pairs = 0
-        if isinstance(positions, PrismPositions):
-            self.pairs = positions.pairs
-            self.handle = positions.gates.register_forward_hook(self._note)
+        self.pairs = pairs
+        self.handle = gates.register_forward_hook(self._note)
 
     def _note(self, module: nn.Module, given: Any, said: Tensor) -> None:
         self.logits = said.view(*said.shape[:-1], 4, -1)[..., 0, :]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.parts.positions.config import PositionConfig
+from pyanticip.models.core.config import PositionConfig
 
 
 class TrajectoryConfig(PositionConfig):
