@@ -1,5 +1,6 @@
 """One update of any model, as lightning drives it: seeded, clipped, AdamW and the options' schedule."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import lightning.pytorch as pl
@@ -14,9 +15,8 @@ DROPOUT = 3
 """The stream of random numbers of dropout; those of the data have other numbers."""
 
 
-class TrainModule(pl.LightningModule):
-    """A model as lightning trains it. A task's own has a ``training_step(batch, index)``, which returns
-    ``loss`` and ``parts``, and :meth:`groups`.
+class TrainModule(pl.LightningModule, ABC):
+    """A model as lightning trains it.
 
     Args:
         model: trained in place.
@@ -35,10 +35,15 @@ class TrainModule(pl.LightningModule):
         depends on nothing that happened before but the weights and the optimiser's state."""
         torch.manual_seed(derived_seed(self.options.schedule.seed, DROPOUT, step, part, self.global_rank))
 
+    @abstractmethod
+    def training_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
+        """The ``loss`` of one part of an update, and without gradient its pieces, ``parts``, in the order of
+        :attr:`~training.run.recorder.Recorder.trained`."""
+
+    @abstractmethod
     def groups(self) -> list[dict[str, Any]]:
         """AdamW's groups of weights; ``rate`` gives the learning rate of a step (from 0) where it is not the
         schedule's."""
-        raise NotImplementedError
 
     def clipped(self) -> list[nn.Parameter]:
         """The weights whose gradient is clipped together."""

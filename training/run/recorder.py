@@ -5,6 +5,7 @@ import io
 import math
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ OnUpdate = Callable[[int, Tensor, Callable[[], str]], None]
 """Called after every update with how many are done, the loss, and what gives a note to show beside it."""
 
 
-class Recorder(pl.Callback):
+class Recorder(pl.Callback, ABC):
     """Writes down what a run does, at the end of every update, in this order: row, validation, best, state.
 
     Every process calls it, the first one writes. Its own state is part of what is saved, so that a run which
@@ -93,9 +94,9 @@ class Recorder(pl.Callback):
         """What a progress bar shows beside the loss."""
         return ""
 
+    @abstractmethod
     def validate(self, module: Any, done: int) -> dict[str, float]:
         """The figures of a validation; every process calls it."""
-        raise NotImplementedError
 
     def keep(self, module: Any) -> None:
         """Replace the best weights of the run; the first process calls it."""

@@ -224,20 +224,14 @@ def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data)
     module = MotionModule(model, torch.ones(8, 5), options)
     with torch.no_grad():
         taught = module.training_step(part, 0)
-        logits = module.noted[model.trunk.positions].taught()
+        noted = module.noted[model.trunk.positions]
+        logits = noted.taught()
         labels = begun(part.batch.event_bin[..., 1])[..., None].expand_as(logits)
         wanted = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(
             -1
         )
         mean = float((wanted * part.batch.weight).sum() / part.batch.divisors[1])
-        assert (
-            float(
-                reset_loss(
-                    module.noted[model.trunk.positions], part.batch.event_bin[..., 1], part.batch.weight
-                )
-            )
-            > 0.0
-        )
+        assert float(reset_loss(noted, part.batch.event_bin[..., 1], part.batch.weight)) > 0.0
         left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part, 0)
     assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
 
