@@ -69,7 +69,7 @@ def understand(
     wrong = rest.verdict(clip.skeleton, mapped, watched)
 
     # Up: by the motion. Where the rest pose stands (if it does) counts only as a habit.
-    habit = _rests_along(mapped) if wrong <= 1.0 else "y"
+    habit = _rests_along(mapped) if wrong <= 1.0 else None
     sure = True
     if up is None:
         axis, sure = world.up_axis(watched.places, habit)
@@ -77,7 +77,7 @@ def understand(
         axis = world.check_up(up)
     if not sure:
         warnings.append(
-            f"the body stands too little to tell which way is up: {axis} is taken, give up= if wrong"
+            f"head, feet and floor do not tell which way is up: {axis} is taken, give up= if wrong"
         )
     if axis != "y":
         warnings.append(f"{axis} is up in the file: turned")

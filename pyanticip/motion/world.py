@@ -31,17 +31,20 @@ TO_Y_UP: dict[str, tuple[float, float, float, float]] = {
 }
 """The turns (w, x, y, z) that take these axes to +y."""
 
-_FLOOR_HEIGHT = 0.08
-"""A floor is at height 0 in most files: this near to it, in heights of the body, counts ..."""
+_FLOOR = (-0.02, 0.08)
+"""A floor is at height 0 in most files: a lowest joint between these, in heights of the body ..."""
 _FLOOR_BONUS = 0.4
-"""... as much as a head that is over the feet by this cosine more."""
+"""... counts as much as a head that is over the feet by this cosine more."""
 _HABIT_BONUS = 0.3
 """So much speaks for the axis that the rest pose stands along, and for y where the rest pose says nothing."""
-_LYING = (0.03, -0.015, 0.08)
-"""A body may lie on the floor if its lowest point varies by less than this and is between these heights."""
+_CARRIES = (-0.004, 0.16, 0.16)
+"""A floor may carry the body where its lowest joint is between these heights, for joints are inside the body,
+and varies by less than the last; ..."""
+_STILL = (0.03, 0.05)
+"""... by less than the first, if the body stands on another, or half as much as there, to the second."""
 _BENT = 0.34
 """A knee or elbow bent by more than this (its sine, 20 degrees) shows where it bends."""
-_STANDING = 0.9
+_STANDING = 0.85
 """Whoever stands, walks or runs has the head over the feet by a greater cosine in the mean."""
 SURE = 0.25
 """A lead of this much over the next best axis is certain; cases of one kind differ by .5 and more."""
@@ -78,45 +81,58 @@ def cross(a: Doubles, b: Doubles) -> Doubles:
     return np.stack((y * w - z * v, z * u - x * w, x * v - y * u), axis=-1)
 
 
-def up_axis(places: Doubles, habit: str) -> tuple[str, bool]:
+def up_axis(places: Doubles, habit: str | None) -> tuple[str, bool]:
     """The axis that is up in a motion, and whether that is certain.
 
     Two things tell: the head is over the feet for most of the time, and the lowest point of the body stays on
     one level, the floor, which is mostly at height 0 (so crawling, handstands and break dance are told too).
+    Where the two disagree nothing is certain: somebody who lies stands along another axis, but on no floor.
 
     Parameters
     ----------
     places
         (T, 22, 3): where the source of each canonical joint is; NaN where there is none.
     habit
-        The axis that the rest pose stands along.
+        The axis that the rest pose stands along; None where that says nothing.
     """
     feet = 0.5 * (
         joint(places, "left_foot", "left_lower_leg") + joint(places, "right_foot", "right_lower_leg")
     )
     over_feet = unit(joint(places, "head", "neck", "upper_chest", "hips") - feet).mean(axis=0)
     thigh = float(np.linalg.norm((joint(places, "left_upper_leg") - joint(places, "left_lower_leg"))[0]))
-    known = places[:, np.isfinite(places).all(axis=(0, 2))]
+    known = places[:, np.isfinite(places).all(axis=(0, 2))] / max(4.0 * thigh, 1e-9)
     # The lowest joint of each frame along x, y, z and against them: (T, 6), in heights of the body.
-    lowest = np.concatenate((known.min(axis=1), -known.max(axis=1)), axis=1) / max(4.0 * thigh, 1e-9)
-    ranked = np.sort(lowest, axis=0)
+    least, most = known.min(axis=1), known.max(axis=1)
+    thick = np.median(most - least, axis=0).tolist()
+    ranked = np.sort(np.concatenate((least, -most), axis=1), axis=0)
     lows, levels, highs = ranked[[len(ranked) // 20, len(ranked) // 2, (len(ranked) - 1) * 19 // 20]].tolist()
-    scores, lies_on_it, floor = {}, {}, {}
+    usual = habit or "y"
+    scores, varies, flat, at_zero, floors = {}, {}, {}, set(), []
     for name, axis in UPS.items():
         index = "xyz".index(name[-1])
         column = index + 3 * (axis[index] < 0.0)
         low, level, high = lows[column], levels[column], highs[column]
-        scores[name] = axis[index] * float(over_feet[index]) - min(high - low, 1.5)
-        scores[name] += _FLOOR_BONUS * (abs(level) < _FLOOR_HEIGHT) + _HABIT_BONUS * (name == habit)
-        floor[name] = high - low < 2.0 * _FLOOR_HEIGHT and abs(level) < _FLOOR_HEIGHT
-        lies_on_it[name] = high - low < _LYING[0] and _LYING[1] < level < _LYING[2]
+        varies[name], flat[name] = high - low, -thick[index]
+        scores[name] = axis[index] * float(over_feet[index]) - min(varies[name], 1.5)
+        scores[name] += _FLOOR_BONUS * (_FLOOR[0] < level < _FLOOR[1]) + _HABIT_BONUS * (name == usual)
+        if abs(low) < _FLOOR[1]:
+            at_zero.add(name)
+        if _CARRIES[0] < level < _CARRIES[1] and varies[name] < _CARRIES[2]:
+            floors.append(name)
     best, second = sorted(scores, key=lambda name: -scores[name])[:2]
-    if best != habit and lies_on_it[habit]:
-        return habit, False
-    below = best.removeprefix("-") if best.startswith("-") else "-" + best
-    if floor[below] and not floor[best] and abs(over_feet["xyz".index(best[-1])]) < _STANDING:
-        return below, False  # on the hands, mostly: what carries the body all the time is the floor
-    return best, scores[best] - scores[second] > SURE
+    stands = abs(over_feet["xyz".index(best[-1])]) > _STANDING
+    on_ground = stands and best in at_zero
+    if on_ground:
+        still = max(_STILL[0], min(0.5 * varies[best], _STILL[1]))
+    else:
+        still = max(_STILL[0], varies[best]) if best in floors else _CARRIES[2]
+    rivals = [name for name in floors if name != best and varies[name] < still]
+    if rivals and not (on_ground and best == habit):
+        if on_ground:
+            return usual if usual in rivals else best, False
+        return max(rivals, key=lambda name: scores[name] + flat[name]), False
+    told = on_ground or best in floors or (stands and best == habit)
+    return best, told and scores[best] - scores[second] > SURE
 
 
 def trunk(places: Doubles) -> Doubles:

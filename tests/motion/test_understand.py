@@ -1,5 +1,6 @@
 """Any file, any rig: the right body, or a clear refusal."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from support.odd_rigs import (
     lying_first,
     mirrored,
     on_hands,
+    on_the_floor,
     sitting,
     turned_file,
     turned_world,
@@ -27,6 +29,7 @@ from pyanticip.motion.joints import as_toml, guessed, read_joints
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.rotations import angle_between, multiply
 from pyanticip.motion.skeleton import Skeleton
+from pyanticip.motion.understand import understand
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 WORLDS = {
@@ -151,12 +154,55 @@ def test_units_change_nothing(tmp_path, right, body, unit, metres):
     assert abs(np.median(made.root[:, 1]) - np.median(body.root[:, 1])) < 0.02
 
 
+def said(clip: pa.Clip) -> bool:
+    return any("which way is up" in line for line in clip.warnings)
+
+
 def test_somebody_who_lies_throughout_is_said(tmp_path, right):
     lying = lying_first(right)[: round(1.4 * right.rate)]
     clip = pa.load_motion(saved(lying, tmp_path))
     assert clip.up == "y"
+    assert said(clip)
     assert any("give up= if wrong" in line for line in clip.warnings)
     assert pa.load_motion(saved(lying, tmp_path), up="-z").up == "-z"
+
+
+ROLLS = np.linspace(0.0, 500.0, 240)
+FLOOR = {
+    "back": about(X, -88),
+    "front": about(X, 88),
+    "side": about(Z, 88),
+    "rolling": multiply(np.stack([about(Z, roll) for roll in ROLLS]), about(X, -88)),
+    "cartwheels": np.stack([about(Z, roll) for roll in ROLLS]),
+    "on the head": about(Z, 180),
+}
+
+
+@pytest.mark.parametrize("turn", FLOOR)
+def test_nobody_on_the_floor_is_turned_the_wrong_way_without_a_word(right, turn):
+    posed = on_the_floor(right, FLOOR[turn])
+    told = 0
+    for world, axes in {"y": about(X, 0), **WORLDS}.items():
+        for change in (turned_world, turned_file):
+            clip = understand(change(posed, axes))
+            assert clip.up == world.split()[0] or said(clip), (world, change)
+            told += clip.up == world.split()[0]
+    assert told >= 10  # of 14
+
+
+def test_nobody_who_really_lies_or_crawls_is_turned_the_wrong_way_without_a_word(data_dir):
+    found = []
+    for path in sorted(data_dir.glob("more/accad-male1/*A[189]*_*L[iy]*.bvh")) + sorted(
+        data_dir.glob("more/accad-male1/*Crawl*.bvh")
+    ):
+        clip = pa.load_motion(path)
+        for start in range(0, len(clip) - 59, 30):
+            part = replace(clip[start : start + 60], warnings=())
+            for world, axes in {"y": about(X, 0), **WORLDS}.items():
+                turned = understand(turned_file(part, axes))
+                found.append(turned.up == world.split()[0])
+                assert found[-1] or said(turned), (path.stem, start, world)
+    assert np.mean(found) > 0.5
 
 
 def test_what_is_said_counts(tmp_path, right, body):
@@ -272,6 +318,7 @@ def test_files_of_every_maker_show_the_right_body(data_dir):
         up = "z" if path.stem in Z_UP else "y"
         errors = limb_errors(path, made, up)
         assert clip.up == up, path
+        assert said(clip) == (path.stem == "Male1_A9_LieDown"), path
         assert np.mean(list(errors.values())) < 6.0, (path, errors)
         assert max(errors.values()) < 10.0, (path, errors)
         assert max(angles(clip.skeleton, clip.quats).values()) < 15.0, path  # trunk, hip and shoulder line

@@ -243,6 +243,16 @@ def on_hands(clip: pa.Clip) -> pa.Clip:
     return made(clip, quats, root, clip.skeleton.offsets, lambda _, tip: tip)
 
 
+def on_the_floor(clip: pa.Clip, turn: Doubles) -> pa.Clip:
+    """The performer turned by (4,) or (T, 4), the lowest joint of every frame just above the floor."""
+    quats = clip.quats.astype(np.float64)
+    quats[:, 0] = multiply(turn, quats[:, 0])
+    flat = made(clip, quats, clip.root[:1].repeat(len(clip), 0), clip.skeleton.offsets, lambda _, tip: tip)
+    root = flat.root.astype(np.float64)
+    root[:, 1] += 0.04 - flat.positions()[..., 1].min(axis=1)
+    return replace(flat, root=root)
+
+
 def difference(a: pa.Clip, b: pa.Clip) -> Doubles:
     """Mean angle in degrees of each bone between two canonical clips (their last frames), a yaw taken out."""
     count = min(len(a), len(b))
