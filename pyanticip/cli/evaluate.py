@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, say
-from pyanticip.errors import FormatError, OptionError, reason
 
 if TYPE_CHECKING:
     from training.evaluate import options
@@ -28,64 +25,50 @@ def evaluate() -> None:
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
 def evaluate_motion(given: options.MotionOptions) -> Answer:
-    """Errors of the model and of three rivals, events on the beat, calibration, suits, latency.
+    """Is it ahead? Errors beside tuned and learned rivals, lags, whom it harms; each kind of movement apart.
 
-    The rivals hold, extrapolate or track the parameters' causal twin. They are tuned on the training subjects
-    of the packaged model; with --retune, on those of DATA.
+    The rivals that learn do so from the training side of DATA, once, in some ten minutes. The report says how
+    often the test side was looked at.
 
-    Example: pyanticip evaluate motion --data data/cmu --split test --joints 22,10,6,1 --report report
+    Example: pyanticip evaluate motion --data data --report report
+             pyanticip evaluate motion --data data --split test --report docs/results.md
     """
-    from training.evaluate import fewer_joints, motion
+    import shlex
+    import sys
+    from datetime import date
+
+    from rich.console import Console
+
+    from training.evaluate import motion
     from training.evaluate import report as page
-    from training.report.pages import one_page
+    from training.report.progress import bars
 
-    def part(line: str) -> None:
-        if not given.as_json:
-            say(line)
-
-    suits = fewer_joints.parse(given.joints) if given.joints else ()
+    seen = 0
     if given.report is not None:
-        one_page(given.report)
-    measured = _latency(given.checkpoint, given.bench, given.latency)
-    if given.retune is not None:
-        motion.retune(given.data, given.retune, cache=given.cache, on_part=part)
-    found, drawn = motion.evaluate(
-        given.checkpoint,
-        given.data,
-        given.split,
-        cache=given.cache,
-        manifest=given.manifest,
-        settings=given.retune,
-        subjects=tuple(name.strip() for name in (given.subjects or "").split(",") if name.strip()),
-        joints=suits,
-        clip=given.clip,
-        latency=measured,
-        on_part=part,
-    )
-    files = [] if given.report is None else page.write(found, drawn, given.report)
+        page.check(given.report)
+        seen = page.looks(given.report)
+    with bars(Console(stderr=True, quiet=given.as_json)) as told:
+        if given.retune is not None:
+            motion.retune(given.data, given.retune, cache=given.cache, say=told)
+        found = motion.evaluate(
+            given.checkpoint,
+            given.data,
+            given.split,
+            people=tuple(name.strip() for name in (given.subjects or "").split(",") if name.strip()),
+            cache=given.cache,
+            manifest=given.manifest,
+            settings=given.retune,
+            seeds=given.seeds,
+            say=told,
+        )
+    command = shlex.join(["pyanticip", *sys.argv[1:]])
+    found |= {
+        "date": date.today().isoformat(),
+        "command": command,
+        "looks": seen + (found["split"] == "test"),
+    }
+    files = [] if given.report is None else page.write(found, given.report)
     return found, [page.markdown(found), *(f"wrote {name}" for name in files[:1])]
-
-
-def _latency(checkpoint: Path | None, bench: Path | None, seconds: float | None) -> dict[str, Any] | None:
-    """The paced step, from an earlier bench or measured now."""
-    if bench is not None:
-        from pyanticip.models.checkpoint.manifest import read_manifest
-
-        try:
-            found = json.loads(bench.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FormatError(f"{bench}: cannot be read: {reason(error)}") from None
-        if not isinstance(found, dict) or "steps_us" not in found:
-            raise FormatError(f"{bench}: is not the output of: pyanticip bench step --json")
-        given, name = str(found.get("checkpoint")), read_manifest(checkpoint).name
-        if given.rpartition("-")[2] != name.rpartition("-")[2]:  # the folder's name may be another
-            raise OptionError(f"{bench}: measured checkpoint {given}; this is {name}: measure it as well")
-        return found
-    if seconds is None:
-        return None
-    from realtime.bench.step import run
-
-    return run(seconds, None, checkpoint)
 
 
 @evaluate.command("language", options=f"{OPTIONS}:LanguageOptions", extra="train")

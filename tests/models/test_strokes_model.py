@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.models import step_state
+from support.strokes import arrivals
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, load_motion_model, save_checkpoint
@@ -17,7 +18,6 @@ from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import FALL, FLOOR, LAGS, STROKES, Strokes
 from pyanticip.vocabulary import EVENT_BINS
 from realtime.step.open import open_backend
-from training.evaluate.oracle import arrivals
 
 PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FIELDS = ("params", "hazards", "scalars", "gate", "hidden")

@@ -17,7 +17,6 @@ from training.evaluate.events import Announcements, Array, events_of, score_clip
 from training.evaluate.extrapolator import (
     AHEAD,
     GAPS,
-    Detector,
     Extrapolator,
     best_lag,
     fire,
@@ -44,8 +43,6 @@ FITTED_RISES: Final = ((0.0,), (0.02, 0.06, 0.12, 0.2))
 RIDGE: Final = 1e-3
 """Share of the inputs' power added to it, so that the weights stay small."""
 AIMS: Final = (1.0, 2.0, 4.0)
-DETECTED: Final = ((0.1, 0.15, 0.2, 0.25, 0.3, 0.4), (0.05, 0.1, 0.2, 0.3, 0.4))
-"""For each kind of event: the octaves at which the detector reports it."""
 KEPT: Final = 4
 """How many of the best of either means are tried together."""
 
@@ -55,10 +52,9 @@ Periods = dict[int, list[tuple[NDArray[np.int64], Array]]]
 
 @dataclass(frozen=True)
 class EventRivals:
-    """Tuned settings: ``extrapolators[kind][lead]`` over ``LEADS_MS``, and ``detectors[kind]``."""
+    """Tuned settings: ``extrapolators[kind][lead]`` over ``LEADS_MS``."""
 
     extrapolators: tuple[tuple[Extrapolator, ...], ...]
-    detectors: tuple[Detector, ...]
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
@@ -67,7 +63,6 @@ class EventRivals:
             "events": EVENTS,
             "leads_ms": LEADS_MS,
             "extrapolators": [[asdict(one) for one in row] for row in self.extrapolators],
-            "detectors": [asdict(one) for one in self.detectors],
         }
         path.write_text(json.dumps(content) + "\n")
 
@@ -82,7 +77,7 @@ class EventRivals:
             content = json.loads(path.read_text())
             version = content["teacher_version"]
             rows = tuple(tuple(_extrapolator_of(one) for one in row) for row in content["extrapolators"])
-            found = cls(rows, tuple(Detector(**one) for one in content["detectors"]))
+            found = cls(rows)
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{path}: not a file of tuned event rivals ({error})") from error
         if version != TEACHER_VERSION:
@@ -93,21 +88,20 @@ class EventRivals:
 def tune(examples: Sequence[Example], on_part: Callable[[], None] | None = None) -> EventRivals:
     """The settings with the greatest F1 over the clips of ``examples``."""
     placed = [places(example.quats) for example in examples]
-    extrapolators, detectors = [], []
+    extrapolators = []
     for kind in range(len(EVENTS)):
         curves = {
             (delay, motion): [speed_curve(place, kind, delay, motion) for place in placed]
             for delay in DELAYS_S[kind]
             for motion in MOTION_DELAYS_S
         }
-        detectors.append(_detector(examples, kind, curves))
         row = []
         for lead_ms in LEADS_MS:
             row.append(_extrapolator(examples, kind, lead_ms * RATE / 1000.0, curves))
             if on_part is not None:
                 on_part()
         extrapolators.append(tuple(row))
-    return EventRivals(tuple(extrapolators), tuple(detectors))
+    return EventRivals(tuple(extrapolators))
 
 
 def _lateness(examples: Sequence[Example], kind: int, found: Sequence[Array]) -> float:
@@ -126,20 +120,6 @@ def _lateness(examples: Sequence[Example], kind: int, found: Sequence[Array]) ->
 
 def _f1(examples: Sequence[Example], told: Sequence[Announcements], kind: int, lead: float) -> float:
     return total(score_clips(examples, told, kind, lead)[0]).f1
-
-
-def _detector(examples: Sequence[Example], kind: int, curves: Curves) -> Detector:
-    """The one that knows best, in hindsight, when events were."""
-    best, chosen = -1.0, Detector(0.0, 0.0, 0.4, 0.0)
-    for (delay, motion), clips in curves.items():
-        for depth in DETECTED[kind]:
-            found = [past_events(curve, kind, depth) for curve in clips]
-            lag = _lateness(examples, kind, [at for at, _ in found])
-            told = [Announcements(seen.astype(np.float64), at - lag) for at, seen in found]
-            f1 = _f1(examples, told, kind, -np.inf)
-            if f1 > best:
-                best, chosen = f1, Detector(delay, motion, depth, lag)
-    return chosen
 
 
 def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: Curves) -> Extrapolator:

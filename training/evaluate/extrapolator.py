@@ -1,4 +1,4 @@
-"""Rivals in foreseeing events: extrapolating the causal twin's speed curve, and detecting after the fact.
+"""The rival in foreseeing events: the causal twin's speed curve, carried on.
 
 The extrapolator follows the curve of speed whose falls are beats and whose troughs are phrases, and says when
 the next one comes, by either or both of two means:
@@ -8,8 +8,7 @@ the next one comes, by either or both of two means:
 * *line*: linear prediction of the curve from its own past (least squares over the training subjects, for
   every frame ahead by itself); a fall or a trough of what is predicted is expected.
 
-The detector reports a beat once the curve has fallen, a phrase once it has risen from its trough. Settings of
-both are chosen on the training subjects for each kind of event, the extrapolator's for each lead as well.
+Settings are chosen on the training subjects for each kind of event and each lead.
 """
 
 import math
@@ -77,18 +76,6 @@ class Extrapolator:
     """Of the linear prediction, a row per input and a column per frame ahead; none: the period alone."""
     aim_frames: float = 2.0
     """How long before the lead an announcement may be decided."""
-
-
-@dataclass(frozen=True)
-class Detector:
-    """Settings of the detector for one kind of event."""
-
-    delay_s: float
-    motion_delay_s: float
-    depth: float
-    """Octaves the curve must have fallen (beats) or risen (phrases)."""
-    lag_frames: float
-    """How late the curve's events are, the median over the training clips."""
 
 
 def speed_curve(place: Array, kind: int, delay_s: float, motion_delay_s: float) -> Array:
@@ -289,11 +276,3 @@ def extrapolate(place: Array, kind: int, lead: float, settings: Extrapolator) ->
         path = predicted(curve, kind, np.array(settings.weights))
         expected = np.where(np.isfinite(expected), expected, next_by_line(path, settings, lead, kind))
     return fire(expected, lead, settings.aim_frames, GAPS[kind])
-
-
-def detect(place: Array, kind: int, settings: Detector) -> tuple[Announcements, Announcements]:
-    """What the detector reports: an event now, or the event that it now knows to have been."""
-    curve = speed_curve(place, kind, settings.delay_s, settings.motion_delay_s)
-    at, confirmed = past_events(curve, kind, settings.depth)
-    now = confirmed.astype(np.float64)
-    return Announcements(now, now), Announcements(now, at - settings.lag_frames)

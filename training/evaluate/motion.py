@@ -1,49 +1,62 @@
-"""``pyanticip evaluate motion``: a checkpoint on people it never saw, beside its rivals."""
+"""``pyanticip evaluate motion``: a checkpoint on strangers, each kind of movement apart, beside rivals."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pyanticip.controls import BEAT_LEAD_MS
-from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models import MotionTransformer, load_motion_model
+from pyanticip.errors import CheckpointError, FormatError
+from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
-from pyanticip.vocabulary import EVENTS, HORIZONS_MS, RATE, SCALAR_COLUMNS, SCALARS
-from training.data.examples import Example
-from training.evaluate.beat import by_category, model_rows
-from training.evaluate.calibration import calibration
-from training.evaluate.events import Announcements
-from training.evaluate.extrapolator import detect, extrapolate, places
-from training.evaluate.fewer_joints import suit_rows
-from training.evaluate.gating import gate_curves
-from training.evaluate.rivals import SETTINGS, AllRivals, tune
-from training.evaluate.rules import LEADS_MS, live
-from training.evaluate.shares import compare
-from training.evaluate.source import Held, Source
-from training.tasks.motion.scores import Predictions, measure, run_model
+from pyanticip.vocabulary import PARAMETERS, RATE
+from training.evaluate import learned
+from training.evaluate.beat import beat_rows
+from training.evaluate.kinds import KINDS
+from training.evaluate.learned import Learned
+from training.evaluate.measures import (
+    AHEAD_MS,
+    HARM,
+    LAGS_MS,
+    SHORTEST,
+    Tally,
+    beyond,
+    harm,
+    interval,
+    lag_profile,
+    mean_error,
+    mean_of_ratios,
+    ratio,
+    tally,
+    verdict,
+)
+from training.evaluate.plausible import implausible
+from training.evaluate.rivals import SETTINGS, AllRivals, Twins, simple, tune
+from training.evaluate.systems import answer, systems_of
+from training.evaluate.takes import Clip, Takes
+from training.report.progress import Say
+from training.tasks.motion.data import cache_folder
+from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.scores import run_model
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
-WORST: Final = 3
-"""How many clips are drawn for being the worst."""
-
-SHORT: Final = 50
-"""Judged frames below which a clip is not drawn for being the worst."""
-
-Note = Callable[[str], None]
+MODEL: Final = "model"
 
 
-@dataclass
-class Drawn:
-    """What the pictures need beside the numbers."""
+@dataclass(frozen=True)
+class Field:
+    """Everybody who says something of the clips, in the order of the tallies."""
 
-    clips: list[tuple[Example, NDArray[np.float32], NDArray[np.float32], Announcements]] = field(
-        default_factory=list
-    )
-    """Clip, what the model says (T, 8, 5), what holding says, and the onsets it announces; worst first."""
+    names: Sequence[str]
+    simple: Sequence[int]
+    """The rivals that have learned nothing."""
+    rivals: Sequence[int]
+    """Those and the ones that have."""
+
+    @property
+    def judged(self) -> list[int]:
+        """Who has a row in the tables: all but the simple rivals."""
+        return [n for n in range(len(self.names)) if n not in self.simple]
 
 
 def evaluate(
@@ -51,42 +64,36 @@ def evaluate(
     data_dir: Path | str,
     split: str = "validation",
     *,
+    people: Sequence[str] = (),
     cache: Path | str | None = None,
     manifest: Path | str | None = None,
     settings: Path | str | None = None,
-    subjects: Sequence[str] = (),
-    joints: Sequence[int] = (),
-    clip: str | None = None,
-    latency: Mapping[str, Any] | None = None,
+    seeds: int = 1,
     seed: int = 0,
-    on_part: Note | None = None,
-) -> tuple[dict[str, Any], Drawn]:
+    say: Say = lambda what, done, of: None,
+) -> dict[str, Any]:
     """Judge a checkpoint.
 
     Args:
         checkpoint: its folder; the packaged one where it is None.
         data_dir: a set, or a folder of takes, which is built into one first as ``train motion`` does.
-        split: which subjects: validation, test, or held-out: both.
-        cache: folder of sets that are built on the way; the user's cache folder by default.
+        split: which people: validation or test.
+        people: judge these instead, say some that a run of training left out.
+        cache: folder of sets and fitted rivals; the user's cache folder by default.
         manifest: what the takes show (``MANIFEST.csv`` or its folder); the one in ``data_dir`` by default.
         settings: folder of tuned rivals; the package's own by default.
-        subjects: judge these instead of a split, say some that a run of training left out.
-        joints: suits to judge besides, by how many joints they have.
-        clip: a clip to draw instead of the worst ones, ``06_13/16`` for example.
-        latency: result of ``pyanticip bench step``, to stand beside the quality.
+        seeds: how many recurrent rivals.
         seed: of every bootstrap.
-        on_part: called with what comes next.
+        say: told how far it is.
 
     Returns:
-        A dictionary of plain values, and what its pictures need.
+        A dictionary of plain values.
 
     Raises:
         CheckpointError: no usable checkpoint, or one that another teacher taught.
         FormatError: no usable motion, or rivals for another teacher.
-        OptionError: no such split, subject or clip.
+        OptionError: nobody of that name, or somebody on two sides.
     """
-    say = on_part or (lambda part: None)
-    say("checkpoint and motion")
     described = read_manifest(checkpoint)
     version = described.training.get("teacher_version", TEACHER_VERSION)
     if version not in range(PARAMETERS_SINCE, TEACHER_VERSION + 1):
@@ -94,158 +101,180 @@ def evaluate(
             f"checkpoint {described.folder}: was taught by teacher {version}, "
             f"expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
         )
-    model: MotionTransformer = load_motion_model(checkpoint)
-    rivals = AllRivals.load(SETTINGS if settings is None else Path(settings))
-    source = Source(
-        Path(data_dir),
-        None if cache is None else Path(cache),
-        None if manifest is None else Path(manifest),
-        quiet=on_part is None,
+    model = load_motion_model(checkpoint)
+    tuned = AllRivals.load(SETTINGS if settings is None else Path(settings))
+    takes = Takes(
+        Path(data_dir), None if cache is None else Path(cache), None if manifest is None else Path(manifest)
     )
-    held = source.judged(split, subjects)
-    examples, groups = [one.example for one in held], [one.group for one in held]
-    shown = [example for example in examples if clip in (None, example.name)]
-    if not shown:
-        raise OptionError(f"no clip {clip!r} among those judged")
+    strangers = takes.strangers(split, people)
+    flagged = {
+        clip.name: words for clip in strangers if (words := implausible(clip.example.quats, RATE, clip.kind))
+    }
+    clips = [c for c in strangers if len(c.example) >= SHORTEST and c.name not in flagged]
+    if not clips:
+        longest = max(len(clip.example) for clip in strangers)
+        raise FormatError(
+            f"{data_dir}: nothing to judge: the longest clip has {longest} frames, "
+            f"expected at least {SHORTEST}, at a plausible rate"
+        )
+    taught = [clip for clip in takes.taught() if clip.person not in {c.person for c in clips}]
+    rivals = _learned(takes, taught, cache, seeds, say)
+    systems = systems_of(model)
 
-    say("the model")
-    said = [run_model(model, example) for example in examples]
-    answers = {id(example): one for example, one in zip(examples, said, strict=True)}
-    errors = {"model": measure(examples, lambda example: answers[id(example)].params)}
-    for name, predict in rivals.predictors().items():
-        say(f"rival: {name}")
-        errors[name] = measure(examples, predict)
-    report = {
-        "format": "pyanticip-motion-report",
+    def answers(clip: Clip, shown: Sequence[Clip], said: Any) -> dict[str, Any]:
+        twins = Twins(clip.example.quats)
+        found = simple(clip.example, twins, tuned)
+        found |= rivals.answers(twins) if rivals is not None else {}
+        found[MODEL] = answer(said)
+        return found | {
+            name: system(clip.example, [one.example for one in shown]) for name, system in systems.items()
+        }
+
+    by_source: dict[str, list[Clip]] = {}
+    for clip in takes.clips:
+        by_source.setdefault(clip.source, []).append(clip)
+    before = {second: by_source[first] for first, second in takes.pairs}
+    alone, again, saids = [], [], []
+    names: list[str] = []
+    for number, clip in enumerate(clips):
+        saids.append(run_model(model, clip.example))
+        told = answers(clip, (), saids[-1])
+        names = list(told)
+        alone.append(tally(clip.person, clip.example.params, list(told.values())))
+        if clip.source in before:
+            told = answers(clip, before[clip.source], saids[-1])
+            again.append((clip, tally(clip.person, clip.example.params, list(told.values()))))
+        say("clips", number + 1, len(clips))
+    plain = len(simple(clips[0].example, Twins(clips[0].example.quats), tuned))
+    learnt = len(rivals.recurrent) + 2 if rivals is not None else 0
+    field = Field(names, range(plain), range(plain + learnt))
+    kinds = [clip.kind for clip in clips]
+    report: dict[str, Any] = {
+        "format": "pyanticip-motion-report-2",
         "checkpoint": {"name": described.name, "parameters": described.parameters},
-        "data": source.described(),
-        "split": "subjects" if subjects else split,
+        "data": takes.digest,
+        "split": "people" if people else split,
         "teacher_version": TEACHER_VERSION,
         "settings": "tuned on the packaged model's training subjects" if settings is None else str(settings),
-        "horizons_ms": list(HORIZONS_MS),
-        "warnings": [*_warnings(described.training, examples), *_sounds(held)],
-        **compare(errors, seed=seed),
+        "horizons_ms": list(AHEAD_MS),
+        "lags_ms": list(LAGS_MS),
+        "taught": sorted({clip.person for clip in taught}),
+        "simple": [names[n] for n in field.simple],
+        "learned": [names[n] for n in field.rivals if n not in field.simple],
+        "flagged": flagged,
+        "warnings": _warnings(described.training, takes, clips, rivals),
+        "kinds": {},
+        "second_time": {},
     }
-    say("events")
-    report["events"] = _events(model, source, held, said, rivals, split, subjects, groups)
-    say("calibration and gate")
-    report["calibration"] = calibration(examples, said, seed=seed)
-    report["gate"] = gate_report(examples, said) | {"curves": gate_curves(examples, said)}
-    report["scalars_mae"] = scalar_report(examples, said)
-    if joints:
-        say("suits")
-        report["suits"] = suit_rows(model, held, joints, seed=seed)
-    if latency is not None:
-        report["latency"] = dict(latency)
-    worst = _worst(shown, answers)
-    report["worst"] = [{"clip": example.name, "mean_error": round(wrong, 4)} for wrong, example in worst]
-    drawn = Drawn()
-    hold = rivals.predictors()["hold"]
-    for _, example in worst:
-        one = answers[id(example)]
-        drawn.clips.append((example, one.params, hold(example), live(one, 0, lead_ms=BEAT_LEAD_MS)))
-    return report, drawn
+    for kind in KINDS:
+        mine = [n for n, one in enumerate(kinds) if one == kind]
+        if mine:
+            report["kinds"][kind] = _kind([clips[n] for n in mine], [alone[n] for n in mine], field, seed)
+        twice = [(clip, one) for clip, one in again if clip.kind == kind]
+        if twice:
+            report["second_time"][kind] = _kind([c for c, _ in twice], [t for _, t in twice], field, seed)
+    say("events", 0, 1)
+    report["events"] = beat_rows([clip.example for clip in clips], kinds, saids, tuned.events.extrapolators)
+    say("events", 1, 1)
+    return report
 
 
-def _warnings(training: Mapping[str, Any], examples: Sequence[Example]) -> list[str]:
-    """Whether one person says it all, another teacher taught it, and who is not known to have been held out
-    of its training."""
+def _learned(
+    takes: Takes, taught: Sequence[Clip], cache: Path | str | None, seeds: int, say: Say
+) -> Learned | None:
+    """The rivals that learn, from those who taught the model; none where nobody did."""
+    if not taught:
+        return None
+    who = sorted({clip.person for clip in taught})
+    key = hashlib.sha256(repr((takes.digest, who, TEACHER_VERSION, learned.VERSION)).encode()).hexdigest()
+    options = MotionTrainOptions().but(data={"cache": cache or ""})
+    folder = cache_folder(options) / f"rivals-{key[:16]}"
+    examples, pieces = [clip.example for clip in taught], [clip.piece for clip in taught]
+    return learned.fit(examples, pieces, folder, seeds=seeds, say=say)
+
+
+def _kind(clips: Sequence[Clip], tallies: Sequence[Tally], field: Field, seed: int) -> dict[str, Any]:
+    """What is said of one kind of movement."""
+    error = mean_error(tallies)
+    best = error[list(field.rivals)].argmin(axis=0)
+    return {
+        "people": sorted({clip.person for clip in clips}),
+        "clips": len(clips),
+        "seconds": round(sum(len(clip.example) for clip in clips) / RATE, 1),
+        "best_rivals": {
+            name: [field.names[field.rivals[r]] for r in row]
+            for name, row in zip(PARAMETERS, best.tolist(), strict=True)
+        },
+        "errors": {field.names[n]: _rounded(error[n].mean(axis=0), 5) for n in range(len(field.names))},
+        "rows": {field.names[n]: _row(clips, tallies, error, n, field, seed) for n in field.judged},
+    }
+
+
+def _row(
+    clips: Sequence[Clip], tallies: Sequence[Tally], error: Any, one: int, field: Field, seed: int
+) -> dict[str, Any]:
+    """One forecaster in one kind of movement, at the three horizons."""
+    others = [n for n in field.rivals if n != one]
+    plain, low, high = ratio(error, one, field.simple), *interval(tallies, one, field.simple, seed=seed)
+    profile = lag_profile(tallies, one)
+    lags = [LAGS_MS[n] for n in profile.argmax(axis=-1)]
+    explained = beyond(tallies, one, others)
+    hurt = harm(tallies, one, others)
+    worst = hurt.argmax(axis=0)
+    return {
+        "ratio": _rounded(plain),
+        "low": _rounded(low),
+        "high": _rounded(high),
+        "mean_of_ratios": _rounded(mean_of_ratios(error, one, field.simple)),
+        "ratio_with_learned": _rounded(ratio(error, one, others)),
+        "lag_ms": lags,
+        "profile": [_rounded(row) for row in profile],
+        "beyond": _rounded(explained),
+        "beyond_simple": _rounded(beyond(tallies, one, field.simple)),
+        "verdict": [verdict(*each) for each in zip(lags, explained, plain, AHEAD_MS, strict=True)],
+        "harmed": (hurt > HARM).sum(axis=0).tolist(),
+        "worst": [
+            {"clip": clips[n].name, "ratio": round(float(hurt[n, i]), 2)}
+            for i, n in enumerate(worst.tolist())
+        ],
+    }
+
+
+def _rounded(values: Any, digits: int = 3) -> list[float]:
+    return [round(float(value), digits) for value in values]
+
+
+def _warnings(
+    training: Mapping[str, Any], takes: Takes, clips: Sequence[Clip], rivals: Learned | None
+) -> list[str]:
+    """Whether one person says it all, who is not known to have been held out, and what is no measure."""
     found = []
-    if len({example.subject for example in examples}) == 1:
-        found.append("one subject: the intervals say nothing about other people")
+    if rivals is None:
+        found.append("nobody on the training side: no rival has learned")
     version = training.get("teacher_version", TEACHER_VERSION)
     if version != TEACHER_VERSION:
         found.append(f"taught by teacher {version}; its events are judged by teacher {TEACHER_VERSION}")
+    if sounds := sum(clip.by_sound for clip in clips):
+        found.append(
+            f"{sounds} of {len(clips)} clips are taught by their sound, not by the teacher of movement, "
+            "whose causal twin the rivals play: there they are no measure"
+        )
     kept = training.get("held_out")
     if not isinstance(kept, Mapping):
         return [*found, "the checkpoint does not say which subjects it was not trained on"]
     out = {str(name) for names in kept.values() for name in names}
-    if seen := sorted({example.subject for example in examples} - out):
+    # Of the people of other folders it could not know.
+    if seen := sorted({clip.person for clip in clips if clip.source.startswith(takes.own)} - out):
         who = ", ".join(seen)
         found.append(f"not held out of this checkpoint's training as far as it says: subject {who}")
     return found
 
 
-def _sounds(held: Sequence[Held]) -> list[str]:
-    """That rivals do not hear what some clips are taught by."""
-    count = sum(one.by_sound for one in held)
-    if not count:
-        return []
-    return [
-        f"{count} of {len(held)} clips are taught by their sound, not by the teacher of movement, whose "
-        "causal twin the rivals play: there they are no measure"
-    ]
-
-
-def _events(
-    model: MotionTransformer,
-    source: Source,
-    held: Sequence[Held],
-    said: Sequence[Predictions],
-    rivals: AllRivals,
-    split: str,
-    subjects: Sequence[str],
-    groups: Sequence[str],
-) -> list[dict[str, Any]]:
-    """The table of events: the model by both rules, the extrapolator, and the detector that is late."""
-    examples = [one.example for one in held]
-    # Settings of announcements come from other subjects: of the validation side, or of those judged.
-    if subjects or split == "validation":
-        chosen_on = (examples, list(said))
-    else:
-        choosers = [one.example for one in source.load("validation")]
-        chosen_on = (choosers, [run_model(model, example) for example in choosers])
-    rows = model_rows(examples, said, groups, chosen_on)
-    placed = [places(example.quats) for example in examples]
-    for kind in range(len(EVENTS)):
-        for lead_ms, one in zip(LEADS_MS, rivals.events.extrapolators[kind], strict=True):
-            told = [extrapolate(place, kind, lead_ms * RATE / 1000.0, one) for place in placed]
-            rows += by_category(examples, groups, told, who="extrapolator", kind=kind, lead_ms=lead_ms)
-        found = [detect(place, kind, rivals.events.detectors[kind]) for place in placed]
-        for who, reports in zip(
-            ("detector", "detector, in hindsight"), zip(*found, strict=True), strict=True
-        ):
-            rows += by_category(examples, groups, reports, who=who, kind=kind, lead_ms=None)
-    return rows
-
-
-def _worst(
-    examples: Sequence[Example], answers: Mapping[int, Predictions], count: int = WORST
-) -> list[tuple[float, Example]]:
-    """The clips with the largest mean error 200 ms ahead, and that error."""
-    found: list[tuple[bool, float, int]] = []
-    for number, example in enumerate(examples):
-        errors = measure([example], lambda one: answers[id(one)].params)
-        if len(errors.sums):
-            short = bool(errors.counts[0, 3] < SHORT)
-            found.append((short, -float(errors.mean()[:, 3].mean()), number))
-    # Of clips with less than a second to judge, only where there are no others.
-    return [(-wrong, examples[number]) for _, wrong, number in sorted(found)[:count]]
-
-
-def gate_report(examples: Sequence[Example], said: Sequence[Predictions]) -> dict[str, float]:
-    """Does the commitment gate follow commitment?"""
-    gate = np.concatenate([s.gate for s in said]).astype(np.float64)
-    given = np.concatenate([e.features[:, SCALAR_COLUMNS[0]] for e in examples]).astype(np.float64)
-    spread = float(gate.std())
-    related = float(np.corrcoef(gate, given)[0, 1]) if spread > 1e-9 else 0.0
-    return {"std": round(spread, 4), "corr_commitment": round(related, 4)}
-
-
-def scalar_report(examples: Sequence[Example], said: Sequence[Predictions]) -> dict[str, float]:
-    """Mean absolute error of each scalar as the refined head predicts it."""
-    low, high = SCALAR_COLUMNS
-    wrong = np.concatenate(
-        [np.abs(s.scalars - e.features[:, low:high]) for e, s in zip(examples, said, strict=True)]
-    )
-    return {name: round(float(value), 4) for name, value in zip(SCALARS, wrong.mean(axis=0), strict=True)}
-
-
 def retune(
-    data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, on_part: Note | None = None
+    data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, say: Say
 ) -> AllRivals:
-    """Tune all rivals on the training subjects and save their settings in a folder."""
-    source = Source(Path(data_dir), None if cache is None else Path(cache), quiet=on_part is None)
-    rivals = tune([one.example for one in source.load("train")], on_part)
+    """Tune the simple rivals on the training side and save their settings in a folder."""
+    takes = Takes(Path(data_dir), None if cache is None else Path(cache))
+    rivals = tune([clip.example for clip in takes.taught()], lambda part: say(part, 0, 1))
     rivals.save(Path(folder))
     return rivals

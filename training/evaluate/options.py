@@ -20,16 +20,13 @@ class MotionOptions(JsonOption):
 
     data: Path = option("A set, or a folder of takes.")
     checkpoint: Path | None = option("Its folder; the packaged one by default.", None, exists=True)
-    split: Literal["validation", "test", "held-out"] = option("Which subjects.", "validation")
+    split: Literal["validation", "test"] = option("Which people.", "validation")
     subjects: str | None = option("Judge these instead, such as 02,05,09 left out of a run's training.", None)
-    joints: str | None = option("Suits to judge besides: some of 22,10,6,1.", None)
-    report: Path | None = option("Folder, or page NAME.html, for the report.", None, written=True)
+    report: Path | None = option("Folder, NAME.html or NAME.md for the report.", None, written=True)
     manifest: Path | None = option("MANIFEST.csv: what the takes show.", None, exists=True)
-    bench: Path | None = option("Output of: bench step --json. Its latency.", None, exists=True)
-    latency: float | None = option("Measure it for so many seconds.", None, ge=1, le=3600)
-    cache: Path | None = option("Folder of sets that are built on the way.", None)
-    clip: str | None = option("Which clip to draw; the worst by default.", None)
-    retune: Path | None = option("Tune the rivals anew, into this folder.", None)
+    seeds: int = option("How many recurrent rivals are trained.", 1, ge=1, le=10)
+    cache: Path | None = option("Folder of sets and rivals that are made on the way.", None)
+    retune: Path | None = option("Tune the simple rivals anew, into this folder.", None)
 
     def check(self) -> None:
         """As for all, and whether the data are any."""

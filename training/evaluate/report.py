@@ -1,284 +1,248 @@
-"""The report of ``pyanticip evaluate motion``: JSON, Markdown, and HTML with its pictures inside."""
+"""The report of ``pyanticip evaluate motion``: the page, its pictures, and the figures as JSON beside it."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pyanticip.vocabulary import PARAMETERS
+from pyanticip.errors import FormatError
+from pyanticip.vocabulary import EVENTS
 from training.evaluate import plots
-from training.evaluate.motion import Drawn
-from training.evaluate.shares import RIVALS
+from training.evaluate.measures import BEYOND, HARM
+from training.evaluate.motion import MODEL
 from training.report import pages
 from training.report.pages import Part, Row, as_markdown
 
-TITLE = "Motion model on people it never saw"
+TITLE: Final = "What the model knows of strangers"
+
+METHOD: Final = (
+    "**Ratio**: error over the best rivals', below 1 the forecaster is better. Errors are mean absolute "
+    "errors against what the teacher says of the whole clip, over frames within a person, then over "
+    "people, the eight parameters (0 to 1) added up; the best rival is another one, chosen in "
+    "hindsight, for each kind of movement, parameter and horizon. Where a table says so, the eight "
+    "ratios are averaged instead: then parameters that hardly move weigh as much as others. In brackets "
+    "95 % intervals over people and the clips within them; of one person, over the clips alone. *With "
+    "those that learn*: among the rivals are then also ridge, a GRU of 160 units, and each parameter's "
+    "own autoregression, which learned from the people that the model learned from.",
+    "**Lag**: how much later the parameters are that a forecast fits best (correlation, means of the "
+    "clip taken away, averaged over the eight), of -200 to 400 ms. **R2**: the share of what came that "
+    "a forecast explains beyond the best linear mix of all rivals, with those that learn; in brackets "
+    "without them. A forecast is *ahead* only where its lag is at least half of what it claims and R2 "
+    f"at least {BEYOND:g}; else it is *surer* where its ratio is below 1, better calibrated but not "
+    "earlier, and *no better* where it is not.",
+)
 
 
-def write(report: Mapping[str, Any], drawn: Drawn, target: Path) -> list[Path]:
-    """Write the page, and the numbers beside it.
+def write(report: Mapping[str, Any], target: Path) -> list[Path]:
+    """Write the page, and the figures beside it.
 
     Args:
         report: of :func:`training.evaluate.motion.evaluate`.
-        drawn: what its pictures need.
-        target: see :func:`training.report.pages.write`.
+        target: a folder or ``NAME.html`` as :func:`training.report.pages.write` takes them, or ``NAME.md``,
+            which gets ``NAME.json`` beside it and its pictures in ``img``.
+
+    Returns:
+        The files, the page first.
     """
-    return pages.write(list(_parts(report, drawn)), report, target, TITLE)
+    if target.suffix.lower() != ".md":
+        return pages.write(list(parts(report)), report, target, TITLE)
+    (target.parent / "img").mkdir(parents=True, exist_ok=True)
+    found, pictures = [], []
+    for kind, value in parts(report):
+        if kind == "image":
+            name, caption, picture = value
+            pictures.append(target.parent / "img" / f"{target.stem}-{name}.png")
+            pictures[-1].write_bytes(picture)
+            value = (f"img/{target.stem}-{name}", caption, picture)
+        found.append((kind, value))
+    target.write_text(as_markdown(found), encoding="utf-8")
+    figures = target.with_suffix(".json")
+    figures.write_text(json.dumps(report) + "\n", encoding="utf-8")
+    return [target, figures, *pictures]
+
+
+def check(target: Path) -> None:
+    """Whether a report can be written there, before anything is judged.
+
+    Raises:
+        OptionError: a path that is none of those of :func:`write`.
+    """
+    if target.suffix.lower() != ".md":
+        pages.one_page(target)
+
+
+def looks(target: Path) -> int:
+    """How often the test side had been looked at when the report that lies there was written; 0 without one.
+
+    Raises:
+        FormatError: figures of something else.
+    """
+    figures = target.with_suffix(".json") if target.suffix else target / "report.json"
+    if not figures.is_file():
+        return 0
+    try:
+        return int(json.loads(figures.read_text(encoding="utf-8"))["looks"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{figures}: not the figures of a motion report ({error})") from None
 
 
 def markdown(report: Mapping[str, Any]) -> str:
     """The tables alone, as Markdown."""
-    return as_markdown([*_head(report), *sections(report)])
+    return as_markdown([part for part in parts(report, pictures=False) if part[0] != "image"])
 
 
-def sections(report: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Part]:
-    """The tables under their titles; only those of some titles, where ``names`` are given."""
-    parts: list[Part] = []
-    kept = True
-    for kind, value in (part for group in _GROUPS for part in group(report)):
-        kept = names is None or value in names if kind == "title" else kept
-        if kept:
-            parts.append((kind, value))
-    return parts
-
-
-def _parts(report: Mapping[str, Any], drawn: Drawn) -> Iterator[Part]:
+def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]:
+    """The page."""
+    yield "title", TITLE
     yield from _head(report)
-    yield "image", ("errors", "Mean absolute error by horizon.", plots.errors(report))
-    yield from _errors(report)
-    yield "image", ("shares", "Error as a share of the best rival's.", plots.shares(report))
-    yield from _shares(report)
-    if report["events"]:
-        caption = (
-            "F1 of onsets by kind of movement (events in brackets). Dotted: 0.80. Black: 95 % intervals. "
-            "The detector decides after the event; in hindsight it also says when that was."
+    yield "table", summary(report)
+    for line in METHOD:
+        yield "text", line
+    if pictures:
+        caption = "Error over the best rival's, by kind of movement; orange: with the rivals that learn."
+        yield "image", ("ratios", caption, plots.ratios(report, MODEL))
+        caption = "What the model says against the parameters earlier and later; triangles: what it claims."
+        yield "image", ("lags", caption, plots.profiles(report, MODEL))
+    yield "title", "By kind of movement"
+    yield "table", _kinds(report)
+    yield "title", "Others"
+    yield (
+        "text",
+        f"Ratios of all that was judged to the best of the {len(report['simple'])} rivals that learn "
+        "nothing, 100 / 200 / 400 ms ahead.",
+    )
+    yield "table", _others(report["kinds"])
+    yield "title", "Whom it harms"
+    yield (
+        "text",
+        f"Clips in which the model is worse by over {HARM - 1:.0%} than the clip's best single rival (one "
+        "for all parameters, those that learn among them), and the worst of them.",
+    )
+    yield "table", _harm(report)
+    yield "title", "The second time through"
+    if report["second_time"]:
+        yield (
+            "text",
+            "Clips of which the same person had shown the same before (`repeats.csv`, cost below .35): that "
+            "take was shown to each system first. One that remembers nothing is as good as the first time.",
         )
-        yield "image", ("beat", caption, plots.beat(report["events"]))
+        yield "table", _others(report["second_time"])
+    else:
+        yield "text", "Nobody here shows the same twice."
     yield from _events(report)
-    if report["calibration"]:
-        caption = (
-            "Reliability of events: areas are shares of the frames, dotted is the base rate; skill is one "
-            "minus the Brier score over that of the base rate."
-        )
-        yield "image", ("reliability", caption, plots.reliability(report["calibration"]))
-    yield from _calibration(report)
-    caption = f"The commitment gate, reaching {report['gate']['curves']['reach_ms']:.0f} ms ahead."
-    yield "image", ("gate", caption, plots.gate(report["gate"]["curves"]))
-    yield from _gate(report)
-    if report.get("suits"):
-        yield "image", ("suits", "Error with fewer joints.", plots.suits(report["suits"], report))
-    yield from _suits(report)
-    yield from _latency(report)
-    yield from _scalars(report)
-    if drawn.clips:
-        yield "title", "Worst clips"
-        for number, (example, said, hold, told) in enumerate(drawn.clips):
-            picture = plots.clip(example, said, hold, told)
-            yield "image", (f"clip-{number}", f"{example.name}: dots are the decisions.", picture)
 
 
 def _head(report: Mapping[str, Any]) -> Iterator[Part]:
-    yield "title", TITLE
-    checkpoint, data = report["checkpoint"], report["data"]
-    of = f"set {data['digest'][:12]}"
+    checkpoint = report["checkpoint"]
+    clips = sum(kind["clips"] for kind in report["kinds"].values())
+    minutes = sum(kind["seconds"] for kind in report["kinds"].values()) / 60.0
+    people = sorted({person for kind in report["kinds"].values() for person in kind["people"]})
     yield (
         "text",
-        (
-            f"Checkpoint {checkpoint['name']}, {checkpoint['parameters']:,} parameters, on {of}. "
-            f"{report['split']}: subjects {', '.join(report['subjects'])}; {report['clips']} clips, "
-            f"{report['frames']} judged frames. Intervals: 95 %, over subjects and the clips within them."
-        ),
+        f"Checkpoint {checkpoint['name']}, {checkpoint['parameters']:,} parameters, on {clips} clips "
+        f"({minutes:.0f} minutes) of {len(people)} people: {', '.join(people)}. The rivals that learn have "
+        f"learned from {', '.join(report['taught']) or 'nobody'}.",
     )
+    if "command" in report:
+        yield "text", f"Made on {report['date']} by `{report['command']}`."
+    if report["split"] == "test":
+        times = "once" if report["looks"] == 1 else f"{report['looks']} times"
+        yield "text", f"The test side was looked at {times} by this command."
+    for name, why in report["flagged"].items():
+        yield "text", f"Left out: {name}: {why}"
     for line in report["warnings"]:
         yield "text", f"Warning: {line}."
 
 
-def _spread(value: float, low: float, high: float, digits: int = 4) -> str:
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+def _three(values: Sequence[float], digits: int = 2) -> str:
+    return " ".join(_short(value, digits) for value in values)
 
 
-def _errors(report: Mapping[str, Any]) -> Iterator[Part]:
-    yield "title", "Parameters"
-    yield "text", f"Settings of the rivals: {report['settings']}."
-    horizons = [f"{ms} ms" for ms in report["horizons_ms"]]
-    rows: list[Row] = [["mean over the eight", *horizons]]
-    for who, name in {"model": "model", **RIVALS}.items():
-        spread = report["interval"][who]
-        cells = zip(report["mean"][who], spread["low"], spread["high"], strict=True)
-        rows.append([name, *(_spread(*cell) for cell in cells)])
-    margin = report["interval"]["margin"]
-    ends = zip(margin["low"], margin["high"], strict=True)
-    rows.append(["best rival - model", *(f"[{low:+.4f}, {high:+.4f}]" for low, high in ends)])
-    yield "table", rows
-    yield "text", "Model / hold / extrapolate / track; bold where the model is better than all three:"
-    rows = [["parameter", *horizons]]
-    tables = report["per_parameter"]
-    for name in PARAMETERS:
-        line = [name]
-        for i in range(len(horizons)):
-            ours, *others = (tables[who][name][i] for who in ("model", *RIVALS))
-            mark = "**" if ours < min(others) else ""
-            line.append(f"{mark}{ours:.4f}{mark} / " + " / ".join(f"{value:.4f}" for value in others))
-        rows.append(line)
-    yield "table", rows
+def _short(value: float, digits: int = 2) -> str:
+    text = f"{value:.{digits}f}"
+    return text[1:] if text.startswith("0.") else text
 
 
-def _shares(report: Mapping[str, Any]) -> Iterator[Part]:
-    yield (
-        "text",
-        (
-            "Error as a share of the best rival's, another one for every parameter at every horizon, "
-            "averaged over the eight: the ratio of the two means, and the mean of the eight ratios."
-        ),
-    )
-    rows: list[Row] = [["ahead", "at most", "ratio of means", "", "mean of ratios", ""]]
-    for share in report["shares"]:
-        line = [f"{share['horizon_ms']} ms", f"{share['bar']:.2f}"]
-        for reading in ("ratio_of_means", "mean_of_ratios"):
-            one = share[reading]
-            line += [_spread(one["value"], one["low"], one["high"], 3), "met" if one["met"] else "missed"]
-        rows.append(line)
-    yield "table", rows
-    lost = report["not_beaten"]
-    yield "text", "Worse than its best rival at 100, 200 or 400 ms: " + (", ".join(lost) or "none") + "."
+def _verdicts(row: Mapping[str, Any]) -> str:
+    said = row["verdict"]
+    return said[0] if len(set(said)) == 1 else ", ".join(said)
+
+
+def summary(report: Mapping[str, Any], who: str = MODEL) -> list[Row]:
+    """The table that other pages quote: a forecaster in every kind of movement."""
+    horizons = " / ".join(map(str, report["horizons_ms"]))
+    rows: list[Row] = [[f"{horizons} ms ahead", "ratio", "with those that learn", "it is", "clips harmed"]]
+    for kind, found in report["kinds"].items():
+        row = found["rows"][who]
+        share = " ".join(f"{100.0 * count / found['clips']:.0f} %" for count in row["harmed"])
+        ratios = (_three(row[name]) for name in ("ratio", "ratio_with_learned"))
+        rows.append([kind, *ratios, _verdicts(row), share])
+    return rows
+
+
+def _kinds(report: Mapping[str, Any]) -> list[Row]:
+    rows: list[Row] = [
+        ["", "ahead", "ratio", "mean of ratios", "with those that learn", "lag", "R2", "it is"]
+    ]
+    for kind, found in report["kinds"].items():
+        row = found["rows"][MODEL]
+        people = "one person" if len(found["people"]) == 1 else f"{len(found['people'])} people"
+        who = f"{kind}: {people}, {found['clips']} clips, {found['seconds']:.0f} s"
+        for i, ms in enumerate(report["horizons_ms"]):
+            spread = f"{_short(row['ratio'][i])} [{_short(row['low'][i])}, {_short(row['high'][i])}]"
+            rows.append(
+                [
+                    who if i == 0 else "",
+                    f"{ms} ms",
+                    spread,
+                    _short(row["mean_of_ratios"][i]),
+                    _short(row["ratio_with_learned"][i]),
+                    f"{row['lag_ms'][i]} ms",
+                    f"{_short(row['beyond'][i])} ({_short(row['beyond_simple'][i])})",
+                    row["verdict"][i],
+                ]
+            )
+    return rows
+
+
+def _others(kinds: Mapping[str, Any]) -> list[Row]:
+    everyone = list(next(iter(kinds.values()))["rows"])
+    order = [MODEL, *(name for name in everyone if name != MODEL)]
+    rows: list[Row] = [["", *(f"{kind} ({found['clips']})" for kind, found in kinds.items())]]
+    rows += [[name, *(_three(found["rows"][name]["ratio"]) for found in kinds.values())] for name in order]
+    return rows
+
+
+def _harm(report: Mapping[str, Any]) -> list[Row]:
+    rows: list[Row] = [["", "clips", "harmed", "worst"]]
+    for kind, found in report["kinds"].items():
+        row = found["rows"][MODEL]
+        worst = max(row["worst"], key=lambda one: one["ratio"])
+        harmed = " / ".join(map(str, row["harmed"]))
+        rows.append([kind, str(found["clips"]), harmed, f"{worst['clip']} ({_short(worst['ratio'])})"])
+    return rows
 
 
 def _events(report: Mapping[str, Any]) -> Iterator[Part]:
     yield "title", "Events on the beat"
     yield (
         "text",
-        (
-            "A hit is announced within 50 ms of the teacher's event and decided at least the lead before it. "
-            "As it plays: the instrument's own rule and settings, told the lead. Reach rule: the other one "
-            "that a rig may name. Live rule: that with threshold and reach chosen for the lead. Window rule: "
-            "peaks of the chance around one lead. What is chosen for a subject is chosen on other subjects, "
-            "for the extrapolator and the detector on the training subjects. The detector's lead is "
-            "negative: it reports after the event."
-        ),
+        "F1; a hit is announced within 50 ms of the teacher's event and decided at least so many ms before "
+        "it. The model by the instrument's own rule, told the lead; the extrapolator carries the causal "
+        "twin's speed on, with settings tuned on the training side.",
     )
-    rows: list[Row] = [["event", "lead", "movement", "who", "precision", "recall", "F1", "median lead"]]
-    for row in report["events"]:
-        median = "-" if row["median_lead_ms"] is None else f"{row['median_lead_ms']:.0f} ms"
-        f1 = _spread(row["f1"], row["f1_low"], row["f1_high"], 2) if "f1_low" in row else f"{row['f1']:.2f}"
-        rows.append(
-            [
-                row["event"],
-                "after" if row["lead_ms"] is None else f"{row['lead_ms']} ms",
-                f"{row['category']} ({row['true']})",
-                row["who"],
-                f"{row['precision']:.2f}",
-                f"{row['recall']:.2f}",
-                f1,
-                median,
-            ]
+    leads = sorted({row["lead_ms"] for row in report["events"]})
+    rows: list[Row] = [["beats of", "who", *(f"{ms} ms" for ms in leads)]]
+    cells: dict[tuple[str, str], list[str]] = {}
+    for row in (row for row in report["events"] if row["event"] == EVENTS[0]):
+        text = f"{row['f1']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        cells.setdefault((f"{row['kind']} ({row['true']})", row["who"]), []).append(text)
+    for kind in dict.fromkeys(kind for kind, _ in cells):
+        rows += [[kind, who, *cells[kind, who]] for who in (MODEL, "extrapolator")]
+    yield "table", rows
+    phrases = [row["f1"] for row in report["events"] if row["event"] != EVENTS[0] and row["who"] == MODEL]
+    if phrases:
+        yield (
+            "text",
+            f"Of phrases the model's F1 is at most {max(phrases):.2f} in any of these kinds and leads.",
         )
-    yield "table", rows
-
-
-def _calibration(report: Mapping[str, Any]) -> Iterator[Part]:
-    yield "title", "Calibration of events"
-    rows: list[Row] = [["event", "within", "base rate", "Brier", "of the base rate", "skill", "ECE"]]
-    for row in report["calibration"]:
-        skill = "-"
-        if row["skill"] is not None and row["skill_low"] is not None:
-            skill = _spread(row["skill"], row["skill_low"], row["skill_high"], 2)
-        rows.append(
-            [
-                row["event"],
-                f"{row['within_ms']} ms",
-                f"{row['base_rate']:.4f}",
-                f"{row['brier']:.4f}",
-                f"{row['brier_base_rate']:.4f}",
-                skill,
-                f"{row['ece']:.4f}",
-            ]
-        )
-    yield "table", rows
-
-
-def _gate(report: Mapping[str, Any]) -> Iterator[Part]:
-    yield "title", "Commitment gate"
-    gate = report["gate"]
-    curves = gate["curves"]
-    yield (
-        "text",
-        (
-            f"Standard deviation {gate['std']:.3f}, correlation with the given commitment "
-            f"{gate['corr_commitment']:+.2f}. Onsets by the reach rule, {curves['reach_ms']:.0f} ms ahead; "
-            "a hit lies within 50 ms and is decided before the event. At the last moment the gate only "
-            "decides when to announce what is nearly certain."
-        ),
-    )
-    rows: list[Row] = [
-        ["gate as", "precision", "recall", "F1", "announced", "mean lead", "events missed more"]
-    ]
-
-    def line(name: str, found: Mapping[str, Any]) -> Row:
-        lead = "-" if found["mean_lead_ms"] is None else f"{found['mean_lead_ms']:.0f} ms"
-        more = found.get("events_missed_more")
-        scores = [f"{found[key]:.2f}" for key in ("precision", "recall", "f1")]
-        return [name, *scores, str(found["announced"]), lead, "" if more is None else f"{more:+d}"]
-
-    rows.append(line("nothing: at once", curves["at_once"]))
-    rows += [line(f"veto, above {one['gate_above']:.1f}", one) for one in curves["veto"][1:]]
-    rows += [line(f"deferral, theta {one['theta']:.1f}", one) for one in curves["deferral"]]
-    yield "table", rows
-
-
-def _suits(report: Mapping[str, Any]) -> Iterator[Part]:
-    if not report.get("suits"):
-        return
-    yield "title", "With fewer joints"
-    yield (
-        "text",
-        (
-            "Mean over the eight. A missing joint holds the identity with a mask of 0, its children take "
-            "its rotation over. Against the full body's teacher, then against the teacher of what is left."
-        ),
-    )
-    horizons = [f"{ms} ms" for ms in report["horizons_ms"]]
-    rows: list[Row] = [["joints", "teacher", *horizons]]
-    for row in report["suits"]:
-        name = str(row["joints"]) + ("" if row["place_known"] else ", place not known")
-        for key, who in (("full_body", "full body"), ("own_body", "own")):
-            one = row[key]
-            cells = zip(one["mean"], one["low"], one["high"], strict=True)
-            rows.append([name, who, *(_spread(*cell) for cell in cells)])
-    yield "table", rows
-    for row in report["suits"]:
-        if row["joints"] < 22 and row["place_known"]:
-            yield "text", f"{row['joints']} joints: {', '.join(row['names'])}."
-
-
-def _latency(report: Mapping[str, Any]) -> Iterator[Part]:
-    if "latency" not in report:
-        return
-    found = report["latency"]
-    yield "title", "Latency"
-    ahead = {share["horizon_ms"]: share["ratio_of_means"]["value"] for share in report["shares"]}
-    quality = ", ".join(f"{value:.2f} at {ms} ms" for ms, value in ahead.items())
-    yield (
-        "text",
-        (
-            f"One step at {found['rate']:.0f} Hz, paced, on {found['threads']} thread; "
-            f"{found.get('cpu', '')}. Beside it the quality: {quality} of the best rival's error."
-        ),
-    )
-    rows: list[Row] = [["backend", "mode", "frames", "p50", "p90", "p99", "steps"]]
-    for backend, modes in found["steps_us"].items():
-        for mode, kinds in modes.items():
-            for kind, values in kinds.items():
-                times = [
-                    f"{values[p] / 1000.0:.2f} ms" if p in values else "-" for p in ("p50", "p90", "p99")
-                ]
-                rows.append([backend, mode, kind, *times, str(values["steps"])])
-    yield "table", rows
-
-
-def _scalars(report: Mapping[str, Any]) -> Iterator[Part]:
-    yield "title", "Scalars"
-    rows: list[Row] = [["", "mean absolute error of the refined head"]]
-    rows += [[name, f"{value:.4f}"] for name, value in report["scalars_mae"].items()]
-    yield "table", rows
-
-
-_GROUPS: Sequence[Any] = (_errors, _shares, _events, _calibration, _gate, _suits, _latency, _scalars)

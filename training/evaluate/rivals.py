@@ -1,16 +1,22 @@
-"""Everything the model is compared with, tuned on the training subjects and kept in three files."""
+"""The rivals that learn nothing: fifteen in the parameters, one in events; tuned on the training subjects."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pyanticip.vocabulary import RATE
+from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.evaluate import event_tuning, trackers
 from training.evaluate.event_tuning import EventRivals
+from training.evaluate.measures import AHEAD, Answer
 from training.tasks.motion import baselines
 from training.tasks.motion.baselines import Rivals
-from training.tasks.motion.scores import Predict
+from training.teacher.twin import causal_twin
 
 SETTINGS: Final = Path(__file__).with_name("settings")
 """Folder of the settings as tuned on the training subjects."""
@@ -45,13 +51,56 @@ class AllRivals:
         trackers.save(self.trackers, folder / "trackers.json")
         self.events.save(folder / "events.json")
 
-    def predictors(self) -> dict[str, Predict]:
-        """What each rival says about the parameters of a clip, by its name."""
-        return {
-            "hold": lambda example: baselines.predict(example, self.plain.hold),
-            "linear": lambda example: baselines.predict(example, self.plain.linear),
-            "tracker": lambda example: trackers.predict(example, self.trackers),
-        }
+
+DELAYS_MS: Final = (0, 20, 60, 100, 160, 250)
+"""Of the six that hold."""
+MEANS_S: Final = (1, 2, 4, 8)
+HALVES_S: Final = (2, 4)
+CALM_MS: Final = 20
+"""Delay of what the means are taken of."""
+
+
+class Twins:
+    """The causal twin of one clip at any delays, each made once.
+
+    Args:
+        quats: (T, 22, 4).
+    """
+
+    def __init__(self, quats: NDArray[np.floating]) -> None:
+        self.quats = quats
+        self._known: dict[int, NDArray[np.float64]] = {}
+
+    def at(self, delay_ms: int) -> NDArray[np.float64]:
+        """(T, 8) with that delay."""
+        if delay_ms not in self._known:
+            self._known[delay_ms] = causal_twin(self.quats, delay_ms / 1000.0).astype(np.float64)
+        return self._known[delay_ms]
+
+    def mean(self, seconds: float) -> NDArray[np.float64]:
+        """(T, 8): the mean over the last so many seconds, or since the beginning."""
+        rows = self.at(CALM_MS)
+        sums = np.concatenate([np.zeros((1, rows.shape[1])), np.cumsum(rows, axis=0)])
+        last = np.arange(1, len(rows) + 1)
+        first = np.maximum(last - round(seconds * RATE), 0)
+        return np.asarray((sums[last] - sums[first]) / (last - first)[:, None])
+
+    def half(self, seconds: float) -> NDArray[np.float64]:
+        """(T, 8): half of what is held and half of the mean."""
+        return 0.5 * (self.at(CALM_MS) + self.mean(seconds))
+
+
+def simple(example: Example, twins: Twins, tuned: AllRivals) -> dict[str, Answer]:
+    """What the fifteen rivals that have not learned say about a clip."""
+    rows = {f"hold, {ms} ms late": twins.at(ms) for ms in DELAYS_MS}
+    rows |= {f"mean over {s} s": twins.mean(s) for s in MEANS_S}
+    rows |= {f"half hold, half mean over {s} s": twins.half(s) for s in HALVES_S}
+    found = {name: np.repeat(row[:, :, None], len(AHEAD), 2).astype(np.float32) for name, row in rows.items()}
+    ahead = [HORIZONS.index(h) for h in AHEAD]
+    found["hold, tuned"] = baselines.predict(example, tuned.plain.hold)[:, :, ahead]
+    found["line"] = baselines.predict(example, tuned.plain.linear)[:, :, ahead]
+    found["tracker"] = trackers.predict(example, tuned.trackers)[:, :, ahead]
+    return found
 
 
 def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = None) -> AllRivals:

@@ -4,8 +4,7 @@ A set, or a folder of takes, teaches the head of :mod:`training.finish.event_hea
 copies, and copies that are played faster than they were (few people run in them).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -15,7 +14,6 @@ import numpy as np
 import torch
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from pyanticip.controls import EventTrigger, LastMoment
@@ -27,10 +25,11 @@ from training.data.batches import event_targets
 from training.data.examples import SHORTEST, Example, Piece, plain
 from training.data.sets import MotionSet
 from training.data.sets.vary import finer
-from training.evaluate.categories import CATEGORIES, group_of, read_categories
 from training.evaluate.events import score_clips, total
+from training.evaluate.kinds import KINDS, of_take, read_takes
 from training.evaluate.rules import LEADS_MS, live
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
+from training.report.progress import Say, bars
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
@@ -45,9 +44,6 @@ MOST: Final = 600_000
 RULES: Final[Mapping[str, EventTrigger]] = {"reach": EventTrigger(), "last-moment": LastMoment()}
 """By the names that a rig has for them."""
 
-Report = Callable[[str, int, int], None]
-"""Told what is done, how much of it, and how much there is."""
-
 
 @dataclass(frozen=True)
 class Lesson:
@@ -60,8 +56,8 @@ class Lesson:
     frames: int
     """How many frames they have, about."""
     judged: Sequence[Example]
-    groups: Sequence[str]
-    """Categories of those that are judged."""
+    kinds: Sequence[str]
+    """Of those that are judged."""
     noted: Mapping[str, Any]
     """What to note of it in the checkpoint."""
     warnings: Sequence[str]
@@ -114,7 +110,7 @@ def teach_beats(
     warnings = [*lesson.warnings, *_seen(manifest.training, without)]
     for line in warnings:
         console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
-    with _shown(console) as progress:
+    with bars(console) as progress:
         frames = frames_of(model, lesson, progress)
         units = model.control.first.out_features
         learned = learn(
@@ -123,7 +119,7 @@ def teach_beats(
         changed, figures = with_strokes(model, learned), {}
         for number, (name, one) in enumerate({"before": model, "judged": changed}.items()):
             progress("judging", number, 2)
-            figures[name] = judged(one, lesson.judged, lesson.groups)
+            figures[name] = judged(one, lesson.judged, lesson.kinds)
         progress("judging", 2, 2)
         taught = {"teacher_version": TEACHER_VERSION}
         counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
@@ -181,8 +177,8 @@ def _lesson(
     free = [number for number in numbers if base.clips[number].targets == "teacher"]
     quick = sped_up((finer(base.piece(number)) for number in free), faster)
     frames = sum(base.clips[number].frames for number in free) * faster / (sum(FASTER) / len(FASTER))
-    categories = read_categories(Path(options.data.path))
-    sources = [Path(base.clips[known[example.name]].source) for example in data.validation]
+    described = read_takes(Path(options.data.path))
+    sources = [base.clips[known[example.name]].source for example in data.validation]
     warnings = list(data.warnings)
     if not any(len(example.onsets) for example in data.validation):
         warnings.append(f"{options.data.path}: no beat in the clips to judge on: there are no figures")
@@ -191,7 +187,7 @@ def _lesson(
         count=len(data.train) + faster * len(free),
         frames=round(sum(map(len, data.train)) + frames),
         judged=data.validation,
-        groups=[group_of(source.stem, categories) for source in sources],
+        kinds=[of_take(source, described).kind for source in sources],
         noted={
             "data": data.digest,
             "copies": options.data.copies,
@@ -213,7 +209,7 @@ def _seen(training: Mapping[str, Any], without: Sequence[str]) -> list[str]:
     return []
 
 
-def frames_of(model: MotionTransformer, lesson: Lesson, progress: Report) -> Frames:
+def frames_of(model: MotionTransformer, lesson: Lesson, progress: Say) -> Frames:
     """What a head learns from; subjects count by the root of their frames, as in training.
 
     Raises:
@@ -240,9 +236,9 @@ def frames_of(model: MotionTransformer, lesson: Lesson, progress: Report) -> Fra
 
 
 def judged(
-    model: MotionTransformer, examples: Sequence[Example], groups: Sequence[str]
+    model: MotionTransformer, examples: Sequence[Example], kinds: Sequence[str]
 ) -> dict[str, dict[str, list[float]]]:
-    """F1 of a model's beats by either rule, category (with the number of beats) and lead, to two digits."""
+    """F1 of a model's beats by either rule, kind of movement (how many beats) and lead, to two digits."""
     outputs = [run_model(model, example) for example in examples]
     found: dict[str, dict[str, list[float]]] = {}
     for name, rule in RULES.items():
@@ -250,26 +246,11 @@ def judged(
         for ms in LEADS_MS:
             announced = [live(output, 0, rule, lead_ms=float(ms)) for output in outputs]
             scores, _ = score_clips(examples, announced, 0, ms * RATE / 1000.0)
-            for category in CATEGORIES:
-                score = total([s for s, group in zip(scores, groups, strict=True) if group == category])
+            for kind in KINDS:
+                score = total([s for s, one in zip(scores, kinds, strict=True) if one == kind])
                 if score.true:
-                    cells.setdefault(f"{category} ({score.true})", []).append(round(score.f1, 2))
+                    cells.setdefault(f"{kind} ({score.true})", []).append(round(score.f1, 2))
     return found
-
-
-@contextmanager
-def _shown(console: Console) -> Iterator[Report]:
-    """A bar for every part of the work."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=console.quiet) as bars:
-        tasks: dict[str, Any] = {}
-
-        def say(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield say
 
 
 def table(report: Mapping[str, Any]) -> Table:

@@ -37,7 +37,6 @@ from pyanticip.models.motion.smoothed import STRETCHES
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import SHORTEST, Example, Split
-from training.evaluate.left_out import parse
 from training.finish.linear_forecast import CELLS, LinearForecast, fit_forecast, recent_of
 from training.finish.poor_suits import distil
 from training.tasks.motion.data import base_set
@@ -260,6 +259,19 @@ def blend(
         training.pop(taken_back, None)
     save_checkpoint(out, model, training={**training, NOTE: report})
     return report
+
+
+def parse(text: str) -> tuple[Path, tuple[str, ...]]:
+    """A checkpoint and the training subjects that it was made without, of ``CHECKPOINT=SUBJECTS``.
+
+    Raises:
+        OptionError: anything else.
+    """
+    folder, _, names = text.partition("=")
+    subjects = tuple(filter(None, names.split(",")))
+    if not folder or not subjects:
+        raise OptionError(f"--fold: expected CHECKPOINT=SUBJECTS, given {text!r}")
+    return Path(folder), subjects
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The rivals in foreseeing events: what they find, that they do not see ahead, and who is told what comes."""
+"""The rival in foreseeing events and the tracker: what they find, and that they do not see ahead."""
 
 from dataclasses import replace
 
@@ -11,10 +11,8 @@ from training.evaluate import event_tuning, trackers
 from training.evaluate.event_tuning import EventRivals
 from training.evaluate.events import score_clip
 from training.evaluate.extrapolator import (
-    Detector,
     Extrapolator,
     best_lag,
-    detect,
     extrapolate,
     fire,
     past_events,
@@ -22,7 +20,6 @@ from training.evaluate.extrapolator import (
     speed_curve,
     valleys,
 )
-from training.evaluate.oracle import LEAD_FRAMES, arrivals, cut_short, ends_of, foreseen, known_at, speed_of
 from training.evaluate.rivals import SETTINGS
 from training.evaluate.trackers import Tracker, carry, kalman, one_euro, predict, tracked
 from training.tasks.motion.scores import measure
@@ -37,9 +34,6 @@ def line(swinging):
     curve = speed_curve(places(swinging), 0, 0.02, 0.02)
     weights = event_tuning.fit([curve[:250], curve[30:280], np.zeros(10)], 0)
     return Extrapolator(0.02, 0.02, 2.0, fall=0.3, weights=weights)
-
-
-DETECTOR = Detector(0.02, 0.02, 0.3, 2.0)
 
 
 @pytest.fixture(scope="module")
@@ -108,16 +102,6 @@ def test_too_short_clips_fit_no_line():
     assert event_tuning.fit([np.zeros(30)], 0) == ()
 
 
-def test_the_detector_is_late_and_right_in_hindsight(swinging):
-    truth = teach(swinging).times("onset")
-    now, then = detect(places(swinging), 0, DETECTOR)
-    assert np.array_equal(now.decided, then.decided)
-    score, leads = score_clip(then, truth, 400)
-    assert score.f1 > 0.9
-    assert leads.max() < 0.0
-    assert score_clip(then, truth, 400, 0.0)[0].hits == 0
-
-
 @pytest.mark.parametrize("means", ["period", "line"])
 def test_rivals_do_not_see_ahead(move, swinging, line, means):
     settings, quats = (PERIOD, move(300, 4)) if means == "period" else (line, swinging[:300])
@@ -127,8 +111,6 @@ def test_rivals_do_not_see_ahead(move, swinging, line, means):
     kept = [[p for p in zip(t.decided, t.times, strict=True) if p[0] < 200] for t in told]
     assert kept[0] == kept[1]
     assert len(kept[0]) >= 2
-    found = [detect(places(q), 0, DETECTOR)[1].decided for q in (quats, other)]
-    assert np.array_equal(found[0][found[0] < 200], found[1][found[1] < 200])
 
 
 def test_an_announcement_is_made_once():
@@ -163,68 +145,12 @@ def test_tuning_finds_settings_that_work_and_survives_saving(swinging, example_o
 def test_the_packaged_settings_load():
     rivals = EventRivals.load(SETTINGS / "events.json")
     assert [len(row) for row in rivals.extrapolators] == [3, 3]
-    assert len(rivals.detectors) == 2
 
 
 def test_the_curve_falls_with_the_speed(swinging):
     curve = speed_curve(places(swinging), 0, 0.0, 0.0)
     speed = np.abs(np.cos(2.0 * np.pi * np.arange(400) / 50.0))
     assert np.corrcoef(curve[60:], speed[60:])[0, 1] > 0.8
-
-
-@pytest.fixture(scope="module")
-def clips(move):
-    return [move(400, seed=s) for s in range(3)]
-
-
-def test_arrivals_are_the_teachers_beats(clips):
-    for quats in clips:
-        beats = arrivals(speed_of(ends_of(quats)))
-        assert len(beats) > 3
-        assert np.array_equal(beats, teach(quats).times("onset"))
-
-
-def test_an_arrival_is_a_fall_from_the_highest_speed_and_needs_a_new_stroke_for_the_next():
-    curve = np.array([0.0, 0.2, 1.0, 0.8, 0.69, 0.2, 0.4, 0.1, 0.3, 0.45, 0.1, 0.5, 0.3, 0.1])
-    speed = np.repeat(2.0**curve, 8) - 0.1
-    # 0.69 lies 0.3 under 1.0; from 0.2 to 0.4 is no rise of 0.3; from 0.1 to 0.45 is one.
-    assert arrivals(speed).tolist() == [32, 80, 104]
-    # Slower than a stroke all the time.
-    assert arrivals(0.3 * speed).tolist() == []
-    # A clip that begins in the middle of a stroke.
-    assert arrivals(np.linspace(2.0, 0.5, 60)).tolist()[0] < 30
-    assert arrivals(np.full(50, 2.0)).tolist() == []
-
-
-def test_what_comes_after_an_arrival_does_not_move_it(clips):
-    ends = ends_of(clips[0])
-    for beat in arrivals(speed_of(ends))[2:5]:
-        # The kernels reach 17 frames ahead.
-        assert beat in arrivals(speed_of(ends[: beat + 18]))
-
-
-def test_the_speed_of_a_clip_cut_short_is_that_of_the_shorter_clip(clips):
-    ends = ends_of(clips[0])
-    cut = cut_short(ends)
-    for frame in (0, 5, 60, 399):
-        short = speed_of(ends[: frame + 1])[-24:]
-        np.testing.assert_allclose(cut[frame, 24 - len(short) :], short, atol=1e-9)
-        assert np.isnan(cut[frame, : 24 - len(short)]).all()
-
-
-def test_200_ms_of_the_future_tell_of_an_arrival_in_time_and_40_ms_do_not(clips):
-    f1 = {}
-    for ahead in (2, 13):
-        found = []
-        for quats in clips:
-            ends = ends_of(quats)
-            speed = speed_of(ends)
-            announced = foreseen(known_at(speed, cut_short(ends)), ahead)
-            assert (announced.times - announced.decided >= LEAD_FRAMES).all()
-            found.append(score_clip(announced, arrivals(speed), 400, LEAD_FRAMES)[0].f1)
-        f1[ahead] = np.mean(found)
-    assert f1[13] > 0.9
-    assert f1[2] < 0.6
 
 
 KALMAN = Tracker("kalman", 0.02, 0.02, 1e3, 0.2)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pyanticip.controls import EventTrigger, LastMoment
-from training.evaluate.beat import by_category, f1_interval
-from training.evaluate.categories import category_of, group_of, read_categories
+from training.evaluate.beat import by_kind, f1_interval
 from training.evaluate.events import Announcements, pair, score_clip
 from training.evaluate.rules import Choice, Rule, live, window
 from training.tasks.motion.scores import EventScore, Predictions
@@ -117,33 +116,17 @@ def test_settings_are_chosen_on_the_other_subjects(example_of):
     assert choice.without("02").threshold == 0.3
 
 
-def test_categories_come_from_the_manifest(tmp_path):
-    assert category_of("dance - sideways steps, pirouette") == "dance"
-    assert category_of("run, leap") == "running"
-    assert category_of("slow walk, stop") == "walking"
-    assert category_of("basketball - forward dribble") == "other"
-    assert category_of("drunk walker") == "other"
-    assert read_categories(tmp_path) == {}
-    (tmp_path / "MANIFEST.csv").write_text(
-        'file,subject,description\n05.asf,05,skeleton\n05_02.amc,05,"dance - arms, run"\n06_01.bvh,06,walk\n'
-    )
-    found = read_categories(tmp_path)
-    assert found == {"05_02": "dance", "06_01": "walking"}
-    assert group_of("05_02/3", found) == "dance"
-    assert group_of("99_01", found) == "other"
-
-
-def test_rows_add_up_over_categories(example_of):
+def test_each_kind_of_movement_has_its_row(example_of):
     clips = [example_of(200, seed=n, subject=f"0{n}") for n in range(4)]
     reports = [Announcements(c.onsets - 5.0, c.onsets + 1.0) for c in clips]
-    rows = by_category(clips, ["dance", "walking"] * 2, reports, who="x", kind=0, lead_ms=100)
-    assert [row["category"] for row in rows] == ["all", "dance", "walking"]
-    assert rows[0]["true"] == rows[1]["true"] + rows[2]["true"]
-    assert rows[0]["f1"] == 1.0
-    assert rows[0]["median_lead_ms"] == 100.0
-    alone = by_category(clips, ["other"] * 4, reports, who="x", kind=0, lead_ms=120)
-    assert [row["category"] for row in alone] == ["all"]
-    assert alone[0]["f1"] == 0.0
+    kinds = ["idle", "walking"] * 2
+    rows = by_kind(clips, kinds, reports, who="x", event=0, lead_ms=100)
+    assert [row["kind"] for row in rows] == ["walking", "idle"]
+    true = [len(c.onsets[(c.onsets >= EDGE) & (c.onsets < 200 - EDGE)]) for c in clips]
+    assert [row["true"] for row in rows] == [true[1] + true[3], true[0] + true[2]]
+    assert all(row["f1"] == 1.0 and row["median_lead_ms"] == 100.0 for row in rows)
+    late = by_kind(clips, kinds, reports, who="x", event=0, lead_ms=120)
+    assert [row["f1"] for row in late] == [0.0, 0.0]
 
 
 def test_the_interval_of_f1_widens_with_what_subjects_differ():

@@ -172,3 +172,10 @@ def test_the_packaged_model_is_not_blended_twice(tmp_path, capsys):
     assert blend.main([*given, "--fold", "nowhere"]) == 1
     assert "expected CHECKPOINT=SUBJECTS" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_fold_is_a_checkpoint_and_those_it_was_made_without():
+    assert blend.parse("runs/a=05,16") == (Path("runs/a"), ("05", "16"))
+    for wrong in ("runs/a", "=05", "runs/a="):
+        with pytest.raises(OptionError, match="expected CHECKPOINT=SUBJECTS"):
+            blend.parse(wrong)

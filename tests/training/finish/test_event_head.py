@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from support.strokes import arrivals
 
 from pyanticip.controls import LastMoment
 from pyanticip.errors import OptionError
@@ -13,7 +14,6 @@ from pyanticip.models.motion.strokes import STROKES, Strokes
 from training.data.batches import event_targets
 from training.data.examples import plain
 from training.evaluate.events import score_clip
-from training.evaluate.oracle import arrivals
 from training.evaluate.rules import live
 from training.finish import event_head
 from training.finish.beats import sped_up

@@ -9,8 +9,8 @@ from pyanticip._core import motion_features
 from pyanticip.models import load_motion_model
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import load_split, plain
-from training.evaluate.categories import group_of, read_categories
 from training.evaluate.events import score_clips, total
+from training.evaluate.kinds import of_take, read_takes
 from training.evaluate.rules import live
 from training.tasks.motion.scores import measure, run_model
 
@@ -28,8 +28,10 @@ def pieces(data_dir):
 
 
 def test_beats_of_walking_are_announced_100_ms_ahead(model, pieces, data_dir):
-    categories = read_categories(data_dir)
-    walks = [plain(piece) for piece in pieces if group_of(piece.name, categories) == "walking"]
+    described = read_takes(data_dir)
+    walks = [
+        plain(piece) for piece in pieces if of_take(piece.name.partition("/")[0], described).kind == "walking"
+    ]
     said = [live(run_model(model, example), 0) for example in walks]
     score = total(score_clips(walks, said, 0, lead=5.0)[0])
     assert score.true > 50

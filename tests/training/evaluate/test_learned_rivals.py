@@ -1,0 +1,108 @@
+"""The rivals that learn: causal, right where it is easy, and read again once they are fitted."""
+
+import numpy as np
+import pytest
+import torch
+
+from training.data.examples import plain
+from training.evaluate import learned, rivals
+from training.evaluate.learned import INPUTS, Recurrent, Ridge, ahead_of, fit_recurrent, inputs, past
+from training.evaluate.measures import AHEAD
+from training.evaluate.rivals import AllRivals, Twins, simple
+
+
+def nothing(what, done, total):
+    """Nobody is told."""
+
+
+def test_what_rivals_see_ends_with_the_frame(move, example_of):
+    """Nothing looks ahead: another future leaves inputs, histories and all fifteen rivals as they are."""
+    one, two = example_of(200, seed=4), example_of(200, seed=4)
+    two.quats[120:] = move(200, 5)[120:].astype(np.float32)
+    tuned = AllRivals.load()
+    for make in (inputs, lambda twins: past(twins).transpose(1, 0, 2)):
+        found = [make(Twins(example.quats)) for example in (one, two)]
+        assert np.array_equal(found[0][:120], found[1][:120])
+        assert not np.allclose(found[0][120:], found[1][120:])
+    told = [simple(example, Twins(example.quats), tuned) for example in (one, two)]
+    assert len(told[0]) == 15
+    for name in told[0]:
+        assert told[0][name].shape == (200, 8, 3)
+        assert np.array_equal(told[0][name][:120], told[1][name][:120]), name
+
+
+def test_inputs_do_not_depend_on_where_the_body_faces(move):
+    quats = move(100, 3)
+    turn = np.array([np.cos(0.6), 0.0, np.sin(0.6), 0.0])
+    from training.teacher.kinematics import multiply
+
+    turned = quats.copy()
+    turned[:, 0] = multiply(np.broadcast_to(turn, (100, 4)), quats[:, 0])
+    found = [inputs(Twins(q.astype(np.float32))) for q in (quats, turned)]
+    assert found[0].shape == (100, INPUTS)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
+
+
+def test_means_are_those_of_the_last_seconds(example_of):
+    twins = Twins(example_of(200).quats)
+    rows = twins.at(rivals.CALM_MS)
+    np.testing.assert_allclose(twins.mean(1)[120], rows[71:121].mean(axis=0))
+    np.testing.assert_allclose(twins.mean(8)[10], rows[:11].mean(axis=0))
+    np.testing.assert_allclose(twins.half(2), 0.5 * (rows + twins.mean(2)))
+
+
+def test_ridge_finds_what_is_linear_and_leaves_noise_alone():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(5, 2))
+    rows = [rng.normal(size=(300, 5)) + 2.0 for _ in range(6)]
+    found = Ridge.fit(rows, [x @ truth + 0.3 for x in rows], list("aabbcc"))
+    np.testing.assert_allclose(found.weights, truth, atol=1e-2)
+    np.testing.assert_allclose(found(rows[0]), rows[0] @ truth + 0.3, atol=1e-2)
+    # What says nothing of people left out gets the largest penalty.
+    few = [rng.normal(size=(8, 5)) for _ in range(6)]
+    vain = Ridge.fit(few, [rng.normal(size=(8, 2)) for _ in few], list("abcdef"))
+    plain_fit = np.linalg.lstsq(np.concatenate(few), np.zeros((48, 2)), rcond=None)[0]
+    assert np.abs(vain.weights).max() < 1.0
+    assert plain_fit.shape == vain.weights.shape
+
+
+def test_targets_are_what_comes_and_never_the_edges():
+    params = np.arange(200.0)[:, None] * np.ones(8)
+    span, came = ahead_of(params)
+    assert (span.start, span.stop) == (27, 200 - 27 - 20)
+    for i, h in enumerate(AHEAD):
+        np.testing.assert_allclose(came[:, 0, i], np.arange(span.start, span.stop) + h)
+    assert len(ahead_of(params[:60])[1]) == 0
+
+
+def test_the_recurrent_rival_starts_as_half_hold_half_mean_and_learns(example_of, monkeypatch):
+    twins = [Twins(example_of(300, seed=s).quats) for s in range(3)]
+    rows, params = [inputs(one) for one in twins], [example_of(300, seed=s).params for s in range(3)]
+    with torch.no_grad():
+        first = Recurrent().eval()(torch.from_numpy(rows[0])[None])[0].numpy()
+    np.testing.assert_allclose(first, np.repeat(twins[0].half(4)[:, :, None], 3, 2), atol=1e-5)
+    for name, value in (("STEPS", 40), ("WINDOWS", 6), ("WINDOW", 100)):
+        monkeypatch.setattr(learned, name, value)
+    one, two = (fit_recurrent(rows, params, 0, nothing) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    span, came = ahead_of(params[0])
+    with torch.no_grad():
+        said = one(torch.from_numpy(rows[0])[None])[0].numpy()
+    assert np.abs(said[span] - came).mean() < 0.8 * np.abs(first[span] - came).mean()
+
+
+def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
+    for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60)):
+        monkeypatch.setattr(learned, name, value)
+    pieces = [piece_of(150, seed=s, subject=f"0{s}") for s in range(2)]
+    examples = [plain(piece) for piece in pieces]
+    said = []
+    one = learned.fit(examples, pieces, tmp_path, say=lambda what, done, total: said.append(what))
+    assert set(said) == {"varied copies", "GRU"}
+    again = learned.fit(examples, pieces, tmp_path, say=lambda *told: pytest.fail("fitted again"))
+    twins = Twins(examples[0].quats)
+    for name, answer in one.answers(twins).items():
+        assert answer.shape == (150, 8, 3)
+        assert np.array_equal(answer, again.answers(twins)[name]), name
+    both = learned.fit(examples, pieces, tmp_path, seeds=2, say=nothing)
+    assert list(both.answers(twins)) == ["ridge", "autoregression", "GRU, seed 0", "GRU, seed 1"]

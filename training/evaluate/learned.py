@@ -1,0 +1,301 @@
+"""The rivals that learn: ridge, a recurrent network, and the parameters' own autoregression.
+
+They learn from the people whom the model has learned from, and see what it can see: positions and speeds of
+the joints with the heading taken away, and the causal twin at four delays and two means.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from pyanticip.vocabulary import PARAMETERS, RATE
+from training.data.examples import Example, Piece, plain, vary
+from training.evaluate.measures import AHEAD, Answer, Array
+from training.evaluate.plausible import heading
+from training.evaluate.rivals import Twins
+from training.report.progress import Say
+from training.teacher.handmade import EDGE
+from training.teacher.kinematics import positions
+
+DELAYS_MS: Final = (0, 20, 60, 160)
+MEANS_S: Final = (1, 4)
+OUTPUTS: Final = len(PARAMETERS) * len(AHEAD)
+VERSION: Final = 1
+"""Counts up when what is fitted changes: what was kept of others is not read then."""
+INPUTS: Final = 2 * 3 * 21 + 1 + len(PARAMETERS) * (len(DELAYS_MS) + len(MEANS_S))
+
+PAST: Final = (0, 1, 2, 3, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50)
+"""Frames back that the autoregression looks."""
+
+PENALTIES: Final = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Of ridge, as shares of the inputs' variance."""
+FOLDS: Final = 4
+"""Groups of people, each left out once to choose the penalty."""
+
+UNITS: Final = 160
+STEPS: Final = 1000
+WINDOWS: Final = 32
+WINDOW: Final = 150
+COPIES: Final = 2
+"""Varied copies of each clip that is learned from."""
+
+
+def inputs(twins: Twins) -> NDArray[np.float32]:
+    """(T, INPUTS) of a clip, each row from frames up to its own."""
+    quats = twins.quats.astype(np.float64)
+    place = positions(quats, upright=True)[:, 1:]
+    yaw = heading(quats)
+    c, s = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
+    x, y, z = np.moveaxis(place, -1, 0)
+    flat = np.stack([c * x - s * z, y, s * x + c * z], axis=-1).reshape(len(place), -1)
+    speed, turn = np.zeros_like(flat), np.zeros_like(yaw)
+    # Over two frames, as the twin's.
+    speed[2:], turn[2:] = (flat[2:] - flat[:-2]) * RATE / 2.0, (yaw[2:] - yaw[:-2]) * RATE / 2.0
+    rows = [flat, speed / 3.0, turn[:, None] / 3.0]
+    rows += [twins.at(ms) for ms in DELAYS_MS] + [twins.mean(seconds) for seconds in MEANS_S]
+    return np.concatenate(rows, axis=1).astype(np.float32)
+
+
+def past(twins: Twins) -> Array:
+    """(8, T, lags): the history of each parameter by itself; the first value stands for what was before."""
+    rows = twins.at(0)
+    index = np.maximum(np.arange(len(rows))[:, None] - np.array(PAST), 0)
+    return np.ascontiguousarray(rows[index].transpose(2, 0, 1))
+
+
+def ahead_of(params: NDArray[np.floating]) -> tuple[slice, Array]:
+    """The frames that are learned from, and what comes after them (n, 8, 3)."""
+    span = slice(EDGE, max(len(params) - EDGE - AHEAD[-1], EDGE))
+    came = [params[span.start + h : span.stop + h] for h in AHEAD]
+    return span, np.stack(came, axis=-1).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Linear least squares with a penalty; weights for inputs less their mean."""
+
+    centre: Array
+    weights: Array
+    """(inputs, outputs)."""
+    offset: Array
+
+    @classmethod
+    def fit(cls, rows: Sequence[Array], came: Sequence[Array], people: Sequence[str]) -> "Ridge":
+        """The penalty is the one that does best on people left out.
+
+        Args:
+            rows: (n, inputs) of each clip.
+            came: (n, outputs) of each clip.
+            people: whose each is.
+        """
+        order = sorted(set(people))
+        fold = np.array([order.index(person) % FOLDS for person in people])
+        sums = [_products(x, y) for x, y in zip(rows, came, strict=True)]
+        error = np.zeros(len(PENALTIES))
+        for left in sorted(set(fold)) if len(order) > 1 else ():
+            kept = _total([sums[n] for n in np.flatnonzero(fold != left).tolist()])
+            for number, penalty in enumerate(PENALTIES):
+                one = cls._solve(kept, penalty)
+                for n in np.flatnonzero(fold == left).tolist():
+                    error[number] += np.abs(one(rows[n]) - came[n]).sum()
+        return cls._solve(_total(sums), PENALTIES[int(error.argmin())])
+
+    @classmethod
+    def _solve(cls, sums: tuple[Array, Array], penalty: float) -> "Ridge":
+        square, cross = sums
+        count, total, out = square[-1, -1], square[-1, :-1], cross[-1]
+        centre = total / count
+        spread = square[:-1, :-1] / count - np.outer(centre, centre)
+        both = cross[:-1] / count - np.outer(centre, out / count)
+        scale = np.diag(spread) + 1e-9
+        weights = np.linalg.solve(spread + penalty * np.diag(scale), both)
+        return cls(centre, weights, out / count)
+
+    def __call__(self, rows: Array) -> Array:
+        """(n, outputs)."""
+        return (rows - self.centre) @ self.weights + self.offset
+
+
+def _products(rows: Array, came: Array) -> tuple[Array, Array]:
+    one = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+    return one.T @ one, one.T @ came
+
+
+def _total(sums: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    return np.sum([a for a, _ in sums], axis=0), np.sum([b for _, b in sums], axis=0)
+
+
+class Recurrent(nn.Module):
+    """A GRU over the inputs whose answer is added to half hold, half mean over 4 s."""
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, units: int = UNITS) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(INPUTS))
+        self.register_buffer("std", torch.ones(INPUTS))
+        self.drop = nn.Dropout(0.3)
+        self.gru = nn.GRU(INPUTS, units, batch_first=True)
+        self.head = nn.Linear(units, OUTPUTS)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """(B, L, INPUTS) to (B, L, 8, 3)."""
+        hidden, _ = self.gru(self.drop((rows - self.mean) / self.std))
+        held, mean = (rows[..., -8 * at : INPUTS - 8 * at + 8] for at in (5, 1))
+        skip = 0.5 * (held + mean)[..., None]
+        out: torch.Tensor = skip + self.head(self.drop(hidden)).unflatten(-1, (8, 3))
+        return out
+
+
+def fit_recurrent(
+    rows: Sequence[NDArray[np.float32]], params: Sequence[NDArray[np.floating]], seed: int, say: Say
+) -> Recurrent:
+    """Train on windows of clips, by the error that is judged.
+
+    Args:
+        rows: (T, INPUTS) of each clip.
+        params: (T, 8) of each clip.
+        seed: of weights and windows.
+        say: told of every step.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    model = Recurrent()
+    every = torch.from_numpy(np.concatenate(rows))
+    model.mean.copy_(every.mean(0))
+    model.std.copy_(every.std(0) + 1e-3)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=STEPS)
+    weights = np.array([len(one) for one in rows], dtype=np.float64)
+    for step in range(STEPS):
+        batch = np.zeros((WINDOWS, WINDOW, INPUTS), np.float32)
+        came = np.zeros((WINDOWS, WINDOW, 8, len(AHEAD)), np.float32)
+        known = np.zeros((WINDOWS, WINDOW), np.float32)
+        for n, clip in enumerate(rng.choice(len(rows), WINDOWS, p=weights / weights.sum())):
+            first = int(rng.integers(max(len(rows[clip]) - WINDOW, 0) + 1))
+            piece = rows[clip][first : first + WINDOW]
+            batch[n, : len(piece)] = piece
+            span, targets = ahead_of(params[clip])
+            at = np.arange(first, first + len(piece))
+            fits = (at >= span.start) & (at < span.stop)
+            came[n, : len(piece)][fits] = targets[at[fits] - span.start]
+            known[n, : len(piece)] = fits
+        said = model(torch.from_numpy(batch))
+        wrong = (said - torch.from_numpy(came)).abs().mean((-1, -2)) * torch.from_numpy(known)
+        optimiser.zero_grad()
+        (wrong.sum() / max(float(known.sum()), 1.0)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        say("GRU", step + 1, STEPS)
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The fitted rivals."""
+
+    ridge: Ridge
+    own: tuple[Ridge, ...]
+    """Of each parameter."""
+    recurrent: tuple[Recurrent, ...]
+    """One a seed."""
+
+    def answers(self, twins: Twins) -> dict[str, Answer]:
+        """What each says about a clip."""
+        rows, shape = inputs(twins), (-1, len(PARAMETERS), len(AHEAD))
+        found = {"ridge": self.ridge(rows.astype(np.float64)).reshape(shape)}
+        found["autoregression"] = np.stack([one(x) for one, x in zip(self.own, past(twins), strict=True)], 1)
+        with torch.no_grad():
+            for seed, one in enumerate(self.recurrent):
+                name = "GRU" if len(self.recurrent) == 1 else f"GRU, seed {seed}"
+                found[name] = one(torch.from_numpy(rows)[None])[0].numpy()
+        return {name: np.clip(one, 0.0, 1.0).astype(np.float32) for name, one in found.items()}
+
+
+class _Lessons:
+    """What is learned from, made when first asked for: clips and their varied copies."""
+
+    def __init__(self, examples: Sequence[Example], pieces: Sequence[Piece], say: Say) -> None:
+        self._given = (list(examples), list(pieces), say)
+
+    @cached_property
+    def clips(self) -> list[Example]:
+        """Those that are long enough."""
+        examples, pieces, say = self._given
+        rng = np.random.default_rng(0)
+        found = list(examples)
+        for number, piece in enumerate(pieces * COPIES):
+            found.append(plain(vary(piece, rng)))
+            say("varied copies", number + 1, len(pieces) * COPIES)
+        return [one for one in found if len(one) > 2 * EDGE + AHEAD[-1]]
+
+    @cached_property
+    def twins(self) -> list[Twins]:
+        """Of each clip."""
+        return [Twins(one.quats) for one in self.clips]
+
+    @cached_property
+    def rows(self) -> list[NDArray[np.float32]]:
+        """What is seen in each clip."""
+        return [inputs(one) for one in self.twins]
+
+    def linear(self, rows: Iterable[NDArray[np.floating]], parameters: slice) -> Ridge:
+        """Ridge from some rows of each clip (T, inputs) to some parameters."""
+        spans, came = zip(*(ahead_of(one.params) for one in self.clips), strict=True)
+        kept = [row[span].astype(np.float64) for row, span in zip(rows, spans, strict=True)]
+        wanted = [one[:, parameters].reshape(len(one), -1) for one in came]
+        return Ridge.fit(kept, wanted, [one.subject for one in self.clips])
+
+
+def fit(
+    examples: Sequence[Example], pieces: Sequence[Piece], folder: Path, *, seeds: int = 1, say: Say
+) -> Learned:
+    """Fit the rivals on those who taught the model.
+
+    Args:
+        examples: clips of them.
+        pieces: the motion of the same clips, of which varied copies are made.
+        folder: where each rival is kept once it is fitted, and read from the next time.
+        seeds: how many recurrent networks.
+        say: told how far it is.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lessons = _Lessons(examples, pieces, say)
+    ridge = _kept(folder / "ridge.npz", lambda: lessons.linear(lessons.rows, slice(None)))
+    own = tuple(
+        _kept(
+            folder / f"own-{k}.npz",
+            partial(lambda k: lessons.linear((past(one)[k] for one in lessons.twins), slice(k, k + 1)), k),
+        )
+        for k in range(len(PARAMETERS))
+    )
+    recurrent = []
+    for seed in range(seeds):
+        path = folder / f"gru-{seed}.pt"
+        if path.is_file():
+            model = Recurrent()
+            model.load_state_dict(torch.load(path, weights_only=True))
+        else:
+            model = fit_recurrent(lessons.rows, [one.params for one in lessons.clips], seed, say)
+            torch.save(model.state_dict(), path)
+        recurrent.append(model.eval())
+    return Learned(ridge, own, tuple(recurrent))
+
+
+def _kept(path: Path, make: Callable[[], Ridge]) -> Ridge:
+    if not path.is_file():
+        one = make()
+        np.savez(path, centre=one.centre, weights=one.weights, offset=one.offset)
+    with np.load(path) as found:
+        return Ridge(found["centre"], found["weights"], found["offset"])
