@@ -806,3 +806,143 @@ def encode_positions(
     out: npt.NDArray[Any],
 ) -> None:
     """Encodings of positions (N,) float64, into `out` (N, D); the rest as `trajectory_encode` has it."""
+
+# --- what a performer did before ---
+
+TEACHER_REACH: int
+"""Frames after a frame that the offline teacher looks at."""
+KEY_SIZE: int
+"""Numbers by which a moment is recognised."""
+KEYS_VERSION: int
+"""Version of their layout."""
+
+def teacher_parameters(quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """The offline teacher's parameters (T, 8) of a whole take (T, 22, 4) at 50 Hz; `Teacher` in one call."""
+
+@final
+class Teacher:
+    """The offline teacher's parameters of a stream, each as soon as all that it looks at has arrived.
+
+    That is `TEACHER_REACH` frames late; the first ones come when the take is longer than 120 frames, because
+    which periods of pulse are looked at depends on that.
+    """
+
+    def __new__(cls) -> Teacher: ...
+    def push(self, quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """What can be said, (n, 8), now that T more frames (T, 22, 4) are there. Raises ShapeError."""
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        """The rest of the take, (n, 8); the next frame begins another."""
+
+@final
+class CausalTwins:
+    """The teacher's parameters of a stream from the past alone, at several group delays in seconds.
+
+    A delay of 0 smooths nothing; density and pulse are smoothed with three times a delay. `motion_delay_s` is
+    that of the smoother before the differences. Raises OptionError: a delay out of 0 to 10 s.
+    """
+
+    def __new__(cls, delays_s: Sequence[float], *, motion_delay_s: float = ...) -> CausalTwins: ...
+    def push(self, quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """The parameters (T, D, 8) of the next frames (T, 22, 4). Raises ShapeError."""
+
+    def reset(self) -> None:
+        """The next frame is a first frame again."""
+
+@final
+class Memory:
+    """One performer: what was done before, and the stream that reads it and adds to it.
+
+    A moment is remembered for every 40 ms, with what the offline teacher says followed it, when it is known
+    (1.7 s later). When there is no room left, the oldest of what was learned from the stream goes first;
+    what was rehearsed stays. Rotations are canonical, local, w,x,y,z, at 50 Hz; parameters are 0..1. The same
+    input gives the same bits.
+    """
+
+    def __new__(cls, capacity: int = 90_000) -> Memory:
+        """Room for `capacity` moments: an hour, some 40 MB, taken as they are used. Raises OptionError."""
+
+    def push(
+        self, quats: npt.ArrayLike, params: npt.ArrayLike | None = None
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """The next frame (22, 4), and what the model says in it (8, 5), if it does.
+
+        Returns the mixed parameters (8, 5) at the model's horizons, and trust (8, 3) at 100, 200 and 400 ms:
+        what share of the mixture is forecast, by the model or from memory, rather than held. Raises
+        ShapeError; nothing has changed then.
+        """
+
+    def push_many(
+        self, quats: npt.ArrayLike, params: npt.ArrayLike | None = None
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """As T single pushes: (T, 22, 4) and (T, 8, 5) give (T, 8, 5) and (T, 8, 3).
+
+        Rows of parameters that are not finite were not said.
+        """
+
+    def imagine(self, params: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """What `push` would return if the model said this of a body carried on from the newest frame.
+
+        Nothing changes. Raises ShapeError.
+        """
+
+    @property
+    def recalled(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], float] | None:
+        """What followed the nearest moments: (8, 3) at 100, 200 and 400 ms, its spread (8,) at 200 ms, and
+        the natural logarithm of their mean squared distance; None where fewer than twelve are known."""
+
+    @property
+    def nearest(self) -> tuple[int, int] | None:
+        """Number of the take and frame of the nearest moment; takes from `len(takes)` on are the stream's."""
+
+    def reset(self) -> None:
+        """The take ends here. What is known stays, and so does who was right of late."""
+
+    def rehearse(self, name: str, quats: npt.ArrayLike) -> None:
+        """Remembers a whole take (T, 22, 4) for good.
+
+        Raises ShapeError; OptionError: no room, or moments were learned from the stream already.
+        """
+
+    def clear(self, *, rehearsed: bool = False) -> None:
+        """Forgets what was learned from the stream, and what was rehearsed as well where it is said."""
+
+    learning: bool
+    """Whether what is played is remembered. What is known is read either way."""
+
+    @property
+    def takes(self) -> list[str]:
+        """Names of the takes that were rehearsed."""
+
+    @property
+    def capacity(self) -> int:
+        """How many moments there is room for."""
+
+    @property
+    def rehearsed(self) -> int:
+        """How many moments were rehearsed."""
+
+    @property
+    def forgotten(self) -> int:
+        """How many were forgotten to make room."""
+
+    def __len__(self) -> int:
+        """How many moments there are."""
+
+    def moments(
+        self,
+    ) -> tuple[list[str], npt.NDArray[np.int16], npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
+        """Everything that is remembered, oldest first: names of takes, keys (N, 182), what followed (N, 24),
+        and take and frame (N, 2). What was learned from the stream gets takes of its own."""
+
+    def restore(
+        self,
+        takes: Sequence[str],
+        keys: npt.NDArray[np.int16],
+        followed: npt.NDArray[np.uint16],
+        origins: npt.NDArray[np.uint32],
+    ) -> None:
+        """Puts what `moments` gave in place of all that is remembered; it counts as rehearsed.
+
+        Raises ShapeError and OptionError; the memory may be empty then.
+        """

@@ -23,4 +23,13 @@ pub enum MemoryError {
         /// The value.
         given: String,
     },
+    /// There is no room for what should be remembered.
+    #[error("a memory of {capacity} moments is full")]
+    Full {
+        /// How many moments there is room for.
+        capacity: usize,
+    },
+    /// A take is rehearsed when the stream has already been learned from.
+    #[error("rehearse before playing: moments of the stream have been learned already")]
+    Played,
 }

@@ -5,10 +5,34 @@
 //! learned of a frame is learned when the teacher's support has arrived.
 #![forbid(unsafe_code)]
 
+mod body;
 mod error;
+mod filters;
+mod key;
+mod learn;
+mod measures;
+mod memory;
+mod mixing;
+mod nearest;
+mod ring;
+mod sketch;
+mod store;
+mod teacher;
+mod twin;
 
 pub use anticip_motion::features::RATE;
+pub use body::Rotations;
 pub use error::MemoryError;
+pub use key::{KEY_SIZE, KEYS_VERSION, Key};
+pub use learn::MOMENT_STEP;
+pub use memory::{MODEL_HORIZONS, Memory, ModelRows, Recalled, Said};
+pub use mixing::Table;
+pub use store::{FOLLOWED, Followed, MOMENTS_AN_HOUR, Origin, Store};
+pub use teacher::{TEACHER_REACH, TEACHER_START, Teacher};
+pub use twin::{CausalTwins, MOTION_DELAY_S};
 
 /// How many sound parameters there are.
 pub const PARAMETER_COUNT: usize = 8;
+
+/// The horizons that are mixed: 100, 200 and 400 ms in frames.
+pub const HORIZONS: [usize; 3] = [5, 10, 20];

@@ -14,13 +14,18 @@ pub const MEASURE_COUNT: usize = 6;
 /// the measures.
 pub const KINEMATICS_COUNT: usize = 3 + (JOINT_COUNT - 1) * 8 + MEASURE_COUNT;
 
-const HANDS: [usize; 2] = [9, 13];
-const ENDS: [usize; 5] = [9, 13, 17, 21, 5];
-const REACH: [usize; 4] = [9, 13, 16, 20];
-const CHEST: usize = 3;
-const HAND_BLEND: f64 = 0.15;
+/// The hands.
+pub const HANDS: [usize; 2] = [9, 13];
+/// The five ends of the body: hands, toes, head.
+pub const ENDS: [usize; 5] = [9, 13, 17, 21, 5];
+/// Hands and ankles, whose distance from the upper chest is the extension.
+pub const REACH: [usize; 4] = [9, 13, 16, 20];
+/// The upper chest.
+pub const CHEST: usize = 3;
+/// How softly the higher hand is chosen, metres.
+pub const HAND_BLEND: f64 = 0.15;
 /// Share of the body's mass that moves with each joint (after Dempster 1955), before it is divided by the sum.
-const MASSES: [f64; JOINT_COUNT] = [
+pub const MASSES: [f64; JOINT_COUNT] = [
     0.142, 0.0, 0.16, 0.17, 0.0, 0.08, 0.0, 0.027, 0.022, 0.012, 0.0, 0.027, 0.022, 0.012, 0.10, 0.06, 0.03,
     0.01, 0.10, 0.06, 0.03, 0.01,
 ];

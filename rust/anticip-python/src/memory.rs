@@ -1,19 +1,37 @@
 //! The teacher as a stream, the memory of rehearsals, following and live mixing.
 
-use anticip_memory::MemoryError;
+mod stream;
+mod teacher;
+
+use anticip_memory::{MemoryError, Rotations};
+use anticip_motion::canonical::JOINT_COUNT;
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
+use crate::motion::convert::doubles;
 
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    stream::register(m)?;
+    teacher::register(m)
 }
 
-#[expect(dead_code, reason = "for the first binding")]
 fn memory_error(error: &MemoryError) -> PyErr {
     let kind = match error {
         MemoryError::Shape { .. } => Kind::Shape,
-        MemoryError::Option { .. } => Kind::Value,
+        MemoryError::Option { .. } | MemoryError::Full { .. } | MemoryError::Played => Kind::Value,
     };
     raise(kind, &error.to_string())
+}
+
+/// Canonical rotations (T, 22, 4), refused where one is not finite.
+fn poses(quats: &Bound<'_, PyAny>) -> PyResult<Vec<Rotations>> {
+    let values = doubles(quats, "canonical rotations", &[None, Some(JOINT_COUNT), Some(4)])?.values;
+    if values.iter().all(|value| value.is_finite()) {
+        let (joints, _) = values.as_chunks::<4>();
+        return Ok(joints.as_chunks().0.to_vec());
+    }
+    Err(raise(
+        Kind::Shape,
+        "canonical rotations must be finite, given NaN or infinity",
+    ))
 }

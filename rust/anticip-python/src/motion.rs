@@ -1,7 +1,7 @@
 //! Bindings of `anticip-motion`.
 
 mod body;
-mod convert;
+pub(crate) mod convert;
 mod features;
 mod live;
 mod noise;

@@ -8,13 +8,13 @@ use pyo3::types::PyDict;
 use crate::errors::{Kind, raise};
 
 /// An array of doubles of a known shape.
-pub(super) struct Doubles {
-    pub(super) shape: Vec<usize>,
-    pub(super) values: Vec<f64>,
+pub(crate) struct Doubles {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: Vec<f64>,
 }
 
 /// Reads any numeric array as doubles and checks its shape: `None` in `shape` is any length.
-pub(super) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Doubles> {
+pub(crate) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Doubles> {
     let wanted = || {
         let sizes: Vec<String> = shape
             .iter()
@@ -47,12 +47,12 @@ pub(super) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usiz
 }
 
 /// Rows of `N` values.
-pub(super) fn rows<const N: usize>(values: &[f64]) -> Vec<[f64; N]> {
+pub(crate) fn rows<const N: usize>(values: &[f64]) -> Vec<[f64; N]> {
     values.as_chunks::<N>().0.to_vec()
 }
 
 /// Unit quaternions from rows w, x, y, z. What is no rotation is refused with its place.
-pub(super) fn unit(values: &[f64], joints: usize, what: &str) -> PyResult<Vec<Quat>> {
+pub(crate) fn unit(values: &[f64], joints: usize, what: &str) -> PyResult<Vec<Quat>> {
     let (rows, _) = values.as_chunks::<4>();
     let checked = rows.iter().enumerate().map(|(i, row)| {
         Quat::from_array(*row).try_normalize().ok_or_else(|| {
@@ -64,4 +64,19 @@ pub(super) fn unit(values: &[f64], joints: usize, what: &str) -> PyResult<Vec<Qu
         })
     });
     checked.collect()
+}
+
+/// Contiguous floats of any shape: the array itself where it is that already, a lookup and a copy otherwise.
+pub(crate) fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
+    if let Ok(array) = given.cast::<PyArrayDyn<f32>>()
+        && array.is_c_contiguous()
+    {
+        return Ok(array.try_readonly()?);
+    }
+    let kwargs = PyDict::new(given.py());
+    kwargs.set_item("dtype", "float32")?;
+    kwargs.set_item("order", "C")?;
+    let numpy = given.py().import("numpy")?;
+    let array = numpy.call_method("asarray", (given,), Some(&kwargs))?;
+    Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
 }

@@ -11,6 +11,7 @@ use numpy::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 
+use super::convert::floats;
 use super::motion_error;
 use crate::errors::{Kind, raise};
 
@@ -171,21 +172,6 @@ impl PyStepState {
         let memory = self.memory.bind(py).try_readonly()?;
         Ok(PyArray1::from_vec(py, self.inner.snapshot(memory.as_slice()?)))
     }
-}
-
-/// Contiguous floats of any shape: the array itself where it is that already, a lookup and a copy otherwise.
-fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
-    if let Ok(array) = given.cast::<PyArrayDyn<f32>>()
-        && array.is_c_contiguous()
-    {
-        return Ok(array.try_readonly()?);
-    }
-    let kwargs = PyDict::new(given.py());
-    kwargs.set_item("dtype", "float32")?;
-    kwargs.set_item("order", "C")?;
-    let numpy = given.py().import("numpy")?;
-    let array = numpy.call_method("asarray", (given,), Some(&kwargs))?;
-    Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
 }
 
 type Said<'py> = (

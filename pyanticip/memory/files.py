@@ -1,0 +1,103 @@
+"""A memory as a file, ``piece.memory``: safetensors, never pickle, checked before it is used."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory
+from pyanticip.errors import FormatError, MotionError, OptionError, one_line, reason
+from pyanticip.motion.atomic import write_atomic
+from pyanticip.vocabulary import PARAMETERS
+
+FORMAT: Final = "pyanticip-memory"
+VERSION: Final = 1
+"""Of the file; the keys inside have a version of their own."""
+
+FOLLOWED: Final = 3 * len(PARAMETERS)
+_SHAPES: Final[dict[str, tuple[int, np.dtype[Any]]]] = {
+    "keys": (KEY_SIZE, np.dtype(np.int16)),
+    "followed": (FOLLOWED, np.dtype(np.uint16)),
+    "origins": (2, np.dtype(np.uint32)),
+}
+_MOMENT_BYTES: Final = sum(width * kind.itemsize for width, kind in _SHAPES.values())
+_HEADER_BYTES: Final = 1 << 20
+"""The longest header that is read: what the arrays are, and the names of the takes."""
+
+
+def save_memory(memory: Memory, path: str | os.PathLike[str]) -> None:
+    """Write everything that ``memory`` holds; atomic, and on the disk when this returns.
+
+    What was learned while playing is written as takes of its own (``live 1``, ...); loaded, it is rehearsed.
+
+    Raises:
+        OptionError: an empty memory, or names of takes that are longer than a megabyte together.
+    """
+    takes, keys, followed, origins = memory.moments()
+    if not len(keys):
+        raise OptionError(f"cannot save {path}: nothing is remembered yet")
+    about = {"format": FORMAT, "version": str(VERSION), "keys": str(KEYS_VERSION), "takes": json.dumps(takes)}
+    arrays: dict[str, NDArray[Any]] = {"keys": keys, "followed": followed, "origins": origins}
+    data = safetensors.numpy.save(arrays, metadata=about)
+    if _header_length(data) > _HEADER_BYTES:
+        raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
+    write_atomic(Path(path), data, durable=True)
+
+
+def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memory:
+    """Read what :func:`save_memory` wrote; all of it counts as rehearsed.
+
+    Args:
+        path: the file.
+        capacity: moments there is room for, those of the file and those to come.
+
+    Raises:
+        FormatError: no such file, another one, a damaged one, one of another version, or one that holds more
+            moments than there is room for.
+    """
+    memory = Memory(capacity)
+    longest = 8 + _HEADER_BYTES + capacity * _MOMENT_BYTES
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(longest + 1)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
+    if len(data) > longest:
+        raise FormatError(f"{path}: longer than a memory of {capacity} moments can be")
+    try:
+        takes, arrays = _parse(data)
+        memory.restore(takes, arrays["keys"], arrays["followed"], arrays["origins"])
+    except (safetensors.SafetensorError, MotionError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: not a memory, or a damaged one: {one_line(error)}") from None
+    return memory
+
+
+def _header_length(data: bytes) -> int:
+    return int.from_bytes(data[:8], "little")
+
+
+def _parse(data: bytes) -> tuple[list[str], dict[str, NDArray[Any]]]:
+    """Names of takes and arrays of the right types and widths, of a whole file."""
+    arrays = safetensors.numpy.load(data)
+    header = json.loads(data[8 : 8 + _header_length(data)])
+    about = header.get("__metadata__", {})
+    if about.get("format") != FORMAT:
+        raise ValueError(f"expected the format {FORMAT}, given {about.get('format')}")
+    for what, known in (("version", VERSION), ("keys", KEYS_VERSION)):
+        if about.get(what) != str(known):
+            raise ValueError(f"expected {what} {known}, given {about.get(what)}; rehearse again")
+    if set(arrays) != set(_SHAPES):
+        raise ValueError(f"expected {', '.join(_SHAPES)}, given {', '.join(sorted(arrays)) or 'nothing'}")
+    for name, (width, kind) in _SHAPES.items():
+        array = arrays[name]
+        if array.ndim != 2 or array.shape[1] != width or array.dtype != kind:
+            raise ValueError(f"{name}: expected {kind} (N, {width}), given {array.dtype} {array.shape}")
+    takes = json.loads(about["takes"])
+    if not isinstance(takes, list) or not all(isinstance(take, str) for take in takes):
+        raise ValueError("takes: expected a list of names")
+    return takes, arrays

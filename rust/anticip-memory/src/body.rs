@@ -1,0 +1,93 @@
+//! Where the joints of the teacher's body are: one fixed body for everybody, so that a tall and a short performer who
+//! make the same movement are taught the same parameters.
+
+use anticip_motion::canonical::{HIPS, JOINT_COUNT, OFFSETS, PARENTS};
+use anticip_motion::kinematics::ENDS;
+
+/// Local rotations of the canonical joints, w, x, y, z.
+pub type Rotations = [[f64; 4]; JOINT_COUNT];
+
+pub(crate) type Vector = [f64; 3];
+
+/// Head, elbows, hands, ankles and toes: what repeats when a body keeps time.
+const PULSE_JOINTS: [usize; 9] = [5, 8, 9, 12, 13, 16, 17, 20, 21];
+
+/// How many numbers the pulse joints' places have.
+pub(crate) const PULSE_SIZE: usize = 3 * PULSE_JOINTS.len();
+
+/// How many numbers all places have.
+pub(crate) const PLACE_SIZE: usize = 3 * JOINT_COUNT;
+
+/// How many numbers are smoothed before they are differentiated: all places, and those that repeat.
+pub(crate) const CALM_SIZE: usize = PLACE_SIZE + PULSE_SIZE;
+
+/// What is read off one pose, metres, relative to the hips.
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    /// All places upright (heights are against gravity), then those of the pulse joints in the hips' frame.
+    pub(crate) places: [f64; CALM_SIZE],
+    /// How far to the performer's left each end of the body is, in the hips' frame.
+    pub(crate) lateral: [f64; ENDS.len()],
+}
+
+impl Body {
+    pub(crate) fn of(pose: &Rotations) -> Self {
+        let upright = positions(pose, pose[HIPS]);
+        let inside = positions(pose, [1.0, 0.0, 0.0, 0.0]);
+        let mut places = [0.0; CALM_SIZE];
+        let (all, pulse) = places.split_at_mut(PLACE_SIZE);
+        all.copy_from_slice(upright.as_flattened());
+        for (slot, joint) in pulse.chunks_exact_mut(3).zip(PULSE_JOINTS) {
+            slot.copy_from_slice(&inside[joint]);
+        }
+        Self {
+            places,
+            lateral: ENDS.map(|joint| inside[joint][0]),
+        }
+    }
+
+    /// The upright places.
+    pub(crate) fn upright(&self) -> &[Vector] {
+        self.places[..PLACE_SIZE].as_chunks().0
+    }
+}
+
+/// Joint positions relative to the hips, which are turned by `hips`.
+fn positions(pose: &Rotations, hips: [f64; 4]) -> [Vector; JOINT_COUNT] {
+    let mut turns = [hips; JOINT_COUNT];
+    let mut places = [[0.0; 3]; JOINT_COUNT];
+    for joint in 0..JOINT_COUNT {
+        let Ok(parent) = usize::try_from(PARENTS[joint]) else {
+            continue;
+        };
+        turns[joint] = multiply(turns[parent], pose[joint]);
+        let bone = rotate(turns[parent], OFFSETS[joint]);
+        places[joint] = std::array::from_fn(|i| places[parent][i] + bone[i]);
+    }
+    places
+}
+
+/// Hamilton product.
+fn multiply([aw, ax, ay, az]: [f64; 4], [bw, bx, by, bz]: [f64; 4]) -> [f64; 4] {
+    [
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    ]
+}
+
+/// A vector turned by a unit quaternion.
+fn rotate([w, x, y, z]: [f64; 4], v: Vector) -> Vector {
+    let twice = cross([x, y, z], v).map(|part| 2.0 * part);
+    let again = cross([x, y, z], twice);
+    std::array::from_fn(|i| v[i] + w * twice[i] + again[i])
+}
+
+fn cross(a: Vector, b: Vector) -> Vector {
+    [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
+}

@@ -1,0 +1,158 @@
+//! What a moment is recognised by: the parameters of the last second and the posture, as whole numbers.
+
+use anticip_motion::canonical::{HIPS, JOINT_COUNT};
+
+use crate::body::{Body, Rotations};
+use crate::ring::{Mean, Ring};
+use crate::{MemoryError, PARAMETER_COUNT};
+
+/// How many numbers a key has.
+pub const KEY_SIZE: usize = 7 * PARAMETER_COUNT + 2 * POSTURE;
+
+/// Version of the layout; what was saved with another one is refused.
+pub const KEYS_VERSION: u32 = 1;
+
+/// Units of a key to one: a millimetre, half a thousandth of a parameter.
+pub(crate) const UNIT: f64 = 1024.0;
+
+/// The greatest number of a key: two metres, a parameter of one.
+pub(crate) const GREATEST: i16 = 2048;
+
+/// Delays of the twins that keys and mixing read, seconds.
+pub(crate) const DELAYS_S: [f64; DELAYS] = [0.0, 0.02, 0.06, 0.16];
+pub(crate) const DELAYS: usize = 4;
+pub(crate) const DELAY_0: usize = 0;
+pub(crate) const DELAY_20: usize = 1;
+pub(crate) const DELAY_60: usize = 2;
+pub(crate) const DELAY_160: usize = 3;
+
+/// Frames into a take of the first key: all that it reads is there.
+pub(crate) const FIRST: usize = 25;
+
+/// What weighs a parameter against a metre.
+const PARAMETER_SCALE: f64 = 2.0;
+/// Frames ago that the undelayed parameters are read.
+const AGO: [usize; 5] = [0, 3, 8, 15, FIRST];
+/// Frames ago that the posture is read.
+const POSTURE_AGO: [usize; 2] = [0, 6];
+/// Frames of the mean.
+const SECOND: usize = 50;
+/// How many numbers a posture has: places of all joints but the hips.
+const POSTURE: usize = 3 * (JOINT_COUNT - 1);
+
+/// What a moment is recognised by: seven times the eight parameters, times two (undelayed now and 60, 160, 300, 500 ms
+/// ago; delayed by 60 ms; the mean over 1 s), then the joints' places now and 120 ms ago, relative to the hips, without
+/// heading, metres; all in 1/1024.
+pub type Key = [i16; KEY_SIZE];
+
+/// The squared distance of two keys, in units of one.
+pub(crate) fn distance(a: &Key, b: &Key) -> f32 {
+    // Chunks whose sums fit 32 bits whatever the keys hold.
+    let chunks = a.chunks(32).zip(b.chunks(32));
+    let total: u64 = chunks.map(|(a, b)| u64::from(chunk_distance(a, b))).sum();
+    (total as f64 / (UNIT * UNIT)) as f32
+}
+
+fn chunk_distance(a: &[i16], b: &[i16]) -> u32 {
+    let sum: i32 = a
+        .iter()
+        .zip(b)
+        .map(|(&a, &b)| {
+            let apart = i32::from(a - b);
+            apart * apart
+        })
+        .sum();
+    sum.unsigned_abs()
+}
+
+/// The parameters that a key holds, at no delay.
+pub(crate) fn parameters(key: &Key) -> [f32; PARAMETER_COUNT] {
+    std::array::from_fn(|i| f32::from(key[i]) / (UNIT * PARAMETER_SCALE) as f32)
+}
+
+/// Refuses numbers that no key has.
+pub(crate) fn check(keys: &[i16]) -> Result<(), MemoryError> {
+    match keys.iter().find(|value| !(-GREATEST..=GREATEST).contains(*value)) {
+        None => Ok(()),
+        Some(value) => Err(MemoryError::Option {
+            option: "keys",
+            expected: "numbers within -2048..2048",
+            given: value.to_string(),
+        }),
+    }
+}
+
+/// Makes keys of a stream.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyMaker {
+    /// Scalar part and vertical part of where the hips face, kept through poses that have none (upside down).
+    heading: [f64; 2],
+    now: Ring<PARAMETER_COUNT>,
+    second: Mean,
+    posture: Ring<POSTURE>,
+}
+
+impl Default for KeyMaker {
+    fn default() -> Self {
+        Self {
+            heading: [1.0, 0.0],
+            now: Ring::new(FIRST + 1),
+            second: Mean::new(SECOND),
+            posture: Ring::new(POSTURE_AGO[1] + 1),
+        }
+    }
+}
+
+impl KeyMaker {
+    /// The next frame begins another take.
+    pub(crate) fn reset(&mut self) {
+        self.heading = [1.0, 0.0];
+        self.now.clear();
+        self.second.clear();
+        self.posture.clear();
+    }
+
+    /// Takes a frame; its key, once all that it reads is there.
+    pub(crate) fn push(
+        &mut self,
+        pose: &Rotations,
+        body: &Body,
+        twins: &[[f64; PARAMETER_COUNT]; DELAYS],
+    ) -> Option<Key> {
+        self.now.push(&twins[DELAY_0]);
+        self.second.push(&twins[DELAY_20]);
+        let posture = self.without_heading(pose[HIPS], body);
+        self.posture.push(&posture);
+        if self.now.len() <= FIRST {
+            return None;
+        }
+        let parameters = AGO
+            .iter()
+            .flat_map(|&ago| *self.now.ago(ago))
+            .chain(twins[DELAY_60])
+            .chain(self.second.mean())
+            .map(|value| PARAMETER_SCALE * value);
+        let postures = POSTURE_AGO.iter().flat_map(|&ago| *self.posture.ago(ago));
+        let mut key = [0; KEY_SIZE];
+        for (slot, value) in key.iter_mut().zip(parameters.chain(postures)) {
+            let greatest = f64::from(GREATEST);
+            *slot = (value * UNIT).round().clamp(-greatest, greatest) as i16;
+        }
+        Some(key)
+    }
+
+    /// The joints' places, turned so that the hips face ahead: swing and twist, the twist about the vertical left out.
+    fn without_heading(&mut self, [w, _, y, _]: [f64; 4], body: &Body) -> [f64; POSTURE] {
+        let length = w.hypot(y);
+        if length > 1e-6 {
+            self.heading = [w / length, y / length];
+        }
+        let [w, y] = self.heading;
+        let (cos, sin) = (w * w - y * y, 2.0 * w * y);
+        let mut out = [0.0; POSTURE];
+        for (slot, [x, height, z]) in out.as_chunks_mut::<3>().0.iter_mut().zip(&body.upright()[1..]) {
+            *slot = [cos * x - sin * z, *height, sin * x + cos * z];
+        }
+        out
+    }
+}

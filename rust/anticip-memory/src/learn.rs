@@ -1,0 +1,159 @@
+//! Moments of a stream: a key every other frame, and the teacher's word on what followed, once it is known.
+
+use crate::body::{Body, Rotations};
+use crate::key::{DELAYS, DELAYS_S, FIRST, Key, KeyMaker};
+use crate::ring::Ring;
+use crate::store::{FOLLOWED, Followed};
+use crate::teacher::{TEACHER_REACH, TEACHER_START, Teacher};
+use crate::twin::{CausalTwins, MOTION_DELAY_S};
+use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
+
+/// Frames between two moments that are remembered.
+pub const MOMENT_STEP: usize = 2;
+
+/// Frames at most between a frame and the teacher's word about it: its reach, or the start of a take.
+pub(crate) const LATE: usize = TEACHER_START + 1;
+
+/// The farthest frame that a moment remembers.
+const FARTHEST: usize = HORIZONS[HORIZONS.len() - 1];
+
+// A take's first words come when it is long enough, all others when the teacher's reach has passed.
+const _: () = assert!(TEACHER_REACH < LATE);
+
+/// What is read of a frame as it comes.
+#[derive(Debug, Clone)]
+pub(crate) struct Heard {
+    pub(crate) body: Body,
+    pub(crate) twins: [[f64; PARAMETER_COUNT]; DELAYS],
+    /// Nothing in the first half second of a take.
+    pub(crate) key: Option<Key>,
+}
+
+/// A stream of frames as twins and keys.
+#[derive(Debug, Clone)]
+pub(crate) struct Ear {
+    twins: CausalTwins,
+    keys: KeyMaker,
+}
+
+impl Ear {
+    pub(crate) fn new() -> Result<Self, MemoryError> {
+        Ok(Self {
+            twins: CausalTwins::new(&DELAYS_S, MOTION_DELAY_S)?,
+            keys: KeyMaker::default(),
+        })
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.twins.reset();
+        self.keys.reset();
+    }
+
+    pub(crate) fn push(&mut self, pose: &Rotations) -> Heard {
+        let body = Body::of(pose);
+        let mut twins = [[0.0; PARAMETER_COUNT]; DELAYS];
+        self.twins.push_body(&body, &mut twins);
+        let key = self.keys.push(pose, &body, &twins);
+        Heard { body, twins, key }
+    }
+}
+
+/// What is known of a frame of the past.
+#[derive(Debug, Clone)]
+pub(crate) struct Taught {
+    pub(crate) frame: usize,
+    pub(crate) parameters: [f64; PARAMETER_COUNT],
+    /// The moment whose farthest horizon this frame is: its frame, its key and what followed.
+    pub(crate) moment: Option<(usize, Key, Followed)>,
+}
+
+/// Learns what followed each moment of a take, as late as the teacher says it.
+#[derive(Debug, Clone)]
+pub(crate) struct Learner {
+    teacher: Teacher,
+    words: Words,
+}
+
+#[derive(Debug, Clone)]
+struct Words {
+    frames: usize,
+    /// Keys that wait for what follows.
+    waiting: Vec<Key>,
+    /// The teacher's newest words.
+    taught: Ring<PARAMETER_COUNT>,
+}
+
+impl Default for Learner {
+    fn default() -> Self {
+        let waiting = (LATE + FARTHEST) / MOMENT_STEP + 2;
+        Self {
+            teacher: Teacher::default(),
+            words: Words {
+                frames: 0,
+                waiting: vec![[0; _]; waiting],
+                taught: Ring::new(FARTHEST + 1),
+            },
+        }
+    }
+}
+
+impl Learner {
+    /// Takes a frame; tells what is known since.
+    pub(crate) fn push(&mut self, heard: &Heard, mut tell: impl FnMut(Taught)) {
+        let words = &mut self.words;
+        if let (Some(key), Some(moment)) = (&heard.key, moment_at(words.frames)) {
+            let slot = moment % words.waiting.len();
+            words.waiting[slot] = *key;
+        }
+        words.frames += 1;
+        self.teacher.push_body(&heard.body, |row| tell(words.take(row)));
+    }
+
+    /// The take ends here: tells the rest of it.
+    pub(crate) fn finish(&mut self, mut tell: impl FnMut(Taught)) {
+        let words = &mut self.words;
+        self.teacher.finish(|row| tell(words.take(row)));
+        words.frames = 0;
+        words.taught.clear();
+    }
+}
+
+impl Words {
+    fn take(&mut self, parameters: [f64; PARAMETER_COUNT]) -> Taught {
+        let frame = self.taught.len();
+        self.taught.push(&parameters);
+        let past = frame.checked_sub(FARTHEST);
+        let moment = past
+            .and_then(|at| Some((at, moment_at(at)?)))
+            .map(|(at, moment)| {
+                let mut followed = [0; FOLLOWED];
+                for (slots, ahead) in followed
+                    .as_chunks_mut::<PARAMETER_COUNT>()
+                    .0
+                    .iter_mut()
+                    .zip(HORIZONS)
+                {
+                    for (slot, value) in slots.iter_mut().zip(self.taught.at(at + ahead)) {
+                        *slot = (value * f64::from(u16::MAX)).round() as u16;
+                    }
+                }
+                (at, self.waiting[moment % self.waiting.len()], followed)
+            });
+        Taught {
+            frame,
+            parameters,
+            moment,
+        }
+    }
+}
+
+/// Which moment of its take a frame is, if it is one.
+fn moment_at(frame: usize) -> Option<usize> {
+    let since = frame.checked_sub(FIRST)?;
+    since.is_multiple_of(MOMENT_STEP).then_some(since / MOMENT_STEP)
+}
+
+/// How many moments a take of so many frames has.
+pub(crate) fn moments_of(frames: usize) -> usize {
+    frames.saturating_sub(FIRST + FARTHEST).div_ceil(MOMENT_STEP)
+}

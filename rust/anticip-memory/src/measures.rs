@@ -1,0 +1,142 @@
+//! What teacher and causal twin measure, and how a measure becomes a parameter between 0 and 1.
+//!
+//! Both run the same steps and differ only in their filters and differences:
+//!
+//! rotations -> joint positions -> smoothed -> velocity, acceleration, jerk -> measures -> smoothed -> squashed
+//!
+//! Every constant is fixed and was chosen from quantiles over the training subjects alone; `docs/teacher.md` has the
+//! formulas.
+
+use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::kinematics::{CHEST, ENDS, HAND_BLEND, HANDS, MASSES, REACH};
+
+use crate::PARAMETER_COUNT;
+use crate::body::{PULSE_SIZE, Vector};
+
+/// -3 dB point of six parameters, Hz.
+pub(crate) const FAST_HZ: f64 = 3.0;
+/// -3 dB point of density and pulse, Hz.
+pub(crate) const SLOW_HZ: f64 = 1.0;
+/// -3 dB point of the positions before they are differentiated, Hz: mocap noise stays out of the jerk.
+pub(crate) const MOTION_HZ: f64 = 6.6;
+
+/// How many measures are smoothed at [`FAST_HZ`].
+pub(crate) const FAST: usize = 8;
+/// How many are smoothed at [`SLOW_HZ`]: the squared speeds of the ends.
+pub(crate) const SLOW: usize = ENDS.len();
+/// How many there are.
+pub(crate) const MEASURES: usize = FAST + SLOW;
+
+/// How many periods are looked at.
+pub(crate) const LAGS: usize = 23;
+/// The longest of them, frames.
+pub(crate) const LONGEST_LAG: usize = 60;
+
+/// m/s added where a ratio would measure the noise of a still body.
+const REST_SPEED: f64 = 0.1;
+const DENSITY_REST_SPEED: f64 = 0.15;
+const PAN_REST_ENERGY: f64 = 0.1;
+const PULSE_REST_ENERGY: f64 = 0.09;
+
+/// The periods in frames: 0.32 to 1.2 s, that is 50 to 188 beats a minute.
+pub(crate) fn lags() -> impl Iterator<Item = usize> {
+    (16..=LONGEST_LAG).step_by(2)
+}
+
+/// What is measured in a frame, before it is smoothed: height of the higher hand (m), kinetic energy per kilogram x 2,
+/// squared speed of the faster hand, mean squared jerk and mean squared speed of the five ends, extension (m), lateral
+/// moment of the ends' squared speed, its sum; then the squared speeds of the five ends.
+pub(crate) fn raw_measures(
+    places: &[Vector],
+    lateral: &[f64; ENDS.len()],
+    velocity: &[Vector],
+    jerk: &[Vector; ENDS.len()],
+) -> [f64; MEASURES] {
+    let speed2: [f64; JOINT_COUNT] = std::array::from_fn(|joint| square(&velocity[joint]));
+    let [left, right] = HANDS.map(|joint| places[joint][1] / HAND_BLEND);
+    let top = left.max(right);
+    let height = HAND_BLEND * (top + (0.5 * ((left - top).exp() + (right - top).exp())).ln());
+    let mass: f64 = MASSES.iter().sum();
+    let kinetic = speed2.iter().zip(&MASSES).map(|(s, m)| s * (m / mass)).sum();
+    let ends = ENDS.map(|joint| speed2[joint]);
+    let energy: f64 = ends.iter().sum();
+    let count = ENDS.len() as f64;
+    let away = |joint: usize| {
+        square(&std::array::from_fn::<_, 3, _>(|i| {
+            places[joint][i] - places[CHEST][i]
+        }))
+    };
+    let reach = REACH.iter().map(|&joint| away(joint).sqrt()).sum::<f64>() / REACH.len() as f64;
+    let mut out = [0.0; MEASURES];
+    out[..FAST].copy_from_slice(&[
+        height,
+        kinetic,
+        speed2[HANDS[0]].max(speed2[HANDS[1]]),
+        jerk.iter().map(|j| square(j)).sum::<f64>() / count,
+        energy / count,
+        reach,
+        ends.iter().zip(lateral).map(|(s, x)| s * x).sum(),
+        energy,
+    ]);
+    out[FAST..].copy_from_slice(&ends);
+    out
+}
+
+/// How well a movement repeats after a lag: two velocities of the pulse joints, as a product and a mean energy.
+pub(crate) fn repetition(now: &[f64; PULSE_SIZE], then: &[f64; PULSE_SIZE]) -> [f64; 2] {
+    let product = now.iter().zip(then).map(|(a, b)| a * b).sum();
+    [product, 0.5 * (square(now) + square(then))]
+}
+
+/// A smoothed product over the smoothed energy; `weight` is the share of the smoother that had both.
+pub(crate) fn periodicity([product, energy]: [f64; 2], weight: f64) -> f64 {
+    product / (energy + PULSE_REST_ENERGY * weight)
+}
+
+/// The parameters of smoothed measures and the greatest periodicity.
+pub(crate) fn squash(measures: &[f64; MEASURES], periodicity: f64) -> [f64; PARAMETER_COUNT] {
+    let [
+        height,
+        kinetic,
+        hand2,
+        jerk2,
+        speed2,
+        reach,
+        moment,
+        energy,
+        limbs @ ..,
+    ] = *measures;
+    let root = |x: f64| x.max(0.0).sqrt();
+    let speed = root(speed2);
+    // sqrt(jerk / speed) is a frequency: what a sinusoid of that speed and jerk would have.
+    let trembling = (root(jerk2) / (speed + REST_SPEED)).sqrt() / std::f64::consts::TAU;
+    let limbs = limbs.map(root);
+    let (total, squares) = (limbs.iter().sum::<f64>(), square(&limbs));
+    // Participation ratio: how many of the five ends share the movement.
+    let taking_part = total * total / (squares + DENSITY_REST_SPEED * DENSITY_REST_SPEED);
+    let side = -moment / (energy.max(0.0) + PAN_REST_ENERGY);
+    [
+        logistic(height, 0.12, 0.18),
+        hill(root(kinetic), 0.35, 1.5),
+        hill(root(hand2), 0.8, 1.3),
+        hill(trembling, 1.8, 4.0),
+        hill(taking_part, 3.3, 4.0),
+        logistic(reach, 0.80, 0.05),
+        logistic(side, 0.0, 0.075),
+        periodicity.clamp(0.0, 1.0),
+    ]
+}
+
+/// x^p / (x^p + half^p): 0 at rest, 1/2 at `half`, towards 1 beyond; for x >= 0.
+fn hill(x: f64, half: f64, power: f64) -> f64 {
+    let ratio = (x.max(0.0) / half).powf(power);
+    ratio / (1.0 + ratio)
+}
+
+fn logistic(x: f64, centre: f64, scale: f64) -> f64 {
+    0.5 * (1.0 + ((x - centre) / (2.0 * scale)).tanh())
+}
+
+fn square(v: &[f64]) -> f64 {
+    v.iter().map(|x| x * x).sum()
+}

@@ -1,0 +1,341 @@
+//! One performer: what the model says, mixed with what followed earlier moments like this one.
+
+use crate::body::Rotations;
+use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, DELAYS, parameters};
+use crate::learn::{Ear, LATE, Learner, Taught, moments_of};
+use crate::mixing::{Mixing, Sayings, Table};
+use crate::nearest::{NEAREST, Near, Search};
+use crate::ring::Mean;
+use crate::store::{Origin, Store};
+use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
+
+/// How many horizons the model has: now, 40, 100, 200 and 400 ms.
+pub const MODEL_HORIZONS: usize = 5;
+
+/// The parameters that a model says, at its horizons.
+pub type ModelRows = [[f32; MODEL_HORIZONS]; PARAMETER_COUNT];
+
+const H: usize = HORIZONS.len();
+/// The first of the model's horizons that is mixed; all after it are.
+const FIRST_MIXED: usize = MODEL_HORIZONS - H;
+/// What part of the correction at the first mixed horizon those before it get: as much as they are ahead of it.
+const BEFORE: [f64; FIRST_MIXED] = [0.0, 0.4];
+/// Which horizon the spread is told of: 200 ms.
+const SPREAD_AT: usize = 1;
+const SECOND: usize = 50;
+const FOUR_SECONDS: usize = 200;
+/// Squared distance under which moments are alike, whatever the nearest is.
+const ALIKE: f64 = 0.001;
+
+/// What the memory says of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Recalled {
+    /// Mean of the parameters that followed the nearest moments.
+    pub followed: Table,
+    /// Mean of the parameters in these moments, as the undelayed twin heard them.
+    pub then: [f32; PARAMETER_COUNT],
+    /// How far they are spread 200 ms later: a standard deviation.
+    pub spread: [f32; PARAMETER_COUNT],
+    /// Natural logarithm of the mean squared distance.
+    pub distance: f32,
+    /// Where the nearest moment comes from.
+    pub nearest: Origin,
+}
+
+/// What holds after a frame.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Said {
+    /// The parameters at the model's horizons, 0..1.
+    pub parameters: ModelRows,
+    /// What share of it is forecast, by the model or from memory, rather than held, 0..1.
+    pub trust: Table,
+}
+
+/// One performer: the memory of what was done before, and the stream that reads it and adds to it.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    store: Store,
+    /// Names of the takes that were rehearsed; those learned since are numbered on.
+    names: Vec<String>,
+    take: u32,
+    learning: bool,
+    ear: Ear,
+    learner: Learner,
+    search: Search,
+    mixing: Mixing,
+    second: Mean,
+    four: Mean,
+    /// What all but the model say of the newest frame.
+    sayings: [[Sayings; H]; PARAMETER_COUNT],
+    now: [f64; PARAMETER_COUNT],
+    recalled: Option<Recalled>,
+}
+
+impl Memory {
+    /// A performer of whom nothing is known, with room for `capacity` moments, one for every 40 ms.
+    ///
+    /// # Errors
+    /// A capacity out of range.
+    pub fn new(capacity: usize) -> Result<Self, MemoryError> {
+        Ok(Self {
+            store: Store::new(capacity)?,
+            names: Vec::new(),
+            take: 0,
+            learning: true,
+            ear: Ear::new()?,
+            learner: Learner::default(),
+            search: Search::default(),
+            mixing: Mixing::new(LATE),
+            second: Mean::new(SECOND),
+            four: Mean::new(FOUR_SECONDS),
+            sayings: Default::default(),
+            now: [0.0; PARAMETER_COUNT],
+            recalled: None,
+        })
+    }
+
+    /// What is remembered.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Names of the takes that were rehearsed, by number.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether what is played is remembered.
+    #[must_use]
+    pub fn learning(&self) -> bool {
+        self.learning
+    }
+
+    /// Says whether what is played from here on is remembered. What is known is looked at either way.
+    pub fn set_learning(&mut self, learning: bool) {
+        self.learning = learning;
+    }
+
+    /// What the memory said of the newest frame; nothing where fewer than twelve moments are known.
+    #[must_use]
+    pub fn recalled(&self) -> Option<&Recalled> {
+        self.recalled.as_ref()
+    }
+
+    /// Takes the next frame and what the model says in it, if there is one.
+    pub fn push(&mut self, pose: &Rotations, model: Option<&ModelRows>) -> Said {
+        let heard = self.ear.push(pose);
+        self.learner.push(
+            &heard,
+            note(
+                &mut self.store,
+                &mut self.mixing,
+                self.learning.then_some(self.take),
+            ),
+        );
+        self.recalled = heard.key.and_then(|key| {
+            let near = self.search.find(&self.store, &key);
+            (near.len() == NEAREST).then(|| recall(&self.store, near))
+        });
+        self.second.push(&heard.twins[DELAY_20]);
+        self.four.push(&heard.twins[DELAY_20]);
+        self.now = heard.twins[DELAY_20];
+        self.sayings = self.listen(&heard.twins);
+        let said = self.imagine(model);
+        for (sayings, rows) in self.sayings.iter_mut().zip(model.into_iter().flatten()) {
+            for (saying, row) in sayings.iter_mut().zip(&rows[FIRST_MIXED..]) {
+                saying[0] = Some(f64::from(*row));
+            }
+        }
+        let mixed = said
+            .parameters
+            .map(|rows| std::array::from_fn(|h| rows[FIRST_MIXED + h]));
+        self.mixing.keep(&self.sayings, &mixed);
+        said
+    }
+
+    /// What would hold if the model said this of the newest frame, or of a body that is carried on from it; nothing
+    /// changes.
+    #[must_use]
+    pub fn imagine(&self, model: Option<&ModelRows>) -> Said {
+        let mut said = Said::default();
+        for p in 0..PARAMETER_COUNT {
+            let rows = model.map(|rows| rows[p].map(f64::from));
+            for h in 0..H {
+                let mut saying = self.sayings[p][h];
+                saying[0] = rows.map(|row| row[FIRST_MIXED + h]);
+                let (mixed, trust) = self.mixing.mix(p, h, &saying);
+                said.parameters[p][FIRST_MIXED + h] = mixed as f32;
+                said.trust[p][h] = trust as f32;
+            }
+            // Without a model the line from now to the first horizon stands for it.
+            let start = rows.unwrap_or([self.now[p]; MODEL_HORIZONS]);
+            let correction = f64::from(said.parameters[p][FIRST_MIXED]) - start[FIRST_MIXED];
+            for (h, share) in BEFORE.into_iter().enumerate() {
+                said.parameters[p][h] = (start[h] + share * correction).clamp(0.0, 1.0) as f32;
+            }
+        }
+        said
+    }
+
+    /// What everybody but the model says.
+    fn listen(&self, twins: &[[f64; PARAMETER_COUNT]; DELAYS]) -> [[Sayings; H]; PARAMETER_COUNT] {
+        let (second, four) = (self.second.mean(), self.four.mean());
+        std::array::from_fn(|p| {
+            std::array::from_fn(|h| {
+                let followed = self.recalled.map(|found| f64::from(found.followed[p][h]));
+                let change = self
+                    .recalled
+                    .map(|found| f64::from(found.followed[p][h] - found.then[p]));
+                let now = twins[DELAY_0][p];
+                [
+                    None,
+                    followed,
+                    change.map(|change| (now + change).clamp(0.0, 1.0)),
+                    Some(twins[DELAY_20][p]),
+                    Some(twins[DELAY_60][p]),
+                    Some(twins[DELAY_160][p]),
+                    Some(second[p]),
+                    Some(four[p]),
+                    Some(0.5 * (twins[DELAY_20][p] + four[p])),
+                ]
+            })
+        })
+    }
+
+    /// The take ends here, the next frame begins another. What is known stays, and so does what was learned of who
+    /// says best what comes.
+    pub fn reset(&mut self) {
+        self.learner.finish(note(
+            &mut self.store,
+            &mut self.mixing,
+            self.learning.then_some(self.take),
+        ));
+        self.take += 1;
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        self.ear.reset();
+        self.search.reset();
+        self.mixing.restart();
+        self.second.clear();
+        self.four.clear();
+        self.sayings = Default::default();
+        self.recalled = None;
+    }
+
+    /// Remembers a whole take for good, under a name. The stream is not touched.
+    ///
+    /// # Errors
+    /// No room for it, or moments that were learned from the stream and would not be the newest any more.
+    pub fn rehearse(&mut self, name: &str, take: &[Rotations]) -> Result<(), MemoryError> {
+        if self.store.len() > self.store.rehearsed() {
+            return Err(MemoryError::Played);
+        }
+        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.store.room(moments_of(take.len()))?;
+        let (mut ear, mut learner) = (Ear::new()?, Learner::default());
+        let store = &mut self.store;
+        let mut tell = |taught: Taught| {
+            if let Some((frame, key, followed)) = taught.moment {
+                store.learn(&key, &followed, origin(number, frame));
+            }
+        };
+        for pose in take {
+            learner.push(&ear.push(pose), &mut tell);
+        }
+        learner.finish(&mut tell);
+        self.store.keep();
+        self.names.push(name.to_owned());
+        self.take = self.take.max(number + 1);
+        Ok(())
+    }
+
+    /// Fills the memory, in place of all that it has, with what was rehearsed before: takes are numbers of `names`.
+    ///
+    /// # Errors
+    /// What [`Store::restore`] refuses, or a take without a name.
+    pub fn restore(
+        &mut self,
+        names: Vec<String>,
+        keys: &[i16],
+        followed: &[u16],
+        origins: &[Origin],
+    ) -> Result<(), MemoryError> {
+        if let Some(origin) = origins.iter().find(|origin| origin.take as usize >= names.len()) {
+            return Err(MemoryError::Option {
+                option: "takes",
+                expected: "numbers of the names",
+                given: origin.take.to_string(),
+            });
+        }
+        self.store.restore(keys, followed, origins)?;
+        self.take = self.take.max(u32::try_from(names.len()).unwrap_or(u32::MAX));
+        self.names = names;
+        self.search.reset();
+        Ok(())
+    }
+
+    /// Forgets what was learned from the stream; `rehearsed`, what was rehearsed as well.
+    pub fn clear(&mut self, rehearsed: bool) {
+        self.store.clear(rehearsed);
+        if rehearsed {
+            self.names.clear();
+        }
+        self.search.reset();
+        self.recalled = None;
+    }
+}
+
+/// What becomes of what is known late: who said it is judged, and where a take is learned, it is remembered.
+fn note(store: &mut Store, mixing: &mut Mixing, take: Option<u32>) -> impl FnMut(Taught) {
+    move |taught| {
+        mixing.judge(taught.frame, &taught.parameters);
+        if let (Some(take), Some((frame, key, followed))) = (take, taught.moment) {
+            store.learn(&key, &followed, origin(take, frame));
+        }
+    }
+}
+
+fn origin(take: u32, frame: usize) -> Origin {
+    Origin {
+        take,
+        frame: u32::try_from(frame).unwrap_or(u32::MAX),
+    }
+}
+
+/// What followed the nearest moments, the nearer the heavier.
+fn recall(store: &Store, near: &[Near]) -> Recalled {
+    let least = f64::from(near[0].distance);
+    let weigh = |near: &Near| (-f64::from(near.distance) / (least + ALIKE)).exp();
+    let total: f64 = near.iter().map(weigh).sum();
+    let (mut followed, mut then) = ([[0.0; PARAMETER_COUNT]; H], [0.0; PARAMETER_COUNT]);
+    let mut squares = [0.0; PARAMETER_COUNT];
+    for moment in near {
+        let weight = weigh(moment) / total;
+        let rows = store.followed(moment.slot).as_chunks::<PARAMETER_COUNT>().0;
+        for (h, row) in rows.iter().enumerate() {
+            for (p, &value) in row.iter().enumerate() {
+                let value = f64::from(value) / f64::from(u16::MAX);
+                followed[h][p] += weight * value;
+                if h == SPREAD_AT {
+                    squares[p] += weight * value * value;
+                }
+            }
+        }
+        for (sum, value) in then.iter_mut().zip(parameters(store.key(moment.slot))) {
+            *sum += weight * f64::from(value);
+        }
+    }
+    let mean = near.iter().map(|near| f64::from(near.distance)).sum::<f64>() / near.len() as f64;
+    let spread = |p: usize| (squares[p] - followed[SPREAD_AT][p].powi(2)).max(0.0).sqrt() as f32;
+    Recalled {
+        followed: std::array::from_fn(|p| std::array::from_fn(|h| followed[h][p] as f32)),
+        then: then.map(|value| value as f32),
+        spread: std::array::from_fn(spread),
+        distance: (mean + f64::EPSILON).ln() as f32,
+        nearest: store.origin(near[0].slot),
+    }
+}

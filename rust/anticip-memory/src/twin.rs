@@ -1,0 +1,119 @@
+//! The teacher's causal twin: the same measures from the past alone, frame by frame.
+//!
+//! It is what an instrument without a model would play: backward differences for central ones, [`LowPass`] for the
+//! Gaussians, the stretch before now for the one around it.
+
+use anticip_motion::kinematics::ENDS;
+
+use crate::body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
+use crate::filters::LowPass;
+use crate::measures::{
+    FAST, LAGS, LONGEST_LAG, MEASURES, lags, periodicity, raw_measures, repetition, squash,
+};
+use crate::ring::Ring;
+use crate::{MemoryError, PARAMETER_COUNT, RATE};
+
+/// Delay of the smoother before the differences, seconds: four poles of 10 ms have the variance of the teacher's.
+pub const MOTION_DELAY_S: f64 = 0.04;
+
+const MOTION_POLES: usize = 4;
+const POLES: usize = 2;
+
+/// The eight parameters of a stream at several delays, which share all that comes before their smoothing.
+#[derive(Debug, Clone)]
+pub struct CausalTwins {
+    motion: LowPass,
+    /// The newest smoothed places.
+    calm: Ring<CALM_SIZE>,
+    /// The newest velocities of the pulse joints.
+    pulse: Ring<PULSE_SIZE>,
+    twins: Vec<Smoothers>,
+}
+
+/// The smoothing of one delay.
+#[derive(Debug, Clone)]
+struct Smoothers {
+    fast: LowPass,
+    slow: LowPass,
+    pulse: LowPass,
+}
+
+/// Frames that the third of three differences over two frames reaches back.
+const DIFFERENCES: usize = 6;
+
+impl CausalTwins {
+    /// A twin for each group delay of `delays`, seconds: 0 smooths nothing. The slow two (density, pulse) are smoothed
+    /// with three times that, as their bandwidth is a third. `motion` is the delay before the differences.
+    ///
+    /// # Errors
+    /// A delay out of 0 to 10 s.
+    pub fn new(delays: &[f64], motion: f64) -> Result<Self, MemoryError> {
+        let twins = delays.iter().map(|&delay| {
+            Ok(Smoothers {
+                fast: LowPass::new(delay, POLES, FAST)?,
+                slow: LowPass::new(3.0 * delay, POLES, MEASURES - FAST)?,
+                pulse: LowPass::new(3.0 * delay, POLES, 2 * LAGS)?,
+            })
+        });
+        Ok(Self {
+            motion: LowPass::new(motion, MOTION_POLES, CALM_SIZE)?,
+            calm: Ring::new(DIFFERENCES + 1),
+            pulse: Ring::new(LONGEST_LAG + 1),
+            twins: twins.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The next frame is a first frame again.
+    pub fn reset(&mut self) {
+        self.motion.reset();
+        self.calm.clear();
+        self.pulse.clear();
+        for twin in &mut self.twins {
+            twin.fast.reset();
+            twin.slow.reset();
+            twin.pulse.reset();
+        }
+    }
+
+    /// Takes the next frame; writes the parameters of each delay.
+    pub fn push(&mut self, pose: &Rotations, out: &mut [[f64; PARAMETER_COUNT]]) {
+        self.push_body(&Body::of(pose), out);
+    }
+
+    pub(crate) fn push_body(&mut self, body: &Body, out: &mut [[f64; PARAMETER_COUNT]]) {
+        let mut calm = body.places;
+        self.motion.push(&mut calm);
+        if self.calm.len() == 0 {
+            // Nothing moved before the first frame.
+            (0..DIFFERENCES).for_each(|_| self.calm.push(&calm));
+            (0..LONGEST_LAG).for_each(|_| self.pulse.push(&[0.0; PULSE_SIZE]));
+        }
+        self.calm.push(&calm);
+        let calm: [&[f64; CALM_SIZE]; 4] = std::array::from_fn(|i| self.calm.ago(2 * i));
+        // Each difference spans two frames: the gain of the central one, a frame late.
+        let velocity: [f64; CALM_SIZE] = std::array::from_fn(|i| (calm[0][i] - calm[1][i]) * (RATE / 2.0));
+        let jerk: [Vector; ENDS.len()] = ENDS.map(|joint| {
+            std::array::from_fn(|axis| {
+                let at = |ago: usize| calm[ago][3 * joint + axis];
+                let first: [f64; 3] = std::array::from_fn(|i| (at(i) - at(i + 1)) * (RATE / 2.0));
+                let second: [f64; 2] = std::array::from_fn(|i| (first[i] - first[i + 1]) * (RATE / 2.0));
+                (second[0] - second[1]) * (RATE / 2.0)
+            })
+        });
+        let (within, _) = velocity[PLACE_SIZE..].as_chunks();
+        self.pulse.push(&within[0]);
+        let raw = raw_measures(body.upright(), &body.lateral, velocity.as_chunks().0, &jerk);
+        let mut terms = [0.0; 2 * LAGS];
+        for (slot, lag) in terms.as_chunks_mut().0.iter_mut().zip(lags()) {
+            *slot = repetition(self.pulse.ago(0), self.pulse.ago(lag));
+        }
+        for (twin, out) in self.twins.iter_mut().zip(out) {
+            let (mut measures, mut terms) = (raw, terms);
+            twin.fast.push(&mut measures[..FAST]);
+            twin.slow.push(&mut measures[FAST..]);
+            twin.pulse.push(&mut terms);
+            let best = terms.as_chunks().0.iter().map(|&term| periodicity(term, 1.0));
+            *out = squash(&measures, best.fold(0.0, f64::max));
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! One performer's memory, and the stream that reads it and adds to it.
+
+use anticip_memory::{
+    FOLLOWED, HORIZONS, KEY_SIZE, KEYS_VERSION, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, ModelRows, Origin,
+    PARAMETER_COUNT, Rotations, Said,
+};
+use anticip_motion::canonical::JOINT_COUNT;
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use super::memory_error;
+use crate::errors::{Kind, raise};
+use crate::motion::convert::floats;
+
+const H: usize = HORIZONS.len();
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("KEY_SIZE", KEY_SIZE)?;
+    m.add("KEYS_VERSION", KEYS_VERSION)?;
+    m.add_class::<PyMemory>()
+}
+
+/// Mixed parameters (8, 5) and trust (8, 3).
+type Frame<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray2<f32>>);
+/// The same of T frames.
+type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray3<f32>>);
+/// What followed (8, 3), its spread (8,), and the logarithm of the mean squared distance.
+type Recalled<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<f32>>, f32);
+/// Names of takes, keys (N, 182), what followed (N, 24), takes and frames (N, 2).
+type Moments<'py> = (
+    Vec<String>,
+    Bound<'py, PyArray2<i16>>,
+    Bound<'py, PyArray2<u16>>,
+    Bound<'py, PyArray2<u32>>,
+);
+
+// The signature below states the default as a number.
+const _: () = assert!(MOMENTS_AN_HOUR == 90_000);
+
+/// What a performer did before, and what the model says mixed with it.
+#[pyclass(name = "Memory", module = "pyanticip._core")]
+struct PyMemory {
+    inner: Memory,
+}
+
+#[pymethods]
+impl PyMemory {
+    #[new]
+    #[pyo3(signature = (capacity = 90_000))]
+    fn new(capacity: usize) -> PyResult<Self> {
+        let inner = Memory::new(capacity).map_err(|e| memory_error(&e))?;
+        Ok(Self { inner })
+    }
+
+    /// Takes the next frame (22, 4) and what the model says in it (8, 5): mixed parameters (8, 5), trust (8, 3).
+    #[pyo3(signature = (quats, params = None))]
+    fn push<'py>(
+        &mut self,
+        py: Python<'py>,
+        quats: &Bound<'py, PyAny>,
+        params: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Frame<'py>> {
+        let pose = poses(quats, &[JOINT_COUNT, 4])?;
+        let params = model(params)?;
+        let said = py.detach(|| self.inner.push(&pose[0], params.as_ref()));
+        frame(py, &said)
+    }
+
+    /// T frames (T, 22, 4) and rows (T, 8, 5), as single pushes; rows that are not a number were not said.
+    #[pyo3(signature = (quats, params = None))]
+    fn push_many<'py>(
+        &mut self,
+        py: Python<'py>,
+        quats: &Bound<'py, PyAny>,
+        params: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Frames<'py>> {
+        let frames = many(quats)?;
+        let count = frames.len();
+        let rows = params.map(|given| rows(given, count)).transpose()?;
+        let (mixed, trust) = py.detach(|| {
+            let (mut mixed, mut trust) = (Vec::new(), Vec::new());
+            for (t, pose) in frames.iter().enumerate() {
+                let row = rows.as_ref().map(|rows| &rows[t]);
+                let said = row.filter(|row| row.iter().flatten().all(|value| value.is_finite()));
+                let said = self.inner.push(pose, said);
+                mixed.extend_from_slice(said.parameters.as_flattened());
+                trust.extend_from_slice(said.trust.as_flattened());
+            }
+            (mixed, trust)
+        });
+        Ok((
+            PyArray1::from_vec(py, mixed).reshape([count, PARAMETER_COUNT, MODEL_HORIZONS])?,
+            PyArray1::from_vec(py, trust).reshape([count, PARAMETER_COUNT, H])?,
+        ))
+    }
+
+    /// What would hold if the model said this of the newest frame, or of a body carried on from it.
+    fn imagine<'py>(&self, py: Python<'py>, params: &Bound<'py, PyAny>) -> PyResult<Frame<'py>> {
+        let params = model(Some(params))?;
+        frame(py, &self.inner.imagine(params.as_ref()))
+    }
+
+    /// What followed the moments nearest to the newest frame, or None.
+    #[getter]
+    fn recalled<'py>(&self, py: Python<'py>) -> PyResult<Option<Recalled<'py>>> {
+        let Some(found) = self.inner.recalled() else {
+            return Ok(None);
+        };
+        let followed =
+            PyArray1::from_slice(py, found.followed.as_flattened()).reshape([PARAMETER_COUNT, H])?;
+        Ok(Some((
+            followed,
+            PyArray1::from_slice(py, &found.spread),
+            found.distance,
+        )))
+    }
+
+    /// Take and frame of the moment nearest to the newest frame, or None.
+    #[getter]
+    fn nearest(&self) -> Option<(u32, u32)> {
+        let origin = self.inner.recalled()?.nearest;
+        Some((origin.take, origin.frame))
+    }
+
+    /// The take ends here: the next frame begins another.
+    fn reset(&mut self, py: Python<'_>) {
+        py.detach(|| self.inner.reset());
+    }
+
+    /// Remembers a whole take (T, 22, 4) for good, under a name.
+    fn rehearse(&mut self, py: Python<'_>, name: &str, quats: &Bound<'_, PyAny>) -> PyResult<()> {
+        let take = many(quats)?;
+        py.detach(|| self.inner.rehearse(name, &take))
+            .map_err(|e| memory_error(&e))
+    }
+
+    /// Forgets what was learned from the stream, and what was rehearsed as well where it is said.
+    #[pyo3(signature = (*, rehearsed = false))]
+    fn clear(&mut self, rehearsed: bool) {
+        self.inner.clear(rehearsed);
+    }
+
+    #[getter]
+    fn learning(&self) -> bool {
+        self.inner.learning()
+    }
+
+    #[setter]
+    fn set_learning(&mut self, learning: bool) {
+        self.inner.set_learning(learning);
+    }
+
+    #[getter]
+    fn takes(&self) -> Vec<String> {
+        self.inner.names().to_vec()
+    }
+
+    #[getter]
+    fn capacity(&self) -> usize {
+        self.inner.store().capacity()
+    }
+
+    #[getter]
+    fn rehearsed(&self) -> usize {
+        self.inner.store().rehearsed()
+    }
+
+    #[getter]
+    fn forgotten(&self) -> u64 {
+        self.inner.store().forgotten()
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.store().len()
+    }
+
+    /// Everything that is remembered, in the order in which it was learned.
+    fn moments<'py>(&self, py: Python<'py>) -> PyResult<Moments<'py>> {
+        let store = self.inner.store();
+        let mut names = self.inner.names().to_vec();
+        let (mut keys, mut followed, mut origins) = (Vec::new(), Vec::new(), Vec::new());
+        let mut live = None;
+        for slot in store.in_order() {
+            let origin = store.origin(slot);
+            keys.extend_from_slice(store.key(slot));
+            followed.extend_from_slice(store.followed(slot));
+            if slot >= store.rehearsed() && live != Some(origin.take) {
+                live = Some(origin.take);
+                names.push(format!("live {}", names.len() + 1));
+            }
+            let take = if live.is_some() {
+                names.len() as u32 - 1
+            } else {
+                origin.take
+            };
+            origins.extend([take, origin.frame]);
+        }
+        let moments = store.len();
+        Ok((
+            names,
+            PyArray1::from_vec(py, keys).reshape([moments, KEY_SIZE])?,
+            PyArray1::from_vec(py, followed).reshape([moments, FOLLOWED])?,
+            PyArray1::from_vec(py, origins).reshape([moments, 2])?,
+        ))
+    }
+
+    /// Fills the memory, in place of all that it has, with what `moments` gave.
+    fn restore(
+        &mut self,
+        takes: Vec<String>,
+        keys: PyReadonlyArray2<'_, i16>,
+        followed: PyReadonlyArray2<'_, u16>,
+        origins: PyReadonlyArray2<'_, u32>,
+    ) -> PyResult<()> {
+        let places: Vec<Origin> = contiguous(origins.as_slice(), "origins")?
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&[take, frame]| Origin { take, frame })
+            .collect();
+        let keys = contiguous(keys.as_slice(), "keys")?;
+        let followed = contiguous(followed.as_slice(), "followed")?;
+        self.inner
+            .restore(takes, keys, followed, &places)
+            .map_err(|e| memory_error(&e))
+    }
+}
+
+fn contiguous<T, E>(values: Result<T, E>, what: &str) -> PyResult<T> {
+    values.map_err(|_| raise(Kind::Shape, &format!("{what}: expected a contiguous array")))
+}
+
+fn frame<'py>(py: Python<'py>, said: &Said) -> PyResult<Frame<'py>> {
+    let parameters = PyArray1::from_slice(py, said.parameters.as_flattened());
+    let trust = PyArray1::from_slice(py, said.trust.as_flattened());
+    Ok((
+        parameters.reshape([PARAMETER_COUNT, MODEL_HORIZONS])?,
+        trust.reshape([PARAMETER_COUNT, H])?,
+    ))
+}
+
+/// T canonical frames (T, 22, 4).
+fn many(quats: &Bound<'_, PyAny>) -> PyResult<Vec<Rotations>> {
+    let frames = quats.len().unwrap_or(0);
+    poses(quats, &[frames, JOINT_COUNT, 4])
+}
+
+/// Canonical frames of the shape given, refused where a number is not finite.
+fn poses(quats: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<Rotations>> {
+    let values = finite(quats, "canonical rotations", shape)?;
+    let joints: Vec<[f64; 4]> = values.as_chunks().0.iter().map(|q| q.map(f64::from)).collect();
+    Ok(joints.as_chunks().0.to_vec())
+}
+
+/// What the model says in a frame.
+fn model(params: Option<&Bound<'_, PyAny>>) -> PyResult<Option<ModelRows>> {
+    let Some(params) = params else {
+        return Ok(None);
+    };
+    let values = finite(params, "params", &[PARAMETER_COUNT, MODEL_HORIZONS])?;
+    let mut rows = ModelRows::default();
+    rows.as_flattened_mut().copy_from_slice(&values);
+    Ok(Some(rows))
+}
+
+/// What the model says in each of so many frames.
+fn rows(params: &Bound<'_, PyAny>, frames: usize) -> PyResult<Vec<ModelRows>> {
+    let values = shaped(params, "params", &[frames, PARAMETER_COUNT, MODEL_HORIZONS])?;
+    Ok(values.as_chunks().0.as_chunks().0.to_vec())
+}
+
+fn shaped(given: &Bound<'_, PyAny>, what: &str, shape: &[usize]) -> PyResult<Vec<f32>> {
+    let wrong = |given: String| {
+        raise(
+            Kind::Shape,
+            &format!("{what}: expected numbers {shape:?}, got {given}"),
+        )
+    };
+    let array = floats(given).map_err(|_| wrong("something else".into()))?;
+    if array.shape() != shape {
+        return Err(wrong(format!("{:?}", array.shape())));
+    }
+    Ok(array.as_slice()?.to_vec())
+}
+
+fn finite(given: &Bound<'_, PyAny>, what: &str, shape: &[usize]) -> PyResult<Vec<f32>> {
+    let values = shaped(given, what, shape)?;
+    if values.iter().all(|value| value.is_finite()) {
+        return Ok(values);
+    }
+    Err(raise(
+        Kind::Shape,
+        &format!("{what} must be finite, given NaN or infinity"),
+    ))
+}

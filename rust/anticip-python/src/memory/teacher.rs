@@ -1,0 +1,120 @@
+//! The offline teacher's parameters and those of its causal twin.
+
+use anticip_memory::{CausalTwins, MOTION_DELAY_S, PARAMETER_COUNT, TEACHER_REACH, Teacher};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use pyo3::prelude::*;
+
+use super::{memory_error, poses};
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("TEACHER_REACH", TEACHER_REACH)?;
+    m.add_class::<PyCausalTwins>()?;
+    m.add_class::<PyTeacher>()?;
+    m.add_function(wrap_pyfunction!(teacher_parameters, m)?)
+}
+
+/// The teacher's parameters of a stream at several delays, from the past alone.
+#[pyclass(name = "CausalTwins", module = "pyanticip._core")]
+struct PyCausalTwins {
+    inner: CausalTwins,
+    delays: usize,
+}
+
+#[pymethods]
+impl PyCausalTwins {
+    #[new]
+    #[pyo3(signature = (delays_s, *, motion_delay_s = MOTION_DELAY_S))]
+    fn new(delays_s: Vec<f64>, motion_delay_s: f64) -> PyResult<Self> {
+        Ok(Self {
+            inner: CausalTwins::new(&delays_s, motion_delay_s).map_err(|e| memory_error(&e))?,
+            delays: delays_s.len(),
+        })
+    }
+
+    /// The parameters (T, D, 8) of the next T frames.
+    fn push<'py>(
+        &mut self,
+        py: Python<'py>,
+        quats: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray3<f32>>> {
+        let poses = poses(quats)?;
+        let out: Vec<f32> = py.detach(|| {
+            let mut out = Vec::with_capacity(poses.len() * self.delays * PARAMETER_COUNT);
+            let mut row = vec![[0.0; PARAMETER_COUNT]; self.delays];
+            for pose in &poses {
+                self.inner.push(pose, &mut row);
+                out.extend(row.as_flattened().iter().map(|&v| v as f32));
+            }
+            out
+        });
+        PyArray1::from_vec(py, out).reshape([poses.len(), self.delays, PARAMETER_COUNT])
+    }
+
+    /// The next frame is a first frame again.
+    fn reset(&mut self) {
+        self.inner.reset();
+    }
+}
+
+/// The offline teacher's parameters of a stream, each as soon as all that it looks at has arrived.
+#[pyclass(name = "Teacher", module = "pyanticip._core")]
+struct PyTeacher {
+    inner: Teacher,
+}
+
+#[pymethods]
+impl PyTeacher {
+    #[new]
+    fn new() -> Self {
+        Self {
+            inner: Teacher::default(),
+        }
+    }
+
+    /// What can be said, (n, 8), now that T more frames are there.
+    fn push<'py>(
+        &mut self,
+        py: Python<'py>,
+        quats: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let poses = poses(quats)?;
+        let said = py.detach(|| {
+            let mut said = Vec::new();
+            for pose in &poses {
+                self.inner.push(pose, |row| said.extend(row.map(|v| v as f32)));
+            }
+            said
+        });
+        rows(py, said)
+    }
+
+    /// The rest of the take, (n, 8); the next frame begins another.
+    fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let mut said = Vec::new();
+        self.inner.finish(|row| said.extend(row.map(|v| v as f32)));
+        rows(py, said)
+    }
+}
+
+/// The offline teacher's parameters (T, 8) of a whole take.
+#[pyfunction]
+fn teacher_parameters<'py>(
+    py: Python<'py>,
+    quats: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let poses = poses(quats)?;
+    let said = py.detach(|| {
+        let (mut teacher, mut said) = (Teacher::default(), Vec::new());
+        for pose in &poses {
+            teacher.push(pose, |row| said.extend(row.map(|v| v as f32)));
+        }
+        teacher.finish(|row| said.extend(row.map(|v| v as f32)));
+        said
+    });
+    rows(py, said)
+}
+
+fn rows(py: Python<'_>, said: Vec<f32>) -> PyResult<Bound<'_, PyArray2<f32>>> {
+    let frames = said.len() / PARAMETER_COUNT;
+    PyArray1::from_vec(py, said).reshape([frames, PARAMETER_COUNT])
+}

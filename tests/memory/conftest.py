@@ -1,0 +1,3 @@
+from support.synthetic_motion import move
+
+__all__ = ["move"]

@@ -1,0 +1,174 @@
+"""The memory of rehearsals: nothing looks ahead, a stream is a batch, what was shown is known ahead."""
+
+import numpy as np
+import pytest
+
+from pyanticip._core import TEACHER_REACH, Memory, teacher_parameters
+from pyanticip.errors import OptionError, ShapeError
+from pyanticip.memory import rehearse
+
+MODEL_SAYS = np.random.default_rng(0).uniform(0.0, 1.0, (2000, 8, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def known(move):
+    return rehearse([("first", move(400, seed=1))], capacity=2000)
+
+
+def test_pushing_one_by_one_is_pushing_all(move):
+    quats, params = move(400, seed=1).astype(np.float32), MODEL_SAYS[:400].copy()
+    params[100:120] = np.nan
+    whole = Memory(2000).push_many(quats, params)
+    memory = Memory(2000)
+    for t in range(400):
+        said = params[t] if np.isfinite(params[t]).all() else None
+        mixed, trust = memory.push(quats[t], said)
+        assert np.array_equal(mixed, whole[0][t])
+        assert np.array_equal(trust, whole[1][t])
+
+
+@pytest.mark.parametrize("change", [130, 260])
+def test_what_comes_changes_nothing_that_was_said(move, known, change):
+    one, other = move(400, seed=3), move(400, seed=3)
+    other[change:] = move(400, seed=4)[change:]
+    params = MODEL_SAYS[:400].copy()
+    first = known.push_many(one, params)
+    params[change:] = 0.5
+    second = rehearse([("first", move(400, seed=1))], capacity=2000).push_many(other, params)
+    for before, after in zip(first, second, strict=True):
+        assert np.array_equal(before[:change], after[:change])
+        assert not np.array_equal(before[change:], after[change:])
+
+
+def test_a_moment_is_learned_when_all_that_followed_is_known(move):
+    """A moment needs what the teacher says of the frame 20 later, which comes TEACHER_REACH frames after."""
+    quats = move(400, seed=5)
+    memory = Memory(2000)
+    memory.push_many(quats[:120])
+    assert len(memory) == 0
+    memory.push_many(quats[120:121])
+    last = 120 - TEACHER_REACH - 20
+    assert len(memory) == (last - 25) // 2 + 1
+    memory.push_many(quats[121:])
+    last = 399 - TEACHER_REACH - 20
+    assert len(memory) == (last - 25) // 2 + 1
+    memory.reset()
+    assert len(memory) == (399 - 20 - 25) // 2 + 1
+
+
+def test_what_was_rehearsed_is_known_ahead(move):
+    quats = move(600, seed=6)
+    truth = teacher_parameters(quats)
+    memory = rehearse([("piece", quats)])
+    memory.learning = False
+    errors = []
+    for t in range(500):
+        memory.push(quats[t])
+        if t >= 60:
+            followed, _, _ = memory.recalled
+            errors.append([np.abs(followed[:, i] - truth[t + h]).max() for i, h in enumerate((5, 10, 20))])
+            take, frame = memory.nearest
+            assert take == 0
+            assert abs(frame - t) <= 1
+    assert np.mean(errors) < 0.02
+
+
+def test_what_says_best_is_believed(move):
+    """A model that always says the truth keeps its weight, one that says nonsense loses it."""
+    quats = move(900, seed=7)
+    truth = teacher_parameters(quats)
+    right = np.stack([truth[np.minimum(np.arange(900) + h, 899)] for h in (0, 2, 5, 10, 20)], axis=2)
+    mixed, trust = Memory(2000).push_many(quats, right)
+    assert np.abs(mixed[600:, :, 2:] - right[600:, :, 2:]).mean() < 0.01
+    assert trust[600:].mean() > 0.95
+    mixed, trust = Memory(2000).push_many(quats, np.full_like(right, 0.5))
+    assert trust[600:].mean() < 0.5
+    assert np.abs(mixed[600:, :, 2:] - 0.5).mean() > 0.01
+
+
+@pytest.mark.parametrize("params", [None, MODEL_SAYS[:300]])
+def test_what_is_said_is_bounded(move, known, params):
+    for amount in (0.0, 0.5, 3.0):
+        mixed, trust = known.push_many(move(300, seed=8, amount=amount), params)
+        for said in (mixed, trust):
+            assert np.isfinite(said).all()
+            assert said.min() >= 0.0
+            assert said.max() <= 1.0
+        known.reset()
+
+
+def test_imagining_leaves_no_trace(move, known):
+    quats = move(300, seed=9)
+    other = rehearse([("first", move(400, seed=1))], capacity=2000)
+    for t in range(300):
+        mixed, trust = known.push(quats[t], MODEL_SAYS[t])
+        again = known.imagine(MODEL_SAYS[t])
+        assert np.array_equal(again[0], mixed)
+        assert np.array_equal(again[1], trust)
+        known.imagine(MODEL_SAYS[t + 1])
+        assert np.array_equal(other.push(quats[t], MODEL_SAYS[t])[0], mixed)
+
+
+def test_a_frozen_memory_learns_nothing_and_a_cleared_one_keeps_the_rehearsal(move, known):
+    before = len(known)
+    known.learning = False
+    known.push_many(move(400, seed=2))
+    assert len(known) == before == known.rehearsed
+    known.learning = True
+    known.push_many(move(400, seed=2))
+    assert len(known) > before
+    known.clear()
+    assert len(known) == before
+    assert known.takes == ["first"]
+    known.clear(rehearsed=True)
+    assert len(known) == 0
+    assert known.takes == []
+
+
+def test_the_oldest_of_what_was_played_is_forgotten_first(move):
+    rehearsal = move(200, seed=1)
+    memory = rehearse([("kept", rehearsal)], capacity=150)
+    kept = memory.moments()
+    memory.push_many(move(600, seed=2))
+    takes, keys, followed, origins = memory.moments()
+    room = 150 - memory.rehearsed
+    assert len(memory) == 150
+    assert takes == ["kept", "live 2"]
+    for old, new in zip(kept[1:], (keys, followed, origins), strict=True):
+        assert np.array_equal(old, new[: memory.rehearsed])
+    learned = (599 - TEACHER_REACH - 20 - 25) // 2 + 1
+    assert memory.forgotten == learned - room
+    newest = 25 + 2 * (learned - 1)
+    assert origins[memory.rehearsed :, 1].tolist() == list(range(newest - 2 * (room - 1), newest + 1, 2))
+
+
+def test_a_reset_begins_a_new_take(move):
+    quats = move(300, seed=3)
+    memory = Memory(2000)
+    memory.push_many(quats)
+    memory.reset()
+    memory.push_many(quats)
+    memory.reset()
+    takes, _, _, origins = memory.moments()
+    assert takes == ["live 1", "live 2"]
+    assert np.array_equal(origins[origins[:, 0] == 0, 1], origins[origins[:, 0] == 1, 1])
+
+
+def test_what_is_refused(move, known):
+    with pytest.raises(ShapeError, match="canonical rotations"):
+        known.push(np.zeros((21, 4)))
+    with pytest.raises(ShapeError, match="finite"):
+        known.push(np.full((22, 4), np.nan))
+    with pytest.raises(ShapeError, match="params"):
+        known.push(move(1)[0], np.zeros((8, 4)))
+    with pytest.raises(ShapeError, match="params"):
+        known.push_many(move(2), np.zeros((3, 8, 5)))
+    with pytest.raises(OptionError, match="capacity"):
+        Memory(0)
+    with pytest.raises(OptionError, match="full"):
+        rehearse([("long", move(400))], capacity=100)
+    with pytest.raises(OptionError, match="shorter"):
+        rehearse([("short", move(40))])
+    known.push_many(move(300))
+    with pytest.raises(OptionError, match="before playing"):
+        known.rehearse("late", move(300))

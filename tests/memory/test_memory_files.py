@@ -1,0 +1,106 @@
+"""``piece.memory``: what was saved is loaded, and whatever is no memory becomes one clear error."""
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyanticip._core import Memory
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.memory import load_memory, rehearse, save_memory
+
+
+@pytest.fixture
+def saved(move, tmp_path):
+    memory = rehearse([("a name, été", move(250, seed=1)), ("two", move(250, seed=2))])
+    path = tmp_path / "piece.memory"
+    save_memory(memory, path)
+    return memory, path
+
+
+def test_what_was_saved_is_loaded_and_says_the_same(saved, move):
+    memory, path = saved
+    loaded = load_memory(path, capacity=1000)
+    assert loaded.takes == ["a name, été", "two"]
+    assert len(loaded) == len(memory) == loaded.rehearsed
+    quats = move(300, seed=3)
+    assert np.array_equal(loaded.push_many(quats)[0], memory.push_many(quats)[0])
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["piece.memory"]
+
+
+def test_what_was_learned_while_playing_is_saved_as_well(saved, move):
+    memory, path = saved
+    memory.push_many(move(400, seed=4))
+    save_memory(memory, path)
+    loaded = load_memory(path)
+    assert loaded.takes == ["a name, été", "two", "live 3"]
+    assert loaded.rehearsed == len(memory)
+    for one, other in zip(memory.moments()[1:], loaded.moments()[1:], strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_nothing_is_not_saved(tmp_path):
+    with pytest.raises(OptionError, match="nothing"):
+        save_memory(Memory(), tmp_path / "empty.memory")
+
+
+def refused(path, data, match="memory"):
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=match) as error:
+        load_memory(path)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_what_is_no_memory_is_refused(saved):
+    memory, path = saved
+    data = path.read_bytes()
+    _, keys, followed, origins = memory.moments()
+    about = {"format": "pyanticip-memory", "version": "1", "keys": "1", "takes": '["a", "b"]'}
+    arrays = {"keys": keys, "followed": followed, "origins": origins}
+
+    def made(changes=None, **others):
+        return safetensors.numpy.save(arrays | others, metadata=about | (changes or {}))
+
+    refused(path, b"")
+    refused(path, data[:-1])
+    refused(path, made({"format": "other"}), "format")
+    refused(path, made({"version": "2"}), "version 1")
+    refused(path, made({"keys": "0"}), "rehearse again")
+    refused(path, made({"takes": '["a"]'}), "takes")
+    refused(path, made({"takes": "{}"}), "takes")
+    refused(path, made({"takes": "["}))
+    refused(path, made(keys=keys.astype(np.int32)), "keys")
+    refused(path, made(keys=keys[:, :-1].copy()), "keys")
+    refused(path, made(keys=keys[:-1].copy()), "keys")
+    refused(path, made(followed=followed[:-1].copy()), "followed")
+    refused(path, made(keys=np.full_like(keys, 3000)), "2048")
+    refused(path, made(more=keys), "expected")
+    with pytest.raises(FormatError, match="cannot be read"):
+        load_memory(path.parent / "missing.memory")
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="memory"):
+        load_memory(path, capacity=len(memory) - 1)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edits=st.lists(
+        st.tuples(st.floats(0, 1), st.binary(max_size=8), st.integers(0, 40)), min_size=1, max_size=5
+    ),
+    front=st.booleans(),
+)
+def test_damaged_files_are_memories_or_refused(saved, edits, front):
+    _, path = saved
+    data = bytearray(path.read_bytes())
+    reach = 700 if front else len(data)  # most of what can go wrong stands in the header
+    for place, content, dropped in edits:
+        at = int(place * reach)
+        data[at : at + dropped] = content
+    damaged = path.with_name("damaged.memory")
+    damaged.write_bytes(bytes(data))
+    with suppress(FormatError):
+        load_memory(damaged).push_many(np.tile(np.array([1.0, 0.0, 0.0, 0.0]), (40, 22, 1)))
