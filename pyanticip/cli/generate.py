@@ -105,19 +105,20 @@ class Command(click.Command):
 
 
 _MOTION = "python -m training.studies motion-risk, or motion-positions, or motion-plan"
+_OLD = "docs/experiments/{}/page.md says which commit has it"
 _BENCH = "python -m pytest tests/benches -o addopts= --benchmark-only -k"
 SUCCESSORS = {
     "train study": "python -m training.studies geometric-bias",
     "train study-motion": "python -m training.studies geometry-motion",
     "train study-parts": _MOTION,
-    "train patterns": "python -m training.studies trajectory-positions",
-    "train planning": "python -m training.studies planning-signal",
+    "train patterns": _OLD.format("trajectory-positions"),
+    "train planning": _OLD.format("planning-signal"),
     "evaluate study": "python -m training.studies geometric-bias --report",
     "evaluate study-motion": "python -m training.studies geometry-motion --report",
     "evaluate study-parts": _MOTION,
-    "evaluate patterns": "python -m training.studies trajectory-positions --report",
-    "evaluate planning": "python -m training.studies planning-signal --report",
-    "evaluate writing": "docs/experiments/planning-signal/page.md says which commit has it",
+    "evaluate patterns": _OLD.format("trajectory-positions"),
+    "evaluate planning": _OLD.format("planning-signal"),
+    "evaluate writing": _OLD.format("planning-signal"),
     "evaluate gate": "python -m training.studies commitment-gate",
     **{f"bench {part}": f"{_BENCH} {part}" for part in ("field", "prism", "family", "forecast", "positions")},
 }

@@ -97,8 +97,6 @@ class Study(Generic[Options]):
     """What is shown apart: sides of the data, or by default the cases."""
     units: Callable[[Line, str], dict[str, Row]] = whole
     """A run's rows of a view, by unit; none where it has no part in it."""
-    relative: bool = False
-    """Whether differences are shown in per cent."""
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -1,7 +1,7 @@
 """What the studies on tokens share: how a model goes down a loss; text, synthetic phases and their scores."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,33 +27,6 @@ from training.tasks.token.tokens import learn
 from training.tasks.token.windows import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
 
 Arms = Mapping[str, Mapping[str, Any]]
-
-
-def descend(
-    optimiser: torch.optim.Optimizer,
-    steps: int,
-    rate: Callable[[int], float],
-    loss: Callable[[int], Tensor],
-    *,
-    clip: float = 1.0,
-    apart: torch.optim.Optimizer | None = None,
-) -> None:
-    """Train: update k takes the gradient of ``loss(k)`` at ``rate(k)`` times each group's own rate.
-
-    What ``apart`` moves goes at its own rate and is not clipped.
-    """
-    peaks = [group["lr"] for group in optimiser.param_groups]
-    every = [p for group in optimiser.param_groups for p in group["params"]]
-    for step in range(steps):
-        for group, peak in zip(optimiser.param_groups, peaks, strict=True):
-            group["lr"] = peak * rate(step)
-        total = loss(step)
-        for each in filter(None, (optimiser, apart)):
-            each.zero_grad(set_to_none=True)
-        torch.autograd.backward(total)
-        nn.utils.clip_grad_norm_(every, clip)
-        for each in filter(None, (optimiser, apart)):
-            each.step()
 
 
 def perplexity(title: str, name: str) -> Measure:
@@ -153,17 +126,18 @@ class TokenGround:
             {"params": decayed, "weight_decay": options.schedule.weight_decay},
             {"params": rest, "weight_decay": 0.0},
         ]
-        batches = iter(Batches(self._windows(seed), options))
-
-        def loss(step: int) -> Tensor:
-            ids = next(batches).ids
-            out, given = hear(model, ids[:, :-1], options.loss.scalars)
-            return losses(model, out, ids[:, 1:], given, options).total
-
         model.train()
-        how = options.schedule
-        optimiser = torch.optim.AdamW(groups, lr=1.0, betas=how.betas)
-        descend(optimiser, how.steps, how.learning_rate, loss, clip=how.clip_norm)
+        schedule = options.schedule
+        optimiser = torch.optim.AdamW(groups, lr=1.0, betas=schedule.betas)
+        for batch in Batches(self._windows(seed), options):
+            for group in optimiser.param_groups:
+                group["lr"] = schedule.learning_rate(batch.step)
+            out, given = hear(model, batch.ids[:, :-1], options.loss.scalars)
+            total = losses(model, out, batch.ids[:, 1:], given, options).total
+            optimiser.zero_grad(set_to_none=True)
+            torch.autograd.backward(total)
+            nn.utils.clip_grad_norm_([*decayed, *rest], schedule.clip_norm)
+            optimiser.step()
         surprised = surprise(model.eval(), self.held_out, options.loss.scalars)
         return {
             "figures": {"full": round(float(surprised[self.mask].mean()), 6)},

@@ -30,7 +30,7 @@ class View:
     """
 
     def __init__(self, study: Study[Any], lines: Sequence[Line], name: str) -> None:
-        self.name, self.relative = name, study.relative
+        self.name = name
         self.runs: dict[str, dict[int, dict[str, Row]]] = {arm: {} for arm in study.arms}
         self.rivals: dict[str, dict[str, Row]] = {}
         self.lines: dict[str, list[Line]] = {arm: [] for arm in study.arms}
@@ -61,12 +61,12 @@ class View:
     def apart(
         self, one: str, other: str, measure: Measure, subjects: Sequence[str] | None = None
     ) -> list[float]:
-        """A number of one arm less that of the other, for every common seed; or per cent of the other's."""
-        pairs = [
-            [self.value(self.runs[arm][seed], measure, subjects) for arm in (one, other)]
+        """A number of one arm less that of the other, for every common seed."""
+        first, second = self.runs.get(one, {}), self.runs.get(other, {})
+        return [
+            self.value(first[seed], measure, subjects) - self.value(second[seed], measure, subjects)
             for seed in self.common(one, other)
         ]
-        return [100.0 * (a / b - 1.0) if self.relative else a - b for a, b in pairs]
 
     def difference(self, one: str, other: str, measure: Measure) -> dict[str, Any]:
         """Paired by seed, with the 95 % interval by Student's t; from four units on that of a bootstrap over
@@ -141,8 +141,7 @@ def _view(study: Study[Any], view: View, differences: dict[str, dict[str, Any]])
     if differences:
         drawn = len(view.subjects) >= FEWEST
         how = f"a bootstrap over {len(view.subjects)} units and seeds" if drawn else "Student's t"
-        unit = ", per cent" if study.relative else ""
-        parts.append(f"Differences{unit}, paired by seed, 95 % interval by {how} (bold: without zero):\n")
+        parts.append(f"Differences, paired by seed, 95 % interval by {how} (bold: without zero):\n")
     for _, columns in study.tables if differences else ():
         found = [(pair, *(_gap(gaps[m.title]) for m in columns)) for pair, gaps in differences.items()]
         parts.append(table(["", *(m.title for m in columns)], found))

@@ -1,6 +1,5 @@
 """Every study runs from its command to its tables, on next to nothing."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -94,27 +93,6 @@ def test_a_study_on_tokens(name, arms, texts, tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
-def test_the_study_of_patterns(tmp_path, capsys):
-    words = ("--steps", 3, "--tests", 4, "--sequences", 8, "--cases", "linear,code", "--json")
-    lines = run("trajectory-positions", tmp_path, *words)
-    found = json.loads(capsys.readouterr().out)
-    assert found["runs"] == len(lines) == 10
-    losses = {(line["case"], line["arm"]): line["figures"]["loss"] for line in lines}
-    gap = found["differences"]["code"]["rope less sinusoidal"]["loss"]["mean"]
-    assert gap == pytest.approx(100.0 * (losses["code", "rope"] / losses["code", "sinusoidal"] - 1.0))
-    assert losses["code", "trajectory"] != losses["code", "shuffled"]
-
-
-def test_the_study_of_the_planning_signal(texts, tmp_path, capsys):
-    words = ("--train", texts[0], "--test", texts[1], "--vocab", 290, "--horizon", 4, "--length", 12)
-    words += ("--d-model", 16, "--backbone-steps", 2, "--steps", 2, "--windows", 3)
-    lines = {line["arm"]: line for line in run("planning-signal", tmp_path, *words)}
-    assert set(lines["full"]["figures"]) == {"loss", "without", "simulated", "divergence", "unigram"}
-    assert set(lines["backbone"]["figures"]) == {"loss"}
-    assert lines["backbone"]["figures"] != lines["base + training"]["figures"]
-    assert lines["full"]["parameters"] > lines["backbone"]["parameters"]
-
-
 def test_the_study_of_the_gate(tmp_path, monkeypatch, capsys):
     small = {"d_model": 16, "ff": 16, "fast_layers": 1, "slow_layers": 1, "window": 8}
     monkeypatch.setattr(commitment_gate, "MODEL", {**commitment_gate.MODEL, **small})
@@ -126,7 +104,7 @@ def test_the_study_of_the_gate(tmp_path, monkeypatch, capsys):
 
 
 def test_every_study_can_be_listed(capsys):
-    assert len(names()) == 9
+    assert len(names()) == 7
     for name in names():
         study = study_of(name)
         main([name, "--list"])
@@ -168,12 +146,18 @@ def test_area_under_the_curve_is_the_chance_that_a_bad_frame_stands_out():
     assert auc(values, bad) == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean())
 
 
-@pytest.mark.parametrize("folder", sorted(PUBLISHED.glob("*/runs.jsonl")), ids=lambda file: file.parent.name)
-def test_published_runs_say_what_their_page_says(folder, monkeypatch):
+def published():
+    """The pages of runs by the study that made them, of those that there still are."""
+    folders = {file.parent for file in PUBLISHED.glob("*/runs.jsonl")}
+    by = {folder: folder.name.removesuffix("-longer").removesuffix("-full") for folder in sorted(folders)}
+    return [(folder, name) for folder, name in by.items() if name in names()]
+
+
+@pytest.mark.parametrize(("folder", "name"), published(), ids=lambda each: getattr(each, "name", each))
+def test_published_runs_say_what_their_page_says(folder, name, monkeypatch):
     monkeypatch.setattr(page, "DRAWS", 10)
-    name = folder.parent.name.removesuffix("-longer").removesuffix("-full")
-    tables = report(study_of(name), folder.parent, page=False)["tables"]
-    shown = (folder.parent / "page.md").read_text()
+    tables = report(study_of(name), folder, page=False)["tables"]
+    shown = (folder / "page.md").read_text()
     cells = re.findall(r"-?\d+\.\d+ ± \d+\.\d+", tables)
     known = [cell for cell in cells if cell in shown]
     # These two pages show fewer columns, or other digits.
