@@ -118,7 +118,7 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
     from training.tasks.forecast import report as writer
 
     if given.folds is not None:
-        from training.tasks.forecast.judge_folds import judge_folds
+        from training.tasks.forecast.folds import judge_folds
 
         report = judge_folds(given.folds, without=given.without)
         parts_of = writer.fold_parts
@@ -126,7 +126,7 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
         assert given.data is not None
         predictors, known = {}, []
         if given.checkpoint is not None:
-            from training.tasks.forecast.predict import load_predictor, trained_on
+            from training.tasks.forecast.evaluate import load_predictor, trained_on
 
             predictors["model"] = load_predictor(given.checkpoint)
             known = trained_on(given.checkpoint)

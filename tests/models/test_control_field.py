@@ -21,10 +21,15 @@ from pyanticip.models.core.part import Positions
 from pyanticip.models.core.steering import Extras, Steering
 from pyanticip.models.core.trunk import Block
 from pyanticip.models.parts.field import reduction
-from pyanticip.models.parts.field.averages import averages, decayed_sums
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.control_field import ControlField
-from pyanticip.models.parts.field.reduction import FieldSeries, reduce_field, reduce_field_plainly
+from pyanticip.models.parts.field.reduction import (
+    FieldSeries,
+    averages,
+    decayed_sums,
+    reduce_field,
+    reduce_field_plainly,
+)
 
 SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 6, "dropout": 0.0}
 

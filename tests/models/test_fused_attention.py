@@ -13,8 +13,7 @@ from pyanticip.models.core import chunked as strips_module
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.chunked import Chunked
 from pyanticip.models.core.fused import LARGEST_EXPONENT, MOST_STRETCHES, Fused, count_stretches, make_fused
-from pyanticip.models.core.position_vectors import PositionVectors
-from pyanticip.models.core.steering import Extras, Steering
+from pyanticip.models.core.steering import Extras, PositionVectors, Steering
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-5}
 

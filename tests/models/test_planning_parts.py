@@ -7,7 +7,7 @@ import torch
 from torch.distributions import Beta as TorchBeta
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.core.plan_attention import Plan, attend_plan
+from pyanticip.models.core.attention import Plan, attend_plan
 from pyanticip.models.parts.planning import targets as p
 from pyanticip.models.parts.planning.codebook import PlanCodebook
 from pyanticip.models.parts.planning.heads import (

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.fused import make_fused
 from pyanticip.models.core.part import Positions
-from pyanticip.models.core.plan_attention import Plan
-from pyanticip.models.core.position_vectors import PositionMix, PositionVectors
-from pyanticip.models.core.steering import Extras, Steering
+from pyanticip.models.core.steering import Extras, PositionMix, PositionVectors, Steering
 from pyanticip.models.core.streaming import State
 from pyanticip.models.core.trunk import Trunk
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from pyanticip import _core
 from pyanticip.errors import ShapeError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
+from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU, recurrence, recurrence_available
 from pyanticip.models.parts.positions.prism.module import PrismPositions
-from pyanticip.models.parts.positions.prism.recurrence import recurrence, recurrence_available
 from pyanticip.models.parts.positions.prism.scan import move, scan, scan_loop, sharpen
 from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
 

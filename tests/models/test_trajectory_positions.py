@@ -8,9 +8,9 @@ import torch
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.parts.positions.trajectory.cache import DisplacementCache
+from pyanticip.models.parts.positions.trajectory.config import auto_strength, content_type
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions, TrajectoryState
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
-from pyanticip.models.parts.positions.trajectory.strength import auto_strength, content_type
 
 INTERPOLATIONS = ("exact", "linear", "cubic")
 SCALES = ("none", "rms")

@@ -10,8 +10,7 @@ from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.core.attention import TrajectoryAttention
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.bias import TrajectoryBias, orthogonality
-from pyanticip.models.core.gates import CommitmentGate
-from pyanticip.models.core.heads import AnticipationHead
+from pyanticip.models.core.gates import AnticipationHead, CommitmentGate
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Steered, Trunk
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyanticip.options import CheckpointOption, JsonOption, option
+from pyanticip.options import CheckpointOption, JsonOption, Options, option
 from training.data.source import check_motion
 
 CACHE = "Folder of sets that are built on the way."
 
 
-class BeatsOptions(CheckpointOption, JsonOption):
+class HeadOptions(Options):
+    """How an event head learns to hear strokes."""
+
+    copies: int = option("Variations of each clip.", 3, ge=0)
+    faster: int = option("Copies played faster.", 1, ge=0)
+    steps: int = option("Of the head's training.", 1200, ge=1)
+    seed: int = option("Of the head.", 0, ge=0)
+
+
+class BeatsOptions(HeadOptions, CheckpointOption, JsonOption):
     """Of ``train beats``."""
 
     data: Path = option("A set, or a folder of takes.")
     out: Path = option("Folder of the new checkpoint.", written=True)
     without: str = option("Judge on these training subjects, such as 05,16.", "")
-    copies: int = option("Variations of each clip.", 3, ge=0)
-    faster: int = option("Copies played faster.", 1, ge=0)
-    steps: int = option("Of the head's training.", 1200, ge=1)
-    seed: int = option("Of the head.", 0, ge=0)
     cache: Path | None = option(CACHE, None)
 
     def subjects(self) -> tuple[str, ...]:

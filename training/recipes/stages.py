@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.options import first_problem
+from training.finish.options import HeadOptions
 from training.run.options import Options
 from training.run.settings import merge, read_fields
 from training.tasks.motion.options import MotionTrainOptions
@@ -61,20 +62,11 @@ class Blend(Stage):
     """Runs without some subjects, on whom the mixture is chosen as well."""
 
 
-class BeatsOptions(Options):
-    """Of ``train beats``."""
-
-    copies: int = Field(default=3, ge=0)
-    faster: int = Field(default=1, ge=0)
-    steps: int = Field(default=1200, ge=1)
-    seed: int = Field(default=0, ge=0)
-
-
 class Beats(Stage):
     """An event head that learns to hear strokes: :func:`training.finish.beats.teach_beats`."""
 
     kind: Literal["beats"]
-    options: BeatsOptions = BeatsOptions()
+    options: HeadOptions = HeadOptions()
 
 
 AnyStage = Train | Blend | Beats
@@ -112,7 +104,7 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
         if problem["type"] == "missing":
             raise OptionError(f"lacks the key {key!r}") from None
         if problem["type"] == "extra_forbidden":
-            fields = (BeatsOptions if len(problem["loc"]) > 1 else kind).model_fields
+            fields = (HeadOptions if len(problem["loc"]) > 1 else kind).model_fields
             names = [field.alias or name for name, field in fields.items()]
             raise OptionError(f"unknown key {key!r}{suggestion(key, names)}") from None
         raise OptionError(first_problem(error)) from None

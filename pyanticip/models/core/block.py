@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.core.attention import Layout, Ring, TrajectoryAttention
+from pyanticip.models.core.attention import Layout, Plan, Ring, TrajectoryAttention
 from pyanticip.models.core.part import Gate, GateTrace, Part, Positions
-from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.core.steering import Extras
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from pyanticip.models.core.attention import Ring
 from pyanticip.models.core.chunked import Chunked
 from pyanticip.models.core.encodings import rotate
 from pyanticip.models.core.gated_attention import attend_gated, can_gate
-from pyanticip.models.core.position_vectors import PositionVectors
-from pyanticip.models.core.steering import Extras, Steering
+from pyanticip.models.core.steering import Extras, PositionVectors, Steering
 
 LARGEST_EXPONENT = 60.0
 """Beyond it a factor could leave the range of float32 (and of bfloat16, which has the same)."""

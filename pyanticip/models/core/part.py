@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyanticip.models.core.position_vectors import PositionMix, PositionVectors, PositionVectorsState
-from pyanticip.models.core.steering import Steering
+from pyanticip.models.core.steering import PositionMix, PositionVectors, PositionVectorsState, Steering
 from pyanticip.models.core.streaming import State
 
 

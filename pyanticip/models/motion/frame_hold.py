@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.core.part import Lesson, Part
-from pyanticip.models.parts.field.risk import distrust_loss
+from pyanticip.models.parts.field.control_field import distrust_loss
 
 HIDDEN = 32
 
@@ -38,8 +38,8 @@ class FrameHold(Part):
         nn.init.constant_(self.last.bias, -4.0)  # as the control field: nearly everything is trusted at first
 
     def losses(self, lesson: Lesson) -> dict[str, Tensor]:
-        """``distrust``, see :func:`~pyanticip.models.parts.field.risk.distrust_loss`, where bad steps are
-        known and it counts."""
+        """``distrust``, see :func:`~pyanticip.models.parts.field.control_field.distrust_loss`, where bad
+        steps are known and it counts."""
         if "distrust" not in lesson.weighed or lesson.bad is None or lesson.weight is None:
             return {}
         known = (lesson.bad, lesson.weight, lesson.divisor)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from training.run.task import Resumable
-from training.tasks.algorithmic.catalog import TASKS
+from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.problem import Example, Task
 from training.tasks.algorithmic.vocabulary import PAD_ID, encode

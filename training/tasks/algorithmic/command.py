@@ -8,7 +8,7 @@ import numpy as np
 
 from pyanticip.errors import FormatError, OptionError, suggestion
 from training.run.settings import seed_list
-from training.tasks.algorithmic.catalog import TASKS, find
+from training.tasks.algorithmic import TASKS, find
 from training.tasks.algorithmic.options import PAPER, POSITIONS, TaskOptions
 from training.tasks.algorithmic.runs import study
 

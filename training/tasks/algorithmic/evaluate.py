@@ -10,8 +10,8 @@ import torch
 
 from pyanticip.errors import FormatError, OptionError
 from training.run.files import write_text
+from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import TEST, samples
-from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.decode import all_right, exact
 from training.tasks.algorithmic.runs import TaskRun, find_runs, newest
 

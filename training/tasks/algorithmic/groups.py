@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyanticip.errors import FormatError
-from training.tasks.algorithmic.catalog import TASKS
+from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.evaluate import last, read, top_three
 from training.tasks.algorithmic.options import CURSORS, POSITIONS, TaskOptions
 from training.tasks.algorithmic.runs import TaskRun, find_runs

@@ -14,8 +14,8 @@ from pyanticip.models.parts.positions.sinusoidal import Sinusoidal
 from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.module import TrainModule, moved
 from training.run.settings import derived_seed
+from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, INITIAL, Batch
-from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.options import TaskOptions
 
 PIECES: Final = ("loss", "wrong")

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
 from training.run.options import Betas, Options, RunOptions, ScheduleOptions, TrainOptions
-from training.tasks.algorithmic.catalog import TASKS, find
+from training.tasks.algorithmic import TASKS, find
 from training.tasks.algorithmic.vocabulary import SIZE
 
 Positions = Literal["prism", "sinusoidal", "rope", "alibi", "none"]
@@ -180,7 +180,7 @@ class TaskOptions(TrainOptions):
     """
 
     task: str = "copy"
-    """One of :data:`~training.tasks.algorithmic.catalog.TASKS`."""
+    """One of :data:`~training.tasks.algorithmic.TASKS`."""
     positions: Positions = "prism"
     """What is compared; sinusoids are shifted by chance in training, so that all of their table is used."""
     size: Literal["small", "paper"] = "small"

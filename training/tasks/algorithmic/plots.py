@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from training.report.pages import png, pyplot
+from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import samples, stack
-from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.groups import Group
 from training.tasks.algorithmic.module import cursor_weights, new_model
 from training.tasks.algorithmic.runs import TaskRun, newest

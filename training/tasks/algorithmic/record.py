@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Final
 
 from training.run.files import BEST, save_weights
 from training.run.recorder import Recorder
+from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import VALID, samples
-from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.decode import all_right
 from training.tasks.algorithmic.module import PIECES, TaskModule, fitted, new_model
 from training.tasks.algorithmic.options import TaskOptions

@@ -1,4 +1,7 @@
-"""Tasks on a string of digits: copy, reverse, odds first, and the copy from a place that is named."""
+"""Tasks on a string of digits: copy, reverse, odds first, copy from a place that is named, and a stack."""
+
+from abc import abstractmethod
+from typing import Final
 
 import numpy as np
 
@@ -10,58 +13,72 @@ def _example(given: str, wanted: str) -> Example:
     return Example((*given, ASK), (*wanted, END))
 
 
-class Copy(Task):
-    """The same digits again."""
+class Rearranged(Task):
+    """The same digits in an order that their number decides."""
 
-    name, title, unit = "copy", "the same digits again", "digits"
-    shown = "8349216=8349216."
-    longest = 10
+    unit = "digits"
+
+    @abstractmethod
+    def answer(self, given: str) -> str:
+        """The digits in that order."""
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:
         """``length`` even digits."""
         self.require(length)
         given = digits(rng, length)
-        return _example(given, given)
+        return _example(given, self.answer(given))
 
     def tokens(self, length: int) -> int:
         """All of them have so many."""
         return 2 * length + 2
 
-    def check(self, text: str) -> None:
-        """Every digit right of ``=`` is the one at its place on the left."""
+    def sides(self, text: str) -> tuple[list[str], list[str]]:
+        """Both sides of ``=``, as many digits each.
+
+        Raises:
+            FormatError: they are not.
+        """
         given, found = self.read(text)
         _digits_only(self.name, given)
         if len(found) != len(given):
-            raise wrong(self.name, "length of the copy", len(given), len(found))
+            raise wrong(self.name, "length of the answer", len(given), len(found))
+        return given, found
+
+
+class Copy(Rearranged):
+    """The same digits again."""
+
+    name, title = "copy", "the same digits again"
+    shown = "8349216=8349216."
+    longest = 10
+
+    def answer(self, given: str) -> str:
+        """They themselves."""
+        return given
+
+    def check(self, text: str) -> None:
+        """Every digit right of ``=`` is the one at its place on the left."""
+        given, found = self.sides(text)
         for place, (wanted, there) in enumerate(zip(given, found, strict=True), 1):
             if there != wanted:
                 raise wrong(self.name, f"digit {place}", wanted, there)
 
 
-class Reverse(Task):
+class Reverse(Rearranged):
     """The digits backwards."""
 
-    name, title, unit = "reverse", "the digits backwards", "digits"
+    name, title = "reverse", "the digits backwards"
     shown = "8349216=6129438."
     longest = 40
     copies = True
 
-    def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """``length`` even digits."""
-        self.require(length)
-        given = digits(rng, length)
-        return _example(given, given[::-1])
-
-    def tokens(self, length: int) -> int:
-        """All of them have so many."""
-        return 2 * length + 2
+    def answer(self, given: str) -> str:
+        """From the last on."""
+        return given[::-1]
 
     def check(self, text: str) -> None:
         """Taking digits off the end of the left side gives the right side."""
-        given, found = self.read(text)
-        _digits_only(self.name, given)
-        if len(found) != len(given):
-            raise wrong(self.name, "length of the answer", len(given), len(found))
+        given, found = self.sides(text)
         rest = list(given)
         for place, there in enumerate(found, 1):
             wanted = rest.pop()
@@ -69,29 +86,20 @@ class Reverse(Task):
                 raise wrong(self.name, f"digit {place}", wanted, there)
 
 
-class OddsFirst(Task):
+class OddsFirst(Rearranged):
     """Every second digit, from the second on; then the others."""
 
-    name, title, unit = "odds-first", "digits 2, 4, 6, ..., then digits 1, 3, 5, ...", "digits"
+    name, title = "odds-first", "digits 2, 4, 6, ..., then digits 1, 3, 5, ..."
     shown = "012345=135024."
     longest = 40
 
-    def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """``length`` even digits; the paper's example says what its prose leaves open: ``x[1::2] x[::2]``."""
-        self.require(length)
-        given = digits(rng, length)
-        return _example(given, given[1::2] + given[::2])
-
-    def tokens(self, length: int) -> int:
-        """All of them have so many."""
-        return 2 * length + 2
+    def answer(self, given: str) -> str:
+        """The paper's example says what its prose leaves open: ``x[1::2] x[::2]``."""
+        return given[1::2] + given[::2]
 
     def check(self, text: str) -> None:
         """The digit at place i (from 0) of the left stands at place i // 2 of its half on the right."""
-        given, found = self.read(text)
-        _digits_only(self.name, given)
-        if len(found) != len(given):
-            raise wrong(self.name, "length of the answer", len(given), len(found))
+        given, found = self.sides(text)
         half = len(given) // 2
         for place, wanted in enumerate(given):
             at = place // 2 if place % 2 else half + place // 2
@@ -141,3 +149,66 @@ def _digits_only(task: str, given: list[str]) -> None:
     strange = [token for token in given if not token.isdigit()]
     if not given or strange:
         raise wrong(task, "left side", "digits", strange[0] if strange else "nothing")
+
+
+POP: Final = "2"
+PUSH: Final = {"3": "0", "4": "1"}
+STOP: Final = "2"
+
+
+class Stack(Task):
+    """Binary stack, bottom first, then actions; asked for is what is left, top first."""
+
+    name, title, unit = "stack", "the stack after the actions, top first, 2, zeros", "cells and actions"
+    shown = "0110422=11020000."
+    longest = 40
+
+    def draw(self, length: int, rng: np.random.Generator) -> Example:
+        """1 to ``length`` cells, evenly; the rest are actions, evenly. To pop an empty stack does nothing."""
+        self.require(length)
+        cells = int(rng.integers(1, length + 1))
+        bottom = digits(rng, cells, 2)
+        actions = "".join("234"[value] for value in rng.integers(0, 3, length - cells))
+        stack = list(bottom)
+        for action in actions:
+            if action != POP:
+                stack.append(PUSH[action])
+            elif stack:
+                stack.pop()
+        answer = "".join(reversed(stack)) + STOP
+        return Example((*bottom, *actions, ASK), (*answer.ljust(length + 1, "0"), END))
+
+    def tokens(self, length: int) -> int:
+        """All of them have so many."""
+        return 2 * length + 3
+
+    def check(self, text: str) -> None:
+        """Read from the end, every pop hides one cell or push before it; what is not hidden is left."""
+        given, found = self.read(text)
+        if not given or given[0] not in "01" or any(token not in "01234" for token in given):
+            raise wrong(self.name, "left side", "cells 0 and 1, then actions 2, 3, 4", "".join(given))
+        cells = next((at for at, token in enumerate(given) if token in "234"), len(given))
+        if any(token in "01" for token in given[cells:]):
+            raise wrong(self.name, "actions", "2, 3 and 4", "".join(given[cells:]))
+        left, hidden = [], 0
+        for token in reversed(_effective(given)):
+            if token == POP:
+                hidden += 1
+            elif hidden:
+                hidden -= 1
+            else:
+                left.append(PUSH.get(token, token))
+        wanted = "".join(left) + STOP
+        wanted += "0" * (len(given) + 1 - len(wanted))
+        if "".join(found) != wanted:
+            raise wrong(self.name, "stack that is left", wanted, "".join(found))
+
+
+def _effective(given: list[str]) -> list[str]:
+    """Without the pops that met an empty stack."""
+    kept, depth = [], 0
+    for token in given:
+        if token != POP or depth:
+            kept.append(token)
+            depth += -1 if token == POP else 1
+    return kept

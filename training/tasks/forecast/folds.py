@@ -1,13 +1,14 @@
 """Leave clips out: how good the recipe is on takes of the training files that it has not seen.
 
 The benchmark's test files are not to be had by everybody; every clip of the training files can be left out
-once instead, judged by a model of the others, and set against zero velocity on that same clip.
+once instead, judged by a model of the others, and set against zero velocity on that same clip. What they
+say together are errors, ratios to zero velocity and their intervals.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +17,20 @@ import numpy as np
 from pyanticip.errors import FormatError, OptionError, reason
 from training.run.files import CONFIG, check_new, write_text
 from training.run.train import train
-from training.tasks.forecast.cmu import ACTIONS, TARGET, Array, Take, load_split
-from training.tasks.forecast.evaluate import LEFT_OUT
+from training.tasks.forecast.cmu import (
+    ACTIONS,
+    HORIZONS,
+    NOMINAL_MS,
+    TARGET,
+    TRUE_MS,
+    Array,
+    Take,
+    load_split,
+)
+from training.tasks.forecast.evaluate import LEFT_OUT, load_predictor, published_ratios
 from training.tasks.forecast.metrics import error_curve, extrapolate, hold
 from training.tasks.forecast.module import JUDGED
 from training.tasks.forecast.options import ForecastOptions
-from training.tasks.forecast.predict import load_predictor
 from training.tasks.forecast.task import ForecastTask
 
 NUMBERS: Final = 5
@@ -217,3 +226,74 @@ def intervals(scores: Scores, *, over_actions: bool, draws: int = DRAWS, seed: i
         found.append(own / zero)
     interval: Array = np.percentile(found, (2.5, 97.5), axis=0)
     return interval
+
+
+def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any]:
+    """Tables of a study of left-out clips.
+
+    Args:
+        folder: the study's.
+        without: numbers of folds to leave aside, for example those by which options were chosen.
+
+    Returns:
+        Per action and on average the errors ("mm") and the ratios to zero velocity at the reported
+        horizons; the ratio at every target frame with its 95 % intervals, over clips within actions and over
+        actions and clips; the ratio of every fold and of every clip; the published ratios.
+
+    Raises:
+        FormatError: there is no study, or none of its folds is complete.
+        OptionError: nothing is left, or a number that is no fold's.
+    """
+    plan, folds = read_study(folder)
+    if not set(without) <= set(folds):
+        raise OptionError(f"without: expected some of the folds {sorted(folds)}, got {sorted(without)}")
+    kept = {number: scores for number, scores in folds.items() if number not in without}
+    if not kept:
+        raise OptionError("without: expected at least one fold to be left")
+    scores: Scores = {name: rows for fold in kept.values() for name, rows in fold.items()}
+    actions, average = curves_of(scores)
+    rivals = (MODEL, ZERO, CONSTANT)
+    return {
+        "benchmark": "cmu",
+        "left_out": plan["folds"],
+        "complete": sorted(folds),
+        "judged": sorted(kept),
+        "clips": len(scores),
+        "missing": plan["missing"],
+        "options": plan["options"],
+        "nominal_ms": list(NOMINAL_MS),
+        "true_ms": list(TRUE_MS),
+        "mpjpe": {
+            rival: {
+                **{action: _picked(rows[rival], 4) for action, rows in actions.items()},
+                "average": _picked(average[rival], 4),
+            }
+            for rival in rivals
+        },
+        "ratio": {
+            **{action: _picked(rows[MODEL] / rows[ZERO]) for action, rows in actions.items()},
+            "average": _picked(average[MODEL] / average[ZERO]),
+        },
+        "interval_clips": _interval(scores, over_actions=False),
+        "interval_actions": _interval(scores, over_actions=True),
+        "folds": {str(number): _fold_ratio(fold) for number, fold in kept.items()},
+        "ratio_by_clip": {
+            name: _picked(np.array(rows[MODEL]) / np.array(rows[ZERO])) for name, rows in scores.items()
+        },
+        "curves": {rival: average[rival].round(3).tolist() for rival in rivals},
+        "published_ratio": published_ratios(),
+    }
+
+
+def _picked(curve: Array, digits: int = 4) -> list[float]:
+    return [round(float(v), digits) for v in np.asarray(curve)[list(HORIZONS)]]
+
+
+def _interval(scores: Scores, *, over_actions: bool) -> list[list[float]]:
+    low, high = intervals(scores, over_actions=over_actions).round(4)
+    return [[float(v) for v in low], [float(v) for v in high]]
+
+
+def _fold_ratio(scores: Scores) -> list[float]:
+    _, average = curves_of(scores)
+    return _picked(average[MODEL] / average[ZERO])

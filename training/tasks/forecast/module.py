@@ -13,10 +13,9 @@ from training.run.average import AveragingRecorder
 from training.run.module import TrainModule
 from training.tasks.forecast.bank import Batch, WindowBank, joint_weights
 from training.tasks.forecast.cmu import OBSERVED, Take
-from training.tasks.forecast.evaluate import counted_curves
+from training.tasks.forecast.evaluate import counted_curves, predictor
 from training.tasks.forecast.metrics import hold
 from training.tasks.forecast.options import ForecastOptions
-from training.tasks.forecast.predict import predictor
 
 UNIT: Final = 100.0
 """The network's unit of length in the tables' "mm"."""

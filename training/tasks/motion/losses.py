@@ -1,6 +1,5 @@
 """What the motion model is trained to minimise."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -16,27 +15,6 @@ from training.tasks.motion.windows import Part
 
 JOINT_MASK: Final = slice(198, 220)
 """Columns of a feature row that say which joints the body has."""
-
-WEIGHT_EVENTS: Final = 0.02
-WEIGHT_SCALARS: Final = 0.5
-WEIGHT_ORTHOGONALITY: Final = 0.1
-WEIGHT_GATE: Final = 0.02
-
-
-@dataclass(frozen=True)
-class Losses:
-    """The parts, each a scalar tensor; ``total`` is their weighted sum."""
-
-    total: Tensor
-    params: Tensor
-    events: Tensor
-    scalars: Tensor
-    gate: Tensor
-    orthogonality: Tensor
-
-    def values(self) -> dict[str, float]:
-        """The parts as numbers."""
-        return {name: float(part.detach()) for name, part in vars(self).items()}
 
 
 def _mean(x: Tensor, weight: Tensor, divisor: float | None) -> Tensor:
@@ -71,8 +49,8 @@ def reliability(model: MotionTransformer, out: MotionOutput, batch: Batch) -> Te
 
 def losses(
     model: MotionTransformer, out: MotionOutput, batch: Batch, param_weights: Tensor, huber: float = 0.02
-) -> Losses:
-    """The training loss of one batch.
+) -> dict[str, Tensor]:
+    """The pieces of the training loss of one batch, scalars by name; their weights are options.
 
     Args:
         model: for its orthogonality and its base rates.
@@ -93,14 +71,13 @@ def losses(
     gate = _mean(committed, judged, frames)
     overlap = model.orthogonality()
     orthogonality = params.new_zeros(()) if overlap is None else overlap.excess
-    total = (
-        params
-        + WEIGHT_EVENTS * events
-        + WEIGHT_SCALARS * scalars
-        + WEIGHT_GATE * gate
-        + WEIGHT_ORTHOGONALITY * orthogonality
-    )
-    return Losses(total, params, events, scalars, gate, orthogonality)
+    return {
+        "params": params,
+        "events": events,
+        "scalars": scalars,
+        "gate": gate,
+        "orthogonality": orthogonality,
+    }
 
 
 def pose_loss(model: MotionTransformer, head: PoseHead, out: MotionOutput, part: Part) -> Tensor:

@@ -20,11 +20,10 @@ from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import codes_of, plans_for
 from training.tasks.motion.windows import INITIAL, Part
 
-WEIGHED: Final = ("events", "scalars", "gate", "orthogonality")
-"""Pieces of the loss whose weights are options, beside the parameters, the pose, the control field and the
-plans."""
-
-PIECES: Final = ("total", "params", *WEIGHED, "pose", "risk", "reset", "plan")
+PIECES: Final = (
+    *("total", "params", "events", "scalars", "gate", "orthogonality"),
+    *("pose", "risk", "reset", "plan"),
+)
 """The pieces of the loss, in the order of ``parts``."""
 
 PHRASE: Final = EVENTS.index("phrase")
@@ -129,8 +128,7 @@ class MotionModule(TrainModule):
         out = self.model(features, predicted=batch.own, plan=plan)
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)
-            found = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
-            pieces = {name: getattr(found, name) for name in ("params", *WEIGHED)}
+            pieces = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
             if self.model.pose is not None:
                 pieces["pose"] = pose_loss(self.model, self.model.pose, out, batch)
             weights = options.loss.model_dump()
@@ -147,7 +145,7 @@ class MotionModule(TrainModule):
             )
             for part in self.model.parts():
                 pieces |= part.losses(lesson)
-            total = none = found.params.new_zeros(())
+            total = none = pieces["params"].new_zeros(())
             for name, piece in pieces.items():
                 weight = weights.get(name, 1.0)
                 # What nobody weighs is only told.

@@ -25,17 +25,16 @@ from torch.nn import functional as F
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import Gate, GateTrace, Gating, Lesson
 from pyanticip.models.core.streaming import State
-from pyanticip.models.parts.field.averages import decayed_sums
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.reduction import (
     GATE_FLOOR,
     FieldWeights,
+    decayed_sums,
     log_gates,
     read,
     reduce_field,
     scales,
 )
-from pyanticip.models.parts.field.risk import risk_loss
 
 if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig
@@ -136,7 +135,7 @@ class ControlField(Gate):
 
     def losses(self, lesson: Lesson) -> dict[str, Tensor]:
         """``field``, see :meth:`FieldTrace.loss`; ``risk``, see
-        :func:`~pyanticip.models.parts.field.risk.risk_loss`, where bad steps are known."""
+        :func:`~pyanticip.models.parts.field.control_field.risk_loss`, where bad steps are known."""
         trace = lesson.out.field
         found = {"field": trace.loss()}
         if lesson.bad is not None and lesson.weight is not None:
@@ -190,3 +189,57 @@ class ControlField(Gate):
         return FieldState(
             state.count + new, torch.gather(series, 1, new[:, None])[:, 0], torch.gather(joined, 1, at)
         )
+
+
+SMALLEST = 1e-6
+"""Risks below this are taken for it where their logarithm is: it is of the order of float32's precision."""
+
+
+def risk_loss(
+    trace: GateTrace,
+    bad: Tensor,
+    weight: Tensor,
+    stride: int,
+    divisor: float | None = None,
+    distrust: Tensor | None = None,
+) -> Tensor:
+    """Negative log-likelihood of which frames are bad under the risks, nats a frame, mean over the blocks.
+
+    The risk of a step is dh >= 0. Read as a hazard, the chance that a frame is bad is ``1 - exp(-dh)``: as dh
+    is a softplus, that is the sigmoid of what goes into it, and the likelihood that of logistic regression.
+
+    That of the frames as they came is added to it.
+
+    A pool of the slow pathway is bad if any of its frames is, and counts once for each that is judged.
+
+    Args:
+        trace: of fields over whole windows from their start.
+        bad: (B, L) 1 for bad frames, else 0.
+        weight: (B, L) 1 for frames that are judged, else 0.
+        stride: frames of a pool; 1 where the slow pathway has every frame.
+        divisor: what sums over frames are divided by to become means; by default the sum of the weights.
+        distrust: (B, L) risk of the frames as they came, where the model has one.
+    """
+    frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
+    sums = [(surprise(block.risk, bad) * weight).sum() for block in trace.fast]
+    for block in trace.slow:
+        pools = block.risk.shape[1]
+        whole = slice(0, pools * stride)
+        labels = bad[:, whole].reshape(len(bad), pools, stride)
+        labels = labels.amax(2) if pools else labels[..., 0]
+        each = surprise(block.risk, labels).repeat_interleave(stride, 1)
+        sums.append((each * weight[:, whole]).sum())
+    total = torch.stack(sums).mean() / frames
+    return total if distrust is None else total + distrust_loss(distrust, bad, weight, divisor)
+
+
+def distrust_loss(distrust: Tensor, bad: Tensor, weight: Tensor, divisor: float | None = None) -> Tensor:
+    """The same of the frames as they came alone, ``distrust`` (B, L)."""
+    frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
+    return (surprise(distrust, bad) * weight).sum() / frames
+
+
+def surprise(risk: Tensor, bad: Tensor) -> Tensor:
+    """Negative log-likelihood of ``bad`` (1 or 0) under risks of the same shape."""
+    seen = torch.log(-torch.expm1(-risk.clamp(min=SMALLEST)))
+    return torch.where(bad > 0.5, -seen, risk)

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
+from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.block import first_norm
 from pyanticip.models.core.part import Lesson, Part, Positions
-from pyanticip.models.core.plan_attention import Plan
 from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
 from pyanticip.models.parts.planning.targets import (

@@ -3,7 +3,7 @@
 At every step a model may look at a plan: a few codes (tokens, or codes of motion frames) that are likely to
 come within the next K steps, each with a weight. This module is the arithmetic: targets, losses, selection.
 What is learned is in :mod:`pyanticip.models.parts.planning.heads`, how plans are attended to in
-:mod:`pyanticip.models.core.plan_attention`, where they come from when a model runs in
+:mod:`pyanticip.models.core.attention`, where they come from when a model runs in
 :mod:`pyanticip.models.parts.planning.passes`.
 """
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError, OptionError
-from training.tasks.algorithmic import scan
-from training.tasks.algorithmic.catalog import TASKS, find
+from training.tasks.algorithmic import TASKS, find, scan
 from training.tasks.algorithmic.scan import convert, interpret
 from training.tasks.algorithmic.vocabulary import END, SIZE, TOKENS, decode, encode, split
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.run.launch import Interrupt
+from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
-from training.tasks.algorithmic.catalog import TASKS
 from training.tasks.algorithmic.decode import answers_after, exact
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 from training.tasks.algorithmic.module import (

@@ -19,9 +19,9 @@ from training.run.files import load_best
 from training.run.recorder import read_metrics
 from training.run.train import train
 from training.tasks.forecast import bank, cmu, folds, metrics
-from training.tasks.forecast.judge_folds import judge_folds
+from training.tasks.forecast.evaluate import load_predictor, predictor
+from training.tasks.forecast.folds import judge_folds
 from training.tasks.forecast.options import ForecastOptions, Variation
-from training.tasks.forecast.predict import load_predictor, predictor
 from training.tasks.forecast.report import fold_parts
 from training.tasks.forecast.task import ForecastTask
 

@@ -8,8 +8,13 @@ import torch
 from support import new_gate
 
 from pyanticip.errors import OptionError
-from pyanticip.models.parts.field.control_field import FieldOutput, FieldTrace
-from pyanticip.models.parts.field.risk import distrust_loss, risk_loss, surprise
+from pyanticip.models.parts.field.control_field import (
+    FieldOutput,
+    FieldTrace,
+    distrust_loss,
+    risk_loss,
+    surprise,
+)
 from pyanticip.models.parts.positions.prism.resets import LATE, begun, reset_loss
 from pyanticip.models.parts.registry import PARTS
 from training.data.batches import Windows, event_targets

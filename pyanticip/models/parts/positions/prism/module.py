@@ -6,7 +6,7 @@ or not at all (*inc*, *dec*, *keep*); the histogram follows by the exact update 
 :mod:`~pyanticip.models.parts.positions.prism.scan`, and is sharpened. The place of a step is the
 superposition of the sinusoids of all places, weighted with the histogram: ``e = sum_k h[k] f(k)``. How
 attention weighs places against content is each layer's own business
-(:class:`~pyanticip.models.core.position_vectors.PositionMix`).
+(:class:`~pyanticip.models.core.steering.PositionMix`).
 
 What is not in the paper: a layer norm before the recurrent network (token embeddings are too small for it),
 and cursors that all layers and heads share, each head with its own weights of them."""
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.part import Lesson, Positions
-from pyanticip.models.core.position_vectors import PositionMix, PositionVectors
+from pyanticip.models.core.steering import PositionMix, PositionVectors
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.prism.config import PrismConfig
 from pyanticip.models.parts.positions.prism.copy_branch import CopyBranch, CopyState

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.core.position_vectors import PositionVectors
+from pyanticip.models.core.steering import PositionVectors
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.core.part import Positions
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.trajectory.cache import CACHE_ENTRIES, DisplacementCache
-from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig
+from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig, auto_strength
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
-from pyanticip.models.parts.positions.trajectory.strength import auto_strength
 
 if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig
