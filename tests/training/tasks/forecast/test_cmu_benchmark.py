@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 from support.benchmark_files import random_takes
 
-from pyanticip.cli import cli
-from pyanticip.cli.terminal import run
 from pyanticip.errors import FormatError, OptionError
 from training.report.pages import as_markdown
 from training.tasks.forecast import cmu, metrics
@@ -141,21 +139,17 @@ def test_nothing_there_and_another_split(tmp_path):
         evaluate_forecast(tmp_path, split="dev")
 
 
-def test_the_command(tmp_path, monkeypatch, capsys):
+def test_the_command(tmp_path, command):
     random_takes(tmp_path)
 
-    def command(*more):
-        words = ["pyanticip", "evaluate", "forecast", "--benchmark", "cmu", "--data", str(tmp_path), *more]
-        monkeypatch.setattr("sys.argv", words)
-        return run(cli), capsys.readouterr()
-
-    code, said = command()
+    words = ("evaluate", "forecast", "--benchmark", "cmu", "--data", tmp_path)
+    code, out, err = command(*words)
     assert code == 0
-    assert "ratio to zero velocity" in said.out
-    code, said = command("--json")
+    assert "ratio to zero velocity" in out
+    code, out, err = command(*words, "--json")
     assert code == 0
-    assert json.loads(said.out)["files"] == 2
-    code, said = command("--split", "train")
+    assert json.loads(out)["files"] == 2
+    code, out, err = command(*words, "--split", "train")
     assert code == 1
-    assert "found none" in said.err
-    assert "Traceback" not in said.err
+    assert "found none" in err
+    assert "Traceback" not in err

@@ -8,8 +8,6 @@ import pytest
 import torch
 from support.benchmark_files import random_takes
 
-from pyanticip.cli import cli
-from pyanticip.cli.terminal import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.forecast.checkpoint import load_forecaster, save_forecaster
 from pyanticip.models.forecast.forecaster import PoseForecaster
@@ -356,14 +354,10 @@ def test_a_checkpoint_of_another_skeleton(tmp_path):
         load_predictor(tmp_path / "run")
 
 
-def test_the_commands(tmp_path, monkeypatch, capsys):
+def test_the_commands(tmp_path, command):
     smooth_takes(tmp_path)
     random_takes(tmp_path)
     quick = ("--steps", "2", "--batch", "4", "--width", "8")
-
-    def command(*words):
-        monkeypatch.setattr("sys.argv", ["pyanticip", *map(str, words)])
-        return run(cli), capsys.readouterr()
 
     (tmp_path / "file").touch()
     # Before anything is read.
@@ -371,38 +365,38 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
         ("train", "forecast", "--data", tmp_path, "--out", tmp_path / "file" / "run"),
         ("evaluate", "forecast", "--data", tmp_path, "--report", tmp_path / "file" / "in"),
     ):
-        code, said = command(*words)
-        assert (code, said.err) == (1, f"pyanticip: {tmp_path / 'file'}: not a directory\n")
-    code, said = command(
+        code, out, err = command(*words)
+        assert (code, err) == (1, f"pyanticip: {tmp_path / 'file'}: not a directory\n")
+    code, out, err = command(
         "train", "forecast", "--data", tmp_path, "--out", tmp_path / "run", "--validation", 2, *quick
     )
-    assert code == 0, said.err
-    assert "pyanticip evaluate forecast" in said.out
+    assert code == 0, err
+    assert "pyanticip evaluate forecast" in out
     assert (tmp_path / "run" / "checkpoint" / "step.onnx").is_file()
-    code, said = command(
+    code, out, err = command(
         *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run"),
         *("--report", tmp_path / "page"),
     )
-    assert code == 0, said.err
-    assert "| model |" in said.out
+    assert code == 0, err
+    assert "| model |" in out
     page = (tmp_path / "page" / "report.html").read_text()
     assert "data:image/png;base64," in page
     assert "src=" not in page.replace('src="data:', "")
-    code, said = command(
+    code, out, err = command(
         *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run", "--split", "train")
     )
-    assert "was trained on 6 of these 6 files" in said.out
-    code, said = command(
+    assert "was trained on 6 of these 6 files" in out
+    code, out, err = command(
         *("train", "forecast", "--data", tmp_path, "--out", tmp_path / "study", "--folds", 2, "--json"),
         *quick,
     )
-    assert code == 0, said.err
-    assert json.loads(said.out)["done"] == 2
-    code, said = command(
+    assert code == 0, err
+    assert json.loads(out)["done"] == 2
+    code, out, err = command(
         "evaluate", "forecast", "--folds", tmp_path / "study", "--report", tmp_path / "folds"
     )
-    assert code == 0, said.err
-    assert "model, clips left out" in said.out
+    assert code == 0, err
+    assert "model, clips left out" in out
     assert (tmp_path / "folds" / "horizon.png").stat().st_size > 10_000
     assert json.loads((tmp_path / "folds" / "report.json").read_text())["clips"] == 6
     for wrong in (
@@ -410,6 +404,6 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
         ("evaluate", "forecast", "--folds", tmp_path / "study", "--data", tmp_path),
         ("evaluate", "forecast", "--data", tmp_path, "--without", 1),
     ):
-        code, said = command(*wrong)
+        code, out, err = command(*wrong)
         assert code == 2
-        assert "Traceback" not in said.err
+        assert "Traceback" not in err

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
 from training.run.recorder import read_metrics
@@ -39,16 +39,8 @@ def config(tiny, takes, tmp_path_factory):
 
 
 @pytest.fixture
-def cli(monkeypatch, capsys):
-    from pyanticip.cli import cli as group
-
-    def call(*words):
-        monkeypatch.setattr("sys.argv", ["pyanticip", "train", "motion", *map(str, words)])
-        code = run_cli(group)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def cli(command):
+    return partial(command, "train", "motion")
 
 
 def test_from_takes_to_a_report(cli, config, tmp_path):
@@ -157,7 +149,7 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path, environment):
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, environment):
+def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, in_two_processes):
     options = tiny(model={"dropout": 0.0}, run={"log_every": 1})
     config = write_config(
         tmp_path / "tiny.toml",
@@ -167,18 +159,8 @@ def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, environment)
         build_workers=1,
         copies=1,
     )
-    command = ["-m", "pyanticip", "train", "motion", "--config", str(config), "--json", "--out"]
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    found = subprocess.run(
-        [sys.executable, *torchrun, *command, str(tmp_path / "two")],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["processes"] == 2
+    words = ("train", "motion", "--config", config, "--out", tmp_path / "two")
+    assert in_two_processes(*words)["processes"] == 2
     from training.tasks.motion.options import MotionTrainOptions
 
     fit(MotionTrainOptions.gather(config), tmp_path / "one")

@@ -9,7 +9,6 @@ import pytest
 import torch
 from support.swinging_takes import set_of
 
-from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
@@ -45,9 +44,7 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def cli(monkeypatch, capsys, tmp_path, lively, checkpoint):
-    from pyanticip.cli import cli as group
-
+def cli(monkeypatch, command, tmp_path, lively, checkpoint):
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     monkeypatch.setattr(event_head, "FRAMES", 64)
     monkeypatch.chdir(tmp_path)
@@ -57,10 +54,7 @@ def cli(monkeypatch, capsys, tmp_path, lively, checkpoint):
     def call(*flags, **given):
         words = defaults | {f"--{name}": value for name, value in given.items()}
         line = [str(word) for pair in words.items() for word in pair]
-        monkeypatch.setattr("sys.argv", ["pyanticip", "train", "beats", *line, *flags])
-        code = run_cli(group)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return command("train", "beats", *line, *flags)
 
     return call
 

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_checkpoint
 from training.run.files import LAST, read_state
@@ -212,16 +212,8 @@ def test_precision_16_needs_cuda(tiny):
 
 
 @pytest.fixture
-def cli(monkeypatch, capsys):
-    from pyanticip.cli import cli as group
-
-    def call(*words):
-        monkeypatch.setattr("sys.argv", ["pyanticip", "train", "language", *map(str, words)])
-        code = run_cli(group)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def cli(command):
+    return partial(command, "train", "language")
 
 
 @pytest.fixture
@@ -332,38 +324,13 @@ def test_interrupted_before_the_first_state_it_begins_anew(whole, tmp_path):
     assert same_weights(weights(run), weights(folder))
 
 
-def test_ctrl_c_on_the_command_line_says_how_to_go_on(texts, cli, monkeypatch):
-    take = Batches.update
-
-    def update(self, step):
-        if step == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-        return take(self, step)
-
-    monkeypatch.setattr(Batches, "update", update)
-    code, printed, _ = cli("--config", texts / "tiny.toml", "--out", texts / "run", "--vocab", 50)
-    assert code == 130
-    assert "interrupted after step" in printed
-    assert f"pyanticip train language --out {texts / 'run'} --resume" in printed
-
-
 @pytest.mark.slow
-def test_two_processes_make_the_curve_of_one(tiny, tmp_path, environment):
+def test_two_processes_make_the_curve_of_one(tiny, tmp_path, in_two_processes):
     config = tmp_path / "tiny.toml"
     given = tiny(log_every=1, model={"dropout": 0.0}).flat().items()
     config.write_text("".join(f"{name} = {json.dumps(v)}\n" for name, v in given if v is not None))
-    command = ["-m", "pyanticip", "train", "language", "--config", str(config), "--json", "--out"]
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    found = subprocess.run(
-        [sys.executable, *torchrun, *command, str(tmp_path / "two")],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["processes"] == 2
+    words = ("train", "language", "--config", config, "--out", tmp_path / "two")
+    assert in_two_processes(*words)["processes"] == 2
     train(LanguageTask(), tiny(log_every=1, model={"dropout": 0.0}), tmp_path / "one")
     one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
     assert [row["step"] for row in two] == list(range(1, 13))
