@@ -17,8 +17,14 @@ from pyanticip.errors import ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU, recurrence, recurrence_available
 from pyanticip.models.parts.positions.prism.module import PrismPositions
-from pyanticip.models.parts.positions.prism.scan import move, scan, scan_loop, sharpen
-from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
+from pyanticip.models.parts.positions.prism.scan import (
+    move,
+    places_available,
+    scan,
+    scan_loop,
+    sharpen,
+    superpose,
+)
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 

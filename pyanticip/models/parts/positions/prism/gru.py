@@ -12,12 +12,12 @@ over all steps.
 import math
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
+from pyanticip.models.parts.positions.prism.scan import array_view, large
 
 _GATES = 4
 """What is kept of a step for the way back: reset, update, new, and what new was given before the reset."""
@@ -28,17 +28,13 @@ class _RustGRU(torch.autograd.Function):
     def forward(ctx: Any, given: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
         rows, length, _ = given.shape
         inputs = [t.detach().contiguous() for t in (given, hidden, weights, bias)]
-        dtype = np.float32 if given.dtype == torch.float32 else np.float64
-        # NumPy asks the system for large pages, torch does not.
-        out = np.empty((rows, length, hidden.shape[-1]), dtype)
+        out = large((rows, length, hidden.shape[-1]), given)
         needed = any(ctx.needs_input_grad)
-        gates = np.empty((rows, length, _GATES * hidden.shape[-1]), dtype) if needed else None
-        given_view, hidden_view, weights_view, bias_view = (t.numpy() for t in inputs)
-        _core.prism_gru(given_view, hidden_view, weights_view, bias_view, out, gates)
-        found = torch.from_numpy(out)
+        gates = large((rows, length, _GATES * hidden.shape[-1]), given) if needed else None
+        _core.prism_gru(*map(array_view, (*inputs, out, gates)))
         if gates is not None:
-            ctx.save_for_backward(*inputs[1:], found, torch.from_numpy(gates))
-        return found
+            ctx.save_for_backward(*inputs[1:], out, gates)
+        return out
 
     @staticmethod
     @once_differentiable
@@ -48,7 +44,7 @@ class _RustGRU(torch.autograd.Function):
         d_given = out.new_empty(*out.shape[:2], 3 * hidden)
         d_kept, d_start = torch.empty_like(out), torch.empty_like(start)
         arrays = (start, weights, bias, out, gates, grad.contiguous(), d_given, d_kept, d_start)
-        _core.prism_gru_backward(*(t.numpy() for t in arrays))
+        _core.prism_gru_backward(*map(array_view, arrays))
         before = torch.cat((start[:, None], out[:, :-1]), 1).flatten(0, 1)
         # Reset and update have the gradients of what the input gives; new has its own.
         parts = d_given.flatten(0, 1)[:, : 2 * hidden], d_kept.flatten(0, 1)

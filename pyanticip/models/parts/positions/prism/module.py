@@ -28,8 +28,7 @@ from pyanticip.models.parts.positions.prism.config import PrismConfig
 from pyanticip.models.parts.positions.prism.copy_branch import CopyBranch, CopyState
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
 from pyanticip.models.parts.positions.prism.resets import Resets, reset_loss
-from pyanticip.models.parts.positions.prism.scan import scan, scan_loop
-from pyanticip.models.parts.positions.prism.superposition import places_available, superpose
+from pyanticip.models.parts.positions.prism.scan import places_available, scan, scan_loop, superpose
 
 if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig

@@ -1,4 +1,5 @@
-"""The histogram scan of PRISM positions: a plain loop, and the same without a Python loop per step.
+"""The histogram scan of PRISM positions: a plain loop, the same without a Python loop per step, and places
+read out of it as it goes.
 
 A cursor holds a histogram ``h`` over P places. In one step it moves up with weight ``inc``, down with
 ``dec``, stays with ``keep`` (what would leave either end stays there), and from wherever it is to place 0
@@ -75,13 +76,9 @@ class _RustScan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None) -> Tensor:
-        single = moves.dtype == torch.float32
         inputs = [None if t is None else t.detach().contiguous() for t in (moves, start, gamma, jumps)]
-        # NumPy asks the system for large pages, torch does not: their faults cost half as much as the scan.
-        values = np.empty((*moves.shape[:3], start.shape[-1]), np.float32 if single else np.float64)
-        moves_view, start_view, gamma_view, jumps_view = (array_view(t) for t in inputs)
-        _core.prism_scan(moves_view, start_view, gamma_view, jumps_view, values)
-        out = torch.from_numpy(values)
+        out = large((*moves.shape[:3], start.shape[-1]), moves)
+        _core.prism_scan(*map(array_view, (*inputs, out)))
         ctx.save_for_backward(*inputs, out)
         return out
 
@@ -90,8 +87,7 @@ class _RustScan(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, out = ctx.saved_tensors
         grads = [None if t is None else torch.empty_like(t) for t in inputs]
-        arrays = (array_view(t) for t in (*inputs, out, grad.contiguous(), *grads))
-        _core.prism_scan_backward(*arrays)
+        _core.prism_scan_backward(*map(array_view, (*inputs, out, grad.contiguous(), *grads)))
         return tuple(grads)
 
 
@@ -100,17 +96,21 @@ def array_view(tensor: Tensor | None) -> Any:
     return None if tensor is None else tensor.detach().numpy()
 
 
+def large(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """An empty tensor on the CPU, of the type of ``like``. NumPy asks the system for large pages, torch does
+    not: their faults cost half as much as a scan."""
+    return torch.from_numpy(np.empty(shape, np.float32 if like.dtype == torch.float32 else np.float64))
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _fused(moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None) -> Tensor:
+    """The compiler leaves the kernels alone."""
     if moves.device.type == "cuda":
         from pyanticip.models.parts.positions.prism.scan_triton import scan_triton
 
         return scan_triton(moves, start, gamma, jumps)
     out: Tensor = _RustScan.apply(moves, start, gamma, jumps)  # type: ignore[no-untyped-call]
     return out
-
-
-# The compiler leaves the kernels alone.
-_untraced = torch.compiler.disable(_fused)  # type: ignore[no-untyped-call]
 
 
 def fused_available(moves: Tensor, start: Tensor) -> bool:
@@ -133,5 +133,83 @@ def scan(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tenso
     traced = torch.compiler.is_compiling() and moves.shape[2] == 1
     if traced or not fused_available(moves, start):
         return scan_loop(moves, start, gamma, jumps)
-    out: Tensor = _untraced(moves, start, gamma, jumps)
+    out: Tensor = _fused(moves, start, gamma, jumps)
+    return out
+
+
+_SEGMENT = 16
+"""Steps from one histogram that is kept to the next, in the kernel."""
+
+
+class _RustPlaces(torch.autograd.Function):
+    """The scan with the superposition of its places: histograms never lie in memory.
+
+    Those of a training batch are its largest array (B 32, L 256, 16 cursors, P 256: 134 MB), read and written
+    by the scan, by the product with the table of places and by both ways back. Here the kernel reads places
+    out as it goes, keeps every sixteenth histogram and computes the others again on the way back.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None, table: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        inputs = [None if t is None else t.detach().contiguous() for t in (moves, start, gamma, jumps, table)]
+        rows, cursors, steps, _ = moves.shape
+        places = start.shape[-1]
+        out = start.new_empty(rows, cursors, steps, table.shape[-1])
+        last = torch.empty_like(start, memory_format=torch.contiguous_format)
+        kept = None
+        if any(ctx.needs_input_grad):
+            kept = large((rows, cursors, -(-steps // _SEGMENT), places), start)
+        _core.prism_places(*map(array_view, (*inputs, out, last, kept)))
+        ctx.set_materialize_grads(False)
+        if kept is not None:
+            ctx.save_for_backward(*inputs, kept)
+        ctx.width = table.shape[-1]
+        return out, last
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, grad_last: Tensor | None) -> tuple[Tensor | None, ...]:
+        *inputs, kept = ctx.saved_tensors
+        moves = inputs[0]
+        grad = moves.new_zeros(*moves.shape[:3], ctx.width) if grad is None else grad.contiguous()
+        grad_last = None if grad_last is None else grad_last.contiguous()
+        grads = [None if t is None else torch.empty_like(t) for t in inputs[:4]]
+        _core.prism_places_backward(*map(array_view, (*inputs, kept, grad, grad_last, *grads)))
+        return *grads, None
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _places(
+    moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None, table: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The compiler leaves the kernel alone."""
+    out: tuple[Tensor, Tensor] = _RustPlaces.apply(  # type: ignore[no-untyped-call]
+        moves, start, gamma, jumps, table
+    )
+    return out
+
+
+def places_available(moves: Tensor, start: Tensor, table: Tensor) -> bool:
+    """Whether :func:`superpose` is one kernel for such tensors here: on a CPU, with a fixed table and more
+    than one step."""
+    if moves.device.type != "cpu" or moves.shape[2] < 2 or table.requires_grad:
+        return False
+    return table.dtype == moves.dtype and fused_available(moves, start)
+
+
+def superpose(
+    moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None, table: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``scan(...) @ table`` and the last histograms, with first derivatives of everything but the table.
+
+    :param table: (P, d) what stands at the places; the others as in
+        :func:`~pyanticip.models.parts.positions.prism.scan.scan_loop`.
+    :returns: (B, C, L, d) superpositions and (B, C, P) histograms after the last step.
+    """
+    if not places_available(moves, start, table):
+        histograms = scan_loop(moves, start, gamma, jumps)
+        return histograms @ table, histograms[:, :, -1]
+    out: tuple[Tensor, Tensor] = _places(moves, start, gamma, jumps, table)
     return out
