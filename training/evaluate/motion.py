@@ -19,6 +19,8 @@ from training.evaluate.measures import (
     HARM,
     LAGS_MS,
     SHORTEST,
+    TINY,
+    Answer,
     Tally,
     beyond,
     harm,
@@ -37,7 +39,7 @@ from training.evaluate.takes import Clip, Takes
 from training.report.progress import Say
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.scores import run_model
+from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 MODEL: Final = "model"
@@ -121,13 +123,14 @@ def evaluate(
     rivals = _learned(takes, taught, cache, seeds, say)
     systems = systems_of(model)
 
-    def answers(clip: Clip, shown: Sequence[Clip], said: Any) -> dict[str, Any]:
+    def answers(clip: Clip, shown: Sequence[Clip], said: Predictions) -> dict[str, Answer]:
         twins = Twins(clip.example.quats)
         found = simple(clip.example, twins, tuned)
         found |= rivals.answers(twins) if rivals is not None else {}
-        found[MODEL] = answer(said)
+        found[MODEL] = answer(said.params)
         return found | {
-            name: system(clip.example, [one.example for one in shown]) for name, system in systems.items()
+            name: system(clip.example, said, [one.example for one in shown])
+            for name, system in systems.items()
         }
 
     by_source: dict[str, list[Clip]] = {}
@@ -186,7 +189,8 @@ def _learned(
     if not taught:
         return None
     who = sorted({clip.person for clip in taught})
-    key = hashlib.sha256(repr((takes.digest, who, TEACHER_VERSION, learned.VERSION)).encode()).hexdigest()
+    told = (takes.sets[0].digest, who, TEACHER_VERSION, learned.VERSION)
+    key = hashlib.sha256(repr(told).encode()).hexdigest()
     options = MotionTrainOptions().but(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
     examples, pieces = [clip.example for clip in taught], [clip.piece for clip in taught]
@@ -227,6 +231,12 @@ def _row(
         "high": _rounded(high),
         "mean_of_ratios": _rounded(mean_of_ratios(error, one, field.simple)),
         "ratio_with_learned": _rounded(ratio(error, one, others)),
+        "parameters": {
+            name: _rounded(row)
+            for name, row in zip(
+                PARAMETERS, error[one] / (error[list(field.simple)].min(axis=0) + TINY), strict=True
+            )
+        },
         "lag_ms": lags,
         "profile": [_rounded(row) for row in profile],
         "beyond": _rounded(explained),

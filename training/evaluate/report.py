@@ -10,6 +10,7 @@ from pyanticip.vocabulary import EVENTS
 from training.evaluate import plots
 from training.evaluate.measures import BEYOND, HARM
 from training.evaluate.motion import MODEL
+from training.evaluate.systems import PLAYED
 from training.report import pages
 from training.report.pages import Part, Row, as_markdown
 
@@ -109,13 +110,13 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
     yield (
         "text",
         f"Ratios of all that was judged to the best of the {len(report['simple'])} rivals that learn "
-        "nothing, 100 / 200 / 400 ms ahead.",
+        "nothing, 100 / 200 / 400 ms ahead; bold where it is *ahead*.",
     )
     yield "table", _others(report["kinds"])
     yield "title", "Whom it harms"
     yield (
         "text",
-        f"Clips in which the model is worse by over {HARM - 1:.0%} than the clip's best single rival (one "
+        f"Clips in which it is worse by over {HARM - 1:.0%} than the clip's best single rival (one "
         "for all parameters, those that learn among them), and the worst of them.",
     )
     yield "table", _harm(report)
@@ -168,15 +169,28 @@ def _verdicts(row: Mapping[str, Any]) -> str:
     return said[0] if len(set(said)) == 1 else ", ".join(said)
 
 
-def summary(report: Mapping[str, Any], who: str = MODEL) -> list[Row]:
-    """The table that other pages quote: a forecaster in every kind of movement."""
+def summary(report: Mapping[str, Any]) -> list[Row]:
+    """The table that other pages quote: the model in every kind of movement, and what memory makes of it."""
     horizons = " / ".join(map(str, report["horizons_ms"]))
-    rows: list[Row] = [[f"{horizons} ms ahead", "ratio", "with those that learn", "it is", "clips harmed"]]
+    rows: list[Row] = [
+        [
+            f"{horizons} ms ahead",
+            "ratio",
+            "with those that learn",
+            "it is",
+            "clips harmed",
+            PLAYED,
+            "clips harmed",
+        ]
+    ]
     for kind, found in report["kinds"].items():
-        row = found["rows"][who]
-        share = " ".join(f"{100.0 * count / found['clips']:.0f} %" for count in row["harmed"])
-        ratios = (_three(row[name]) for name in ("ratio", "ratio_with_learned"))
-        rows.append([kind, *ratios, _verdicts(row), share])
+        model, played = found["rows"][MODEL], found["rows"][PLAYED]
+        harmed = [
+            " ".join(f"{100.0 * count / found['clips']:.0f}" for count in row["harmed"]) + " %"
+            for row in (model, played)
+        ]
+        ratios = (_three(model[name]) for name in ("ratio", "ratio_with_learned"))
+        rows.append([kind, *ratios, _verdicts(model), harmed[0], _three(played["ratio"]), harmed[1]])
     return rows
 
 
@@ -209,17 +223,25 @@ def _others(kinds: Mapping[str, Any]) -> list[Row]:
     everyone = list(next(iter(kinds.values()))["rows"])
     order = [MODEL, *(name for name in everyone if name != MODEL)]
     rows: list[Row] = [["", *(f"{kind} ({found['clips']})" for kind, found in kinds.items())]]
-    rows += [[name, *(_three(found["rows"][name]["ratio"]) for found in kinds.values())] for name in order]
+    rows += [[name, *(_marked(found["rows"][name]) for found in kinds.values())] for name in order]
     return rows
 
 
+def _marked(row: Mapping[str, Any]) -> str:
+    """The ratios, bold where they are ahead."""
+    pairs = zip(row["ratio"], row["verdict"], strict=True)
+    return " ".join(f"**{_short(value)}**" if said == "ahead" else _short(value) for value, said in pairs)
+
+
 def _harm(report: Mapping[str, Any]) -> list[Row]:
-    rows: list[Row] = [["", "clips", "harmed", "worst"]]
+    rows: list[Row] = [["", "clips", "who", "harmed", "worst"]]
     for kind, found in report["kinds"].items():
-        row = found["rows"][MODEL]
-        worst = max(row["worst"], key=lambda one: one["ratio"])
-        harmed = " / ".join(map(str, row["harmed"]))
-        rows.append([kind, str(found["clips"]), harmed, f"{worst['clip']} ({_short(worst['ratio'])})"])
+        for who in (MODEL, PLAYED):
+            row = found["rows"][who]
+            worst = max(row["worst"], key=lambda one: one["ratio"])
+            harmed = " / ".join(map(str, row["harmed"]))
+            told = f"{worst['clip']} ({_short(worst['ratio'])})"
+            rows.append([kind, str(found["clips"]), who, harmed, told])
     return rows
 
 

@@ -16,7 +16,7 @@ from training.evaluate.event_tuning import EventRivals
 from training.evaluate.measures import AHEAD, Answer
 from training.tasks.motion import baselines
 from training.tasks.motion.baselines import Rivals
-from training.teacher.twin import causal_twin
+from training.teacher.twin import MOTION_DELAY_S, causal_twin
 
 SETTINGS: Final = Path(__file__).with_name("settings")
 """Folder of the settings as tuned on the training subjects."""
@@ -69,13 +69,14 @@ class Twins:
 
     def __init__(self, quats: NDArray[np.floating]) -> None:
         self.quats = quats
-        self._known: dict[int, NDArray[np.float64]] = {}
+        self.made: baselines.Made = {}
 
     def at(self, delay_ms: int) -> NDArray[np.float64]:
         """(T, 8) with that delay."""
-        if delay_ms not in self._known:
-            self._known[delay_ms] = causal_twin(self.quats, delay_ms / 1000.0).astype(np.float64)
-        return self._known[delay_ms]
+        key = (delay_ms / 1000.0, MOTION_DELAY_S)
+        if key not in self.made:
+            self.made[key] = causal_twin(self.quats, *key)
+        return self.made[key].astype(np.float64)
 
     def mean(self, seconds: float) -> NDArray[np.float64]:
         """(T, 8): the mean over the last so many seconds, or since the beginning."""
@@ -97,9 +98,9 @@ def simple(example: Example, twins: Twins, tuned: AllRivals) -> dict[str, Answer
     rows |= {f"half hold, half mean over {s} s": twins.half(s) for s in HALVES_S}
     found = {name: np.repeat(row[:, :, None], len(AHEAD), 2).astype(np.float32) for name, row in rows.items()}
     ahead = [HORIZONS.index(h) for h in AHEAD]
-    found["hold, tuned"] = baselines.predict(example, tuned.plain.hold)[:, :, ahead]
-    found["line"] = baselines.predict(example, tuned.plain.linear)[:, :, ahead]
-    found["tracker"] = trackers.predict(example, tuned.trackers)[:, :, ahead]
+    found["hold, tuned"] = baselines.predict(example, tuned.plain.hold, twins.made)[:, :, ahead]
+    found["line"] = baselines.predict(example, tuned.plain.linear, twins.made)[:, :, ahead]
+    found["tracker"] = trackers.predict(example, tuned.trackers, twins.made)[:, :, ahead]
     return found
 
 

@@ -22,7 +22,7 @@ from pyanticip.errors import FormatError
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
-from training.tasks.motion.baselines import DELAYS_S, MOTION_DELAYS_S, judged
+from training.tasks.motion.baselines import DELAYS_S, MOTION_DELAYS_S, Made, judged
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 from training.teacher.twin import causal_twin
 
@@ -239,15 +239,15 @@ class _Judge:
         return out
 
 
-def predict(example: Example, table: Table) -> NDArray[np.float32]:
-    """What tuned trackers say (T, 8, 5) about a clip."""
+def predict(example: Example, table: Table, twins: Made | None = None) -> NDArray[np.float32]:
+    """What tuned trackers say (T, 8, 5) about a clip; twins that were made before are not made again."""
     out = np.zeros((len(example), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
-    twins: dict[tuple[float, float], Array] = {}
+    twins = {} if twins is None else twins
     for k, row in enumerate(table):
         for i, tracker in enumerate(row):
             key = (tracker.delay_s, tracker.motion_delay_s)
             if key not in twins:
-                twins[key] = causal_twin(example.quats, *key).astype(np.float64)
-            value, speed = tracked([twins[key][:, k : k + 1]], tracker)[0]
+                twins[key] = causal_twin(example.quats, *key)
+            value, speed = tracked([twins[key][:, k : k + 1].astype(np.float64)], tracker)[0]
             out[:, k, i] = carry(value, speed, tracker, HORIZONS[i])[:, 0]
     return out

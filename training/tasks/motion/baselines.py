@@ -167,10 +167,16 @@ def _clip_error(example: Example, twin: NDArray[np.float32], setting: Setting) -
     return total
 
 
-def predict(example: Example, settings: tuple[tuple[Setting, ...], ...]) -> NDArray[np.float32]:
-    """What tuned rivals say (T, 8, 5) about a clip."""
+Made = dict[tuple[float, float], NDArray[np.float32]]
+"""Causal twins (T, 8) of one clip by their two delays."""
+
+
+def predict(
+    example: Example, settings: tuple[tuple[Setting, ...], ...], twins: Made | None = None
+) -> NDArray[np.float32]:
+    """What tuned rivals say (T, 8, 5) about a clip; twins that were made before are not made again."""
     out = np.zeros((len(example), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
-    twins: dict[tuple[float, float], NDArray[np.float32]] = {}
+    twins = {} if twins is None else twins
     for k, row in enumerate(settings):
         for i, setting in enumerate(row):
             key = (setting.delay_s, setting.motion_delay_s)
