@@ -398,8 +398,8 @@ class FrontOutput:
         """The seven scalars of the newest row, (7,)."""
 
     @property
-    def quats(self) -> npt.NDArray[np.float32]:
-        """Canonical local rotations of the newest row, (22, 4) w, x, y, z."""
+    def poses(self) -> npt.NDArray[np.float32]:
+        """Canonical local rotations of each row, (n, 22, 4) w, x, y, z."""
 
     @property
     def root(self) -> npt.NDArray[np.float32]:

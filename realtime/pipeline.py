@@ -153,7 +153,7 @@ class Pipeline:
         if not out.valid:
             self.counts["invalid"] += 1
         if self.tape is not None:
-            self.tape.frame(now, slot.number, out.t_source_ns, out.quats, out.root)
+            self.tape.frame(now, slot.number, out.t_source_ns, out.poses[-1], out.root)
         if slot.dt is not None:
             params, events = self.mixer.play(step, self._scalars, slot.dt, taught, out.activity)
             frame = self._frame(now, params, events, step)

@@ -62,8 +62,8 @@ class FrontFrame(Protocol):
         ...
 
     @property
-    def quats(self) -> F32:
-        """Canonical local rotations (22, 4)."""
+    def poses(self) -> F32:
+        """Canonical local rotations of each row, (n, 22, 4)."""
         ...
 
     @property

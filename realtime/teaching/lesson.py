@@ -47,8 +47,8 @@ class Played(Protocol):
         ...
 
     @property
-    def quats(self) -> F32:
-        """(22, 4)."""
+    def poses(self) -> F32:
+        """(n, 22, 4), the newest last."""
         ...
 
     @property
@@ -171,7 +171,7 @@ class Lesson:
                 # What comes after a long gap is another movement: the take ends here.
                 self._cut = True
                 self._full()
-        kept = (out.seq, out.quats, out.root, self.wanted)
+        kept = (out.seq, out.poses[-1], out.root, self.wanted)
         self._past.append(kept)
         if self._take is not None and not self._cut and len(self._take) < self._frames:
             if out.reset:

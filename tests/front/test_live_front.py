@@ -38,13 +38,13 @@ def test_what_leaves_is_the_motion_that_came_in(source):
         assert (out.seq, out.reset, out.filled, out.valid) == (i, i == 0, 0, True)
         assert out.features.shape == (1, 231)
         assert out.features.dtype == np.float32
-        assert np.abs(np.abs((out.quats * quats[i]).sum(-1)) - 1).max() < 1e-5
+        assert np.abs(np.abs((out.poses[-1] * quats[i]).sum(-1)) - 1).max() < 1e-5
         np.testing.assert_allclose(out.root, root[i], atol=1e-5)
         assert len(out.stages_ns) == 3
         assert min(out.stages_ns) >= 0
         assert out.scalars.shape == (7,)
     batch = _core.motion_features(
-        np.stack([o.quats for o in outputs]), np.stack([o.root for o in outputs]), front.mask, window=64
+        np.stack([o.poses[-1] for o in outputs]), np.stack([o.root for o in outputs]), front.mask, window=64
     )
     np.testing.assert_array_equal(np.concatenate([o.features for o in outputs]), batch)
     counters = front.counters()
@@ -60,7 +60,7 @@ def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
     out = front.feed((live / "sample_fram.bin").read_bytes(), 1)
     assert out is not None
     assert out.reset
-    np.testing.assert_allclose(np.abs(out.quats), np.tile([1, 0, 0, 0], (22, 1)), atol=1e-6)
+    np.testing.assert_allclose(np.abs(out.poses[-1]), np.tile([1, 0, 0, 0], (22, 1)), atol=1e-6)
     np.testing.assert_allclose(out.root[1], 0.9329, atol=1e-3)
     assert out.t_source_ns > 1_600_000_000_000_000_000
     assert front.skeleton[:2] == ["root", "torso_1"]

@@ -36,7 +36,7 @@ def test_the_stream_is_the_batch() -> None:
     for i, datagram in enumerate(_core.encode_native_frame(i, i / 50, quats[i], root[i]) for i in range(450)):
         out = front.feed(datagram, i * 20_000_000)
         assert out is not None
-        np.testing.assert_allclose(out.quats, batch[i], atol=2e-7)
+        np.testing.assert_allclose(out.poses[-1], batch[i], atol=2e-7)
         np.testing.assert_allclose(out.root, places[i], atol=2e-7)
         assert out.activity == pytest.approx(activity[i], abs=1e-5)
     assert front.noise is not None

@@ -13,7 +13,7 @@ LEFT_UPPER = LEFT_UPPER_ARM["msgpack"]  # the canonical body's
 
 def lowered(out):
     """By how much the canonical left upper arm is lowered, radians."""
-    w, x, y, z = out.quats[LEFT_UPPER]
+    w, x, y, z = out.poses[-1][LEFT_UPPER]
     assert abs(x) < 1e-5
     assert abs(y) < 1e-5
     return -2 * np.arctan2(z, w)
@@ -63,7 +63,7 @@ def test_forward_and_left_in_unity_are_forward_and_left_here():
     turn = (np.sin(bow / 2), 0.0, 0.0, np.cos(bow / 2))
     front = _core.LiveFront("vmc", window=64)
     out = front.feed(vmc_pose(1.0, {"Spine": turn}, (-0.1, 0.95, 0.3)), 0)
-    w, x, y, z = out.quats[1]
+    w, x, y, z = out.poses[-1][1]
     # Right-handed, facing +z: forward takes y to z, a positive turn about x.
     np.testing.assert_allclose([2 * np.arctan2(x, w), y, z], [bow, 0, 0], atol=1e-5)
     np.testing.assert_allclose(out.root, [0.1, 0.95, 0.3], atol=1e-6)

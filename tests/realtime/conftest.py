@@ -31,7 +31,7 @@ class PaperFrame:
         self.late_ns = self.t_arrival_ns + 25_000_000
         self.patience_ns = 5_000_000
         self.scalars = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
-        self.quats = np.zeros((22, 4), np.float32)
+        self.poses = np.tile(np.float32([1, 0, 0, 0]), (self.rows, 22, 1))
         self.root = np.zeros(3, np.float32)
         self.activity = 1.0
         self.filled = self.rows - 1

@@ -95,7 +95,7 @@ proptest! {
                     prop_assert!(out.rows.len() <= 1000);
                     prop_assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
                     prop_assert!(out.scalars.iter().all(|v| v.is_finite()));
-                    prop_assert!(out.root.iter().chain(out.pose.iter().flatten()).all(|v| v.is_finite()));
+                    prop_assert!(out.root.iter().chain(out.poses.iter().flatten().flatten()).all(|v| v.is_finite()));
                 }
             }
         }

@@ -17,7 +17,7 @@ fn every_protocol_gives_the_canonical_motion_frame_by_frame() {
         for (i, out) in outputs.iter().enumerate() {
             assert_eq!((out.rows.len(), out.seq, out.reset), (1, i as u64, i == 0));
             let (pose, hips) = canonical(i as f64 / 50.0);
-            for (q, expected) in out.pose.iter().zip(pose) {
+            for (q, expected) in out.poses[0].iter().zip(pose) {
                 let q = Quat::from_array(q.map(f64::from)).normalize();
                 assert!(q.angle_to(expected) < 1e-5);
             }
@@ -37,7 +37,7 @@ fn every_protocol_gives_the_canonical_motion_frame_by_frame() {
 fn what_leaves_is_what_the_batch_makes_of_it() {
     let mut front = front(Source::Mocopi);
     let outputs = feed_all(&mut front, &Sender::new(Source::Mocopi).stream(120, 50.0));
-    let poses: Vec<_> = outputs.iter().map(|o| o.pose).collect();
+    let poses: Vec<_> = outputs.iter().map(|o| o.poses[0]).collect();
     let roots: Vec<_> = outputs.iter().map(|o| o.root).collect();
     let batch = motion_features(&poses, &roots, front.mask(), WINDOW).expect("fits");
     let batch: Vec<_> = batch.iter().map(|r| r.map(f32::to_bits)).collect();
@@ -116,7 +116,9 @@ fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
         if waits == 1 {
             // Half a second crossed at the speeds of both its ends is near what was danced.
             let pose = outputs[50]
-                .pose
+                .poses
+                .last()
+                .expect("a row")
                 .map(|q| Quat::from_array(q.map(f64::from)).normalize());
             assert!(
                 pose.iter()
@@ -252,7 +254,7 @@ fn a_vmc_model_without_some_bones_has_them_masked() {
         let out = front.feed(&out, 0, "").expect("a frame");
         assert_eq!(out.reset, i == 0);
         assert!(out.valid);
-        assert_eq!(out.pose[3], [1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(out.poses[0][3], [1.0, 0.0, 0.0, 0.0]);
     }
     let absent: Vec<usize> = (0..JOINT_COUNT).filter(|&j| !front.mask()[j]).collect();
     assert_eq!(absent, [3]);

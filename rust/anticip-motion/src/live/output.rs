@@ -1,6 +1,5 @@
 //! What the front end gives, and what it counts.
 
-use crate::canonical::JOINT_COUNT;
 use crate::features::{CanonicalPose, FEATURE_COUNT};
 use crate::resample::MAX_GAP;
 
@@ -39,8 +38,8 @@ pub struct FrontOutput {
     pub patience_ns: i64,
     /// The seven scalars of the newest row.
     pub scalars: [f64; 7],
-    /// Canonical local rotations of the newest row, w, x, y, z.
-    pub pose: CanonicalPose,
+    /// Canonical local rotations of each row, w, x, y, z.
+    pub poses: Vec<CanonicalPose>,
     /// Position of the hips in the newest row, metres.
     pub root: [f32; 3],
     /// 0 while the body stands still in the newest row, 1 while it moves; 1 without a noise gate.
@@ -75,7 +74,7 @@ impl Default for FrontOutput {
             late_ns: 0,
             patience_ns: 0,
             scalars: [0.0; 7],
-            pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
+            poses: Vec::with_capacity(MAX_GAP as usize + 1),
             root: [0.0; 3],
             activity: 1.0,
             filled: 0,

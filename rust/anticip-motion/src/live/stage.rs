@@ -10,7 +10,7 @@ use super::output::{Counters, FrontOutput, Stages};
 use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
-use crate::features::{FEATURE_COUNT, FeatureExtractor, RATE};
+use crate::features::{CanonicalPose, FEATURE_COUNT, FeatureExtractor, RATE};
 use crate::noise::NoiseGate;
 use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
 
@@ -108,6 +108,7 @@ impl Stage {
     /// Begins a datagram.
     pub(super) fn clear(&mut self) {
         self.out.rows.clear();
+        self.out.poses.clear();
         self.out.reset = false;
         self.out.filled = 0;
         self.out.stages = Stages::default();
@@ -265,6 +266,7 @@ impl Stage {
         }
         let guess = &mut self.guess;
         guess.rows.clear();
+        guess.poses.clear();
         let grid = GridFrame {
             index,
             fraction: 1.0,
@@ -386,6 +388,7 @@ fn row(
     if grid.start {
         // Rows of the same datagram before this one belong to a stream that is over.
         out.rows.clear();
+        out.poses.clear();
         out.filled = 0;
         out.reset = true;
         counters.resets += 1;
@@ -393,7 +396,8 @@ fn row(
         held[1] = held[0];
     }
     // Rounded once, here: what leaves is what the features were made of.
-    for (slot, q) in out.pose.iter_mut().zip(&frame.rotations) {
+    let mut pose = CanonicalPose::default();
+    for (slot, q) in pose.iter_mut().zip(&frame.rotations) {
         *slot = q.to_array().map(|v| v as f32);
     }
     out.root = frame.root.map(|v| v as f32);
@@ -403,6 +407,7 @@ fn row(
         held[0] | held[1]
     };
     let mut features = [0.0; FEATURE_COUNT];
-    extractor.push(&out.pose, out.root, missing, &mut features);
+    extractor.push(&pose, out.root, missing, &mut features);
+    out.poses.push(pose);
     out.rows.push(features);
 }

@@ -3,7 +3,7 @@
 use anticip_motion::{
     FrontConfig, FrontOutput, LiveFront, SenderState, Source, canonical::JOINT_COUNT, features::RATE,
 };
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -35,8 +35,8 @@ pub(super) struct PyFrontOutput {
     patience_ns: i64,
     /// The seven scalars of the newest row, (7,).
     scalars: Py<PyArray1<f64>>,
-    /// Canonical rotations of the newest row, (22, 4).
-    quats: Py<PyArray2<f32>>,
+    /// Canonical rotations of each row, (n, 22, 4).
+    poses: Py<PyArray3<f32>>,
     /// Position of the hips in the newest row, (3,) metres.
     root: Py<PyArray1<f32>>,
     /// 0 while the body stands still in the newest row, 1 while it moves.
@@ -54,7 +54,8 @@ impl PyFrontOutput {
         let features = out.rows.as_flattened();
         let width = features.len() / out.rows.len().max(1);
         let features = PyArray1::from_slice(py, features).reshape([out.rows.len(), width])?;
-        let quats = PyArray1::from_slice(py, out.pose.as_flattened()).reshape([JOINT_COUNT, 4])?;
+        let poses = PyArray1::from_slice(py, out.poses.as_flattened().as_flattened());
+        let poses = poses.reshape([out.poses.len(), JOINT_COUNT, 4])?;
         Ok(Self {
             features: features.unbind(),
             reset: out.reset,
@@ -65,7 +66,7 @@ impl PyFrontOutput {
             late_ns: out.late_ns,
             patience_ns: out.patience_ns,
             scalars: PyArray1::from_slice(py, &out.scalars).unbind(),
-            quats: quats.unbind(),
+            poses: poses.unbind(),
             root: PyArray1::from_slice(py, &out.root).unbind(),
             activity: out.activity,
             filled: out.filled,
