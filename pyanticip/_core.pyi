@@ -930,10 +930,11 @@ class Memory:
         """How many moments there are."""
 
     def moments(
-        self,
+        self, first: int = 0, count: int | None = None
     ) -> tuple[list[str], npt.NDArray[np.int16], npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-        """Everything that is remembered, oldest first: names of takes, keys (N, 182), what followed (N, 24),
-        and take and frame (N, 2). What was learned from the stream gets takes of its own."""
+        """What is remembered, oldest first, `count` moments from the `first` on: names of all takes, keys
+        (N, 182), what followed (N, 24), and take and frame (N, 2). What was learned from the stream gets
+        takes of its own."""
 
     def restore(
         self,

@@ -24,6 +24,7 @@ from realtime.clock import Clock
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
+from realtime.memory.live_memory import LiveMemory
 from realtime.playout import FRAME_NS, Playout
 from realtime.protocols import Front, FrontFrame, Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink
@@ -68,8 +69,10 @@ class Pipeline:
         kind: str = "mocopi",
         budget_ms: float = 15.0,
         playout: Playout | None = None,
+        memory: LiveMemory | None = None,
     ) -> None:
         self.mixer = mixer
+        self.memory = memory
         self.tape: Tape | None = None
         self.lesson: Lesson | None = None
         self.taught: LiveMapping | None = None
@@ -142,6 +145,8 @@ class Pipeline:
             # How long a step took is no part of a replay: that it was too long is.
             self.tape.control(now, "rest", ())
         stepped = time.perf_counter_ns()
+        if self.memory is not None:
+            step = self.memory.hear(out, step)
         if out.reset:
             self.mixer.forget()
         slot = self._slots.take(out, now)
@@ -183,10 +188,9 @@ class Pipeline:
         field, plan = telemetry_of(step)
         status = self._due_status(now)
         number = self._slots.newest
-        extras = self.mixer.extras
-        return ControlFrame(
-            number, number * FRAME, self._scalars, params, events, status, extras, field, plan, now
-        )
+        trust = self.memory.trust if self.memory is not None and step is not None else ()
+        told = self.mixer.extras, field, plan, trust
+        return ControlFrame(number, number * FRAME, self._scalars, params, events, status, *told, now)
 
     def teach(self, taught: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None: none any more."""
@@ -277,7 +281,9 @@ class Pipeline:
         if self.backend is None or self._step is None:
             return out, None
         step = self._model.imagine(out.features)
-        return None if step is None else (out, step)
+        if step is None:
+            return None
+        return out, step if self.memory is None else self.memory.imagine(step)
 
     def fade_out(self, t_ns: int) -> int:
         """The show is over at ``t_ns``: to neutral, whatever the mode; returns when that is reached."""
@@ -332,6 +338,7 @@ class Pipeline:
             f"failed_steps={self.counts['failed_steps']}",
             f"lead_ms={self.mixer.lead_ms:g}",
             f"recording={'yes' if self.tape is not None else 'no'}",
+            *(() if self.memory is None else self.memory.words()),
             *taught_words(self.taught, self.mapping_error, self.lacking),
             *(() if self.lesson is None else (f"teaching={self.lesson.state}",)),
         )
@@ -349,6 +356,8 @@ class Pipeline:
         self._model.prewarm(self._now_ns)
         if self._newest is not None:
             step, frame = self._newest
+            if self.memory is not None and step is not None:
+                self.memory.imagine(step)
             self._warm_mixer.play(step, frame.scalars, 0.02, self._rehearsed(self._row, step))
 
     def _rehearsed(self, row: F32 | None, step: StepResult | None) -> list[float] | None:

@@ -14,14 +14,17 @@ from pyanticip.controls import Presence
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
 from realtime.clock import Clock
 from realtime.control.commands import Commands
+from realtime.control.memory import MemoryRemote
 from realtime.control.server import Remote
 from realtime.mapping.live_mapping import open_mapping
 from realtime.mapping.mixer import Mixer
+from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
 from realtime.playout import Playout
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
 from realtime.rig.mapping import smoothings
+from realtime.rig.memory import MemoryRig
 from realtime.seams import SINKS, SOURCES
 from realtime.show import Show
 from realtime.sinks.base import Sink
@@ -61,6 +64,7 @@ def assemble(
             made += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
         if backend is None and rig.model.enabled:
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
+        memory = _memory(rig.memory)
     except BaseException:
         for sink in made:
             sink.close()
@@ -73,6 +77,7 @@ def assemble(
         backend=backend,
         kind=kind,
         budget_ms=rig.model.budget_ms,
+        memory=memory,
         playout=Playout(rig.source.buffer_ms) if rig.source.buffer_ms != 0 else None,
     )
     if rig.source.sender is not None:
@@ -84,6 +89,10 @@ def assemble(
             pipeline.close()
             raise
     return pipeline
+
+
+def _memory(rig: MemoryRig) -> LiveMemory | None:
+    return open_memory(rig.file, rig.sha256, learn=rig.learn) if rig.enabled else None
 
 
 def build_mixer(rig: Rig) -> Mixer:
@@ -126,6 +135,9 @@ def stage(
         commands = Commands(pipeline, say, rig.file)
         loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say)
         remotes: list[Remote] = [loader]
+        if pipeline.memory is not None:
+            file = rig.memory.file or rig.record or "x"
+            remotes.append(MemoryRemote(pipeline.memory, Path(file).parent))
         if rig.teach is not None:
             folder = Path(rig.teach)
             project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
@@ -168,6 +180,9 @@ def open_recorder(rig: Rig, pipeline: Pipeline, path: Path) -> Recorder:
     manifest = None if pipeline.backend is None else pipeline.backend.manifest
     # A mapping that plays no more must not play in a replay that begins here.
     played = rig if pipeline.taught is not None else rig.model_copy(update={"mapping": None})
+    if pipeline.memory is not None:
+        known = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
+        played = played.model_copy(update={"memory": known})
     header = {
         "rig": played.model_dump(mode="json", by_alias=True),
         "source": pipeline.kind,

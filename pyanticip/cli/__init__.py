@@ -63,6 +63,7 @@ for _command in (
     export,
     play.synth,
     play.calibrate,
+    play.rehearse,
     teach,
     train,
     evaluate,

@@ -109,6 +109,25 @@ def record(given: options.RecordOptions) -> Answer:
     return _show(play(rig, seconds=given.seconds, say=say))
 
 
+@click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")
+def rehearse(given: options.RehearseOptions) -> Answer:
+    """Remember takes, so that the next time is known ahead.
+
+    They are recordings, or any motion file. Play with: pyanticip live --memory OUT
+
+    Example: pyanticip rehearse take1.anticip take2.anticip --out piece.memory
+    """
+    from realtime.programs.rehearse import rehearse as remember
+
+    told = (lambda line: None) if given.as_json else say
+    found = remember(given.files, given.out, say=told, **given.reading())
+    takes, seconds = len(found["takes"]), found["seconds"]
+    return (
+        found,
+        f"{given.out}: {takes} takes, {seconds:.0f} s; play with: pyanticip live --memory {typed(given.out)}",
+    )
+
+
 @click.command(cls=Command, options=f"{OPTIONS}:SendOptions")
 def send(given: options.SendOptions) -> Answer:
     """Stand in for a suit: stream a motion file.

@@ -38,7 +38,17 @@ def save_memory(memory: Memory, path: str | os.PathLike[str]) -> None:
     Raises:
         OptionError: an empty memory, or names of takes that are longer than a megabyte together.
     """
-    takes, keys, followed, origins = memory.moments()
+    save_moments(*memory.moments(), path)
+
+
+def save_moments(
+    takes: list[str],
+    keys: NDArray[np.int16],
+    followed: NDArray[np.uint16],
+    origins: NDArray[np.uint32],
+    path: str | os.PathLike[str],
+) -> None:
+    """:func:`save_memory` of what ``Memory.moments`` gave, at once or in pieces."""
     if not len(keys):
         raise OptionError(f"cannot save {path}: nothing is remembered yet")
     about = {"format": FORMAT, "version": str(VERSION), "keys": str(KEYS_VERSION), "takes": json.dumps(takes)}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyanticip.errors import MotionError, OptionError
 from realtime.control.calibration import Calibration
+from realtime.control.memory import MemoryControl
 from realtime.control.plan import PlanControl
 from realtime.control.server import number, switch
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
@@ -51,6 +52,7 @@ class Commands:
             "unload": self._unload,
             **{name: self._setting(name) for name in mixer.settings},
             **self._calibration.actions,
+            **MemoryControl(pipeline).actions,
         }
 
     @property
@@ -103,6 +105,9 @@ class Commands:
             found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
+        live = self._pipeline.memory
+        if live is not None:
+            found.append(Command(t_ns, "memory/learn" if live.memory.learning else "memory/freeze"))
         return found
 
     def _now(self) -> int:

@@ -19,6 +19,7 @@ MODEL = {
     "model": "model.enabled",
     "lead_ms": "lead_ms",
     "mapping": "mapping",
+    "memory": "memory.file",
 }
 SINKS = {"osc": "osc", "synth": "synth.enabled", "record": "record", "backend": "model.backend"}
 
@@ -77,6 +78,15 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     loop: bool = option("Begin again at the end.", False)
     rate: float | None = option("Frames a second, 1 to 1000; else mocopi 50, vmc 60.", None)
     speed: float = option("Times as fast.", 1.0, ge=0.01, le=100)
+
+
+class RehearseOptions(ReadingOptions, JsonOption):
+    """Of ``rehearse``."""
+
+    files: tuple[Path, ...] = option(
+        "Recordings or motion files.", argument=True, exists=True, metavar="TAKE..."
+    )
+    out: Path = option("The new memory.", metavar="PATH", written=True)
 
 
 class DemoOptions(SecondsOption, JsonOption):

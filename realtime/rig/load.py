@@ -33,10 +33,22 @@ def _recorded(path: Path) -> dict[str, Any]:
         return {}
     shaping = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer")
     tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
+    tree["memory"] = _recorded_memory(path, rig.get("memory"))
     source = rig.get("source")
     if isinstance(source, dict):
         tree["source"] = {key: source[key] for key in ("buffer_ms", "from") if source.get(key) is not None}
     return tree
+
+
+def _recorded_memory(path: Path, table: object) -> dict[str, Any]:
+    """Recordings from before there was a memory played without. Its file may have come along with them."""
+    if not isinstance(table, dict):
+        return {"enabled": False}
+    file = table.get("file")
+    beside = path.parent / Path(file).name if isinstance(file, str) else None
+    if beside is not None and not Path(str(file)).exists() and beside.exists():
+        return {**table, "file": str(beside)}
+    return dict(table)
 
 
 def load_rig(
@@ -48,9 +60,9 @@ def load_rig(
 
     ``overrides`` is a tree like the rig's, whose source may be typed (``mocopi://0.0.0.0:12351``); tables are
     merged, everything else replaces. A source of another kind on the command line does not inherit the
-    file's port. Where there is no rig file and a recording is ``played``, what shaped its sound stands in:
-    all of its rig but receivers, ports and devices. Raises :class:`RigError`, FormatError for a damaged
-    recording.
+    file's port, nor another memory the sum of the file's. Where there is no rig file and a recording is
+    ``played``, what shaped its sound stands in: all of its rig but receivers, ports and devices. Raises
+    :class:`RigError`, FormatError for a damaged recording.
     """
     tree, where = _recorded(played) if played is not None and path is None else {}, "command line"
     if tree:
@@ -66,6 +78,8 @@ def load_rig(
     over = dict(overrides or {})
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
+    if "file" in over.get("memory", {}) and isinstance(tree.get("memory"), dict):
+        tree["memory"].pop("sha256", None)
     new = over.get("source")
     old = tree.get("source")
     if new and isinstance(old, dict) and new.get("kind", old.get("kind")) != old.get("kind", "mocopi"):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from pyanticip.options import Options, option
 from realtime.config import Port, registered
 from realtime.rig.mapping import EventsRig, PerformerRig, SilenceRig, Smoothings
+from realtime.rig.memory import MemoryRig
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import OscConfig
@@ -85,6 +86,7 @@ class Rig(Options):
         metavar="KIND[://HOST:PORT]",
     )
     model: ModelRig = ModelRig()
+    memory: MemoryRig = MemoryRig()
     lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = option("How far ahead to play, 0..400.", 0.0)
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}

@@ -22,8 +22,9 @@ class ControlFrame:
     ``events`` are (name, strength 0..1, seconds ahead); ``status`` is given once a second; ``extras`` are the
     taught outputs that are none of the eight, in 0..1 (see :class:`Extra`);
     ``field`` are trust 0..1 and curvature of a model with control field, and ``plan`` the codes that a
-    planning model expects, with their weights, heaviest first; ``t_ns`` is when it leaves, on the clock of
-    the arrivals.
+    planning model expects, with their weights, heaviest first; ``trust`` is what share of each parameter at
+    100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``t_ns`` is when it leaves, on the
+    clock of the arrivals.
     """
 
     seq: int
@@ -35,6 +36,7 @@ class ControlFrame:
     extras: Sequence[float] = ()
     field: Sequence[float] = ()
     plan: Sequence[tuple[int, float]] = ()
+    trust: Sequence[float] = ()
     t_ns: int = 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -15,9 +15,9 @@ from realtime.config import Port, named
 __all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
 
 Argument = str | int | float
-Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "status"]
+Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "trust", "status"]
 #: What an OSC bundle is made of, in order.
-PARTS: tuple[Part, ...] = ("frame", "scalars", "param", "params", "event", "field", "plan", "status")
+PARTS: tuple[Part, ...] = get_args(Part)
 _RENAMED = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS)
 
 

@@ -135,6 +135,8 @@ class OscSink:
             data = data + self._list("field", "f", frame.field)
         if frame.plan and "plan" in self._send:
             data = data + self._list("plan", "if", [number for pair in frame.plan for number in pair])
+        if frame.trust and "trust" in self._send:
+            data = data + self._list("trust", "f", frame.trust)
         if status and "status" in self._send:
             head, *before = self._named("status", "status")
             dgram = message(str(head), [*before, *status])

@@ -174,20 +174,25 @@ impl PyMemory {
         self.inner.store().len()
     }
 
-    /// Everything that is remembered, in the order in which it was learned.
-    fn moments<'py>(&self, py: Python<'py>) -> PyResult<Moments<'py>> {
+    /// What is remembered, in the order in which it was learned: `count` moments from the `first` on.
+    #[pyo3(signature = (first = 0, count = None))]
+    fn moments<'py>(&self, py: Python<'py>, first: usize, count: Option<usize>) -> PyResult<Moments<'py>> {
         let store = self.inner.store();
+        let wanted = first..first.saturating_add(count.unwrap_or(store.len()));
         let mut names = self.inner.names().to_vec();
         let (mut keys, mut followed, mut origins) = (Vec::new(), Vec::new(), Vec::new());
         let mut live = None;
-        for slot in store.in_order() {
+        for (place, slot) in store.in_order().enumerate() {
             let origin = store.origin(slot);
-            keys.extend_from_slice(store.key(slot));
-            followed.extend_from_slice(store.followed(slot));
             if slot >= store.rehearsed() && live != Some(origin.take) {
                 live = Some(origin.take);
                 names.push(format!("live {}", names.len() + 1));
             }
+            if !wanted.contains(&place) {
+                continue;
+            }
+            keys.extend_from_slice(store.key(slot));
+            followed.extend_from_slice(store.followed(slot));
             let take = if live.is_some() {
                 names.len() as u32 - 1
             } else {
@@ -195,7 +200,7 @@ impl PyMemory {
             };
             origins.extend([take, origin.frame]);
         }
-        let moments = store.len();
+        let moments = origins.len() / 2;
         Ok((
             names,
             PyArray1::from_vec(py, keys).reshape([moments, KEY_SIZE])?,

@@ -1,0 +1,88 @@
+"""The hand on the memory: go on learning, learn no further, forget the show, save it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.errors import OptionError
+from pyanticip.memory import save_moments
+from realtime.control.server import Action
+from realtime.memory.live_memory import LiveMemory
+from realtime.pipeline import Pipeline
+
+__all__ = ["MemoryControl", "MemoryRemote"]
+
+Moments = tuple[list[str], npt.NDArray[np.int16], npt.NDArray[np.uint16], npt.NDArray[np.uint32]]
+
+# So many moments are copied at once, within a fraction of a millisecond; then the show has its turn.
+_PIECE, _PAUSE = 500, 0.005
+
+
+class MemoryControl:
+    """The commands under ``/anticip/control/memory/`` that change what is heard."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self.actions: dict[str, Callable[[], str]] = {
+            "memory/learn": lambda: self._learn(True),
+            "memory/freeze": lambda: self._learn(False),
+            "memory/clear": self._clear,
+        }
+
+    def _live(self) -> LiveMemory:
+        live = self._pipeline.memory
+        if live is None:
+            raise OptionError("memory: the rig plays without it (memory.enabled = false)")
+        return live
+
+    def _learn(self, learning: bool) -> str:
+        self._live().memory.learning = learning
+        return "learning" if learning else "frozen"
+
+    def _clear(self) -> str:
+        """What was rehearsed stays."""
+        self._live().memory.clear()
+        return "the show is forgotten"
+
+
+class MemoryRemote:
+    """See :class:`realtime.control.server.Remote`. Files go into ``folder``, written beside the loop."""
+
+    def __init__(self, live: LiveMemory, folder: Path) -> None:
+        self.actions: dict[str, Action] = {"memory/save": self._save}
+        self.families: dict[str, Action] = {}
+        self._live = live
+        self._folder = folder
+        self._thread = ThreadPoolExecutor(1, "memory")
+
+    async def _save(self, name: object = "") -> str:
+        """A name without a folder: a datagram must not choose where files go."""
+        text = str(name) or datetime.now().strftime("show-%Y%m%d-%H%M%S")
+        file = Path(text).with_suffix(".memory")
+        if file.name != str(file) or file.name.startswith("."):
+            raise OptionError(f"memory/save: expected a plain file name, got {text!r}")
+        path = self._folder / file
+        if path.exists():
+            raise OptionError(f"{path}: exists already; a memory is never overwritten")
+        memory, pieces = self._live.memory, []
+        for first in range(0, max(len(memory), 1), _PIECE):
+            pieces.append(memory.moments(first, _PIECE))
+            await asyncio.sleep(_PAUSE)
+        await asyncio.get_running_loop().run_in_executor(self._thread, _write, pieces, path)
+        return str(path)
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self._thread.shutdown()
+
+
+def _write(pieces: Sequence[Moments], path: Path) -> None:
+    keys, followed, origins = (np.concatenate(parts) for parts in list(zip(*pieces, strict=True))[1:])
+    save_moments(pieces[-1][0], keys, followed, origins, path)

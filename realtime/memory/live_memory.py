@@ -1,0 +1,99 @@
+"""A memory at work: every frame is heard, and what the model foresees is mixed with what followed before."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pyanticip._core import Memory
+from pyanticip.errors import CheckpointError
+from pyanticip.memory import load_memory
+from realtime.protocols import FrontFrame
+from realtime.step.base import StepResult
+
+__all__ = ["LiveMemory", "open_memory"]
+
+_MINUTE = 1500  # moments, of which there are 25 a second
+
+
+class LiveMemory:
+    """The live face of a :class:`pyanticip._core.Memory`; what fails in it leaves the model as it is.
+
+    ``name`` and ``sha256`` of the file it was loaded from, empty without one. ``trust``: what share of each
+    parameter at 100, 200 and 400 ms of the newest frame is foreseen rather than held, 24 numbers, parameter
+    by parameter; ``error`` is why it plays no more.
+    """
+
+    def __init__(self, memory: Memory, name: str = "", sha256: str = "") -> None:
+        self.memory = memory
+        self.name = name
+        self.sha256 = sha256
+        self.trust: Sequence[float] = ()
+        self.error = ""
+
+    def hear(self, out: FrontFrame, step: StepResult | None) -> StepResult | None:
+        """Take a frame and what the model says of it; the same with what was measured to be better."""
+        if self.error:
+            return step
+        try:
+            if out.reset:
+                self.memory.reset()
+            poses = out.poses
+            if len(poses) == 1:
+                params, trust = self.memory.push(poses[0], None if step is None else step.params)
+            else:
+                # Of the frames that fill a gap the model says nothing.
+                rows = np.full((len(poses), 8, 5), np.nan, np.float32)
+                if step is not None:
+                    rows[-1] = step.params
+                mixed, trusts = self.memory.push_many(poses, rows)
+                params, trust = mixed[-1], trusts[-1]
+            if not math.isfinite(sum(map(sum, params.tolist()))):
+                raise FloatingPointError("what the memory says is not finite")
+        except Exception as error:
+            # As with the model: told in the status, never the end of the sound.
+            self.error = f"{type(error).__name__}: {error}"
+            self.trust = ()
+            return step
+        self.trust = () if step is None else trust.ravel().tolist()
+        return None if step is None else replace(step, params=params)
+
+    def imagine(self, step: StepResult) -> StepResult:
+        """What the model says of a guessed frame, mixed as :meth:`hear` would; leaves no trace."""
+        if self.error:
+            return step
+        return replace(step, params=self.memory.imagine(step.params)[0])
+
+    def words(self) -> list[str]:
+        """What the status says of it."""
+        if self.error:
+            return [f"memory=failed: {self.error}"]
+        minutes = len(self.memory) / _MINUTE
+        state = "learns" if self.memory.learning else "frozen"
+        return [f"memory={self.name or 'own'} {minutes:.1f} min {state}"]
+
+
+def open_memory(file: str | Path | None, sha256: str | None = None, *, learn: bool = True) -> LiveMemory:
+    """A memory file at work, or an empty memory.
+
+    :raises FormatError: no usable memory.
+    :raises CheckpointError: another file than the one with this ``sha256``.
+    """
+    if file is None:
+        live = LiveMemory(Memory())
+    else:
+        path = Path(file)
+        memory = load_memory(path)
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if sha256 not in (None, found):
+            raise CheckpointError(
+                f"{path}: is another memory than expected: sha256 {sha256[:12]}, got {found[:12]}"
+            )
+        live = LiveMemory(memory, path.name, found)
+    live.memory.learning = learn
+    return live

@@ -1,0 +1,74 @@
+"""What ``pyanticip rehearse`` does: takes go through the live front end into a memory, and into a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip._core import LiveFront
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.memory import rehearse as remember
+from pyanticip.memory import save_memory
+from pyanticip.vocabulary import RATE
+from realtime.sources.file import open_show
+from realtime.sources.replay import Datagram, Item
+
+__all__ = ["rehearse"]
+
+Poses = npt.NDArray[np.float32]
+
+# Shorter pieces, as after a gap of the suit, are no takes.
+_SHORTEST = round(3 * RATE)
+
+
+def rehearse(
+    files: Iterable[Path], out: Path, *, say: Callable[[str], None] = lambda line: None, **reading: Any
+) -> dict[str, Any]:
+    """Write a memory of these takes, recordings or motion files; what was done, in numbers.
+
+    They are heard as they would be live, noise gate included; where a stream begins anew, so does a take.
+    Takes are named after their files, and numbered where a file has several. ``reading`` are options of
+    :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, or holds no take.
+    """
+    takes: dict[str, Poses] = {}
+    for file in files:
+        found = [poses for poses in _takes(*open_show(file, say=say, **reading)) if len(poses) >= _SHORTEST]
+        if not found:
+            raise FormatError(f"{file}: expected at least {_SHORTEST / RATE:g} s of motion without a gap")
+        for number, poses in enumerate(found):
+            name = file.stem if len(found) == 1 else f"{file.stem} {number + 1}"
+            if name in takes:
+                raise OptionError(f"{file}: there is a take called {name!r} already")
+            takes[name] = poses
+            say(f"{name}: {len(poses) / RATE:.1f} s")
+    memory = remember(takes.items())
+    save_memory(memory, out)
+    return {
+        "out": str(out),
+        "takes": {name: round(len(poses) / RATE, 2) for name, poses in takes.items()},
+        "seconds": round(sum(map(len, takes.values())) / RATE, 2),
+        "moments": len(memory),
+        "bytes": out.stat().st_size,
+    }
+
+
+def _takes(kind: str, items: Iterable[Item]) -> Iterator[Poses]:
+    """The poses (T, 22, 4) on the grid, each time from where the stream begins."""
+    front = LiveFront(kind, steady=True)
+    heard: list[Poses] = []
+    for item in items:
+        if not isinstance(item, Datagram):
+            continue
+        frame = front.feed(item.data, item.t_ns, item.sender)
+        if frame is None:
+            continue
+        if frame.reset and heard:
+            yield np.concatenate(heard)
+            heard = []
+        heard.append(frame.poses)
+    if heard:
+        yield np.concatenate(heard)

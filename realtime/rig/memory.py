@@ -1,0 +1,17 @@
+"""The table of what the performer did before."""
+
+from __future__ import annotations
+
+from pyanticip.options import Options, option
+
+__all__ = ["MemoryRig"]
+
+
+class MemoryRig(Options):
+    """The memory of a rehearsal, mixed into the forecast by measured skill. ``learn``: the show is added to
+    it; ``sha256``, where given, is that of the file."""
+
+    enabled: bool = True
+    file: str | None = option("What was rehearsed: what `rehearse` wrote.", None, metavar="PATH")
+    learn: bool = True
+    sha256: str | None = None
