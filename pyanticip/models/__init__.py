@@ -39,22 +39,7 @@ _HOME = {
     "save_checkpoint": "pyanticip.models.checkpoint.files",
 }
 
-__all__ = [
-    "AnticipatoryTransformer",
-    "BaselineTransformer",
-    "ForecastConfig",
-    "ForecastStream",
-    "ModelConfig",
-    "MotionTransformer",
-    "PoseForecaster",
-    "build_language_model",
-    "load_checkpoint",
-    "load_forecaster",
-    "load_language_model",
-    "load_motion_model",
-    "save_checkpoint",
-    "save_forecaster",
-]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

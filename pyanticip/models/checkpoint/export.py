@@ -10,7 +10,7 @@ import json
 import logging
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -140,32 +140,54 @@ def export_graph(
             feed[name] = value
     blocks = len(arguments.get("keys", ()))
     named = [*outputs, *(f"{kind}_{i}" for i in range(blocks) for kind in ("key", "value"))]
-    graph.eval()
-    with quiet_exporter(), torch.no_grad():
-        program = torch.onnx.export(
-            graph,
-            tuple(arguments.values()),
-            dynamo=True,
-            verbose=False,
-            input_names=list(feed),
-            output_names=named,
-        )
-        wanted = graph(*arguments.values())
-    assert program is not None
-    proto = program.model_proto
-    _fold_residuals(proto.graph)
-    point_into(proto, path.with_name(WEIGHTS))
-    strip(proto)
-    path.write_bytes(proto.SerializeToString())
-    session = open_session(path)
-    given = {i.name: feed[i.name].numpy() for i in session.get_inputs()}
-    for name, got, tensor in zip(named, session.run(named, given), wanted, strict=True):
+    given = tuple(arguments.values())
+    session = write_graph(graph.eval(), given, list(feed), named, path, _fold_residuals)
+    with torch.no_grad():
+        wanted = graph(*given)
+    read = {i.name: feed[i.name].numpy() for i in session.get_inputs()}
+    for name, got, tensor in zip(named, session.run(named, read), wanted, strict=True):
         error = float(np.abs(got - tensor.numpy()).max())
         if not error <= tolerance:
             raise CheckpointError(f"{path.name}: output {name} differs from torch by {error:.2g}")
 
 
-def strip(proto: Any) -> None:
+def write_graph(
+    graph: nn.Module,
+    arguments: tuple[Any, ...],
+    inputs: list[str],
+    outputs: list[str],
+    path: Path,
+    change: Callable[[Any], None],
+    *,
+    optimize: bool = True,
+    largest: int = INLINE_LIMIT,
+) -> Any:
+    """Trace a graph, ``change`` what came of it, and write it; its weights are those of the safetensors file
+    beside it.
+
+    :returns: a session of the file.
+    :raises CheckpointError: a constant of over ``largest`` bytes is not in that file.
+    """
+    with quiet_exporter(), torch.no_grad():
+        program = torch.onnx.export(
+            graph,
+            arguments,
+            dynamo=True,
+            optimize=optimize,
+            verbose=False,
+            input_names=inputs,
+            output_names=outputs,
+        )
+    assert program is not None
+    proto = program.model_proto
+    change(proto.graph)
+    _point_into(proto, path.with_name(WEIGHTS), largest)
+    _strip(proto)
+    path.write_bytes(proto.SerializeToString())
+    return open_session(path)
+
+
+def _strip(proto: Any) -> None:
     """Take out names of source files and the exporter's notes: they have no business in a shipped file."""
     for message in (proto, proto.graph, *proto.graph.node, *proto.graph.initializer, *proto.functions):
         message.doc_string = ""
@@ -206,7 +228,7 @@ def _fold_residuals(graph: Any) -> None:
         graph.node.remove(node)
 
 
-def point_into(proto: Any, weights: Path, largest: int = INLINE_LIMIT) -> None:
+def _point_into(proto: Any, weights: Path, largest: int) -> None:
     """Replace every large constant of a graph by a reference to the same bytes of the safetensors file.
 
     :raises CheckpointError: one of over ``largest`` bytes is not there.

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import CheckpointError
-from pyanticip.models.checkpoint.export import point_into, quiet_exporter, strip
-from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, WEIGHTS
-from pyanticip.models.checkpoint.runtime import open_session
+from pyanticip.models.checkpoint.export import write_graph
+from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH
 from pyanticip.models.motion.transformer import MotionState, MotionTransformer
 from pyanticip.vocabulary import FEATURES
 
@@ -98,26 +97,13 @@ def _export(graph: WholeStep, path: Path) -> None:
         boost = [0.1 * torch.randn(1, 1, graph.model.planning.vocab, generator=generator)]
     state = [tensor.clone() for tensor in graph.template.tensors()]
     names, outputs = graph.inputs(), graph.outputs()
-    with quiet_exporter(), torch.no_grad():
+    given = (row, *boost, *state)
+    with torch.no_grad():
         # Once as it is: what parts compute of their weights alone, and keep, is then there to be traced.
-        graph(row, *boost, *state)
-        # Unoptimised: the runtime does that as it loads, and the weights stay what they are in their file.
-        program = torch.onnx.export(
-            graph,
-            (row, *boost, *state),
-            dynamo=True,
-            optimize=False,
-            verbose=False,
-            input_names=names,
-            output_names=outputs,
-        )
-    assert program is not None
-    proto = program.model_proto
-    _drop_unchanged(proto.graph)
-    point_into(proto, path.with_name(WEIGHTS), _LARGEST_INLINE)
-    strip(proto)
-    path.write_bytes(proto.SerializeToString())
-    session = open_session(path)
+        graph(*given)
+    # Unoptimised: the runtime does that as it loads, and the weights stay what they are in their file.
+    how: dict[str, Any] = {"optimize": False, "largest": _LARGEST_INLINE}
+    session = write_graph(graph, given, names, outputs, path, _drop_unchanged, **how)
     named = [output.name for output in session.get_outputs()]
     reads = [node.name for node in session.get_inputs()]
     stride = graph.model.cfg.slow_stride

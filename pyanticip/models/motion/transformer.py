@@ -1,7 +1,7 @@
 """The motion transformer: feature rows in, sound parameters and events ahead of time out."""
 
 from dataclasses import dataclass
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +80,17 @@ class MotionState(State):
     planning: PlanState | tuple[()] = ()
     trusted: Tensor | tuple[()] = ()
     strokes: StrokeState | tuple[()] = ()
+
+
+class MotionHow(TypedDict, total=False):
+    """What :meth:`MotionTransformer.forward` may be told besides."""
+
+    mode: ScalarMode
+    scalars: Tensor | None
+    predicted: Tensor | None
+    due: bool | None
+    plan: PlanChoice | None
+    boost: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -262,31 +273,11 @@ class MotionTransformer(nn.Module):
         return torch.einsum("bldt,td->bld", joined.unfold(1, self.cfg.taps, 1), self.filters)
 
     @overload
-    def forward(
-        self,
-        x: Tensor,
-        state: None = None,
-        *,
-        mode: ScalarMode = ...,
-        scalars: Tensor | None = ...,
-        predicted: Tensor | None = ...,
-        due: bool | None = ...,
-        plan: PlanChoice | None = ...,
-        boost: Tensor | None = ...,
-    ) -> MotionOutput: ...
+    def forward(self, x: Tensor, state: None = None, **how: Unpack[MotionHow]) -> MotionOutput: ...
 
     @overload
     def forward(
-        self,
-        x: Tensor,
-        state: MotionState,
-        *,
-        mode: ScalarMode = ...,
-        scalars: Tensor | None = ...,
-        predicted: Tensor | None = ...,
-        due: bool | None = ...,
-        plan: PlanChoice | None = ...,
-        boost: Tensor | None = ...,
+        self, x: Tensor, state: MotionState, **how: Unpack[MotionHow]
     ) -> tuple[MotionOutput, MotionState]: ...
 
     def forward(

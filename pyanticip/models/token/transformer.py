@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +62,15 @@ class LanguageState(State):
     planning: PlanState | tuple[()] = ()
 
 
+class LanguageHow(TypedDict, total=False):
+    """What :meth:`AnticipatoryTransformer.forward` may be told besides."""
+
+    mode: ScalarMode | None
+    predicted: Tensor | None
+    plan: PlanChoice | None
+    boost: Tensor | None
+
+
 class AnticipatoryTransformer(nn.Module):
     """Token embedding + positions -> dual-pathway trunk -> tied language-model head.
 
@@ -108,28 +117,12 @@ class AnticipatoryTransformer(nn.Module):
 
     @overload
     def forward(
-        self,
-        ids: Tensor,
-        scalars: Tensor | None = ...,
-        *,
-        state: None = ...,
-        mode: ScalarMode | None = ...,
-        predicted: Tensor | None = ...,
-        plan: PlanChoice | None = ...,
-        boost: Tensor | None = ...,
+        self, ids: Tensor, scalars: Tensor | None = ..., *, state: None = ..., **how: Unpack[LanguageHow]
     ) -> LanguageOutput: ...
 
     @overload
     def forward(
-        self,
-        ids: Tensor,
-        scalars: Tensor | None = ...,
-        *,
-        state: LanguageState,
-        mode: ScalarMode | None = ...,
-        predicted: Tensor | None = ...,
-        plan: PlanChoice | None = ...,
-        boost: Tensor | None = ...,
+        self, ids: Tensor, scalars: Tensor | None = ..., *, state: LanguageState, **how: Unpack[LanguageHow]
     ) -> tuple[LanguageOutput, LanguageState]: ...
 
     def forward(
