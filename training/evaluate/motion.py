@@ -211,6 +211,7 @@ def _kind(clips: Sequence[Clip], tallies: Sequence[Tally], field: Field, seed: i
         },
         "errors": {field.names[n]: _rounded(error[n].mean(axis=0), 5) for n in range(len(field.names))},
         "rows": {field.names[n]: _row(clips, tallies, error, n, field, seed) for n in field.judged},
+        "profile": [_rounded(row) for row in lag_profile(tallies, field.names.index(MODEL))],
     }
 
 
@@ -220,8 +221,7 @@ def _row(
     """One forecaster in one kind of movement, at the three horizons."""
     others = [n for n in field.rivals if n != one]
     plain, low, high = ratio(error, one, field.simple), *interval(tallies, one, field.simple, seed=seed)
-    profile = lag_profile(tallies, one)
-    lags = [LAGS_MS[n] for n in profile.argmax(axis=-1)]
+    lags = [LAGS_MS[n] for n in lag_profile(tallies, one).argmax(axis=-1)]
     explained = beyond(tallies, one, others)
     hurt = harm(tallies, one, others)
     worst = hurt.argmax(axis=0)
@@ -238,7 +238,6 @@ def _row(
             )
         },
         "lag_ms": lags,
-        "profile": [_rounded(row) for row in profile],
         "beyond": _rounded(explained),
         "beyond_simple": _rounded(beyond(tallies, one, field.simple)),
         "verdict": [verdict(*each) for each in zip(lags, explained, plain, AHEAD_MS, strict=True)],

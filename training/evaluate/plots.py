@@ -10,12 +10,15 @@ from training.report.pages import bare, png, pyplot
 COLOURS: Final = ("#c8dcec", "#5fa3d3", "#0a4f8a")
 """Of the three horizons, the farthest darkest."""
 GREY: Final = "0.6"
+TICKS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0)
 WIDE: Final = 5
 """Kinds in a row of profiles."""
 
 
 def ratios(report: Mapping[str, Any], who: str) -> bytes:
     """A forecaster's error over the best rivals', by kind and horizon, with intervals."""
+    from matplotlib import ticker
+
     plt = pyplot()
     kinds = list(report["kinds"])
     figure, axis = plt.subplots(figsize=(10.0, 3.6))
@@ -25,7 +28,7 @@ def ratios(report: Mapping[str, Any], who: str) -> bytes:
         values = np.array([row["ratio"][i] for row in rows])
         low, high = (np.array([row[end][i] for row in rows]) for end in ("low", "high"))
         reach = np.maximum([values - low, high - values], 0.0)
-        axis.bar(at, values, 0.24, color=COLOURS[i], label=f"{ms} ms ahead")
+        axis.bar(at, values - 1.0, 0.24, bottom=1.0, color=COLOURS[i], label=f"{ms} ms ahead")
         axis.errorbar(at, values, reach, fmt="none", ecolor="k", elinewidth=0.9)
         for x, row in zip(at, rows, strict=True):
             axis.plot([x - 0.1, x + 0.1], [row["ratio_with_learned"][i]] * 2, color="#e08214", lw=2.2)
@@ -33,7 +36,10 @@ def ratios(report: Mapping[str, Any], who: str) -> bytes:
     axis.axhline(1.0, color="k", lw=0.9)
     axis.set_xticks(range(len(kinds)), [_title(report, kind) for kind in kinds], fontsize=8)
     axis.set_ylabel("error / best rival's", fontsize=9)
-    axis.set_ylim(0.0, 1.1 * max(max(report["kinds"][kind]["rows"][who]["high"]) for kind in kinds))
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(ticker.FixedLocator(TICKS))
+    axis.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axis.yaxis.set_minor_locator(ticker.NullLocator())
     axis.legend(fontsize=8, ncols=4, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     bare(axis)
     figure.tight_layout()
@@ -41,7 +47,7 @@ def ratios(report: Mapping[str, Any], who: str) -> bytes:
 
 
 def profiles(report: Mapping[str, Any], who: str) -> bytes:
-    """How well what a forecaster says fits what is so many ms away, by kind; triangles: what it claims."""
+    """How well what the model says fits what is so many ms away, by kind; triangles: what it claims."""
     plt = pyplot()
     kinds = list(report["kinds"])
     tall = -(-len(kinds) // WIDE)
@@ -53,7 +59,7 @@ def profiles(report: Mapping[str, Any], who: str) -> bytes:
     for axis, kind in zip(axes.flat, kinds, strict=False):
         row = report["kinds"][kind]["rows"][who]
         for i, ms in enumerate(report["horizons_ms"]):
-            curve = np.array(row["profile"][i])
+            curve = np.array(report["kinds"][kind]["profile"][i])
             axis.plot(report["lags_ms"], curve, color=COLOURS[i], lw=1.8, label=f"said {ms} ms ahead")
             axis.plot(row["lag_ms"][i], curve.max(), "o", ms=5, color=COLOURS[i], mec="k", mew=0.6)
             axis.plot(ms, 0.02, "^", ms=6, color=COLOURS[i], mec="k", mew=0.6, clip_on=False)

@@ -116,7 +116,7 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
     yield "title", "Whom it harms"
     yield (
         "text",
-        f"Clips in which it is worse by over {HARM - 1:.0%} than the clip's best single rival (one "
+        f"Clips in which it is worse by over {100 * (HARM - 1):.0f} % than the clip's best single rival (one "
         "for all parameters, those that learn among them), and the worst of them.",
     )
     yield "table", _harm(report)
@@ -212,7 +212,7 @@ def _kinds(report: Mapping[str, Any]) -> list[Row]:
                     _short(row["mean_of_ratios"][i]),
                     _short(row["ratio_with_learned"][i]),
                     f"{row['lag_ms'][i]} ms",
-                    f"{_short(row['beyond'][i])} ({_short(row['beyond_simple'][i])})",
+                    f"{_short(row['beyond'][i], 3)} ({_short(row['beyond_simple'][i], 3)})",
                     row["verdict"][i],
                 ]
             )
