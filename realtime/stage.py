@@ -25,7 +25,7 @@ from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
 from realtime.rig.mapping import smoothings
 from realtime.rig.memory import MemoryRig
-from realtime.seams import SINKS, SOURCES
+from realtime.seams import SINKS
 from realtime.show import Show
 from realtime.sinks.base import Sink
 from realtime.sinks.config import OscConfig
@@ -56,7 +56,7 @@ def assemble(
     ``backend`` replaces the rig's model. Hosts are resolved and the checkpoint is loaded here, so that
     what is wrong with them is known before anything plays. Raises a MotionError.
     """
-    kind = kind or SOURCES.load(rig.source.kind)().wire
+    kind = kind or rig.source.wire
     made: list[Sink] = list(sinks or ())
     try:
         if sinks is None:
@@ -153,7 +153,7 @@ def stage(
             synth=synth,
             must_listen=isinstance(stream, UdpSource),
             monitor=(
-                SourceMonitor(stream.kind, stream.address, time.monotonic())
+                SourceMonitor(stream.kind, stream.address, time.monotonic(), lambda: stream.trouble)
                 if isinstance(stream, UdpSource)
                 else None
             ),

@@ -55,7 +55,8 @@ def live(given: options.LiveOptions) -> Answer:
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
 
-    return _show(play(load_rig(given.rig_file, given.over), seconds=given.seconds, say=say))
+    rig = load_rig(given.rig_file, given.over, up=given.up, rest=given.rest, joints=given.joints)
+    return _show(play(rig, seconds=given.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
@@ -105,7 +106,8 @@ def record(given: options.RecordOptions) -> Answer:
 
     off = {"enabled": False}
     over = {"record": str(given.out), "model": off, "synth": off, "osc": ()}
-    rig = load_rig(given.rig_file, {**given.over, **over})
+    over = {**given.over, **over}
+    rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
     return _show(play(rig, seconds=given.seconds, say=say))
 
 

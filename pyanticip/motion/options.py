@@ -6,11 +6,11 @@ from pydantic import Field
 
 from pyanticip.options import Options, option
 
-__all__ = ["ReadingOptions"]
+__all__ = ["BodyOptions", "ReadingOptions"]
 
 
-class ReadingOptions(Options):
-    """How a motion file is read; see :func:`pyanticip.load_motion`."""
+class BodyOptions(Options):
+    """What a skeleton means that does not say it; see :func:`pyanticip.load_motion`."""
 
     up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = option("The axis that is up in the file.", None)
     rest: Annotated[int, Field(ge=0)] | None = option(
@@ -19,9 +19,18 @@ class ReadingOptions(Options):
     joints: str | None = option(
         "Which joint is which (TOML; `info FILE --joints` writes it).", None, metavar="MAP"
     )
+
+    def body(self) -> dict[str, Any]:
+        """What was given, by name."""
+        given = {"up": self.up, "rest": self.rest, "joints": self.joints}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class ReadingOptions(BodyOptions):
+    """How a motion file is read; see :func:`pyanticip.load_motion`."""
+
     skeleton: str | None = option("The ASF file of an AMC file.", None, metavar="PATH")
 
     def reading(self) -> dict[str, Any]:
         """What was given, as options of ``load_motion``."""
-        given = {"up": self.up, "rest": self.rest, "joints": self.joints, "skeleton": self.skeleton}
-        return {name: value for name, value in given.items() if value is not None}
+        return {**self.body(), **({} if self.skeleton is None else {"skeleton": self.skeleton})}

@@ -46,9 +46,9 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
     """
     tuning.one_thread_each()
     clock = MonotonicClock()
-    source = UdpSource(rig.source.kind, *rig.source.listen)
+    source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.body())
     try:
-        pipeline = _pipeline(rig, clock, rig.source.kind)
+        pipeline = _pipeline(rig, clock, rig.source.wire)
         try:
             return asyncio.run(_stages(pipeline, source, still, move, say))
         finally:

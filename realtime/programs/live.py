@@ -28,7 +28,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, prewarm: bool = Tr
     tuning.one_thread_each()
     if rig.record is not None:
         _new_file(Path(rig.record))
-    source = UdpSource(rig.source.kind, *rig.source.listen)
+    source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.body())
     try:
         clock = MonotonicClock()
         return _run(rig, clock, source, assemble(rig, clock), seconds, say, prewarm)

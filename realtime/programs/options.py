@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pyanticip.motion.options import ReadingOptions
+from pyanticip.motion.options import BodyOptions, ReadingOptions
 from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
 from realtime.rig import Rig, SourceKind
 
@@ -31,7 +31,7 @@ class RigOptions(Options):
     over: dict[str, Any] = {}
 
 
-class LiveOptions(RigOptions, SecondsOption, JsonOption):
+class LiveOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
     """Of ``live``."""
 
     over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **SINKS, **MODEL, "teach": "teach"})] = {}
@@ -53,7 +53,7 @@ class RenderOptions(RigOptions, SecondsOption, JsonOption):
     over: Annotated[dict[str, Any], Overrides(Rig, {**MODEL, **READING})] = {}
 
 
-class RecordOptions(RigOptions, SecondsOption, JsonOption):
+class RecordOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
     """Of ``record``."""
 
     out: Path = option("The new recording.", argument=True)

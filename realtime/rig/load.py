@@ -55,13 +55,15 @@ def load_rig(
     path: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     played: Path | None = None,
+    **body: Any,
 ) -> Rig:
     """The rig of a TOML file (or the built-in one) with the command line's ``overrides`` on top.
 
     ``overrides`` is a tree like the rig's, whose source may be typed (``mocopi://0.0.0.0:12351``); tables are
     merged, everything else replaces. A source of another kind on the command line does not inherit the
     file's port, nor another memory the sum of the file's. Where there is no rig file and a recording is
-    ``played``, what shaped its sound stands in: all of its rig but receivers, ports and devices. Raises
+    ``played``, what shaped its sound stands in: all of its rig but receivers, ports and devices. ``body`` is
+    what is said of the source's skeleton (up, rest, joints), None where nothing is. Raises
     :class:`RigError`, FormatError for a damaged recording.
     """
     tree, where = _recorded(played) if played is not None and path is None else {}, "command line"
@@ -78,6 +80,8 @@ def load_rig(
     over = dict(overrides or {})
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
+    if told := {name: value for name, value in body.items() if value is not None}:
+        over["source"] = {**over.get("source", {}), **told}
     if "file" in over.get("memory", {}) and isinstance(tree.get("memory"), dict):
         tree["memory"].pop("sha256", None)
     new = over.get("source")

@@ -39,6 +39,11 @@ class SourceRig(ReadingOptions):
         return source_table(value) if isinstance(value, str) else value
 
     @property
+    def wire(self) -> str:
+        """The format in which datagrams reach the front end."""
+        return "msgpack" if self.body() else SOURCES.load(self.kind)().wire
+
+    @property
     def listen(self) -> tuple[str, int]:
         """The address to bind, with the kind's usual port where none is given."""
         return self.host, self.port or SOURCES.load(self.kind)().port

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from realtime.protocols import Front
 
@@ -18,10 +18,14 @@ _MOST_OTHERS = 16
 class SourceMonitor:
     """Told once a second what the front end has counted, says what a performer should know.
 
-    Nothing has come, or nothing that is a frame; frames come; they have stopped; they come again.
+    Nothing has come, or nothing that is a frame; frames come; they have stopped; they come again. ``trouble``
+    tells why a decoder makes nothing of them.
     """
 
-    def __init__(self, kind: str, address: tuple[str, int], now: float) -> None:
+    def __init__(
+        self, kind: str, address: tuple[str, int], now: float, trouble: Callable[[], str] = str
+    ) -> None:
+        self._trouble = trouble
         self._kind = kind
         self._address = address
         self._frames = 0
@@ -57,7 +61,7 @@ class SourceMonitor:
                         f" /anticip/control/source {name} hands over"
                     )
                 self._others.add(name)
-        refusal = front.refusal or ""
+        refusal = front.refusal or self._trouble()
         if refusal and refusal != self._refusal:
             news.append(f"the body of this {self._kind} cannot be played: {refusal}")
         self._refusal = refusal

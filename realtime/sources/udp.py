@@ -9,10 +9,13 @@ import socket
 import struct
 import sys
 import time
+from typing import Any
 
+from pyanticip.errors import MotionError, WireError
 from realtime.seams import SOURCES
 from realtime.sockets import bind_udp
 from realtime.sources.base import Receive, Source
+from realtime.sources.helped import HelpedSource
 
 __all__ = ["UdpSource"]
 
@@ -35,12 +38,18 @@ class UdpSource:
     ``stamp`` says where arrival times come from: ``SO_TIMESTAMPNS``, ``SO_TIMESTAMP`` or ``user`` (the
     moment of reading). ``dropped`` counts datagrams the kernel threw away because nobody read them in time
     (Linux). The socket is bound by the constructor, so that a port in use is known before anything starts.
-    Datagrams of a ``kind`` that is not native are decoded on the way, each sender's by a decoder of its own.
+    Datagrams of a ``kind`` that is not native are decoded on the way, each sender's by a decoder of its own;
+    so are those of a suit that is helped by ``reading`` (see :mod:`realtime.sources.helped`). ``trouble`` is
+    what a decoder said last.
     """
 
-    def __init__(self, kind: str, host: str, port: int) -> None:
+    def __init__(self, kind: str, host: str, port: int, **reading: Any) -> None:
         self.kind = kind
         self._open_source = SOURCES.load(kind)
+        if reading:
+            open_source = self._open_source
+            self._open_source = lambda: HelpedSource(open_source(), **reading)
+            self._open_source()  # what is wrong with the help is known now
         self._decoders: dict[str, Source] = {}
         self._sock = bind_udp(host, port, f"source {kind}")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
@@ -48,6 +57,7 @@ class UdpSource:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self.stamp = self._ask_for_stamps()
         self.dropped = 0
+        self.trouble = ""
         self._buffer = bytearray(65536)
         self._views = [memoryview(self._buffer)]
         self._names: dict[object, str] = {}
@@ -84,7 +94,9 @@ class UdpSource:
                 self._decoders[sender] = self._open_source()
             try:
                 native = list(self._decoders[sender].decode(datagram))
-            except Exception:
+            except Exception as error:
+                if isinstance(error, MotionError) and not isinstance(error, WireError):
+                    self.trouble = str(error)
                 # Bytes from the network in somebody else's hands: the front counts an empty datagram as bad.
                 native = [b""]
             for one in native:

@@ -1,0 +1,132 @@
+"""A suit whose skeleton does not say what it means plays as one that does, once it is helped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.swinging import swing
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.rotations import conjugate, multiply, rotate
+from pyanticip.motion.skeleton import Skeleton
+from pyanticip.motion.world import TO_Y_UP
+from realtime.rig import load_rig
+from realtime.seams import SOURCES
+from realtime.sources.helped import HelpedSource
+from realtime.sources.udp import UdpSource
+
+
+def sent(clip: Clip) -> list[bytes]:
+    """As a suit sends it, whatever is made of it."""
+    body = clip.skeleton
+    parents = [int(parent) for parent in body.parents]
+    skeleton = _core.encode_native_skeleton(
+        list(body.names), parents, body.offsets, body.rest, rate=clip.rate
+    )
+    frames = [
+        _core.encode_native_frame(n, n / clip.rate, clip.quats[n], clip.root[n]) for n in range(len(clip))
+    ]
+    return [skeleton, *frames]
+
+
+def heard(packets: list[bytes], **help_: object) -> np.ndarray:
+    """Canonical poses (T, 22, 4) at the end of the live front."""
+    front = _core.LiveFront("msgpack")
+    source = HelpedSource(SOURCES.load("msgpack")(), **help_) if help_ else None
+    poses = []
+    for n, packet in enumerate(packets):
+        for native in [packet] if source is None else source.decode(packet):
+            out = front.feed(native, n * 20_000_000)
+            if out is not None:
+                poses.extend(out.poses)
+    assert front.refusal is None
+    return np.array(poses)
+
+
+def apart(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest angle between poses, radians."""
+    assert len(a) == len(b) > 90
+    return float(2 * np.arccos(np.clip(np.abs((a * b).sum(-1)), 0, 1)).max())
+
+
+def test_names_that_say_nothing_are_told_by_a_map(tmp_path: Path) -> None:
+    clip = swing(2)
+    body = clip.skeleton
+    names = [f"bone{i}" for i in range(len(body))]
+    strange = Skeleton(tuple(names), body.parents, body.offsets, body.rest, body.tips)
+    file = tmp_path / "map.toml"
+    lines = [f'{own} = "{name}"' for own, name in zip(body.names, names, strict=True)]
+    file.write_text("\n".join(["[joints]", *lines]))
+    packets = sent(Clip(clip.quats, clip.root, clip.rate, strange))
+    assert apart(heard(packets, joints=str(file)), heard(sent(clip))) < 1e-3
+    front = _core.LiveFront("msgpack")
+    front.feed(packets[0], 0)
+    assert front.refusal is not None
+
+
+@pytest.mark.parametrize("up", ["z", "-y", "x"])
+def test_a_world_that_is_turned_is_put_up(up: str) -> None:
+    """The motion lies in a world whose rest pose stands y up: nothing but the option tells."""
+    clip = swing(2)
+    turn = conjugate(np.array(TO_Y_UP[up]))
+    quats = clip.quats.astype(np.float64)
+    quats[:, 0] = multiply(turn, quats[:, 0])
+    root = rotate(turn, clip.root.astype(np.float64)).astype(np.float32)
+    packets = sent(Clip(quats.astype(np.float32), root, clip.rate, clip.skeleton))
+    assert apart(heard(packets, up=up), heard(sent(clip))) < 1e-3
+
+
+def test_the_rest_pose_is_taken_from_a_frame() -> None:
+    """The zero pose is rolled bone by bone; frame 3 of the suit stands in a T-pose."""
+    clip = swing(2)
+    rng = np.random.default_rng(0)
+    roll = rng.normal(size=(22, 4))
+    roll /= np.linalg.norm(roll, axis=1, keepdims=True)
+    parents, offsets = clip.skeleton.parents, clip.skeleton.offsets.astype(np.float64)
+    moved = np.array(clip.quats, np.float64)
+    moved[3] = (1.0, 0.0, 0.0, 0.0)
+    for joint in range(22):
+        before = (1.0, 0.0, 0.0, 0.0) if parents[joint] < 0 else roll[parents[joint]]
+        moved[:, joint] = multiply(multiply(conjugate(np.array(before)), moved[:, joint]), roll[joint])
+        offsets[joint] = rotate(conjugate(np.array(before)), offsets[joint])
+    rolled = Skeleton(clip.skeleton.names, parents, offsets.astype(np.float32))
+    packets = sent(Clip(moved.astype(np.float32), clip.root, clip.rate, rolled))
+    mine = heard(packets, rest=3)
+    assert apart(mine[1:], heard(sent(clip))[-len(mine) + 1 :]) < 1e-2
+
+
+def test_a_map_that_does_not_fit_is_one_line_and_a_source_that_tells_nothing_is_refused(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "map.toml"
+    file.write_text('[joints]\nhips = "nothing"\n')
+    source = HelpedSource(SOURCES.load("msgpack")(), joints=str(file))
+    with pytest.raises(OptionError, match="no joint 'nothing'"):
+        list(source.decode(sent(swing(1))[0]))
+    with pytest.raises(OptionError, match="vmc tells none"):
+        UdpSource("vmc", "127.0.0.1", 0, up="z")
+
+
+def test_mocopi_becomes_msgpack_and_the_rig_says_so() -> None:
+    rig = load_rig(None, {"source": "mocopi"}, up="y", rest=None)
+    assert (rig.source.kind, rig.source.wire, rig.source.body()) == ("mocopi", "msgpack", {"up": "y"})
+    assert load_rig(None, {"source": "mocopi"}).source.wire == "mocopi"
+    clip = swing(2)
+    packets = [data for _, data in datagrams(clip, "mocopi")]
+    front = _core.LiveFront("mocopi")
+    plain = [p for n, d in enumerate(packets) if (o := front.feed(d, n * 20_000_000)) for p in o.poses]
+    front = _core.LiveFront("msgpack")
+    source = HelpedSource(SOURCES.load("mocopi")(), up="y")
+    helped = [
+        pose
+        for n, data in enumerate(packets)
+        for native in source.decode(data)
+        if (out := front.feed(native, n * 20_000_000))
+        for pose in out.poses
+    ]
+    assert apart(np.array(helped), np.array(plain)[-len(helped) :]) < 1e-3
