@@ -497,6 +497,45 @@ def noise_gate(
     `ShapeError`, `OptionError`.
     """
 
+# --- following what was rehearsed ---
+
+@final
+class Follower:
+    """Where the performer is in rehearsed takes, from one frame of the 50 Hz grid to the next.
+
+    `takes` are canonical rotations, each (T, 22, 4) w x y z at 50 Hz with T >= 1. Looks at the past alone. Raises
+    `ShapeError`.
+    """
+
+    def __new__(cls, takes: Sequence[npt.ArrayLike]) -> Follower: ...
+    def push(self, quats: npt.ArrayLike) -> tuple[int, float, float, float] | None:
+        """Takes a frame (22, 4): take, seconds in it, tempo against the rehearsal (0: still), trust 0 to 1.
+
+        `None` where it is in no take, as far as is known.
+        """
+
+    def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The same for T frames (T, 22, 4): rows (T, 4), where `None` is -1, NaN, NaN, 0."""
+
+    def reset(self) -> None:
+        """The next frame begins a new run."""
+
+@final
+class Cues:
+    """Moments of the rehearsal that are said a chosen time before the performer comes to them.
+
+    `cues` are take, seconds in it, and seconds ahead (0 to 2). Each is said once in every pass, at the first frame
+    from which it is no further away; it can be said again after the performer went back before it. Raises
+    `OptionError`.
+    """
+
+    def __new__(cls, cues: Sequence[tuple[int, float, float]]) -> Cues: ...
+    def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
+        """Takes what `Follower.push` gave for a frame: indices of cues, and seconds until each is due."""
+
+    def reset(self) -> None:
+        """A new run: all can be said again."""
+
 # --- datagrams and recordings ---
 
 MOCOPI_BONES: list[str]

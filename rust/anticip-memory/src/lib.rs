@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod cues;
 mod error;
 mod filters;
+mod following;
 mod key;
 mod learn;
 mod measures;
@@ -22,7 +24,9 @@ mod twin;
 
 pub use anticip_motion::features::RATE;
 pub use body::Rotations;
+pub use cues::{Cue, Cues, Due};
 pub use error::MemoryError;
+pub use following::{Follower, Place};
 pub use key::{KEY_SIZE, KEYS_VERSION, Key};
 pub use learn::MOMENT_STEP;
 pub use memory::{MODEL_HORIZONS, Memory, ModelRows, Recalled, Said};

@@ -1,5 +1,6 @@
 //! The teacher as a stream, the memory of rehearsals, following and live mixing.
 
+mod following;
 mod stream;
 mod teacher;
 
@@ -11,6 +12,7 @@ use crate::errors::{Kind, raise};
 use crate::motion::convert::doubles;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    following::register(m)?;
     stream::register(m)?;
     teacher::register(m)
 }

@@ -1,0 +1,238 @@
+//! Belief in a stretch of one take: where in it, and how fast it goes.
+
+use super::posture::{Posture, apart, dot};
+use super::rehearsal::Rehearsal;
+
+/// Tempi against the rehearsal, in steps of a fifth; the first two are standing still and hardly moving.
+pub(super) const TEMPI: [f32; TEMPO_COUNT] = [0.0, 0.35, 0.6, 0.73, 0.88, 1.07, 1.29, 1.56];
+const TEMPO_COUNT: usize = 8;
+/// Belief in each tempo at one frame of the rehearsal.
+pub(super) type Row = [f32; TEMPO_COUNT];
+
+/// How common each tempo is: what is drawn to where nothing speaks for another, and at which who was lost moves on.
+pub(super) const ANY_TEMPO: Row = [0.05, 0.05, 0.1, 0.15, 0.2, 0.2, 0.15, 0.1];
+/// Chances a frame: one tempo up or down; a stop; going on after one.
+const DRIFT: f32 = 0.03;
+const STOP: f32 = 0.001;
+const RESUME: f32 = 0.05;
+const RESUMED: Row = [0.0, 0.21, 0.105, 0.105, 0.16, 0.21, 0.16, 0.05];
+/// What place wanders in a frame, frames squared: moving, and standing still.
+const WANDER: f32 = 0.3;
+const STILL: f32 = 0.02;
+/// Chance a frame that what is done is no longer in the rehearsal.
+pub(super) const LEAVE: f32 = 0.002;
+
+/// What the same movement done again differs by, as a share of what unrelated moments do.
+const POSTURE: f32 = 0.25;
+const VELOCITY: f32 = 0.18;
+/// The share beyond which it is more likely something else.
+const ELSE: f32 = 0.6;
+
+/// Velocities are measured so many frames late.
+const DELAY: f32 = super::posture::HALF as f32;
+/// Frames of the rehearsal before the present one that a late velocity may be of: the delay at the highest tempo.
+const BEFORE: usize = 5;
+/// Frames that a step may reach: one back, five ahead.
+const BACK: usize = 1;
+const REACH: usize = 7;
+/// A stretch has no more frames than these: six seconds.
+const LONGEST: usize = 300;
+/// Ends of a stretch that hold less than this share of its belief are cut off.
+const NEGLIGIBLE: f32 = 1e-5;
+
+/// What is seen in a frame.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) place: Posture,
+    pub(super) velocity: Posture,
+    /// False in the first frames, whose velocity nobody knows.
+    pub(super) moving: bool,
+}
+
+impl Seen {
+    /// How likely this is in a frame in which something else is done.
+    pub(super) fn elsewhere(&self) -> f32 {
+        let part = |scale: f32| 1.0 + (ELSE / scale).powi(2);
+        1.0 / (part(POSTURE) * if self.moving { part(VELOCITY) } else { 1.0 })
+    }
+}
+
+/// How belief moves within one or two frames.
+#[derive(Debug, Clone)]
+pub(super) struct Motion {
+    pub(super) frames: u8,
+    taps: [Row; REACH],
+    stay: Row,
+    up: Row,
+    down: Row,
+    stop: f32,
+    resume: Row,
+}
+
+impl Motion {
+    pub(super) fn new(frames: u8) -> Self {
+        let n = f32::from(frames);
+        let mut taps = [[0.0; TEMPO_COUNT]; REACH];
+        for (k, tempo) in TEMPI.iter().enumerate() {
+            let (whole, part) = ((tempo * n).floor() as usize, (tempo * n).fract());
+            // A way between two frames is shared by both, which is some wandering already.
+            let wander = n * if k == 0 { STILL } else { WANDER };
+            let aside = ((wander - part * (1.0 - part)) / 2.0).max(0.0);
+            let blur = [aside, 1.0 - 2.0 * aside, aside];
+            for (i, b) in blur.iter().enumerate() {
+                taps[whole + i][k] += (1.0 - part) * b;
+                taps[whole + i + 1][k] += part * b;
+            }
+        }
+        // Towards a rarer tempo more seldom, so that without evidence they stay as common as they are.
+        let drift = |from: usize, to: usize| DRIFT * n * (ANY_TEMPO[to] / ANY_TEMPO[from]).min(1.0);
+        let (mut up, mut down) = ([0.0; TEMPO_COUNT], [0.0; TEMPO_COUNT]);
+        for k in 1..TEMPO_COUNT - 1 {
+            (up[k], down[k + 1]) = (drift(k, k + 1), drift(k + 1, k));
+        }
+        let stop = STOP * n;
+        let mut stay: Row = std::array::from_fn(|k| 1.0 - up[k] - down[k] - stop);
+        stay[0] = 1.0 - RESUME * n;
+        Self {
+            frames,
+            taps,
+            stay,
+            up,
+            down,
+            stop,
+            resume: RESUMED.map(|share| share * RESUME * n),
+        }
+    }
+
+    /// The belief of one frame after its tempo may have changed.
+    fn change(&self, row: &Row) -> Row {
+        let mut out: Row = std::array::from_fn(|k| row[k] * self.stay[k] + row[0] * self.resume[k]);
+        for k in 1..TEMPO_COUNT - 1 {
+            out[k] += self.down[k + 1] * row[k + 1];
+            out[k + 1] += self.up[k] * row[k];
+        }
+        out[0] += self.stop * row[1..].iter().sum::<f32>();
+        out
+    }
+}
+
+/// Room that a step works in.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scratch {
+    rows: Vec<Row>,
+    along: Vec<[f32; 2]>,
+}
+
+/// Consecutive frames of a take, and how much each is believed in; together with all else it sums to one.
+#[derive(Debug, Clone)]
+pub(super) struct Stretch {
+    pub(super) take: usize,
+    pub(super) start: usize,
+    pub(super) rows: Vec<Row>,
+}
+
+pub(super) fn mass(row: &Row) -> f32 {
+    row.iter().sum()
+}
+
+impl Stretch {
+    pub(super) fn end(&self) -> usize {
+        self.start + self.rows.len()
+    }
+
+    pub(super) fn mass(&self) -> f32 {
+        self.rows.iter().map(mass).sum()
+    }
+
+    pub(super) fn scale(&mut self, by: f32) {
+        self.rows.iter_mut().flatten().for_each(|w| *w *= by);
+    }
+
+    /// Takes the belief of another stretch of the same take in.
+    pub(super) fn merge(&mut self, other: &Self) {
+        let end = self.end().max(other.end());
+        self.rows.resize(end - self.start, [0.0; TEMPO_COUNT]);
+        for (row, more) in self.rows[other.start - self.start..].iter_mut().zip(&other.rows) {
+            row.iter_mut().zip(more).for_each(|(w, m)| *w += m);
+        }
+    }
+
+    /// Moves on by the frames of `motion` and weighs every place by how likely it makes what is seen.
+    pub(super) fn step(&mut self, at: &Rehearsal, motion: &Motion, seen: &Seen, scratch: &mut Scratch) {
+        self.predict(at, motion, scratch);
+        self.trim();
+        self.weigh(at, motion, seen, scratch);
+        self.trim();
+    }
+
+    fn predict(&mut self, at: &Rehearsal, motion: &Motion, scratch: &mut Scratch) {
+        let take = at.frames(self.take);
+        let first = self.start.saturating_sub(BACK).max(take.start);
+        let end = (self.end() + REACH - BACK).min(take.end);
+        let out = &mut scratch.rows;
+        out.clear();
+        out.resize(end - first, [0.0; TEMPO_COUNT]);
+        for (i, row) in self.rows.iter().enumerate() {
+            let changed = motion.change(row);
+            for (reach, tap) in motion.taps.iter().enumerate() {
+                let Some(to) = (self.start + i + reach).checked_sub(first + BACK) else {
+                    continue;
+                };
+                let Some(to) = out.get_mut(to) else { break };
+                for k in 0..TEMPO_COUNT {
+                    to[k] += tap[k] * changed[k];
+                }
+            }
+        }
+        std::mem::swap(&mut self.rows, out);
+        self.start = first;
+    }
+
+    fn weigh(&mut self, at: &Rehearsal, motion: &Motion, seen: &Seen, scratch: &mut Scratch) {
+        let take = at.frames(self.take);
+        let along = &mut scratch.along;
+        along.clear();
+        along.extend((0..self.rows.len() + BEFORE).map(|i| {
+            let rehearsed = &at.velocities[(self.start + i).saturating_sub(BEFORE).max(take.start)];
+            [dot(&seen.velocity, rehearsed), dot(rehearsed, rehearsed)]
+        }));
+        let speed = dot(&seen.velocity, &seen.velocity);
+        let place = 1.0 / (at.whole.place * POSTURE * POSTURE);
+        let velocity = f32::from(u8::from(seen.moving)) / (at.whole.velocity * VELOCITY * VELOCITY);
+        let keep = 1.0 - LEAVE * f32::from(motion.frames);
+        for (i, row) in self.rows.iter_mut().enumerate() {
+            let posture = 1.0 + place * apart(&seen.place, &at.places[self.start + i]);
+            for (k, w) in row.iter_mut().enumerate() {
+                // What was rehearsed as many frames ago as the velocity is late, at this tempo.
+                let ago = TEMPI[k] * DELAY;
+                let (near, part) = (i + BEFORE - ago.ceil() as usize, ago.ceil() - ago);
+                let [a, b] = [along[near], along[(near + 1).min(along.len() - 1)]];
+                let [cross, square] = [0, 1].map(|n| a[n] + part * (b[n] - a[n]));
+                let away = (speed + TEMPI[k] * (TEMPI[k] * square - 2.0 * cross)).max(0.0);
+                let unlikely = posture * (1.0 + velocity * away);
+                *w *= keep / unlikely.powi(i32::from(motion.frames));
+            }
+        }
+    }
+
+    /// Cuts off ends that hold next to nothing, and the lighter ones of what is too long.
+    fn trim(&mut self) {
+        let least = NEGLIGIBLE * self.mass();
+        let heavy = |row: &Row| mass(row) > least;
+        let Some(mut first) = self.rows.iter().position(heavy) else {
+            self.rows.clear();
+            return;
+        };
+        let mut end = self.rows.iter().rposition(heavy).map_or(first, |last| last + 1);
+        while end - first > LONGEST {
+            if mass(&self.rows[first]) < mass(&self.rows[end - 1]) {
+                first += 1;
+            } else {
+                end -= 1;
+            }
+        }
+        self.rows.truncate(end);
+        self.rows.drain(..first);
+        self.start += first;
+    }
+}

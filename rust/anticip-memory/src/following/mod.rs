@@ -1,0 +1,311 @@
+//! Where the performer is in what was rehearsed: take, seconds, tempo against the rehearsal, and how sure that is.
+//!
+//! A forward filter (a hidden Markov model) over place, on the rehearsal's own 50 Hz grid, and tempo, in steps of a
+//! fifth. Only stretches that are believed in are carried on. Ten times a second a coarse time warping over the
+//! whole rehearsal names a place where the performer may be as well; the last second is then replayed from there,
+//! and what was said of it decides how much belief the place gets. So pauses, skips and repeated parts are found, and
+//! an hour of rehearsal costs little more than a minute.
+//!
+//! What is seen of one frame to the next is by no means independent, and the same movement done again differs for
+//! whole seconds. Within a stretch each frame counts in full, which is sharp; between stretches only a part of it
+//! does ([`EVIDENCE`]), so that nobody is carried off to what merely looks more alike for a moment.
+
+mod belief;
+mod posture;
+mod rehearsal;
+mod search;
+
+use anticip_motion::CanonicalPose;
+use anticip_motion::features::RATE;
+
+use crate::MemoryError;
+use belief::{ANY_TEMPO, LEAVE, Motion, Scratch, Seen, Stretch, TEMPI, mass};
+use posture::{HALF, Posture, Viewer, velocity};
+use rehearsal::Rehearsal;
+use search::{EVERY, Search};
+
+/// Frames that a new place is tried on, and those that are kept for it.
+const REPLAYED: usize = 50;
+const KEPT: usize = 64;
+/// A run begins in the first half second of a take, with this chance.
+const FROM_THE_TOP: f32 = 0.9;
+const TOP: usize = 25;
+/// Chances that who was followed, or was nowhere, turned up somewhere else within the frames that are replayed, and
+/// the share of them that goes to beginnings.
+const JUMP: f32 = 0.002;
+const ENTER: f32 = 0.03;
+const TO_THE_TOP: f32 = 0.2;
+/// The share of a frame's log likelihood that counts between stretches.
+const EVIDENCE: f32 = 0.15;
+/// Stretches that are followed: while the run is young, and later; and the belief that one needs.
+const AT_FIRST: usize = 32;
+const AT_MOST: usize = 6;
+const FAINT: f32 = 1e-5;
+const NEW: f32 = 1e-4;
+/// Frames beside a stretch that are as good as followed, if that much is believed in it.
+const MARGIN: usize = 10;
+const FOLLOWED: f32 = 1e-3;
+/// Place and tempo are means over so many frames around the median; trust is the belief within the half second.
+const CORE: usize = 4;
+const AROUND: usize = 25;
+const NOWHERE: f32 = 0.01;
+
+/// Where the performer is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    /// Index of the take.
+    pub take: usize,
+    /// Seconds from the take's first frame.
+    pub seconds: f64,
+    /// Speed against the rehearsal's: 1 as rehearsed, 0 standing still.
+    pub tempo: f64,
+    /// 0 to 1: the belief in the half second around.
+    pub trust: f64,
+}
+
+/// What is remembered of a frame.
+#[derive(Debug, Clone)]
+struct Past {
+    place: Posture,
+    seen: Seen,
+    /// Log likelihood of the frame under all that was believed, and the belief in nowhere.
+    evidence: f64,
+    nowhere: f32,
+}
+
+/// Follows a performer through rehearsed takes, frame by frame of the 50 Hz grid; looks at the past alone.
+#[derive(Debug, Clone)]
+pub struct Follower {
+    rehearsal: Rehearsal,
+    search: Search,
+    motions: [Motion; 2],
+    viewer: Viewer,
+    past: Vec<Past>,
+    stretches: Vec<Stretch>,
+    /// Belief that what is done is in no take.
+    nowhere: f32,
+    frame: usize,
+    candidate: Option<usize>,
+    scratch: Scratch,
+}
+
+impl Follower {
+    /// A follower of these takes: canonical rotations at 50 Hz.
+    ///
+    /// # Errors
+    /// No take, or one without a frame.
+    pub fn new(takes: &[&[CanonicalPose]]) -> Result<Self, MemoryError> {
+        let rehearsal = Rehearsal::new(takes)?;
+        let still = [0.0; 32];
+        let past = Past {
+            place: still,
+            seen: Seen {
+                place: still,
+                velocity: still,
+                moving: false,
+            },
+            evidence: 0.0,
+            nowhere: 1.0,
+        };
+        Ok(Self {
+            search: Search::new(&rehearsal),
+            rehearsal,
+            motions: [Motion::new(1), Motion::new(2)],
+            viewer: Viewer::default(),
+            past: vec![past; KEPT],
+            stretches: Vec::new(),
+            nowhere: 1.0,
+            frame: 0,
+            candidate: None,
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// The next frame begins a new run.
+    pub fn reset(&mut self) {
+        self.search.reset();
+        self.viewer = Viewer::default();
+        self.frame = 0;
+        self.candidate = None;
+    }
+
+    /// Takes a frame and says where it is, or nothing where it is in no take (as far as is known).
+    pub fn push(&mut self, pose: &CanonicalPose) -> Option<Place> {
+        let seen = self.see(pose);
+        if self.frame == 0 {
+            self.begin();
+        }
+        let evidence = self.advance(&seen);
+        let past = &mut self.past[self.frame % KEPT];
+        (past.seen, past.evidence, past.nowhere) = (seen, evidence, self.nowhere);
+        if self.frame.is_multiple_of(EVERY) && seen.moving {
+            self.search.push(&seen.place, &seen.velocity);
+            let stretches = &self.stretches;
+            self.candidate = self.search.candidate(self.frame, |frame| {
+                stretches
+                    .iter()
+                    .any(|s| s.mass() > FOLLOWED && frame + MARGIN >= s.start && frame < s.end() + MARGIN)
+            });
+        } else if let Some(candidate) = self.candidate.take() {
+            self.enter(candidate + 1);
+        }
+        self.frame += 1;
+        self.place()
+    }
+
+    fn see(&mut self, pose: &CanonicalPose) -> Seen {
+        let place = self.viewer.push(pose);
+        self.past[self.frame % KEPT].place = place;
+        let back = |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % KEPT].place;
+        Seen {
+            place,
+            velocity: velocity(back),
+            moving: self.frame >= 2 * HALF,
+        }
+    }
+
+    /// Belief before the first frame of a run.
+    fn begin(&mut self) {
+        let each = FROM_THE_TOP / (TOP * self.rehearsal.takes()) as f32;
+        self.nowhere = 1.0 - FROM_THE_TOP;
+        self.stretches.clear();
+        self.stretches.extend((0..self.rehearsal.takes()).map(|take| {
+            let frames = self.rehearsal.frames(take);
+            Stretch {
+                take,
+                start: frames.start,
+                rows: vec![ANY_TEMPO.map(|share| share * each); TOP.min(frames.len())],
+            }
+        }));
+    }
+
+    /// Moves all belief on by a frame; the log likelihood of what is seen.
+    fn advance(&mut self, seen: &Seen) -> f64 {
+        let left: f32 = LEAVE * self.stretches.iter().map(Stretch::mass).sum::<f32>();
+        self.nowhere = (self.nowhere + left) * seen.elsewhere().powf(EVIDENCE);
+        for stretch in &mut self.stretches {
+            let before = stretch.mass();
+            stretch.step(&self.rehearsal, &self.motions[0], seen, &mut self.scratch);
+            stretch.scale((stretch.mass() / before).powf(EVIDENCE - 1.0));
+        }
+        self.stretches.retain(|s| !s.rows.is_empty());
+        let evidence = self.normalise();
+        self.merge();
+        let most = if self.frame < TOP { AT_FIRST } else { AT_MOST };
+        let mut masses: Vec<f32> = self.stretches.iter().map(Stretch::mass).collect();
+        masses.sort_by(|a, b| b.total_cmp(a));
+        let least = masses.get(most).copied().unwrap_or(0.0).max(FAINT);
+        self.stretches.retain(|s| s.mass() > least);
+        evidence
+    }
+
+    /// Tries a place on the last second, and believes in it as much as it explains that better.
+    fn enter(&mut self, frame: usize) {
+        let pairs = REPLAYED.min(self.frame) / 2;
+        let back = 2 * pairs;
+        let frames = self.rehearsal.frames(self.rehearsal.take_of(frame - 1));
+        // Where it was then: at a tempo of 1.45 to .6, and a little beside.
+        let first = frame.saturating_sub(back * 29 / 20 + MARGIN).max(frames.start);
+        let end = (frame + MARGIN).saturating_sub(back * 3 / 5);
+        let end = end.max(frames.start + TOP).min(frames.end);
+        let was = self.past[(self.frame - back) % KEPT].nowhere;
+        let chance = JUMP * (1.0 - was) + ENTER * was;
+        let anywhere = (1.0 - TO_THE_TOP) / self.rehearsal.places.len() as f32;
+        let top = TO_THE_TOP / (TOP * self.rehearsal.takes()) as f32;
+        let prior = |i: usize| chance * (anywhere + if i < frames.start + TOP { top } else { 0.0 });
+        let rows = (first..end).map(|i| ANY_TEMPO.map(|share| share * prior(i)));
+        let mut stretch = Stretch {
+            take: self.rehearsal.take_of(frame - 1),
+            start: first,
+            rows: rows.collect(),
+        };
+        let mut log = f64::from(stretch.mass().ln());
+        for pair in (0..pairs).rev() {
+            let at = self.frame - 2 * pair;
+            let before = stretch.mass();
+            stretch.scale(1.0 / before);
+            let seen = &self.past[at % KEPT].seen;
+            stretch.step(&self.rehearsal, &self.motions[1], seen, &mut self.scratch);
+            if stretch.rows.is_empty() {
+                return;
+            }
+            log += f64::from(EVIDENCE * stretch.mass().ln());
+            log -= self.past[at % KEPT].evidence + self.past[(at - 1) % KEPT].evidence;
+        }
+        let mass = log.exp() as f32;
+        if !(NEW..f32::INFINITY).contains(&mass) {
+            return;
+        }
+        stretch.scale(mass / stretch.mass());
+        // What is followed already is not believed in twice.
+        for other in self.stretches.iter().filter(|other| other.take == stretch.take) {
+            for i in other.start.max(stretch.start)..other.end().min(stretch.end()) {
+                stretch.rows[i - stretch.start] = [0.0; TEMPI.len()];
+            }
+        }
+        self.stretches.push(stretch);
+        self.normalise();
+        self.merge();
+    }
+
+    /// Makes all belief sum to one; the log of what it summed to.
+    fn normalise(&mut self) -> f64 {
+        let sum = self.nowhere + self.stretches.iter().map(Stretch::mass).sum::<f32>();
+        self.nowhere /= sum;
+        self.stretches.iter_mut().for_each(|s| s.scale(1.0 / sum));
+        f64::from(sum).ln()
+    }
+
+    /// Stretches that overlap become one.
+    fn merge(&mut self) {
+        self.stretches.sort_by_key(|s| s.start);
+        self.stretches.dedup_by(|next, stretch| {
+            let meet = next.take == stretch.take && next.start < stretch.end();
+            if meet {
+                stretch.merge(next);
+            }
+            meet
+        });
+    }
+
+    /// The half second that is believed in most.
+    fn place(&self) -> Option<Place> {
+        let mut best: (f32, Option<(&Stretch, usize)>) = (NOWHERE, None);
+        for stretch in &self.stretches {
+            let mut sum = 0.0;
+            for (i, row) in stretch.rows.iter().enumerate() {
+                sum += mass(row);
+                if let Some(gone) = i.checked_sub(AROUND) {
+                    sum -= mass(&stretch.rows[gone]);
+                }
+                if sum > best.0 {
+                    best = (sum, Some((stretch, (i + 1).saturating_sub(AROUND))));
+                }
+            }
+        }
+        let (trust, Some((stretch, first))) = best else {
+            return None;
+        };
+        let mut half = 0.5 * trust;
+        let median = stretch.rows[first..].iter().position(|row| {
+            half -= mass(row);
+            half <= 0.0
+        });
+        let median = first + median.unwrap_or(0);
+        let (mut sum, mut place, mut tempo) = (0.0, 0.0, 0.0);
+        let end = (median + CORE + 1).min(stretch.rows.len());
+        for i in median.saturating_sub(CORE)..end {
+            for (w, r) in stretch.rows[i].iter().zip(TEMPI) {
+                sum += f64::from(*w);
+                place += f64::from(*w) * (stretch.start + i) as f64;
+                tempo += f64::from(*w) * f64::from(r);
+            }
+        }
+        Some(Place {
+            take: stretch.take,
+            seconds: (place / sum - self.rehearsal.frames(stretch.take).start as f64) / RATE,
+            tempo: tempo / sum,
+            trust: f64::from(trust.min(1.0)),
+        })
+    }
+}

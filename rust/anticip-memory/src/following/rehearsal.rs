@@ -1,0 +1,97 @@
+//! The takes that were rehearsed, as postures and velocities.
+
+use std::ops::Range;
+
+use anticip_motion::CanonicalPose;
+
+use super::posture::{ENDS, HALF, Posture, Viewer, velocity};
+use crate::MemoryError;
+
+/// Takes one after the other, and how far apart unrelated moments of them are.
+#[derive(Debug, Clone)]
+pub(super) struct Rehearsal {
+    pub(super) places: Vec<Posture>,
+    pub(super) velocities: Vec<Posture>,
+    take_of: Vec<u32>,
+    /// The first frame of every take, and the one after the last.
+    starts: Vec<usize>,
+    pub(super) whole: Scale,
+    /// Of hands, feet and head alone.
+    pub(super) ends: Scale,
+}
+
+/// Mean squared distance between two moments drawn by chance: of postures (m^2) and velocities ((m/s)^2).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scale {
+    pub(super) place: f32,
+    pub(super) velocity: f32,
+}
+
+impl Rehearsal {
+    pub(super) fn new(takes: &[&[CanonicalPose]]) -> Result<Self, MemoryError> {
+        if takes.is_empty() || takes.iter().any(|take| take.is_empty()) {
+            return Err(MemoryError::Shape {
+                what: "takes",
+                expected: "at least one, each with a frame".to_owned(),
+                given: format!(
+                    "{:?} frames",
+                    takes.iter().map(|take| take.len()).collect::<Vec<_>>()
+                ),
+            });
+        }
+        let frames = takes.iter().map(|take| take.len()).sum();
+        let mut places = Vec::with_capacity(frames);
+        let mut velocities = Vec::with_capacity(frames);
+        let mut take_of = Vec::with_capacity(frames);
+        let mut starts = vec![0];
+        for (number, take) in takes.iter().enumerate() {
+            let mut viewer = Viewer::default();
+            let seen: Vec<Posture> = take.iter().map(|pose| viewer.push(pose)).collect();
+            let within = |i: usize| &seen[i.saturating_sub(HALF).min(seen.len() - 1)];
+            velocities.extend((0..seen.len()).map(|i| velocity(|k| within(i + k))));
+            take_of.extend(std::iter::repeat_n(number as u32, seen.len()));
+            places.extend(seen);
+            starts.push(places.len());
+        }
+        let scale = |numbers: usize| Scale {
+            // Who stands still all the time differs by a few centimetres all the same.
+            place: spread(&places, numbers).max(1e-3 * numbers as f32),
+            velocity: spread(&velocities, numbers).max(3e-3 * numbers as f32),
+        };
+        let (ends, whole) = (scale(ENDS), scale(2 * ENDS));
+        Ok(Self {
+            places,
+            velocities,
+            take_of,
+            starts,
+            whole,
+            ends,
+        })
+    }
+
+    pub(super) fn takes(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The frames of a take.
+    pub(super) fn frames(&self, take: usize) -> Range<usize> {
+        self.starts[take]..self.starts[take + 1]
+    }
+
+    pub(super) fn take_of(&self, frame: usize) -> usize {
+        self.take_of[frame] as usize
+    }
+}
+
+/// Twice the summed variances of the first numbers: what two draws are apart.
+fn spread(rows: &[Posture], numbers: usize) -> f32 {
+    let count = rows.len() as f64;
+    let variance = |d: usize| {
+        let mean = rows.iter().map(|row| f64::from(row[d])).sum::<f64>() / count;
+        rows.iter()
+            .map(|row| (f64::from(row[d]) - mean).powi(2))
+            .sum::<f64>()
+            / count
+    };
+    (2.0 * (0..numbers).map(variance).sum::<f64>()) as f32
+}

@@ -1,0 +1,169 @@
+//! A coarse look at the whole rehearsal ten times a second: where else the performer may be.
+
+use super::RATE;
+use super::posture::{ENDS, Posture};
+use super::rehearsal::Rehearsal;
+
+/// Frames between two looks, and between two moments of the rehearsal that are looked at.
+pub(super) const EVERY: usize = 5;
+
+const LANES: usize = 8;
+type Lane = [f32; LANES];
+
+/// What the same movement done again differs by, as a share of what unrelated moments do.
+const POSTURE: f32 = 0.3;
+const VELOCITY: f32 = 0.6;
+/// A moment whose difference, between 0 and 1, is below this speaks for a way that leads through it.
+const ALIKE: f32 = 0.7;
+/// What is left of a way's score after a tenth of a second, and what it loses where it stands or skips a moment.
+const FADE: f32 = 0.93;
+const UNEVEN: f32 = 0.02;
+/// Scores below this are not looked at, nor what lies so far behind the best that is followed.
+const LEAST: f32 = 0.3;
+const BEHIND: f32 = 0.5;
+/// A candidate is not named again for so many frames, nor what runs within so many frames beside it.
+const AGAIN: usize = 40;
+const BESIDE: usize = 12;
+/// Unused moments: further away than anything.
+const FAR: f32 = 1e9;
+const UNUSED: usize = usize::MAX;
+
+/// Scores of the ways that lead to each moment (a forward dynamic time warping that may begin anywhere).
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    moments: Vec<Moments>,
+    /// The frame of every moment; two unused ones before each take keep it apart from the last.
+    frames: Vec<usize>,
+    scores: Vec<f32>,
+    next: Vec<f32>,
+    place: f32,
+    velocity: f32,
+    /// When each of the latest candidates was named, and by how many frames it was ahead of the clock.
+    named: Vec<(usize, i64)>,
+}
+
+/// Eight moments side by side.
+#[derive(Debug, Clone)]
+struct Moments {
+    places: [Lane; ENDS],
+    velocities: [Lane; ENDS],
+    place_squares: Lane,
+    velocity_squares: Lane,
+}
+
+fn square(numbers: &[f32]) -> f32 {
+    numbers.iter().map(|v| v * v).sum()
+}
+
+impl Search {
+    pub(super) fn new(at: &Rehearsal) -> Self {
+        let mut frames = Vec::new();
+        for take in 0..at.takes() {
+            frames.extend([UNUSED; 2]);
+            frames.extend(at.frames(take).step_by(EVERY));
+        }
+        frames.resize(frames.len().next_multiple_of(LANES), UNUSED);
+        let empty = Moments {
+            places: [[0.0; LANES]; ENDS],
+            velocities: [[0.0; LANES]; ENDS],
+            place_squares: [FAR; LANES],
+            velocity_squares: [0.0; LANES],
+        };
+        let mut moments = vec![empty; frames.len() / LANES];
+        for (cell, &frame) in frames.iter().enumerate().filter(|(_, frame)| **frame != UNUSED) {
+            let (eight, lane) = (&mut moments[cell / LANES], cell % LANES);
+            let (place, velocity) = (&at.places[frame][..ENDS], &at.velocities[frame][..ENDS]);
+            for d in 0..ENDS {
+                eight.places[d][lane] = place[d];
+                eight.velocities[d][lane] = velocity[d];
+            }
+            eight.place_squares[lane] = square(place);
+            eight.velocity_squares[lane] = square(velocity);
+        }
+        Self {
+            scores: vec![0.0; frames.len() + 2],
+            next: vec![0.0; frames.len() + 2],
+            moments,
+            frames,
+            place: 1.0 / (at.ends.place * POSTURE * POSTURE),
+            velocity: 1.0 / (at.ends.velocity * VELOCITY * VELOCITY),
+            named: Vec::new(),
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.scores.fill(0.0);
+        self.named.clear();
+    }
+
+    /// Takes a tenth of a second's newest frame. The two scores before the first moment stay zero.
+    pub(super) fn push(&mut self, place: &Posture, velocity: &Posture) {
+        let (place, velocity): (&[f32; ENDS], &[f32; ENDS]) = (
+            place.first_chunk().expect("a posture is wider"),
+            velocity.first_chunk().expect("a posture is wider"),
+        );
+        let squares = [square(place), square(velocity)];
+        let (alike, _) = self.next[2..].as_chunks_mut::<LANES>();
+        for (eight, out) in self.moments.iter().zip(alike) {
+            *out = eight.alike(place, velocity, squares, [self.place, self.velocity]);
+        }
+        let before = self.scores.iter().zip(&self.scores[1..]).zip(&self.scores[2..]);
+        for (next, ((skipping, from), standing)) in self.next[2..].iter_mut().zip(before) {
+            let best = from.max(skipping.max(*standing) - UNEVEN);
+            *next = (best * FADE + *next).max(0.0);
+        }
+        std::mem::swap(&mut self.scores, &mut self.next);
+    }
+
+    /// The frame with the best score that is not followed yet and was not named of late.
+    pub(super) fn candidate(&mut self, now: usize, followed: impl Fn(usize) -> bool) -> Option<usize> {
+        self.named.retain(|(when, _)| now - when < AGAIN);
+        let (mut best, mut found, mut rival) = (LEAST, None, 0.0);
+        for (&score, &frame) in self.scores[2..].iter().zip(&self.frames) {
+            if frame == UNUSED || score <= best.min(rival) {
+                continue;
+            }
+            let ahead = frame as i64 - now as i64;
+            if followed(frame) {
+                rival = score.max(rival);
+            } else if score > best && self.named.iter().all(|n| n.1.abs_diff(ahead) > BESIDE as u64) {
+                (best, found) = (score, Some((frame, ahead)));
+            }
+        }
+        let (frame, ahead) = found.filter(|_| best >= rival - BEHIND)?;
+        self.named.push((now, ahead));
+        Some(frame)
+    }
+}
+
+impl Moments {
+    /// How alike each moment is to what is seen, at the tempo that suits it best: from `ALIKE` down to `ALIKE` - 1.
+    fn alike(
+        &self,
+        place: &[f32; ENDS],
+        velocity: &[f32; ENDS],
+        squares: [f32; 2],
+        scales: [f32; 2],
+    ) -> Lane {
+        let (mut near, mut along) = ([0.0; LANES], [0.0; LANES]);
+        for d in 0..ENDS {
+            for lane in 0..LANES {
+                near[lane] += place[d] * self.places[d][lane];
+                along[lane] += velocity[d] * self.velocities[d][lane];
+            }
+        }
+        std::array::from_fn(|lane| {
+            let apart = (squares[0] + self.place_squares[lane] - 2.0 * near[lane]).max(0.0);
+            let own = self.velocity_squares[lane];
+            let tempo = (along[lane] / (own + 1e-6)).clamp(0.6, 1.5);
+            let faster = (squares[1] + tempo * (tempo * own - 2.0 * along[lane]))
+                .max(0.0)
+                .min(squares[1]);
+            let away = apart * scales[0] + faster * scales[1];
+            ALIKE - away / (1.0 + away)
+        })
+    }
+}
+
+/// Seconds between two looks are those of the score's constants.
+const _: () = assert!(RATE as usize == 10 * EVERY);

@@ -1,0 +1,277 @@
+//! Followed is what was rehearsed: played again, faster or slower, stopped, skipped, repeated; and nothing else.
+
+use anticip_memory::{Cue, Cues, Follower, Place};
+use anticip_motion::CanonicalPose;
+use anticip_motion::canonical::JOINT_COUNT;
+use proptest::prelude::*;
+
+const RATE: f64 = 50.0;
+
+/// A movement that never repeats: every joint swings about an axis of its own in three unrelated rhythms.
+#[derive(Clone, Copy)]
+struct Movement(u64);
+
+impl Movement {
+    /// Even numbers between 0 and 1.
+    fn even(self, index: usize) -> f64 {
+        let mut x = self
+            .0
+            .wrapping_add(index as u64 + 1)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn pose(self, seconds: f64) -> CanonicalPose {
+        std::array::from_fn(|joint| {
+            let number = |i: usize| self.even(10 * joint + i);
+            let swing = |i: usize| {
+                let rhythm = [0.17, 0.41, 0.83][i] * (0.7 + 0.6 * number(i));
+                (std::f64::consts::TAU * (rhythm * seconds + number(3 + i))).sin() / (1.0 + i as f64)
+            };
+            let half = 0.25 * (0..3).map(swing).sum::<f64>();
+            let (around, up) = (std::f64::consts::TAU * number(6), number(7) - 0.5);
+            let axis = [around.cos(), up, around.sin()];
+            let length = axis.iter().map(|v| v * v).sum::<f64>().sqrt();
+            let [x, y, z] = axis.map(|v| (half.sin() * v / length) as f32);
+            [half.cos() as f32, x, y, z]
+        })
+    }
+
+    fn take(self, seconds: f64) -> Vec<CanonicalPose> {
+        (0..(seconds * RATE) as usize)
+            .map(|i| self.pose(i as f64 / RATE))
+            .collect()
+    }
+}
+
+fn follower(takes: &[Vec<CanonicalPose>]) -> Follower {
+    Follower::new(&takes.iter().map(Vec::as_slice).collect::<Vec<_>>()).expect("takes")
+}
+
+fn play(follower: &mut Follower, movement: Movement, path: &[f64]) -> Vec<Option<Place>> {
+    path.iter()
+        .map(|&seconds| follower.push(&movement.pose(seconds)))
+        .collect()
+}
+
+/// Where the performer is in the take, frame by frame, who plays it at these tempi: (tempo, seconds of playing).
+fn path(from: f64, parts: &[(f64, f64)]) -> Vec<f64> {
+    let mut place = from;
+    let mut out = Vec::new();
+    for (tempo, seconds) in parts {
+        for _ in 0..(seconds * RATE) as usize {
+            out.push(place);
+            place += tempo / RATE;
+        }
+    }
+    out
+}
+
+fn found(place: Option<Place>, take: usize, seconds: f64, within: f64) -> bool {
+    place.is_some_and(|p| p.take == take && (p.seconds - seconds).abs() <= within && p.trust > 0.5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn the_rehearsal_itself_is_at_its_own_time(seed in any::<u64>(), from in 0.0_f64..6.0) {
+        let mut follower = follower(&[Movement(!seed).take(8.0), Movement(seed).take(16.0)]);
+        let path = path(from, &[(1.0, 9.0)]);
+        for (i, place) in play(&mut follower, Movement(seed), &path).into_iter().enumerate().skip(125) {
+            prop_assert!(found(place, 1, path[i], 0.04), "{} at {}: {place:?}", path[i], i);
+            prop_assert!((place.expect("found").tempo - 1.0).abs() < 0.2, "{place:?}");
+        }
+    }
+
+    #[test]
+    fn another_tempo_is_followed(seed in any::<u64>(), tempo in 0.7_f64..1.4) {
+        let mut follower = follower(&[Movement(seed).take(16.0)]);
+        let path = path(0.0, &[(1.0, 3.0), (tempo, 7.0)]);
+        for (i, place) in play(&mut follower, Movement(seed), &path).into_iter().enumerate().skip(250) {
+            prop_assert!(found(place, 0, path[i], 0.06), "{} at {}: {place:?}", path[i], i);
+            prop_assert!((place.expect("found").tempo - tempo).abs() < 0.25, "{tempo}: {place:?}");
+        }
+    }
+
+    #[test]
+    fn stops_skips_and_repeats_are_found(seed in any::<u64>(), length in 3.0_f64..6.0, back in any::<bool>()) {
+        let movement = Movement(seed);
+        let mut follower = follower(&[movement.take(24.0)]);
+        let mut path = path(2.0, &[(1.0, 6.0), (0.0, 2.0)]);
+        let stopped = path.len() - 1;
+        let to = path[stopped] + if back { -length } else { length };
+        path.extend(self::path(to, &[(1.0, 4.0)]));
+        let places = play(&mut follower, movement, &path);
+        prop_assert!(found(places[stopped], 0, path[stopped], 0.1), "{:?}", places[stopped]);
+        prop_assert!(places[stopped].expect("found").tempo < 0.2, "{:?}", places[stopped]);
+        for i in stopped + 125..path.len() {
+            prop_assert!(found(places[i], 0, path[i], 0.06), "{} at {i}: {:?}", path[i], places[i]);
+        }
+    }
+
+    #[test]
+    fn a_new_run_is_as_the_first(seed in any::<u64>(), frames in 1_usize..200) {
+        let movement = Movement(seed);
+        let mut played = follower(&[movement.take(6.0)]);
+        let mut fresh = played.clone();
+        for i in 0..frames {
+            played.push(&Movement(!seed).pose(i as f64 / RATE));
+        }
+        played.reset();
+        let path = path(1.0, &[(1.2, 3.0)]);
+        prop_assert_eq!(play(&mut played, movement, &path), play(&mut fresh, movement, &path));
+    }
+
+    /// Whatever is said of the place: no cue twice unless the performer was before it again, none outside its time.
+    #[test]
+    fn a_cue_is_said_once_in_a_pass(
+        moves in prop::collection::vec((-0.4_f64..0.5, 0.0_f64..1.6, 0.4_f64..1.0), 1..400),
+        at in prop::collection::vec(0.0_f64..5.0, 1..8),
+        ahead in 0.05_f64..0.5,
+    ) {
+        let list: Vec<Cue> = at.iter().map(|&seconds| Cue { take: 0, seconds, ahead }).collect();
+        let mut cues = Cues::new(list).expect("cues");
+        let mut before = vec![true; at.len()];
+        let mut seconds = 0.0_f64;
+        for (step, tempo, trust) in moves {
+            seconds = (seconds + if !(-0.38..=0.48).contains(&step) { 4.0 * step } else { 0.02 }).clamp(0.0, 6.0);
+            let place = Place { take: 0, seconds, tempo, trust };
+            before.iter_mut().zip(&at).for_each(|(b, at)| *b |= at - seconds > 0.5);
+            for due in cues.push(Some(&place)) {
+                prop_assert!((0.0..=ahead).contains(&due.seconds));
+                prop_assert!(trust >= 0.6 && before[due.cue]);
+                before[due.cue] = false;
+            }
+        }
+    }
+
+    /// Played straight on, cues come in their order, each once, as long before as was asked for.
+    #[test]
+    fn cues_come_in_order(at in prop::collection::vec(1.0_f64..9.0, 1..12), tempo in 0.5_f64..1.5) {
+        let ahead = 0.2;
+        let list: Vec<Cue> = at.iter().map(|&seconds| Cue { take: 0, seconds, ahead }).collect();
+        let mut cues = Cues::new(list).expect("cues");
+        let mut said = Vec::new();
+        for seconds in path(0.0, &[(tempo, 20.0)]) {
+            let place = Place { take: 0, seconds, tempo, trust: 1.0 };
+            for due in cues.push(Some(&place)) {
+                prop_assert!((seconds + due.seconds * tempo - at[due.cue]).abs() < 1e-9);
+                prop_assert!(due.seconds > ahead - 0.021);
+                said.push(at[due.cue]);
+            }
+        }
+        prop_assert_eq!(said.len(), at.len());
+        prop_assert!(said.is_sorted());
+    }
+}
+
+#[test]
+fn a_skipped_cue_is_not_said_and_a_repeated_one_is_said_again() {
+    let cue = |seconds| Cue {
+        take: 0,
+        seconds,
+        ahead: 0.2,
+    };
+    let mut cues = Cues::new(vec![cue(2.0), cue(4.0)]).expect("cues");
+    let mut path = path(0.0, &[(1.0, 1.0)]);
+    path.extend(self::path(3.0, &[(1.0, 2.0)]));
+    path.extend(self::path(1.0, &[(1.0, 4.0)]));
+    let said: Vec<usize> = path
+        .into_iter()
+        .flat_map(|seconds| {
+            cues.push(Some(&Place {
+                take: 0,
+                seconds,
+                tempo: 1.0,
+                trust: 1.0,
+            }))
+        })
+        .map(|due| due.cue)
+        .collect();
+    assert_eq!(said, [1, 0, 1]);
+}
+
+#[test]
+fn nothing_is_said_where_nobody_is_sure_or_moves() {
+    let cue = Cue {
+        take: 1,
+        seconds: 1.0,
+        ahead: 0.5,
+    };
+    let mut cues = Cues::new(vec![cue]).expect("cues");
+    let place = |take, tempo, trust| Place {
+        take,
+        seconds: 0.9,
+        tempo,
+        trust,
+    };
+    let mut said = |place: Option<Place>| (0..50).map(|_| cues.push(place.as_ref()).len()).sum::<usize>();
+    for place in [
+        None,
+        Some(place(0, 1.0, 1.0)),
+        Some(place(1, 0.1, 1.0)),
+        Some(place(1, 1.0, 0.5)),
+    ] {
+        assert_eq!(said(place), 0);
+    }
+    assert_eq!(said(Some(place(1, 1.0, 1.0))), 1);
+}
+
+/// These movements are slow and have one mean posture: now and then one looks like a moment of another.
+#[test]
+fn another_movement_fires_next_to_nothing() {
+    let mut said = 0;
+    for seed in 0..30 {
+        let mut follower = follower(&[Movement(!seed).take(12.0), Movement(seed).take(12.0)]);
+        let every = (0..48).map(|i| Cue {
+            take: i % 2,
+            seconds: 0.5 * (i / 2) as f64,
+            ahead: 0.2,
+        });
+        let mut cues = Cues::new(every.collect()).expect("cues");
+        let path = path(0.0, &[(1.0, 12.0)]);
+        for place in play(&mut follower, Movement(seed ^ 0x5555), &path) {
+            said += cues.push(place.as_ref()).len();
+        }
+    }
+    // One who is followed through a take passes 24 of its cues.
+    assert!(said < 30 * 24 * 5 / 100, "{said}");
+}
+
+#[test]
+fn what_is_no_take_or_no_time_is_refused() {
+    for takes in [vec![], vec![vec![]]] {
+        let takes: Vec<&[CanonicalPose]> = takes.iter().map(Vec::as_slice).collect();
+        assert!(Follower::new(&takes).is_err());
+    }
+    for (seconds, ahead) in [
+        (-1.0, 0.2),
+        (f64::NAN, 0.2),
+        (1.0, -0.1),
+        (1.0, 2.5),
+        (1.0, f64::NAN),
+    ] {
+        assert!(
+            Cues::new(vec![Cue {
+                take: 0,
+                seconds,
+                ahead
+            }])
+            .is_err()
+        );
+    }
+}
+
+#[test]
+fn broken_frames_and_a_single_frame_do_no_harm() {
+    let pose = Movement(1).pose(0.0);
+    let mut follower = follower(&[vec![pose]]);
+    let broken = [[f32::NAN; 4]; JOINT_COUNT];
+    for i in 0..300 {
+        let place = follower.push(if i % 3 == 0 { &broken } else { &pose });
+        assert!(place.is_none_or(|p| p.seconds.is_finite() && p.tempo.is_finite() && p.trust <= 1.0));
+    }
+}

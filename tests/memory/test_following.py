@@ -1,0 +1,56 @@
+"""The bindings of the follower and of cues; what they do is tested in the core."""
+
+import numpy as np
+import pytest
+
+from pyanticip import _core
+from pyanticip.errors import OptionError, ShapeError
+
+
+@pytest.fixture(scope="module")
+def take():
+    """(500, 22, 4): ten seconds in which both arms swing in rhythms that do not meet."""
+    time = np.arange(500)[:, None] / 50.0
+    half = 0.6 * np.sin(time * [1.7, 2.9]) + 0.2 * time / 10.0
+    quats = np.zeros((500, 22, 4), np.float32)
+    quats[..., 0] = 1.0
+    quats[:, [7, 11], 0], quats[:, [7, 11], 3] = np.cos(half), np.sin(half)
+    return quats
+
+
+def test_frame_by_frame_is_all_at_once_and_says_where_it_is(take):
+    follower = _core.Follower([take[::-1], take])
+    rows = follower.push_many(take)
+    follower.reset()
+    one_by_one = [follower.push(frame) or (-1, np.nan, np.nan, 0.0) for frame in take]
+    np.testing.assert_array_equal(rows, np.array(one_by_one))
+    settled = rows[100:450]
+    assert (settled[:, 0] == 1).all()
+    assert np.abs(settled[:, 1] - np.arange(100, 450) / 50.0).max() < 0.04
+    assert settled[:, 3].min() > 0.9
+
+
+def test_cues_are_said_ahead_and_once(take):
+    places = [
+        None if row[0] < 0 else (int(row[0]), *row[1:]) for row in _core.Follower([take]).push_many(take)
+    ]
+    cues = _core.Cues([(0, 3.0, 0.2), (0, 6.0, 0.5), (1, 4.0, 0.2)])
+    said = [(cue, frame / 50.0, due) for frame, place in enumerate(places) for cue, due in cues.push(place)]
+    assert [cue for cue, _, _ in said] == [0, 1]
+    for (_, now, due), (at, ahead) in zip(said, ((3.0, 0.2), (6.0, 0.5)), strict=True):
+        assert now + due == pytest.approx(at, abs=0.03)
+        assert ahead - 0.03 < due <= ahead
+    cues.reset()
+    assert sum(len(cues.push(place)) for place in places) == 2
+
+
+@pytest.mark.parametrize("takes", [[], [np.zeros((0, 22, 4))], [np.zeros((5, 21, 4))], ["no take"]])
+def test_what_is_no_take_is_refused(takes):
+    with pytest.raises(ShapeError):
+        _core.Follower(takes)
+
+
+@pytest.mark.parametrize("cue", [(0, -1.0, 0.2), (0, np.nan, 0.2), (0, 1.0, 3.0)])
+def test_what_is_no_time_is_refused(cue):
+    with pytest.raises(OptionError, match="expected"):
+        _core.Cues([cue])
