@@ -161,6 +161,9 @@ class Pipeline:
             self.tape.frame(now, slot.number, out.t_source_ns, out.poses[-1], out.root)
         if slot.dt is not None:
             params, events = self.mixer.play(step, self._scalars, slot.dt, taught, out.activity)
+            if self.memory is not None and self.memory.following is not None:
+                due = self.memory.following.due()
+                events = [*events, *due] if self.mixer.mode == "playing" else events
             frame = self._frame(now, params, events, step)
             self._newest = step, frame
             mapped = time.perf_counter_ns()
@@ -189,7 +192,8 @@ class Pipeline:
         status = self._due_status(now)
         number = self._slots.newest
         trust = self.memory.trust if self.memory is not None and step is not None else ()
-        told = self.mixer.extras, field, plan, trust
+        place = self.memory.place if self.memory is not None and self._slots.away == 0 else None
+        told = self.mixer.extras, field, plan, trust, place
         return ControlFrame(number, number * FRAME, self._scalars, params, events, status, *told, now)
 
     def teach(self, taught: LiveMapping | None) -> None:

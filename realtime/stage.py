@@ -11,6 +11,7 @@ from typing import Any
 
 from pyanticip._core import LiveFront
 from pyanticip.controls import Presence
+from pyanticip.memory.cues import Cue
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
 from realtime.clock import Clock
 from realtime.control.commands import Commands
@@ -64,7 +65,7 @@ def assemble(
             made += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
         if backend is None and rig.model.enabled:
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
-        memory = _memory(rig.memory)
+        memory = _memory(rig.memory, rig.cue)
     except BaseException:
         for sink in made:
             sink.close()
@@ -91,8 +92,8 @@ def assemble(
     return pipeline
 
 
-def _memory(rig: MemoryRig) -> LiveMemory | None:
-    return open_memory(rig.file, rig.sha256, learn=rig.learn) if rig.enabled else None
+def _memory(rig: MemoryRig, cues: Sequence[Cue]) -> LiveMemory | None:
+    return open_memory(rig.file, rig.sha256, learn=rig.learn, cues=cues) if rig.enabled else None
 
 
 def build_mixer(rig: Rig) -> Mixer:

@@ -6,7 +6,7 @@ come. It is mixed with what the model says by who was right of late. NumPy only,
 """
 
 from pyanticip._core import Memory
-from pyanticip.memory.files import load_memory, save_memory, save_moments
+from pyanticip.memory.files import load_memory, load_rehearsal, save_memory, save_moments
 from pyanticip.memory.rehearsal import rehearse
 
-__all__ = ["Memory", "load_memory", "rehearse", "save_memory", "save_moments"]
+__all__ = ["Memory", "load_memory", "load_rehearsal", "rehearse", "save_memory", "save_moments"]

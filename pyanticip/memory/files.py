@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -10,35 +12,48 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory
+from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory, resample
 from pyanticip.errors import FormatError, MotionError, OptionError, one_line, reason
 from pyanticip.motion.atomic import write_atomic
-from pyanticip.vocabulary import PARAMETERS
+from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 
 FORMAT: Final = "pyanticip-memory"
 VERSION: Final = 1
 """Of the file; the keys inside have a version of their own."""
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 FOLLOWED: Final = 3 * len(PARAMETERS)
 _SHAPES: Final[dict[str, tuple[int, np.dtype[Any]]]] = {
     "keys": (KEY_SIZE, np.dtype(np.int16)),
     "followed": (FOLLOWED, np.dtype(np.uint16)),
     "origins": (2, np.dtype(np.uint32)),
+    "poses": (1 + 4 * len(CANONICAL_JOINTS), np.dtype(np.int16)),
 }
 _MOMENT_BYTES: Final = sum(width * kind.itemsize for width, kind in _SHAPES.values())
 _HEADER_BYTES: Final = 1 << 20
 """The longest header that is read: what the arrays are, and the names of the takes."""
+_UNIT: Final = 32767
+_EVERY: Final = 2
+"""Of the 50 Hz frames of a take every second pose is kept."""
 
 
-def save_memory(memory: Memory, path: str | os.PathLike[str]) -> None:
+def save_memory(
+    memory: Memory, path: str | os.PathLike[str], rehearsed: Mapping[str, NDArray[np.floating[Any]]] = NOTHING
+) -> None:
     """Write everything that ``memory`` holds; atomic, and on the disk when this returns.
 
     What was learned while playing is written as takes of its own (``live 1``, ...); loaded, it is rehearsed.
 
+    Args:
+        memory: what is remembered.
+        path: the file.
+        rehearsed: poses (T, 22, 4) at 50 Hz of takes that can be followed, by name.
+
     Raises:
         OptionError: an empty memory, or names of takes that are longer than a megabyte together.
     """
-    save_moments(*memory.moments(), path)
+    save_moments(*memory.moments(), path, rehearsed)
 
 
 def save_moments(
@@ -47,12 +62,19 @@ def save_moments(
     followed: NDArray[np.uint16],
     origins: NDArray[np.uint32],
     path: str | os.PathLike[str],
+    rehearsed: Mapping[str, NDArray[np.floating[Any]]] = NOTHING,
 ) -> None:
     """:func:`save_memory` of what ``Memory.moments`` gave, at once or in pieces."""
     if not len(keys):
         raise OptionError(f"cannot save {path}: nothing is remembered yet")
     about = {"format": FORMAT, "version": str(VERSION), "keys": str(KEYS_VERSION), "takes": json.dumps(takes)}
+    poses = [np.zeros((0, _SHAPES["poses"][0]), np.int16)]
+    for name, quats in rehearsed.items():
+        kept = np.asarray(quats, np.float64)[::_EVERY].reshape(-1, _SHAPES["poses"][0] - 1)
+        whole = np.insert(np.rint(_UNIT * kept), 0, takes.index(name), axis=1)
+        poses.append(whole.astype(np.int16))
     arrays: dict[str, NDArray[Any]] = {"keys": keys, "followed": followed, "origins": origins}
+    arrays["poses"] = np.concatenate(poses)
     data = safetensors.numpy.save(arrays, metadata=about)
     if _header_length(data) > _HEADER_BYTES:
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
@@ -70,6 +92,13 @@ def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memo
         FormatError: no such file, another one, a damaged one, one of another version, or one that holds more
             moments than there is room for.
     """
+    return load_rehearsal(path, capacity=capacity)[0]
+
+
+def load_rehearsal(
+    path: str | os.PathLike[str], *, capacity: int = 90_000
+) -> tuple[Memory, dict[str, NDArray[np.float32]]]:
+    """:func:`load_memory`, and the poses (T, 22, 4) at 50 Hz of the takes that can be followed, by name."""
     memory = Memory(capacity)
     longest = 8 + _HEADER_BYTES + capacity * _MOMENT_BYTES
     try:
@@ -82,9 +111,22 @@ def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memo
     try:
         takes, arrays = _parse(data)
         memory.restore(takes, arrays["keys"], arrays["followed"], arrays["origins"])
+        return memory, _poses(takes, arrays["poses"])
     except (safetensors.SafetensorError, MotionError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: not a memory, or a damaged one: {one_line(error)}") from None
-    return memory
+
+
+def _poses(takes: list[str], rows: NDArray[np.int16]) -> dict[str, NDArray[np.float32]]:
+    """Of each take, on the 50 Hz grid again."""
+    found = {}
+    for take in dict.fromkeys(rows[:, 0].tolist()):
+        if not 0 <= take < len(takes):
+            raise ValueError(f"poses: expected takes 0 to {len(takes) - 1}, given {take}")
+        quats = rows[rows[:, 0] == take, 1:].astype(np.float32).reshape(-1, len(CANONICAL_JOINTS), 4) / _UNIT
+        if not (np.linalg.norm(quats, axis=-1) > 0.5).all():
+            raise ValueError("poses: expected unit quaternions")
+        found[takes[take]] = resample(quats, np.zeros((len(quats), 3)), RATE / _EVERY, RATE)[0]
+    return found
 
 
 def _header_length(data: bytes) -> int:

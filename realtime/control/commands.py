@@ -39,6 +39,7 @@ class Commands:
         self._say = say
         self._mapping: tuple[str, str] | None = None
         self._calibration = Calibration(pipeline, rig_file)
+        self._memory = MemoryControl(pipeline)
         plan = PlanControl(pipeline.backend)
         mixer = pipeline.mixer
         self._actions: dict[str, Callable[..., str]] = {
@@ -52,7 +53,7 @@ class Commands:
             "unload": self._unload,
             **{name: self._setting(name) for name in mixer.settings},
             **self._calibration.actions,
-            **MemoryControl(pipeline).actions,
+            **self._memory.actions,
         }
 
     @property
@@ -108,6 +109,8 @@ class Commands:
         live = self._pipeline.memory
         if live is not None:
             found.append(Command(t_ns, "memory/learn" if live.memory.learning else "memory/freeze"))
+        for cue in self._memory.cues:
+            found.append(Command(t_ns, "cue/set", (cue.name, cue.take, cue.at, cue.ahead_ms)))
         return found
 
     def _now(self) -> int:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from pyanticip.errors import OptionError
 from pyanticip.memory import save_moments
-from realtime.control.server import Action
+from pyanticip.memory.cues import Cue
+from pyanticip.options import first_problem
+from realtime.control.server import Action, number
 from realtime.memory.live_memory import LiveMemory
 from realtime.pipeline import Pipeline
 
@@ -30,10 +33,11 @@ class MemoryControl:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self.actions: dict[str, Callable[[], str]] = {
+        self.actions: dict[str, Callable[..., str]] = {
             "memory/learn": lambda: self._learn(True),
             "memory/freeze": lambda: self._learn(False),
             "memory/clear": self._clear,
+            "cue/set": self._cue,
         }
 
     def _live(self) -> LiveMemory:
@@ -50,6 +54,28 @@ class MemoryControl:
         """What was rehearsed stays."""
         self._live().memory.clear()
         return "the show is forgotten"
+
+    def _cue(self, name: object, take: object = "", at: object = 0.0, ahead_ms: object = 200.0) -> str:
+        """A cue of this name: where the performer is now, or at these seconds of a take."""
+        following = self._live().following
+        if following is None:
+            raise OptionError("cue/set: no take was rehearsed that can be followed")
+        try:
+            if take:
+                at, ahead_ms = number("at", at), number("ahead_ms", ahead_ms)
+                cue = Cue(name=str(name), take=str(take), at=at, ahead_ms=ahead_ms)
+            else:
+                cue = following.here(str(name))
+        except ValidationError as error:
+            raise OptionError(f"cue/set: {first_problem(error)}") from None
+        following.set(cue)
+        return f'[[cue]] name = "{cue.name}" take = "{cue.take}" at = {cue.at:g} ahead_ms = {cue.ahead_ms:g}'
+
+    @property
+    def cues(self) -> tuple[Cue, ...]:
+        """Those that are said now."""
+        live = self._pipeline.memory
+        return () if live is None or live.following is None else live.following.cues
 
 
 class MemoryRemote:
@@ -72,10 +98,11 @@ class MemoryRemote:
         if path.exists():
             raise OptionError(f"{path}: exists already; a memory is never overwritten")
         memory, pieces = self._live.memory, []
+        takes = {} if self._live.following is None else self._live.following.takes
         for first in range(0, max(len(memory), 1), _PIECE):
             pieces.append(memory.moments(first, _PIECE))
             await asyncio.sleep(_PAUSE)
-        await asyncio.get_running_loop().run_in_executor(self._thread, _write, pieces, path)
+        await asyncio.get_running_loop().run_in_executor(self._thread, _write, pieces, takes, path)
         return str(path)
 
     def close(self) -> None:
@@ -83,6 +110,6 @@ class MemoryRemote:
         self._thread.shutdown()
 
 
-def _write(pieces: Sequence[Moments], path: Path) -> None:
+def _write(pieces: Sequence[Moments], rehearsed: Mapping[str, npt.NDArray[np.float32]], path: Path) -> None:
     keys, followed, origins = (np.concatenate(parts) for parts in list(zip(*pieces, strict=True))[1:])
-    save_moments(pieces[-1][0], keys, followed, origins, path)
+    save_moments(pieces[-1][0], keys, followed, origins, path, rehearsed)

@@ -11,13 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from pyanticip._core import Memory
-from pyanticip.errors import CheckpointError
-from pyanticip.memory import load_memory
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.memory import load_rehearsal
+from pyanticip.memory.cues import Cue
+from realtime.memory.following import Following, Place
 from realtime.protocols import FrontFrame
 from realtime.step.base import StepResult
 
 __all__ = ["LiveMemory", "open_memory"]
 
+_NOWHERE: Place = (-1, 0.0, 0.0, 0.0)
 _MINUTE = 1500  # moments, of which there are 25 a second
 
 
@@ -29,8 +32,11 @@ class LiveMemory:
     by parameter; ``error`` is why it plays no more.
     """
 
-    def __init__(self, memory: Memory, name: str = "", sha256: str = "") -> None:
+    def __init__(
+        self, memory: Memory, name: str = "", sha256: str = "", following: Following | None = None
+    ) -> None:
         self.memory = memory
+        self.following = following
         self.name = name
         self.sha256 = sha256
         self.trust: Sequence[float] = ()
@@ -44,6 +50,8 @@ class LiveMemory:
             if out.reset:
                 self.memory.reset()
             poses = out.poses
+            if self.following is not None:
+                self.following.hear(poses, reset=out.reset)
             if len(poses) == 1:
                 params, trust = self.memory.push(poses[0], None if step is None else step.params)
             else:
@@ -69,6 +77,13 @@ class LiveMemory:
             return step
         return replace(step, params=self.memory.imagine(step.params)[0])
 
+    @property
+    def place(self) -> Place | None:
+        """Where the performer is in what was rehearsed: take -1 in none of it; None where nothing was."""
+        if self.following is None or self.error:
+            return None
+        return self.following.place or _NOWHERE
+
     def words(self) -> list[str]:
         """What the status says of it."""
         if self.error:
@@ -78,22 +93,28 @@ class LiveMemory:
         return [f"memory={self.name or 'own'} {minutes:.1f} min {state}"]
 
 
-def open_memory(file: str | Path | None, sha256: str | None = None, *, learn: bool = True) -> LiveMemory:
+def open_memory(
+    file: str | Path | None, sha256: str | None = None, *, learn: bool = True, cues: Sequence[Cue] = ()
+) -> LiveMemory:
     """A memory file at work, or an empty memory.
 
     :raises FormatError: no usable memory.
+    :raises OptionError: a cue in a take that was not rehearsed.
     :raises CheckpointError: another file than the one with this ``sha256``.
     """
     if file is None:
         live = LiveMemory(Memory())
     else:
         path = Path(file)
-        memory = load_memory(path)
+        memory, takes = load_rehearsal(path)
         found = hashlib.sha256(path.read_bytes()).hexdigest()
         if sha256 not in (None, found):
             raise CheckpointError(
                 f"{path}: is another memory than expected: sha256 {sha256[:12]}, got {found[:12]}"
             )
-        live = LiveMemory(memory, path.name, found)
+        following = Following(takes, cues) if takes else None
+        live = LiveMemory(memory, path.name, found, following)
+    if cues and live.following is None:
+        raise OptionError(f"cue {cues[0].name}: no take was rehearsed that can be followed")
     live.memory.learning = learn
     return live

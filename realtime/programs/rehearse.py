@@ -46,7 +46,7 @@ def rehearse(
             takes[name] = poses
             say(f"{name}: {len(poses) / RATE:.1f} s")
     memory = remember(takes.items())
-    save_memory(memory, out)
+    save_memory(memory, out, takes)
     return {
         "out": str(out),
         "takes": {name: round(len(poses) / RATE, 2) for name, poses in takes.items()},

@@ -68,6 +68,8 @@ class OfflinePlayer:
             self._render_to(seconds)
             self._voice.params(values)
             for name, strength, ahead in events:
+                if name not in EVENTS:
+                    continue
                 # A full queue drops the stroke, as it does live.
                 with contextlib.suppress(OptionError):
                     self._voice.event(EVENTS.index(name), strength, ahead)

@@ -31,7 +31,7 @@ def _recorded(path: Path) -> dict[str, Any]:
     rig = read_recording(path).header.get("rig")
     if not isinstance(rig, dict):
         return {}
-    shaping = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer")
+    shaping = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer", "cue")
     tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
     tree["memory"] = _recorded_memory(path, rig.get("memory"))
     source = rig.get("source")

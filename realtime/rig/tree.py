@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
+from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, option
 from realtime.config import Port, registered
 from realtime.rig.mapping import EventsRig, PerformerRig, SilenceRig, Smoothings
@@ -87,6 +88,7 @@ class Rig(Options):
     )
     model: ModelRig = ModelRig()
     memory: MemoryRig = MemoryRig()
+    cue: tuple[Cue, ...] = ()
     lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = option("How far ahead to play, 0..400.", 0.0)
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}

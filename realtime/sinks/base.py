@@ -23,8 +23,9 @@ class ControlFrame:
     taught outputs that are none of the eight, in 0..1 (see :class:`Extra`);
     ``field`` are trust 0..1 and curvature of a model with control field, and ``plan`` the codes that a
     planning model expects, with their weights, heaviest first; ``trust`` is what share of each parameter at
-    100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``t_ns`` is when it leaves, on the
-    clock of the arrivals.
+    100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``place`` is where the performer is
+    in what was rehearsed: take (-1: nowhere), seconds in it, tempo, trust; ``t_ns`` is when it leaves, on the
+    clock of the arrivals. A cue is an event called ``cue/<name>``, its strength the trust of the place.
     """
 
     seq: int
@@ -37,6 +38,7 @@ class ControlFrame:
     field: Sequence[float] = ()
     plan: Sequence[tuple[int, float]] = ()
     trust: Sequence[float] = ()
+    place: tuple[int, float, float, float] | None = None
     t_ns: int = 0
 
 

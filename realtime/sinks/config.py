@@ -15,7 +15,7 @@ from realtime.config import Port, named
 __all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
 
 Argument = str | int | float
-Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "trust", "status"]
+Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "trust", "place", "status"]
 #: What an OSC bundle is made of, in order.
 PARTS: tuple[Part, ...] = get_args(Part)
 _RENAMED = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS)

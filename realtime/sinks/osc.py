@@ -100,9 +100,14 @@ class OscSink:
         self._lists: dict[tuple[str, int], tuple[bytes, struct.Struct]] = {}
         self._events: dict[str, tuple[bytes, int]] = {}
         for name in EVENTS:
-            head, *before = self._named(name, f"event/{name}")
-            dgram = message(str(head), [*before, 0.0, 0.0])
-            self._events[name] = (struct.pack(">I", len(dgram)) + dgram, len(dgram) + 4 - 8)
+            self._event(name)
+
+    def _event(self, name: str) -> tuple[bytes, int]:
+        """The element of an event or a cue, and where its strength stands; made once."""
+        head, *before = self._named(name, name if name.startswith("cue/") else f"event/{name}")
+        dgram = message(str(head), [*before, 0.0, 0.0])
+        self._events[name] = made = struct.pack(">I", len(dgram)) + dgram, len(dgram) + 4 - 8
+        return made
 
     def counters(self) -> dict[str, int]:
         """Bundles sent, dropped here (full buffer), refused (nobody listens), failed (network)."""
@@ -128,7 +133,7 @@ class OscSink:
         if events and "event" in self._send:
             data = bytearray(data)
             for name, strength, ahead in events:
-                template, at = self._events[name]
+                template, at = self._events.get(name) or self._event(name)
                 data += template
                 struct.pack_into(">ff", data, len(data) - len(template) + at, strength, ahead)
         if frame.field and "field" in self._send:
@@ -137,6 +142,8 @@ class OscSink:
             data = data + self._list("plan", "if", [number for pair in frame.plan for number in pair])
         if frame.trust and "trust" in self._send:
             data = data + self._list("trust", "f", frame.trust)
+        if frame.place is not None and "place" in self._send:
+            data = data + self._list("place", "ifff", frame.place)
         if status and "status" in self._send:
             head, *before = self._named("status", "status")
             dgram = message(str(head), [*before, *status])

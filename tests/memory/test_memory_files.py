@@ -60,7 +60,7 @@ def test_what_is_no_memory_is_refused(saved):
     data = path.read_bytes()
     _, keys, followed, origins = memory.moments()
     about = {"format": "pyanticip-memory", "version": "1", "keys": "1", "takes": '["a", "b"]'}
-    arrays = {"keys": keys, "followed": followed, "origins": origins}
+    arrays = {"keys": keys, "followed": followed, "origins": origins, "poses": np.zeros((0, 89), np.int16)}
 
     def made(changes=None, **others):
         return safetensors.numpy.save(arrays | others, metadata=about | (changes or {}))

@@ -19,7 +19,7 @@ from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip._core import Memory, teacher_parameters
-from pyanticip.errors import CheckpointError, FormatError, OptionError
+from pyanticip.errors import CheckpointError, FormatError, MotionError, OptionError
 from pyanticip.memory import load_memory
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
@@ -204,6 +204,74 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     assert assemble(chosen, OfflineClock(), sinks=[]).memory is not None
 
 
+def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
+    cues = [{"name": "turn", "take": "performance", "at": 12.0, "ahead_ms": 300}]
+    ear, _ = show({"memory": {"file": str(piece)}, "cue": cues})
+    found = [frame for frame in ear.frames if frame.place is not None and frame.place[0] == 0]
+    assert len(found) > 1000
+    away = [abs(frame.place[1] - frame.seconds) for frame in found if frame.place is not None]
+    assert np.median(away) < 0.05
+    said = [
+        (frame.seconds, name, strength, ahead)
+        for frame in ear.frames
+        for name, strength, ahead in frame.events
+        if name.startswith("cue/")
+    ]
+    ((at, name, trust, ahead),) = said
+    assert name == "cue/turn"
+    assert 0.2 < ahead <= 0.3
+    assert at + ahead == pytest.approx(12.0, abs=0.1)
+    assert 0.5 < trust <= 1.0
+
+
+def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Path, tmp_path: Path) -> None:
+    kind, items = open_show(DANCE)
+    shown = list(items)
+    # The dance twice: the cue is tapped in the first pass. The suit is away for a second between them.
+    length = shown[-1].t_ns + 1_000_000_000
+    again = [item._replace(t_ns=item.t_ns + length) for item in shown]
+    over = {"memory": {"file": str(piece)}, "record": str(tmp_path / "a.anticip")}
+    tapped = Command(shown[600].t_ns, "cue/set", ("here",))
+    items = sorted([*shown, tapped, *again], key=lambda item: item.t_ns)
+    replay(items, kind, load_rig(None, {**OFF, **over}), speed=None, say=pytest.fail)
+
+    def outputs(name: str) -> list[tuple[Any, ...]]:
+        return [
+            (r.seq, r.params.tobytes(), tuple(map(tuple, r.events)))
+            for r in read_recording(tmp_path / name)
+            if isinstance(r, Output)
+        ]
+
+    played = outputs("a.anticip")
+    cues = [event for *_, events in played for event in events if event[0] == "cue/here"]
+    assert len(cues) == 1
+    assert 0.1 < cues[0][2] <= 0.2
+    kind, items = open_show(tmp_path / "a.anticip")
+    off = {"osc": [], "control": {"enabled": False}, "record": str(tmp_path / "b.anticip")}
+    replay(items, kind, load_rig(None, off, tmp_path / "a.anticip"), speed=None, say=pytest.fail)
+    assert outputs("b.anticip") == played
+
+
+def test_cues_that_cannot_be_are_refused(piece: Path) -> None:
+    cue = {"name": "turn", "take": "performance", "at": 12.0}
+    for wrong, says in (
+        ({"take": "performanse"}, "no take 'performanse' was rehearsed; did you mean performance"),
+        ({"name": "a/b"}, "cue.0.name"),
+        ({"at": -1.0}, "cue.0.at"),
+    ):
+        with pytest.raises(MotionError, match=says):
+            show({"memory": {"file": str(piece)}, "cue": [{**cue, **wrong}]})
+    with pytest.raises(OptionError, match="no take was rehearsed that can be followed"):
+        show({"cue": [cue]})
+    _, pipeline = show({})
+    with pytest.raises(OptionError, match="no take was rehearsed"):
+        Commands(pipeline).obey("cue/set", "x")
+    _, pipeline = show({"memory": {"file": str(piece)}})
+    for words, says in ((("a b", "performance", 1.0), "name"), (("x", "none", 1.0), "no take 'none'")):
+        with pytest.raises(OptionError, match=says):
+            Commands(pipeline).obey("cue/set", *words)
+
+
 def test_recordings_from_before_there_was_a_memory_play_without_one(tmp_path: Path) -> None:
     from pyanticip.motion.recording import RecordingWriter
 
@@ -288,7 +356,9 @@ def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear:
     assert load_memory(tmp_path / "piece.memory").takes == ["take"]
 
     port, control = free_port(), free_port()
-    (tmp_path / "rig.toml").write_text(f"lead_ms = 200\n[control]\nport = {control}\n")
+    (tmp_path / "rig.toml").write_text(
+        f"lead_ms = 200\n[control]\nport = {control}\n[[cue]]\nname = 'soon'\ntake = 'take'\nat = 4.0\n"
+    )
     target = f"127.0.0.1:{ear.getsockname()[1]}"
     live = run(
         "live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{port}", "--osc", target,
@@ -328,6 +398,9 @@ def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear:
     trusts = [each["/anticip/trust"] for each in played if "/anticip/trust" in each]
     assert len(trusts) > 300
     assert {len(trust) for trust in trusts} == {24}
+    places = [each["/anticip/place"] for each in played if "/anticip/place" in each]
+    assert sum(place[0] == 0 and abs(place[2] - 1.0) < 0.3 for place in places) > 200
+    assert sum("/anticip/cue/soon" in each for each in played) == 1
     words = [word for each in played for word in each.get("/anticip/status", [])]
     assert any(word.startswith("memory=piece.memory ") and word.endswith(" frozen") for word in words)
     assert any(word.startswith("memory=piece.memory ") and word.endswith(" learns") for word in words)
