@@ -20,16 +20,14 @@ from numpy.typing import NDArray
 
 from pyanticip.vocabulary import RATE
 from training.evaluate.events import Announcements, Array
-from training.teacher.descriptors import raw_measures
+from training.teacher.descriptors import speeds
 from training.teacher.filters import CausalLowPass
 from training.teacher.handmade import ONSET_FLOOR, ONSET_GAP, ONSET_SPEED, PHRASE_FLOOR, PHRASE_GAP, arrivals
-from training.teacher.kinematics import MASSES, check_quats, positions
+from training.teacher.kinematics import check_quats, positions
 from training.teacher.twin import MOTION_POLES
 
 FLOORS: Final = (ONSET_FLOOR, PHRASE_FLOOR)
 GAPS: Final = (ONSET_GAP, PHRASE_GAP)
-COLUMNS: Final = (4, 1)
-"""Of the raw measures: the ends' mean squared speed, the body's kinetic energy."""
 
 LAGS: Final = tuple(range(12, 76))
 """Periods the extrapolator looks for, frames: 0.24 to 1.5 s."""
@@ -90,8 +88,7 @@ def speed_curve(place: Array, kind: int, delay_s: float, motion_delay_s: float) 
     calm = CausalLowPass(motion_delay_s * RATE, MOTION_POLES).push(place.reshape(len(place), -1))
     calm = calm.reshape(place.shape)
     velocity = np.diff(calm, axis=0, prepend=calm[:1]) * RATE
-    raw = raw_measures(place, place, velocity, velocity, MASSES)
-    power = CausalLowPass(delay_s * RATE).push(raw[:, COLUMNS[kind]][:, None])[:, 0]
+    power = CausalLowPass(delay_s * RATE).push(speeds(velocity)[kind][:, None])[:, 0]
     return np.asarray(np.log2(np.sqrt(np.maximum(power, 0.0)) + FLOORS[kind]), dtype=np.float64)
 
 

@@ -1,8 +1,9 @@
 """The offline teacher: it sees a whole clip, past and future, and says what the parameters and events are.
 
-Zero-phase throughout: every filter is a symmetric, positive, normalised Gaussian, every difference is
-central, the periodicity compares equal stretches of past and future. A clip played backwards has its
-parameters played backwards. The formulas stand in docs/teacher.md.
+The parameters are the Rust core's, which says them live as well, late. Zero-phase throughout: every filter
+is a symmetric, positive, normalised Gaussian, every difference is central, the periodicity compares equal
+stretches of past and future. A clip played backwards has its parameters played backwards. The formulas stand
+in docs/teacher.md.
 
 The teacher was frozen before the first model was trained. A change of any formula or constant is a new
 ``TEACHER_VERSION``, and a checkpoint names the version that taught it. The parameters are those of version 1.
@@ -18,20 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
+from pyanticip._core import teacher_parameters
+from pyanticip.errors import ShapeError
 from pyanticip.vocabulary import EVENTS
-from training.teacher.descriptors import (
-    FAST_COLUMNS,
-    FAST_HZ,
-    MOTION_HZ,
-    PULSE_JOINTS,
-    PULSE_LAGS,
-    PULSE_REST_ENERGY,
-    SLOW_HZ,
-    raw_measures,
-    squash,
-)
+from training.teacher.descriptors import FAST_HZ, MOTION_HZ, speeds
 from training.teacher.filters import derivative, smooth
-from training.teacher.kinematics import MASSES, Array, check_quats, positions
+from training.teacher.kinematics import Array, check_quats, positions
 
 TEACHER_VERSION: Final = 3
 """Counts the changes of what is taught."""
@@ -78,36 +71,6 @@ class Lesson:
     def times(self, kind: str) -> NDArray[np.int64]:
         """Frames of the events of one kind, ascending."""
         return np.array([event.frame for event in self.events if event.kind == kind], dtype=np.int64)
-
-
-def periodicity(velocity: Array) -> Array:
-    """Pulse clarity (T,) in 0..1: how well the movement repeats at its best period.
-
-    For a lag m (even): c_m(t) = <u(t + m/2) . u(t - m/2)> / (<|u(t + m/2)|^2 + |u(t - m/2)|^2>/2 + e0),
-    where u are the velocities of the pulse joints and <> is the 1 Hz smoother; pairs that reach beyond the
-    clip have no weight. The result is the greatest c_m over the lags, at least 0.
-
-    Args:
-        velocity: (T, 22, 3) m/s in the hips' frame.
-    """
-    frames = len(velocity)
-    u = velocity[:, PULSE_JOINTS].reshape(frames, -1)
-    power = (u**2).sum(axis=1)
-    best = np.zeros(frames)
-    for lag in PULSE_LAGS:
-        half = lag // 2
-        if frames <= 2 * lag:
-            continue
-        terms = np.zeros((frames, 3))
-        inside = slice(half, frames - half)
-        terms[inside, 0] = (u[lag:] * u[:-lag]).sum(axis=1)
-        terms[inside, 1] = 0.5 * (power[lag:] + power[:-lag])
-        terms[inside, 2] = 1.0
-        product, energy, weight = smooth(terms, SLOW_HZ).T
-        known = weight > 0.25
-        found = product[known] / (energy[known] + PULSE_REST_ENERGY * weight[known])
-        best[known] = np.maximum(best[known], found)
-    return best
 
 
 def octaves(power: Array, cutoff_hz: float, floor: float) -> Array:
@@ -172,17 +135,10 @@ def teach(quats: NDArray[np.floating]) -> Lesson:
         ShapeError: another shape, or values that are not finite.
     """
     turns = check_quats(quats)
-    place = positions(turns, upright=True)
-    inside = positions(turns, upright=False)
-    velocity = derivative(smooth(place, MOTION_HZ))
-    jerk = derivative(derivative(velocity))
-    raw = raw_measures(place, inside, velocity, jerk, MASSES)
-    params = squash(
-        smooth(raw[:, :FAST_COLUMNS], FAST_HZ),
-        smooth(raw[:, FAST_COLUMNS:], SLOW_HZ),
-        periodicity(derivative(smooth(inside, MOTION_HZ))),
-    )
-    return Lesson(params.astype(np.float32), _events(raw[:, 4], raw[:, 1]))
+    if len(turns) == 0:
+        raise ShapeError("a clip must have a frame, given none")
+    velocity = derivative(smooth(positions(turns, upright=True), MOTION_HZ))
+    return Lesson(teacher_parameters(turns), _events(*speeds(velocity)))
 
 
-__all__ = ["EDGE", "PARAMETERS_SINCE", "TEACHER_VERSION", "Event", "Lesson", "periodicity", "teach"]
+__all__ = ["EDGE", "PARAMETERS_SINCE", "TEACHER_VERSION", "Event", "Lesson", "teach"]

@@ -47,23 +47,16 @@ pub type Key = [i16; KEY_SIZE];
 
 /// The squared distance of two keys, in units of one.
 pub(crate) fn distance(a: &Key, b: &Key) -> f32 {
-    // Chunks whose sums fit 32 bits whatever the keys hold.
-    let chunks = a.chunks(32).zip(b.chunks(32));
-    let total: u64 = chunks.map(|(a, b)| u64::from(chunk_distance(a, b))).sum();
-    (total as f64 / (UNIT * UNIT)) as f32
-}
-
-fn chunk_distance(a: &[i16], b: &[i16]) -> u32 {
-    let sum: i32 = a
+    // Each difference fits 16 bits, and the sum of all squares 32, of which the machine adds up signed ones.
+    let squares = a
         .iter()
         .zip(b)
-        .map(|(&a, &b)| {
-            let apart = i32::from(a - b);
-            apart * apart
-        })
-        .sum();
-    sum.unsigned_abs()
+        .map(|(&a, &b)| i32::from(a - b) * i32::from(a - b));
+    let total = squares.fold(0_i32, i32::wrapping_add).cast_unsigned();
+    (f64::from(total) / (UNIT * UNIT)) as f32
 }
+
+const _: () = assert!(KEY_SIZE as u64 * (2 * GREATEST as u64).pow(2) < 1 << 32);
 
 /// The parameters that a key holds, at no delay.
 pub(crate) fn parameters(key: &Key) -> [f32; PARAMETER_COUNT] {

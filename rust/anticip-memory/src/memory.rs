@@ -18,8 +18,8 @@ pub type ModelRows = [[f32; MODEL_HORIZONS]; PARAMETER_COUNT];
 const H: usize = HORIZONS.len();
 /// The first of the model's horizons that is mixed; all after it are.
 const FIRST_MIXED: usize = MODEL_HORIZONS - H;
-/// What part of the correction at the first mixed horizon those before it get: as much as they are ahead of it.
-const BEFORE: [f64; FIRST_MIXED] = [0.0, 0.4];
+/// What part of the correction at the first mixed horizon those before it get: what was best on strangers.
+const BEFORE: [f64; FIRST_MIXED] = [0.4, 0.6];
 /// Which horizon the spread is told of: 200 ms.
 const SPREAD_AT: usize = 1;
 const SECOND: usize = 50;
@@ -169,7 +169,7 @@ impl Memory {
                 said.parameters[p][FIRST_MIXED + h] = mixed as f32;
                 said.trust[p][h] = trust as f32;
             }
-            // Without a model the line from now to the first horizon stands for it.
+            // Without a model what is now stands for it.
             let start = rows.unwrap_or([self.now[p]; MODEL_HORIZONS]);
             let correction = f64::from(said.parameters[p][FIRST_MIXED]) - start[FIRST_MIXED];
             for (h, share) in BEFORE.into_iter().enumerate() {

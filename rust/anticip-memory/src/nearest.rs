@@ -13,7 +13,7 @@ pub(crate) const NEAREST: usize = 12;
 /// How many are looked at again in the next frame.
 const POOL: usize = 48;
 /// Sketches that are compared in a frame.
-const SWEEP: usize = 4096;
+const SWEEP: usize = 6144;
 /// Of those that are not ruled out, how many keys are compared in a frame.
 const BUDGET: usize = 128;
 
@@ -43,23 +43,29 @@ impl Search {
 
     /// The nearest moments to `key`, nearest first, at most [`NEAREST`].
     pub(crate) fn find(&mut self, store: &Store, key: &Key) -> &[Near] {
-        let len = store.len();
-        self.slots.clear();
-        for near in &self.best {
-            let around = near.slot.saturating_sub(1)..(near.slot + 2).min(len);
-            self.slots.extend(around);
-        }
-        self.measure(store, key);
+        self.follow(store, key);
         self.sweep(store, key);
-        self.measure(store, key);
-        self.best.truncate(POOL);
+        for (apart, slot) in self.hits.drain(..) {
+            if apart > limit(&self.best) {
+                break;
+            }
+            let distance = key::distance(key, store.key(slot));
+            let at = self.best.partition_point(|near| near.before(distance, slot));
+            if self.best.get(at).is_none_or(|near| near.slot != slot) {
+                self.best.insert(at, Near { slot, distance });
+                self.best.truncate(POOL);
+            }
+        }
         &self.best[..self.best.len().min(NEAREST)]
     }
 
-    /// Compares the keys of `slots` and puts all into `best`, nearest first.
-    fn measure(&mut self, store: &Store, key: &Key) {
-        self.slots.extend(self.best.iter().map(|near| near.slot));
-        self.slots.retain(|&slot| slot < store.len());
+    /// Compares the best of the last frame and their neighbours in time with `key`.
+    fn follow(&mut self, store: &Store, key: &Key) {
+        self.slots.clear();
+        for near in &self.best {
+            self.slots
+                .extend(near.slot.saturating_sub(1)..(near.slot + 2).min(store.len()));
+        }
         self.slots.sort_unstable();
         self.slots.dedup();
         self.best.clear();
@@ -67,25 +73,17 @@ impl Search {
             slot,
             distance: key::distance(key, store.key(slot)),
         }));
-        // Of two that are as near, the earlier slot: the same bits every time.
         self.best
             .sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.slot.cmp(&b.slot)));
         self.best.truncate(POOL);
-        self.slots.clear();
     }
 
-    /// Leaves in `slots` what the next stretch of sketches does not rule out.
+    /// Leaves in `hits` what the next stretch of sketches does not rule out, nearest first.
     fn sweep(&mut self, store: &Store, key: &Key) {
         let sketches = store.sketches();
-        let farthest = self
-            .best
-            .get(NEAREST - 1)
-            .map_or(f64::INFINITY, |near| f64::from(near.distance));
-        // Rounding can make sketches a little farther apart than their keys.
-        let limit = (farthest * UNIT * UNIT * 1.01 + 1000.0) as i32;
-        let mine = sketch(key);
-        self.hits.clear();
+        let (mine, limit) = (sketch(key), limit(&self.best));
         let mut left = SWEEP.min(sketches.len());
+        self.hits.clear();
         while left > 0 {
             if self.at >= sketches.len() {
                 self.at = 0;
@@ -104,8 +102,24 @@ impl Search {
             self.hits.select_nth_unstable(BUDGET);
             self.hits.truncate(BUDGET);
         }
-        self.slots.extend(self.hits.iter().map(|&(_, slot)| slot));
+        self.hits.sort_unstable();
     }
+}
+
+impl Near {
+    /// Whether it stands before another; of two that are as near, the earlier slot does.
+    fn before(&self, distance: f32, slot: usize) -> bool {
+        (self.distance, self.slot) < (distance, slot)
+    }
+}
+
+/// The squared distance of sketches, in units of keys, beyond which a moment is none of the nearest.
+fn limit(best: &[Near]) -> i32 {
+    let farthest = best
+        .get(NEAREST - 1)
+        .map_or(f64::INFINITY, |near| f64::from(near.distance));
+    // Rounding can make sketches a little farther apart than their keys.
+    (farthest * UNIT * UNIT * 1.01 + 1000.0) as i32
 }
 
 #[cfg(test)]
