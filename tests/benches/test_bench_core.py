@@ -6,7 +6,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from support import trajectories
+from support import motions
 from support.sent import datagrams
 
 import pyanticip as pa
@@ -19,7 +19,7 @@ from pyanticip.errors import OptionError
 def test_numpy_is_the_definition(way, length):
     from pyanticip.bench import bridge_numpy
 
-    x = np.stack([trajectories.tokens(length, 30, 6), trajectories.motions.walk(length, 6)])
+    x = np.stack([motions.tokens(length, 30, 6), motions.walk(length, 6)])
     given = getattr(bridge_numpy, way)(x)
     np.testing.assert_allclose(given, pa.vector_scalars(x), atol=1e-9, rtol=0)
 
@@ -89,9 +89,9 @@ def test_bench_of_scalars():
 
     result = json.loads(json.dumps(run(1.0)))
     assert set(result["push_us"]) == {"256", "1500"}
-    for motions in result["push_us"].values():
-        assert set(motions) == {"smooth", "still", "still, 0.1 mrad of noise", "random"}
-        for times in motions.values():
+    for by_motion in result["push_us"].values():
+        assert set(by_motion) == {"smooth", "still", "still, 0.1 mrad of noise", "random"}
+        for times in by_motion.values():
             assert 0 < times["p10"] <= times["p50"] <= times["p99"]
     flat = result["flat"]
     assert flat["late_frame"] > flat["early_frame"] == 10_000

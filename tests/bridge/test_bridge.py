@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support import reference, trajectories
+from support import motions, reference
 
 import pyanticip as pa
 from pyanticip import bridge
@@ -25,7 +25,7 @@ from pyanticip.errors import OptionError, ShapeError
 
 
 def test_bridge_is_rust_on_a_cpu():
-    x = torch.from_numpy(trajectories.tokens(80, 9, 8)).reshape(2, 40, 8)
+    x = torch.from_numpy(motions.tokens(80, 9, 8)).reshape(2, 40, 8)
     given = bridge_scalars(x, k=5)
     assert given.dtype == torch.float64
     np.testing.assert_array_equal(given.numpy(), pa.vector_scalars(x.numpy(), k=5))
@@ -100,17 +100,17 @@ def tensor(x):
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
-@pytest.mark.parametrize("name", trajectories.table())
+@pytest.mark.parametrize("name", motions.hard())
 def test_equals_rust(name, options):
-    x = trajectories.table()[name]
+    x = motions.hard()[name]
     expected = pa.vector_scalars(x, **options)
     np.testing.assert_allclose(torch_scalars(tensor(x), **options).numpy(), expected, atol=TIGHT, rtol=0)
 
 
 @pytest.mark.parametrize("options", [{}, {"window": None}, {"window": 48, "k": 5, "horizon": 3}], ids=str)
-@pytest.mark.parametrize("name", [n for n in trajectories.table() if n != "missing"])
+@pytest.mark.parametrize("name", [n for n in motions.hard() if n != "missing"])
 def test_equals_the_definition(name, options):
-    x = trajectories.table()[name]
+    x = motions.hard()[name]
     expected = reference.vector_scalars(x, **options)
     # NumPy's plain mean of a window of 1e3 +- 1, or of 1e60, is itself no better than this.
     np.testing.assert_allclose(torch_scalars(tensor(x), **options).numpy(), expected, atol=1e-8, rtol=0)
@@ -122,7 +122,7 @@ def test_equals_the_definition(name, options):
     "options", [{}, {"window": 32, "horizon": 2, "theiler": 3}, {"window": None}], ids=str
 )
 def test_every_length(length, options):
-    x = np.stack([trajectories.tokens(length, 6, 4), trajectories.motions.walk(length, 4, seed=3)])
+    x = np.stack([motions.tokens(length, 6, 4), motions.walk(length, 4, seed=3)])
     expected = pa.vector_scalars(x, **options)
     np.testing.assert_allclose(torch_scalars(tensor(x), **options).numpy(), expected, atol=TIGHT, rtol=0)
     np.testing.assert_allclose(reference.vector_scalars(x[0], **options), expected[0], atol=TIGHT, rtol=0)
@@ -154,7 +154,7 @@ def test_bounds_and_equality(x, window, k, horizon, theiler):
 @given(seed=st.integers(0, 2**32 - 1), cut=st.integers(1, 149), window=st.sampled_from([None, 32, 100]))
 def test_causal_to_the_bit(seed, cut, window):
     rng = np.random.default_rng(seed)
-    x = tensor(trajectories.tokens(150, 9, 6, seed) if seed % 2 else rng.normal(size=(150, 6)))
+    x = tensor(motions.tokens(150, 9, 6, seed) if seed % 2 else rng.normal(size=(150, 6)))
     other = x.clone()
     other[cut:] = tensor(10.0 ** rng.integers(-3, 9) * rng.normal(size=(150 - cut, 6)))
     a, b = (
@@ -166,7 +166,7 @@ def test_causal_to_the_bit(seed, cut, window):
 
 
 def test_reference_values():
-    for name, (x, expected, tolerance) in trajectories.motions.table().items():
+    for name, (x, expected, tolerance) in motions.table().items():
         mean = torch_scalars(tensor(x))[100:].mean(0).numpy()
         np.testing.assert_allclose(mean, expected, atol=tolerance, rtol=0, err_msg=name)
 
@@ -181,7 +181,7 @@ def test_translation_and_rotation():
 
 
 def test_small_blocks(monkeypatch):
-    x = tensor(np.stack([trajectories.tokens(200, 9, 8, seed) for seed in range(6)]))
+    x = tensor(np.stack([motions.tokens(200, 9, 8, seed) for seed in range(6)]))
     for window in (None, 50):
         expected = torch_scalars(x, window=window)
         with monkeypatch.context() as patch:
@@ -191,7 +191,7 @@ def test_small_blocks(monkeypatch):
 
 
 def test_precisions_and_shapes():
-    x = tensor(trajectories.tokens(60, 9, 8)).reshape(2, 3, 10, 8)
+    x = tensor(motions.tokens(60, 9, 8)).reshape(2, 3, 10, 8)
     single = torch_scalars(x.float())
     assert single.dtype == torch.float32
     assert single.shape == (2, 3, 10, 7)
@@ -217,7 +217,7 @@ def test_no_gradient_and_no_autocast():
 
 
 def test_missing_vectors_are_held_or_refused():
-    x = trajectories.motions.walk(80, 3)
+    x = motions.walk(80, 3)
     x[0] = np.nan
     x[20:23, 1] = -np.inf
     x[50] = 1e101
@@ -266,7 +266,7 @@ cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"
 
 
 def batch():
-    return torch.stack([torch.from_numpy(trajectories.tokens(70, 9, 8, seed)) for seed in range(2)])
+    return torch.stack([torch.from_numpy(motions.tokens(70, 9, 8, seed)) for seed in range(2)])
 
 
 @pytest.mark.slow
@@ -288,9 +288,9 @@ def test_compiles_without_a_graph_break(backend):
 
 @cuda
 @pytest.mark.parametrize("options", [{}, {"window": None}, {"window": 32, "k": 5, "horizon": 3}], ids=str)
-@pytest.mark.parametrize("name", trajectories.table())
+@pytest.mark.parametrize("name", motions.hard())
 def test_cuda(name, options):
-    x = torch.from_numpy(trajectories.table()[name])
+    x = torch.from_numpy(motions.hard()[name])
     given = torch_scalars(x.cuda(), **options)
     assert given.is_cuda
     torch.testing.assert_close(given.cpu(), torch_scalars(x, **options), atol=1e-9, rtol=0)

@@ -13,10 +13,12 @@ from training.teacher.handmade import teach
 Move = Callable[..., NDArray[np.float64]]
 
 
-def _move(frames: int = 300, seed: int = 0, amount: float = 0.5) -> NDArray[np.float64]:
+def swinging(
+    frames: int = 300, seed: int = 0, amount: float = 0.5, rate: float = 50.0
+) -> NDArray[np.float64]:
     """(T, 22, 4): every joint swings about its own axis with three sinusoids of 0.3 to 1.5 Hz."""
     rng = np.random.default_rng(seed)
-    t = np.arange(frames) / 50.0
+    t = np.arange(frames) / rate
     vector = np.zeros((frames, 22, 3))
     for _ in range(3):
         size = rng.normal(0.0, amount, (22, 3))
@@ -31,7 +33,7 @@ def _move(frames: int = 300, seed: int = 0, amount: float = 0.5) -> NDArray[np.f
 @pytest.fixture(scope="session")
 def move() -> Move:
     """``move(frames, seed, amount)`` gives canonical rotations (T, 22, 4)."""
-    return _move
+    return swinging
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +41,7 @@ def piece_of() -> Callable[..., Piece]:
     def make(frames: int = 300, seed: int = 0, subject: str = "01") -> Piece:
         root = np.zeros((frames, 3), dtype=np.float32)
         mask = np.ones(22, dtype=np.bool_)
-        return Piece(f"m{seed}", subject, _move(frames, seed).astype(np.float32), root, mask, 50.0)
+        return Piece(f"m{seed}", subject, swinging(frames, seed).astype(np.float32), root, mask, 50.0)
 
     return make
 
@@ -49,7 +51,7 @@ def example_of() -> Callable[..., Example]:
     """Examples whose features are rotations and their differences: enough to learn from."""
 
     def make(frames: int = 300, seed: int = 0, subject: str = "01") -> Example:
-        quats = _move(frames, seed).astype(np.float32)
+        quats = swinging(frames, seed).astype(np.float32)
         lesson = teach(quats)
         features = np.zeros((frames, 231), dtype=np.float32)
         features[:, :88] = quats.reshape(frames, -1)

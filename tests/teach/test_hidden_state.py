@@ -1,20 +1,27 @@
-"""The hidden state that heads are read on: told by every backend, alike."""
+"""The hidden state that heads are read on: told by every backend alike, taught and played on any model."""
 
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from support.swinging import swing
 
 from pyanticip.errors import CheckpointError
+from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models.checkpoint.export import quiet_exporter
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, read_manifest
 from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.project import Project
+from realtime.mapping.live_mapping import open_mapping
 from realtime.step.open import open_backend
+from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
 
 
@@ -44,3 +51,34 @@ def test_a_checkpoint_with_older_graphs_is_named_and_teaches_on_the_body(
     report = fit_project(project.folder, FitOptions("ridge"), checkpoint=older, model=False)
     assert report["model"] is None
     assert report["parts"][0]["inputs"] == ["body"]
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Path:
+    """A little model with a control field, whose graphs are not of the packaged kind."""
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {
+        "d_model": 32,
+        "heads": 4,
+        "fast_layers": 1,
+        "slow_layers": 1,
+        "ff": 24,
+        "window": 12,
+    }
+    model = MotionTransformer(ModelConfig(**sizes, slow_stride=1, control_field=True, dropout=0.0)).eval()
+    with quiet_exporter(), caplog.at_level(logging.ERROR):
+        save_checkpoint(tmp_path / "checkpoint", model)
+    return tmp_path / "checkpoint"
+
+
+def test_a_model_of_any_configuration_is_taught(project: Project, checkpoint: Path) -> None:
+    options = FitOptions(kind="ridge", inputs=("hidden",))
+    report = fit_project(project.folder, options, checkpoint=checkpoint)
+    assert report["model"] is not None
+    assert check_project(project.folder, checkpoint=checkpoint)["fine"]
+    backend = open_backend("onnx", checkpoint)
+    try:
+        assert open_mapping(report["mapping"], backend).names == ["brightness", "cutoff"]
+    finally:
+        backend.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.synthetic_motion import swinging
 
 import pyanticip as pa
 from pyanticip.motion.bvh_write import save_bvh
@@ -15,18 +16,9 @@ from pyanticip.motion.recording import RecordingWriter
 
 def moving(frames: int = 200, seed: int = 0, rate: float = 50.0, amount: float = 0.4) -> pa.Clip:
     """A canonical body whose joints swing at 0.3 to 1.5 Hz while it walks in a circle."""
-    rng = np.random.default_rng(seed)
-    t = np.arange(frames)[:, None, None] / rate
-    vector = np.zeros((frames, 22, 3))
-    for _ in range(3):
-        size = rng.normal(0.0, amount, (22, 3))
-        hz, phase = rng.uniform(0.3, 1.5, (22, 1)), rng.uniform(0.0, 2.0 * np.pi, (22, 1))
-        vector += size * np.sin(2.0 * np.pi * hz * t + phase)
-    angle = np.linalg.norm(vector, axis=-1, keepdims=True)
-    axis = vector / np.maximum(angle, 1e-12)
-    quats = np.concatenate([np.cos(angle / 2.0), np.sin(angle / 2.0) * axis], axis=-1)
-    where = 0.5 * t[:, 0, 0]
+    where = 0.5 * np.arange(frames) / rate
     root = np.column_stack([np.cos(where), np.full(frames, 0.95), np.sin(where)])
+    quats = swinging(frames, seed, amount, rate)
     return pa.Clip(quats.astype(np.float32), root.astype(np.float32), rate, canonical_skeleton())
 
 

@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+from support.body_files import walking_clip
 
-import pyanticip as pa
 import training
 from pyanticip.motion.bvh_write import save_bvh
-from pyanticip.motion.canonical import canonical_skeleton
-from pyanticip.motion.rotations import from_euler
 
 SOURCE = str(Path(__file__).resolve().parents[3] / "training")
 if SOURCE not in training.__path__:  # the suite runs on the wheel, which has no studies
@@ -20,14 +17,8 @@ if SOURCE not in training.__path__:  # the suite runs on the wheel, which has no
 def takes(tmp_path_factory):
     """A folder of short takes of five subjects, two of them for training."""
     folder = tmp_path_factory.mktemp("takes")
-    t = np.arange(240)[:, None] / 60.0
     for number, name in enumerate(("01_01", "02_01", "06_01", "35_01", "07_01")):
-        swing = 0.4 * np.stack(
-            [np.sin(2 * np.pi * t * f * (1 + 0.1 * number) + np.arange(22)) for f in (0.5, 0.8, 1.1)], -1
-        )
-        quats = from_euler(swing, (2, 1, 0)).astype(np.float32)
-        root = np.concatenate((0.3 * t, 0.95 + 0.02 * np.sin(6 * t), 0.8 * t), 1).astype(np.float32)
-        save_bvh(pa.Clip(quats, root, 60.0, canonical_skeleton(), name=name), folder / f"{name}.bvh")
+        save_bvh(walking_clip(4.0, 60.0, 1.0 + 0.1 * number), folder / f"{name}.bvh")
     return folder
 
 

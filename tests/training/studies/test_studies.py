@@ -1,4 +1,4 @@
-"""Every study runs from its command to its tables, on next to nothing."""
+"""Every study runs from its command to its tables, on next to nothing; a command that is gone names it."""
 
 import re
 from dataclasses import replace
@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from pyanticip.cli import cli
+from pyanticip.cli.generate import SUCCESSORS
 from pyanticip.errors import OptionError
 from training.data.examples import Example
 from training.data.glitches import KINDS
@@ -181,3 +184,10 @@ def test_the_commands_of_the_pages_parse(line):
     given = parser_of(name, study).parse_args(words)
     assert seed_list(given.seeds)
     assert set(filter(None, given.arms.split(","))) <= set(study.arms)
+
+
+@pytest.mark.parametrize("command", SUCCESSORS)
+def test_a_command_that_is_gone_names_its_successor(command: str) -> None:
+    done = CliRunner().invoke(cli, [*command.split(), "--out", "somewhere"])
+    assert done.exit_code == 2
+    assert f"is no command any more, but: {SUCCESSORS[command]}" in done.output

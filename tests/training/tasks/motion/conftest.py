@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import pyanticip as pa
 from pyanticip.motion.bvh_write import save_bvh
@@ -93,8 +92,3 @@ def takes(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 pa.Clip(example.quats, root, 50.0, canonical_skeleton()), folder / who / f"take{take}.bvh"
             )
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)

@@ -1,6 +1,5 @@
 """Runs of the motion model: what they write, going on after an interruption, several processes."""
 
-import csv
 import errno
 import json
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.runs import rows, same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
@@ -20,18 +20,6 @@ from training.tasks.motion.module import MotionModule, new_model, widened
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.task import fit, load_run
 from training.tasks.motion.windows import Feed
-
-CLOCK = ("seconds", "frames_per_second", "loader_wait")
-
-
-def same_weights(one, two):
-    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
-
-
-def rows(folder):
-    """The metrics but for what a clock says, as written."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [{name: v for name, v in row.items() if name not in CLOCK} for row in csv.DictReader(file)]
 
 
 def ends_alike(one, two):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from training.tasks.token.options import LanguageOptions
 
@@ -78,8 +77,3 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, options in wanted.items():
         train(LanguageTask(), options, folder / name)
     return {name: folder / name for name in wanted}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)

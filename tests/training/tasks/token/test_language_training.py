@@ -1,6 +1,5 @@
 """Runs: what they write, going on after an interruption, the command line."""
 
-import csv
 import dataclasses
 import json
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.runs import rows, same_weights
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from pyanticip.errors import CheckpointError, OptionError
@@ -30,16 +30,6 @@ TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" fo
 
 def weights(folder, which="last"):
     return load_run(folder, which)[0].state_dict()
-
-
-def same_weights(one, two):
-    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
-
-
-def rows(folder):
-    """The metrics but for the seconds, as written."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [{name: v for name, v in row.items() if name != "seconds"} for row in csv.DictReader(file)]
 
 
 @pytest.fixture(scope="module")
