@@ -503,8 +503,8 @@ def noise_gate(
 class Follower:
     """Where the performer is in rehearsed takes, from one frame of the 50 Hz grid to the next.
 
-    `takes` are canonical rotations, each (T, 22, 4) w x y z at 50 Hz with T >= 1. Looks at the past alone. Raises
-    `ShapeError`.
+    `takes` are canonical rotations, each (T, 22, 4) w x y z at 50 Hz with T >= 1. Looks at the past alone.
+    Raises `ShapeError`.
     """
 
     def __new__(cls, takes: Sequence[npt.ArrayLike]) -> Follower: ...
@@ -524,9 +524,9 @@ class Follower:
 class Cues:
     """Moments of the rehearsal that are said a chosen time before the performer comes to them.
 
-    `cues` are take, seconds in it, and seconds ahead (0 to 2). Each is said once in every pass, at the first frame
-    from which it is no further away; it can be said again after the performer went back before it. Raises
-    `OptionError`.
+    `cues` are take, seconds in it, and seconds ahead (0 to 2). Each is said once in every pass, at the first
+    frame from which it is no further away; it can be said again after the performer went back before it.
+    Raises `OptionError`.
     """
 
     def __new__(cls, cues: Sequence[tuple[int, float, float]]) -> Cues: ...
