@@ -16,21 +16,14 @@ pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     config: &PoseConfig,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = PoseStream::new(joints, config.clone())?;
-    let one = sequence_len("sequences x frames x joints", quats.len(), frames, joints)?;
-    let mut out = vec![[0.0; 7]; quats.len() / joints];
-    if one == 0 {
-        return Ok(out);
-    }
-    out.par_chunks_mut(frames)
-        .zip(quats.par_chunks(one))
-        .try_for_each_with(stream, |stream, (out, seq)| {
-            stream.reset();
-            for (o, pose) in out.iter_mut().zip(seq.chunks_exact(joints)) {
-                *o = stream.push_any(pose)?;
-            }
-            Ok(())
-        })?;
-    Ok(out)
+    let what = "sequences x frames x joints";
+    each_sequence(stream, what, quats, frames, joints, |stream, seq, out| {
+        stream.reset();
+        for (o, pose) in out.iter_mut().zip(seq.chunks_exact(joints)) {
+            *o = stream.push_any(pose)?;
+        }
+        Ok(())
+    })
 }
 
 /// The scalars of many vector sequences, `x` of shape `(sequences, frames, dim)`: the very values
@@ -42,22 +35,14 @@ pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
     config: &VectorConfig,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = VectorStream::new(dim, config.clone())?;
-    let one = sequence_len("sequences x frames x dim", x.len(), frames, dim)?;
-    let mut out = vec![[0.0; 7]; x.len() / dim];
-    if one == 0 {
-        return Ok(out);
-    }
-    out.par_chunks_mut(frames)
-        .zip(x.par_chunks(one))
-        .try_for_each_with(stream, |stream, (out, seq)| {
-            Arch::new().dispatch(Sequence {
-                stream,
-                x: seq,
-                dim,
-                out,
-            })
-        })?;
-    Ok(out)
+    each_sequence(
+        stream,
+        "sequences x frames x dim",
+        x,
+        frames,
+        dim,
+        |stream, x, out| Arch::new().dispatch(Sequence { stream, x, dim, out }),
+    )
 }
 
 /// One vector sequence, compiled for each instruction set there may be and run with the best that there is. No
@@ -82,21 +67,33 @@ impl<T: Copy + Into<f64>> NullaryFnOnce for Sequence<'_, T> {
     }
 }
 
-/// Values in one sequence, once it is known that they divide what is given.
-pub(crate) fn sequence_len(
+/// What `one` writes for each sequence of `values`, `frames` times `parts` of them; each thread has a stream of its own.
+///
+/// # Errors
+/// Values that are no whole number of sequences, named `what`, and those of `one`.
+pub(crate) fn each_sequence<S: Clone + Send, V: Sync>(
+    stream: S,
     what: &'static str,
-    given: usize,
+    values: &[V],
     frames: usize,
     parts: usize,
-) -> Result<usize, GeometryError> {
-    let one = frames.saturating_mul(parts);
-    let expected = given.checked_div(one).map_or(0, |n| n * one);
+    one: impl Fn(&mut S, &[V], &mut [[f64; 7]]) -> Result<(), GeometryError> + Send + Sync,
+) -> Result<Vec<[f64; 7]>, GeometryError> {
+    let given = values.len();
+    let length = frames.saturating_mul(parts);
+    let expected = given.checked_div(length).map_or(0, |n| n * length);
     if given != expected {
         return Err(GeometryError::Length {
             what,
-            expected: expected.max(one),
+            expected: expected.max(length),
             given,
         });
     }
-    Ok(one)
+    let mut out = vec![[0.0; 7]; given / parts];
+    if length > 0 {
+        out.par_chunks_mut(frames)
+            .zip(values.par_chunks(length))
+            .try_for_each_with(stream, |stream, (out, seq)| one(stream, seq, out))?;
+    }
+    Ok(out)
 }

@@ -1,9 +1,7 @@
 //! The papers' whole-sequence normalisers, for analysis plots only: every value depends on the whole sequence,
 //! the future included. Nothing that streams or trains may use them.
 
-use rayon::prelude::*;
-
-use crate::batch::sequence_len;
+use crate::batch::each_sequence;
 use crate::config::{Options, PoseConfig, VectorConfig};
 use crate::engine::{Engine, Parts};
 use crate::error::GeometryError;
@@ -20,23 +18,16 @@ pub fn paper_pose_scalars<T: Copy + Into<f64> + Sync>(
     config: &PoseConfig,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = PoseStream::new(joints, config.clone())?;
-    let one = sequence_len("sequences x frames x joints", quats.len(), frames, joints)?;
-    let mut out = vec![[0.0; 7]; quats.len() / joints];
-    if one == 0 {
-        return Ok(out);
-    }
-    out.par_chunks_mut(frames)
-        .zip(quats.par_chunks(one))
-        .try_for_each_with(stream, |stream, (out, seq)| {
-            stream.reset();
-            let mut states = Vec::new();
-            for pose in seq.chunks_exact(joints) {
-                states.extend_from_slice(stream.repair(pose)?);
-            }
-            whole_sequence(stream.space(), &config.options, &states, out);
-            Ok(())
-        })?;
-    Ok(out)
+    let what = "sequences x frames x joints";
+    each_sequence(stream, what, quats, frames, joints, |stream, seq, out| {
+        stream.reset();
+        let mut states = Vec::new();
+        for pose in seq.chunks_exact(joints) {
+            states.extend_from_slice(stream.repair(pose)?);
+        }
+        whole_sequence(stream.space(), &config.options, &states, out);
+        Ok(())
+    })
 }
 
 /// The scalars of vector sequences with the papers' normalisers; shapes as in [`crate::vector_scalars`].
@@ -47,14 +38,13 @@ pub fn paper_vector_scalars<T: Copy + Into<f64> + Sync>(
     config: &VectorConfig,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = VectorStream::new(dim, config.clone())?;
-    let one = sequence_len("sequences x frames x dim", x.len(), frames, dim)?;
-    let mut out = vec![[0.0; 7]; x.len() / dim];
-    if one == 0 {
-        return Ok(out);
-    }
-    out.par_chunks_mut(frames)
-        .zip(x.par_chunks(one))
-        .try_for_each_with(stream, |stream, (out, seq)| {
+    each_sequence(
+        stream,
+        "sequences x frames x dim",
+        x,
+        frames,
+        dim,
+        |stream, seq, out| {
             stream.reset();
             let mut states = Vec::new();
             for state in seq.chunks_exact(dim) {
@@ -62,8 +52,8 @@ pub fn paper_vector_scalars<T: Copy + Into<f64> + Sync>(
             }
             whole_sequence(stream.space(), &config.options, &states, out);
             Ok(())
-        })?;
-    Ok(out)
+        },
+    )
 }
 
 /// Centre, radius and largest jerk of the whole sequence; novelty against every earlier frame.

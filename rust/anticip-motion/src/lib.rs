@@ -6,6 +6,7 @@
 
 mod agreement;
 pub mod canonical;
+mod curve;
 mod error;
 mod expand;
 pub mod features;

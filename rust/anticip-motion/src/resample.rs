@@ -3,6 +3,7 @@
 use anticip_geometry::Quat;
 
 use crate::MotionError;
+use crate::curve::{Curve, shortest};
 
 /// Gaps of up to this many missing grid frames are filled; a longer one starts the stream anew.
 pub const MAX_GAP: u32 = 25;
@@ -34,7 +35,7 @@ impl Pose {
         }
     }
 
-    fn copy_from(&mut self, other: &Self) {
+    pub(crate) fn copy_from(&mut self, other: &Self) {
         self.rotations.copy_from_slice(&other.rotations);
         self.root = other.root;
     }
@@ -55,75 +56,6 @@ impl Pose {
             }
         }
     }
-}
-
-/// How a stretch begins and ends: per joint what it would turn at the speed it has there, in the frame of its first
-/// pose, and how far it turns; the root last.
-#[derive(Debug, Clone)]
-struct Curve {
-    whole: Vec<[f64; 3]>,
-    first: Vec<[f64; 3]>,
-    last: Vec<[f64; 3]>,
-}
-
-impl Curve {
-    fn new(joints: usize) -> Self {
-        let zeros = vec![[0.0; 3]; joints + 1];
-        Self {
-            whole: zeros.clone(),
-            first: zeros.clone(),
-            last: zeros,
-        }
-    }
-
-    /// From `a` to `b` in `step`, the frame before `a` having been `before`, `lead` earlier; `after` is the frame that
-    /// follows `b` and how much later. Without one the curve is the parabola through the three.
-    fn draw(&mut self, frames: [&Pose; 3], lead: f64, step: f64, after: Option<(&Pose, f64)>) {
-        let [before, a, b] = frames;
-        let scaled = |v: [f64; 3], k: f64| v.map(|x| x * k);
-        let minus = |a: [f64; 3], b: [f64; 3]| [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
-        let turn = |from: &Pose, to: &Pose, joint: usize| match from.rotations.get(joint) {
-            Some(&q) => shortest(q.conj() * to.rotations[joint]).log(),
-            None => minus(to.root, from.root),
-        };
-        for joint in 0..self.whole.len() {
-            let whole = turn(a, b, joint);
-            let came = scaled(turn(before, a, joint), step / lead);
-            let (first, last) = match after {
-                Some((next, gap)) => (came, scaled(turn(b, next, joint), step / gap)),
-                None => {
-                    // The speed at `a` as the parabola has it: the mean of both, the nearer one counting more.
-                    let near = step / (lead + step);
-                    let first: [f64; 3] = std::array::from_fn(|i| near * came[i] + (1.0 - near) * whole[i]);
-                    (first, minus(scaled(whole, 2.0), first))
-                }
-            };
-            (self.whole[joint], self.first[joint], self.last[joint]) = (whole, first, last);
-        }
-    }
-
-    /// Writes the pose a fraction `u` of the way along; `a` is where it begins.
-    fn at(&self, a: &Pose, u: f64, out: &mut Pose) {
-        let joints = out.rotations.len();
-        let place = |joint: usize| -> [f64; 3] {
-            let (w, m, n) = (self.whole[joint], self.first[joint], self.last[joint]);
-            std::array::from_fn(|i| {
-                let square = 3.0 * w[i] - 2.0 * m[i] - n[i];
-                let cube = m[i] + n[i] - 2.0 * w[i];
-                u * (m[i] + u * (square + u * cube))
-            })
-        };
-        for (joint, (out, &q)) in out.rotations.iter_mut().zip(&a.rotations).enumerate() {
-            *out = (q * Quat::exp(place(joint))).normalize_or(q);
-        }
-        let moved = place(joints);
-        out.root = std::array::from_fn(|i| a.root[i] + moved[i]);
-    }
-}
-
-/// The same rotation, the short way round.
-fn shortest(q: Quat) -> Quat {
-    if q.w < 0.0 { -q } else { q }
 }
 
 /// A frame of the grid as it leaves.

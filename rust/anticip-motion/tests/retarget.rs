@@ -60,50 +60,34 @@ fn turned(mut skeleton: Skeleton, turn: Quat) -> Skeleton {
     skeleton
 }
 
-/// Named joints on the canonical layout, for families whose torso has other counts.
-fn family(names: [&str; 19]) -> Skeleton {
-    let [
-        hips,
-        chest,
-        neck,
-        head,
-        lc,
-        la,
-        le,
-        lw,
-        rc,
-        ra,
-        re,
-        rw,
-        lh,
-        lk,
-        lf,
-        rh,
-        rk,
-        rf,
-        lt,
-    ] = names;
-    skeleton(&[
-        (hips, -1, [0.0; 3]),
-        (chest, 0, [0.0, 0.3, 0.0]),
-        (neck, 1, [0.0, 0.2, 0.0]),
-        (head, 2, [0.0, 0.1, 0.0]),
-        (lc, 1, [0.05, 0.15, 0.0]),
-        (la, 4, [0.1, 0.0, 0.0]),
-        (le, 5, [0.3, 0.0, 0.0]),
-        (lw, 6, [0.25, 0.0, 0.0]),
-        (rc, 1, [-0.05, 0.15, 0.0]),
-        (ra, 8, [-0.1, 0.0, 0.0]),
-        (re, 9, [-0.3, 0.0, 0.0]),
-        (rw, 10, [-0.25, 0.0, 0.0]),
-        (lh, 0, [0.1, 0.0, 0.0]),
-        (lk, 12, [0.0, -0.4, 0.0]),
-        (lf, 13, [0.0, -0.4, 0.0]),
-        (rh, 0, [-0.1, 0.0, 0.0]),
-        (rk, 15, [0.0, -0.4, 0.0]),
-        (rf, 16, [0.0, -0.4, 0.0]),
-        (lt, 14, [0.0, -0.05, 0.12]),
-    ])
+/// The 19 joints of a list on the canonical layout, for families whose torso has other counts.
+fn family(names: &str) -> Skeleton {
+    const LAYOUT: [(i32, [f64; 3]); 19] = [
+        (-1, [0.0; 3]),
+        (0, [0.0, 0.3, 0.0]),
+        (1, [0.0, 0.2, 0.0]),
+        (2, [0.0, 0.1, 0.0]),
+        (1, [0.05, 0.15, 0.0]),
+        (4, [0.1, 0.0, 0.0]),
+        (5, [0.3, 0.0, 0.0]),
+        (6, [0.25, 0.0, 0.0]),
+        (1, [-0.05, 0.15, 0.0]),
+        (8, [-0.1, 0.0, 0.0]),
+        (9, [-0.3, 0.0, 0.0]),
+        (10, [-0.25, 0.0, 0.0]),
+        (0, [0.1, 0.0, 0.0]),
+        (12, [0.0, -0.4, 0.0]),
+        (13, [0.0, -0.4, 0.0]),
+        (0, [-0.1, 0.0, 0.0]),
+        (15, [0.0, -0.4, 0.0]),
+        (16, [0.0, -0.4, 0.0]),
+        (14, [0.0, -0.05, 0.12]),
+    ];
+    let bones: Vec<_> = std::iter::zip(names.split(", "), LAYOUT)
+        .map(|(name, (parent, offset))| (name, parent, offset))
+        .collect();
+    assert_eq!(bones.len(), LAYOUT.len());
+    skeleton(&bones)
 }
 
 fn unit() -> impl Strategy<Value = Quat> {
@@ -263,94 +247,21 @@ fn the_families_map_as_they_should() {
     assert_eq!(mocopi[3], ["torso_6", "torso_7"]);
     assert_eq!(mocopi[4], ["neck_1", "neck_2"]);
     for body in [
-        family([
-            "Hips",
-            "Chest",
-            "Neck",
-            "Head",
-            "LeftCollar",
-            "LeftShoulder",
-            "LeftElbow",
-            "LeftWrist",
-            "RightCollar",
-            "RightShoulder",
-            "RightElbow",
-            "RightWrist",
-            "LeftHip",
-            "LeftKnee",
-            "LeftAnkle",
-            "RightHip",
-            "RightKnee",
-            "RightAnkle",
-            "LeftToe",
-        ]),
-        family([
-            "hip", "abdomen", "neck", "head", "lCollar", "lShldr", "lForeArm", "lHand", "rCollar", "rShldr",
-            "rForeArm", "rHand", "lThigh", "lShin", "lFoot", "rThigh", "rShin", "rFoot", "lToe",
-        ]),
-        family([
-            "pelvis",
-            "spine1",
-            "neck",
-            "head",
-            "left_collar",
-            "left_shoulder",
-            "left_elbow",
-            "left_wrist",
-            "right_collar",
-            "right_shoulder",
-            "right_elbow",
-            "right_wrist",
-            "left_hip",
-            "left_knee",
-            "left_ankle",
-            "right_hip",
-            "right_knee",
-            "right_ankle",
-            "left_foot",
-        ]),
-        family([
-            "root",
-            "lowerback",
-            "upperneck",
-            "head",
-            "lclavicle",
-            "lhumerus",
-            "lradius",
-            "lhand",
-            "rclavicle",
-            "rhumerus",
-            "rradius",
-            "rhand",
-            "lfemur",
-            "ltibia",
-            "lfoot",
-            "rfemur",
-            "rtibia",
-            "rfoot",
-            "ltoes",
-        ]),
-        family([
-            "Bip01 Pelvis",
-            "Bip01 Spine",
-            "Bip01 Neck",
-            "Bip01 Head",
-            "Bip01 L Clavicle",
-            "Bip01 L UpperArm",
-            "Bip01 L Forearm",
-            "Bip01 L Hand",
-            "Bip01 R Clavicle",
-            "Bip01 R UpperArm",
-            "Bip01 R Forearm",
-            "Bip01 R Hand",
-            "Bip01 L Thigh",
-            "Bip01 L Calf",
-            "Bip01 L Foot",
-            "Bip01 R Thigh",
-            "Bip01 R Calf",
-            "Bip01 R Foot",
-            "Bip01 L Toe0",
-        ]),
+        family(
+            "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe",
+        ),
+        family(
+            "hip, abdomen, neck, head, lCollar, lShldr, lForeArm, lHand, rCollar, rShldr, rForeArm, rHand, lThigh, lShin, lFoot, rThigh, rShin, rFoot, lToe",
+        ),
+        family(
+            "pelvis, spine1, neck, head, left_collar, left_shoulder, left_elbow, left_wrist, right_collar, right_shoulder, right_elbow, right_wrist, left_hip, left_knee, left_ankle, right_hip, right_knee, right_ankle, left_foot",
+        ),
+        family(
+            "root, lowerback, upperneck, head, lclavicle, lhumerus, lradius, lhand, rclavicle, rhumerus, rradius, rhand, lfemur, ltibia, lfoot, rfemur, rtibia, rfoot, ltoes",
+        ),
+        family(
+            "Bip01 Pelvis, Bip01 Spine, Bip01 Neck, Bip01 Head, Bip01 L Clavicle, Bip01 L UpperArm, Bip01 L Forearm, Bip01 L Hand, Bip01 R Clavicle, Bip01 R UpperArm, Bip01 R Forearm, Bip01 R Hand, Bip01 L Thigh, Bip01 L Calf, Bip01 L Foot, Bip01 R Thigh, Bip01 R Calf, Bip01 R Foot, Bip01 L Toe0",
+        ),
     ] {
         let mapped = sources(&body);
         let names = &body.names;
@@ -376,27 +287,9 @@ fn the_families_map_as_they_should() {
 
 #[test]
 fn joints_between_are_composed_and_absent_ones_are_masked() {
-    let body = family([
-        "Hips",
-        "Chest",
-        "Neck",
-        "Head",
-        "LeftCollar",
-        "LeftShoulder",
-        "LeftElbow",
-        "LeftWrist",
-        "RightCollar",
-        "RightShoulder",
-        "RightElbow",
-        "RightWrist",
-        "LeftHip",
-        "LeftKnee",
-        "LeftAnkle",
-        "RightHip",
-        "RightKnee",
-        "RightAnkle",
-        "LeftToe",
-    ]);
+    let body = family(
+        "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe",
+    );
     let mut retargeter = Retargeter::compile(&body).expect("maps");
     let absent: Vec<&str> = (0..22)
         .filter(|&j| !retargeter.mask()[j])

@@ -221,31 +221,11 @@ impl PyPoseStream {
         if shape.len() != 3 || shape[1..] != [joints, 4] {
             return Err(wrong_shape("poses", &format!("(T, {joints}, 4)"), shape));
         }
-        let mut out = vec![0.0; shape[0] * 7];
-        let rows = out.as_chunks_mut::<7>().0.iter_mut();
         let stream = &mut self.0;
         match &reals {
-            Reals::Single(a) => {
-                let poses = self::quats(a.as_slice()?);
-                py.detach(|| {
-                    rows.zip(poses.chunks_exact(joints)).try_for_each(|(o, p)| {
-                        *o = stream.push_f32(p)?;
-                        Ok(())
-                    })
-                })
-            }
-            Reals::Double(a) => {
-                let poses = self::quats(a.as_slice()?);
-                py.detach(|| {
-                    rows.zip(poses.chunks_exact(joints)).try_for_each(|(o, p)| {
-                        *o = stream.push(p)?;
-                        Ok(())
-                    })
-                })
-            }
+            Reals::Single(a) => pushed(py, self::quats(a.as_slice()?), joints, |p| stream.push_f32(p)),
+            Reals::Double(a) => pushed(py, self::quats(a.as_slice()?), joints, |p| stream.push(p)),
         }
-        .map_err(|e: GeometryError| geometry_error(&e))?;
-        PyArray1::from_vec(py, out).reshape([shape[0], 7])
     }
 
     fn reset(&mut self) {
@@ -266,6 +246,18 @@ impl PyPoseStream {
     fn frames(&self) -> usize {
         self.0.frames()
     }
+}
+
+/// The scalars (T, 7) of frames of `parts` values each, pushed one after another.
+fn pushed<'py, V: Sync>(
+    py: Python<'py>,
+    values: &[V],
+    parts: usize,
+    push: impl FnMut(&[V]) -> Result<[f64; 7], GeometryError> + Send,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let rows: Result<Vec<_>, _> = py.detach(|| values.chunks_exact(parts).map(push).collect());
+    let rows = rows.map_err(|e| geometry_error(&e))?;
+    PyArray1::from_slice(py, rows.as_flattened()).reshape([rows.len(), 7])
 }
 
 /// A stream of vectors.
@@ -311,31 +303,11 @@ impl PyVectorStream {
         if shape.len() != 2 || shape[1] != dim {
             return Err(wrong_shape("vectors", &format!("(T, {dim})"), shape));
         }
-        let mut out = vec![0.0; shape[0] * 7];
-        let rows = out.as_chunks_mut::<7>().0.iter_mut();
         let stream = &mut self.0;
         match &reals {
-            Reals::Single(a) => {
-                let x = a.as_slice()?;
-                py.detach(|| {
-                    rows.zip(x.chunks_exact(dim)).try_for_each(|(o, p)| {
-                        *o = stream.push_f32(p)?;
-                        Ok(())
-                    })
-                })
-            }
-            Reals::Double(a) => {
-                let x = a.as_slice()?;
-                py.detach(|| {
-                    rows.zip(x.chunks_exact(dim)).try_for_each(|(o, p)| {
-                        *o = stream.push(p)?;
-                        Ok(())
-                    })
-                })
-            }
+            Reals::Single(a) => pushed(py, a.as_slice()?, dim, |x| stream.push_f32(x)),
+            Reals::Double(a) => pushed(py, a.as_slice()?, dim, |x| stream.push(x)),
         }
-        .map_err(|e: GeometryError| geometry_error(&e))?;
-        PyArray1::from_vec(py, out).reshape([shape[0], 7])
     }
 
     fn reset(&mut self) {
