@@ -35,6 +35,8 @@ const TOP: usize = 25;
 const JUMP: f32 = 0.002;
 const ENTER: f32 = 0.03;
 const TO_THE_TOP: f32 = 0.2;
+/// Frames over which the rest is spread at least: two minutes. In a short rehearsal a jump is no likelier.
+const ELSEWHERE: usize = 6000;
 /// The share of a frame's log likelihood that counts between stretches.
 const EVIDENCE: f32 = 0.15;
 /// Stretches that are followed: while the run is young, and later; and the belief that one needs.
@@ -210,7 +212,7 @@ impl Follower {
         let end = end.max(frames.start + TOP).min(frames.end);
         let was = self.past[(self.frame - back) % KEPT].nowhere;
         let chance = JUMP * (1.0 - was) + ENTER * was;
-        let anywhere = (1.0 - TO_THE_TOP) / self.rehearsal.places.len() as f32;
+        let anywhere = (1.0 - TO_THE_TOP) / self.rehearsal.places.len().max(ELSEWHERE) as f32;
         let top = TO_THE_TOP / (TOP * self.rehearsal.takes()) as f32;
         let prior = |i: usize| chance * (anywhere + if i < frames.start + TOP { top } else { 0.0 });
         let rows = (first..end).map(|i| ANY_TEMPO.map(|share| share * prior(i)));
