@@ -136,3 +136,19 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
         files = write(parts_of(report), report, given.page, "Forecasts of motion")
         say(f"wrote {files[0]}")
     return report, as_markdown(parts_of(report, pictures=False))
+
+
+@evaluate.command("following", options=f"{OPTIONS}:FollowingOptions", extra="train")
+def evaluate_following(given: options.FollowingOptions) -> Answer:
+    """Are cues on time? Takes played again at other tempi, real repeats, and people who do something else.
+
+    Example: pyanticip evaluate following --data data --picture following.png
+    """
+    from training.evaluate import following
+
+    report = following.evaluate(given.data, given.side, given.copies, given.seed)
+    wrote = []
+    if given.picture is not None:
+        given.picture.write_bytes(following.picture(given.data))
+        wrote.append(f"wrote {given.picture}")
+    return report, [following.markdown(report), *wrote]

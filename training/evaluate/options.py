@@ -85,3 +85,15 @@ class ForecastOptions(JsonOption):
         if self.folds is None and self.without:
             raise OptionError("--without goes with --folds")
         super().check()
+
+
+class FollowingOptions(JsonOption):
+    """Of ``evaluate following``."""
+
+    data: Path = option("Folder with cmu/, more/ and repeats.csv.", exists=True)
+    side: Literal["others", "chosen"] = option(
+        "People: those the constants were chosen on, or others.", "others"
+    )
+    copies: int = option("Warped copies of takes.", 90, ge=3)
+    seed: int = option("Of the warps.", 0, ge=0)
+    picture: Path | None = option("Draw a performance, as PNG.", None, written=True)

@@ -1,0 +1,58 @@
+"""How following is judged: performances whose place is known, alignments, and what counts as on time."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy")  # of the tables
+
+from training.evaluate.following import Tally, crossed
+from training.evaluate.following_rivals import align, warp_online
+from training.evaluate.following_takes import perform
+
+
+@pytest.fixture(scope="module")
+def take():
+    """(600, 22, 4): twelve seconds of two arms in rhythms that do not meet."""
+    time = np.arange(600)[:, None] / 50.0
+    half = 0.6 * np.sin(time * [1.7, 2.9]) + 0.02 * time
+    quats = np.zeros((600, 22, 4), np.float32)
+    quats[..., 0] = 1.0
+    quats[:, [7, 11], 0], quats[:, [7, 11], 3] = np.cos(half), np.sin(half)
+    return quats
+
+
+def test_both_alignments_find_where_a_faster_performance_is(take):
+    played = take[100:500:2]
+    truth = np.arange(100, 500, 2) / 50.0
+    assert np.abs(align(take, played) - truth).max() < 0.05
+    assert np.abs(warp_online(take[100:], played) + 2.0 - truth)[20:].max() < 0.15
+
+
+def test_a_performance_is_the_take_at_its_places(take):
+    performance = perform(take, np.random.default_rng(3))
+    frames = np.rint(performance.place * 50.0).astype(int)
+    apart = 1.0 - np.abs((performance.quats * take[frames]).sum(axis=-1)).min(axis=1)
+    settled = np.ones(len(frames), bool)
+    for jump in performance.jumps:
+        settled[round(jump * 50.0) : round(jump * 50.0) + 16] = False
+    assert apart[settled].max() < 1e-3
+    steps = np.diff(performance.place) * 50.0
+    assert steps.max() < 1.41 or performance.jumps
+
+
+def test_jumps_are_no_crossings():
+    place = np.concatenate([np.arange(100), np.arange(200, 250)]) / 50.0
+    assert crossed(place, (2.0,), 1.5) == [pytest.approx(1.5)]
+    assert crossed(place, (2.0,), 3.0) == []
+
+
+def test_what_is_said_is_counted_once():
+    tally = Tally([])
+    said = [(0, 0.8, 1.02), (0, 0.9, 1.3), (1, 5.0, 5.2), (1, 9.0, 9.2)]
+    tally.add(said, {0: [(1.0, "under way")], 1: [(5.1, "under way")], 2: [(7.0, "under way")]})
+    row = tally.row()
+    assert (row["cues"], tally.wrong, row["twice"]) == (3, 1, 1)
+    assert row["within_60_ms"] == pytest.approx(1 / 3)
+    assert row["within_120_ms"] == pytest.approx(2 / 3)
+    assert row["missed"] == pytest.approx(1 / 3)
+    assert row["sent_150_ms_before"] == 1.0
