@@ -167,7 +167,7 @@ def through_the_front(protocol, stream):
     for t_ns, datagram in stream:
         out = front.feed(datagram, t_ns)
         if out is not None:
-            quats.append(out.quats)
+            quats.append(out.poses[-1])
             roots.append(out.root)
     return np.array(quats), np.array(roots), front.counters()
 

@@ -178,7 +178,8 @@ def test_a_source_is_heard_decoded_and_recorded_as_native(tmp_path: Path) -> Non
 
 def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> None:
     table = {"kind": "lines", "path": str(tmp_path / "pitch"), "every": 2}
-    tree = {"osc": [], "sink": [table], "model": {"backend": "flat"}, "control": {"enabled": False}}
+    alone = {"model": {"backend": "flat"}, "memory": {"enabled": False}}
+    tree = {"osc": [], "sink": [table], **alone, "control": {"enabled": False}}
     rig = load_rig(None, {**tree, "record": str(tmp_path / "take.anticip")})
     kind, items = open_show(PERFORMANCE)
     report = replay(items, kind, rig, speed=None, seconds=2.0, say=print)
@@ -214,7 +215,7 @@ def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
     import wave
 
     synth = {"preset": "tone", "options": {"level": 0.4}}
-    rig = load_rig(None, {"synth": synth, "model": {"backend": "flat"}})
+    rig = load_rig(None, {"synth": synth, "model": {"backend": "flat"}, "memory": {"enabled": False}})
     render(PERFORMANCE, tmp_path / "out.wav", rig=rig, seconds=1.0, bits=16)
     with wave.open(str(tmp_path / "out.wav")) as file:
         sound = np.frombuffer(file.readframes(file.getnframes()), np.int16) / 32767

@@ -317,7 +317,8 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
     from realtime.stage import open_recorder
 
     sent = list(shown(datagrams(swing(6), "msgpack")))
-    off = {"control": {"enabled": False}, "osc": []}
+    # A memory would know what was before the recording began.
+    off = {"control": {"enabled": False}, "osc": [], "memory": {"enabled": False}}
     rig = load_rig(None, {"mapping": str(fitted), "model": {"backend": "onnx"}, **off})
     clock = OfflineClock()
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[])
