@@ -1,11 +1,12 @@
 """A memory as a file, ``piece.memory``: safetensors, never pickle, checked before it is used."""
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import safetensors
@@ -92,13 +93,20 @@ def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memo
         FormatError: no such file, another one, a damaged one, one of another version, or one that holds more
             moments than there is room for.
     """
-    return load_rehearsal(path, capacity=capacity)[0]
+    return load_rehearsal(path, capacity=capacity).memory
 
 
-def load_rehearsal(
-    path: str | os.PathLike[str], *, capacity: int = 90_000
-) -> tuple[Memory, dict[str, NDArray[np.float32]]]:
-    """:func:`load_memory`, and the poses (T, 22, 4) at 50 Hz of the takes that can be followed, by name."""
+class Rehearsal(NamedTuple):
+    """What a file holds: the memory, poses (T, 22, 4) at 50 Hz of the takes that can be followed, by name,
+    and the SHA-256 of the very bytes that were read, in hexadecimal."""
+
+    memory: Memory
+    takes: dict[str, NDArray[np.float32]]
+    sha256: str
+
+
+def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Rehearsal:
+    """:func:`load_memory`, with all that the file holds. Raises as that does."""
     memory = Memory(capacity)
     longest = 8 + _HEADER_BYTES + capacity * _MOMENT_BYTES
     try:
@@ -111,7 +119,7 @@ def load_rehearsal(
     try:
         takes, arrays = _parse(data)
         memory.restore(takes, arrays["keys"], arrays["followed"], arrays["origins"])
-        return memory, _poses(takes, arrays["poses"])
+        return Rehearsal(memory, _poses(takes, arrays["poses"]), hashlib.sha256(data).hexdigest())
     except (safetensors.SafetensorError, MotionError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: not a memory, or a damaged one: {one_line(error)}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -106,8 +105,7 @@ def open_memory(
         live = LiveMemory(Memory())
     else:
         path = Path(file)
-        memory, takes = load_rehearsal(path)
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        memory, takes, found = load_rehearsal(path)
         if sha256 not in (None, found):
             raise CheckpointError(
                 f"{path}: is another memory than expected: sha256 {sha256[:12]}, got {found[:12]}"
