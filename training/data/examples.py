@@ -1,27 +1,17 @@
-"""Real motion for training: which takes there are, who is held out, and what the model sees and is taught."""
+"""Real motion for training: where it is cut, how it is varied, what the model sees and is taught."""
 
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError
 from pyanticip.vocabulary import RATE
 from training.data import augment
 from training.teacher.handmade import teach
 from training.teacher.kinematics import MIRROR
 
 Split = Literal["train", "validation", "test"]
-
-VALIDATION: Final = ("06", "43", "35")
-"""Subjects that choose (when to stop, which settings)."""
-
-TEST: Final = ("07", "49")
-"""Subjects that are looked at once per report."""
 
 SHORTEST: Final = 80
 """Frames at 50 Hz that a piece must have to teach anything."""
@@ -34,20 +24,6 @@ JUMP_TURN: Final = 45.0
 
 # Joints that many suits lack: the features then hold the identity and a mask of 0.
 _OPTIONAL: Final = ((17, 21), (9, 13), (4,), (2,), (6, 10))
-
-
-@dataclass(frozen=True)
-class Take:
-    """One recorded take: ``05_02`` of subject ``05``, and the file it is read from."""
-
-    name: str
-    subject: str
-    path: Path
-
-    @property
-    def split(self) -> Split:
-        """Which side of the split its subject is on."""
-        return split_of(self.subject)
 
 
 @dataclass(frozen=True)
@@ -86,36 +62,6 @@ class Example:
         return len(self.params)
 
 
-def split_of(subject: str) -> Split:
-    """The side of the split a subject is on."""
-    if subject in VALIDATION:
-        return "validation"
-    return "test" if subject in TEST else "train"
-
-
-def find_takes(data_dir: Path, split: Split | None = None) -> list[Take]:
-    """Every take under ``data_dir`` (or its ``cmu`` folder), once; the AMC where there is a BVH as well.
-
-    Files are named SUBJECT_TRIAL.amc or .bvh.
-
-    Raises:
-        FormatError: no such folder, or no take in it.
-    """
-    folder = data_dir / "cmu" if (data_dir / "cmu").is_dir() else data_dir
-    if not folder.is_dir():
-        raise FormatError(f"{folder}: no such folder; expected one of CMU takes (SUBJECT_TRIAL.amc or .bvh)")
-    found: dict[str, Take] = {}
-    for suffix in (".bvh", ".amc"):
-        for path in sorted(folder.glob(f"*{suffix}")):
-            subject, _, trial = path.stem.partition("_")
-            if trial:
-                found[path.stem] = Take(path.stem, subject, path)
-    takes = [found[name] for name in sorted(found)]
-    if not takes:
-        raise FormatError(f"{folder}: no take in it; expected files SUBJECT_TRIAL.amc or .bvh")
-    return [take for take in takes if split is None or take.split == split]
-
-
 def jumps(quats: NDArray[np.floating], root: NDArray[np.floating], rate: float) -> NDArray[np.bool_]:
     """Frames (T,) whose change over the last 20 ms no body makes.
 
@@ -138,56 +84,6 @@ def steady_runs(
     fine = np.concatenate([[False], ~jumps(quats, root, rate), [False]])
     edges = np.flatnonzero(fine[1:] != fine[:-1])
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
-
-
-def _read(take: Take) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], float]:
-    from pyanticip.motion.load import load_motion
-
-    clip = load_motion(take.path).retarget("humanoid")
-    return clip.quats, clip.root, np.asarray(clip.mask, dtype=np.bool_), float(clip.rate)
-
-
-def load_pieces(take: Take, cache: Path | None = None) -> list[Piece]:
-    """The take on the canonical body, cut where the tracking jumps; pieces under 1.6 s are left out.
-
-    Args:
-        take: what to read.
-        cache: folder for the retargeted motion, made if missing. An entry is renewed when the file changes.
-    """
-    entry: Path | None = None
-    if cache is not None:
-        stat = take.path.stat()
-        key = hashlib.sha256(f"2|{take.path.name}|{stat.st_size}|{stat.st_mtime_ns}".encode()).hexdigest()[
-            :16
-        ]
-        entry = cache / f"{take.name}-{key}.npz"
-    if entry is not None and entry.is_file():
-        with np.load(entry) as saved:
-            quats, root, mask, rate = saved["quats"], saved["root"], saved["mask"], float(saved["rate"])
-    else:
-        quats, root, mask, rate = _read(take)
-        if entry is not None:
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(entry, quats=quats, root=root, mask=mask, rate=rate)
-    runs = steady_runs(quats, root, rate)
-    pieces = []
-    for number, (start, stop) in enumerate(runs):
-        if (stop - start) * RATE / rate >= SHORTEST:
-            name = take.name if len(runs) == 1 else f"{take.name}/{number}"
-            pieces.append(Piece(name, take.subject, quats[start:stop], root[start:stop], mask, rate))
-    return pieces
-
-
-def load_split(data_dir: Path, split: Split, cache: Path | None = None) -> list[Piece]:
-    """All pieces of one side of the split.
-
-    Raises:
-        FormatError: nothing there.
-    """
-    pieces = [piece for take in find_takes(data_dir, split) for piece in load_pieces(take, cache)]
-    if not pieces:
-        raise FormatError(f"{data_dir}: no motion of the {split} subjects in it")
-    return pieces
 
 
 def at_rate(piece: Piece) -> Piece:
@@ -255,10 +151,3 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -
                     quats = augment.without(quats, joint)
     turns, places = quats.astype(np.float32), root.astype(np.float32)
     return Piece(piece.name, piece.subject, turns, places, mask, RATE)
-
-
-def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and standard deviation (231,) of the features; a constant column gets deviation 1."""
-    rows = np.concatenate([example.features for example in examples]).astype(np.float64)
-    mean, std = rows.mean(axis=0), rows.std(axis=0)
-    return mean.astype(np.float32), np.where(std > 1e-4, std, 1.0).astype(np.float32)

@@ -1,6 +1,5 @@
 """Takes to follow, and how they are played again: other tempi, stops, skips, repeats, a worse suit."""
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError, MotionError
+from pyanticip.errors import MotionError
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import RATE
 from training.data.augment import posture, resample_at
 from training.data.corrupt import sensor_noise
+from training.data.manifest import MANIFEST, rows
 
 Array = NDArray[np.float64]
 
@@ -60,18 +60,14 @@ def names(data: Path) -> dict[str, str]:
     """Files of the folder and who is in each; of a motion that stands there twice, one.
 
     Raises:
-        FormatError: no manifest.
+        FormatError: no manifest in ``cmu`` or in ``more``.
     """
     found: dict[str, str] = {}
-    try:
-        for folder in ("cmu", "more"):
-            with (data / folder / "MANIFEST.csv").open(encoding="utf-8", newline="") as lines:
-                for row in csv.DictReader(lines):
-                    name = f"{folder}/{row['file']}"
-                    if not name.endswith(".asf") and name.replace(".amc", ".bvh") not in found:
-                        found[name] = row["person"] if folder == "more" else f"cmu{row['subject']}"
-    except OSError as error:
-        raise FormatError(f"{data}: expected cmu/ and more/, each with its MANIFEST.csv ({error})") from None
+    for folder, who in (("cmu", "subject"), ("more", "person")):
+        for row in rows(data / folder / MANIFEST, "file", who):
+            name = f"{folder}/{row['file']}"
+            if not name.endswith(".asf") and name.replace(".amc", ".bvh") not in found:
+                found[name] = row[who] if folder == "more" else f"cmu{row[who]}"
     return found
 
 

@@ -1,15 +1,12 @@
-"""What a take shows and who performs it: the manifest's words, and which takes are the same once more."""
+"""What a take shows, by the manifest's words, and which takes are the same once more."""
 
-import csv
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pyanticip.errors import FormatError
+from training.data.manifest import Manifests, bare, rows
 
-MANIFEST: Final = "MANIFEST.csv"
 REPEATS: Final = "repeats.csv"
 
 KINDS: Final = (
@@ -43,46 +40,16 @@ _RULES: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Described:
-    """What a manifest says of a take."""
-
-    person: str
-    """Whose it is; empty where it does not say."""
-    kind: str
-
-
 def kind_of(words: str) -> str:
     """The kind of a take that is described so; ``WalkTurnLeft90`` is read as four words."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|_", " ", words).lower()
     return next((kind for kind, rule in _RULES if re.search(rule, apart)), "other")
 
 
-def read_takes(place: Path) -> dict[str, Described]:
-    """Takes, by their path without suffix, of a manifest or ``MANIFEST.csv`` in a folder or its ``cmu``.
-
-    Empty where there is none: then all takes are of one kind.
-
-    Raises:
-        FormatError: a manifest without the column ``file``.
-    """
-    for file in (place, place / "cmu" / MANIFEST, place / MANIFEST):
-        if file.is_file():
-            return {
-                _bare(row["file"]): Described(
-                    re.sub(r"^cmu(?=\d+$)", "", row.get("person") or row.get("subject") or ""),
-                    kind_of(f"{row.get('kind') or ''} {row.get('description') or ''}"),
-                )
-                for row in _rows(file, "file")
-                if row.get("description") != "skeleton"
-            }
-    return {}
-
-
-def of_take(source: str, described: Mapping[str, Described]) -> Described:
-    """What is said of a take, by its path or, failing that, its name."""
-    nobody = Described("", "other")
-    return described.get(_bare(source)) or described.get(Path(source).stem) or nobody
+def kind_of_take(source: str, manifests: Manifests) -> str:
+    """The kind of a take by what is said of its path or, failing that, of its name."""
+    file = PurePosixPath(source)
+    return kind_of(manifests.of(source).words or manifests.of(file.name).words)
 
 
 def read_repeats(folder: Path) -> list[tuple[str, str]]:
@@ -95,22 +62,7 @@ def read_repeats(folder: Path) -> list[tuple[str, str]]:
     if not file.is_file():
         return []
     try:
-        found = [
-            (float(row["ratio"]), _bare(row["a"]), _bare(row["b"])) for row in _rows(file, "a", "b", "ratio")
-        ]
+        found = [(float(row["ratio"]), row["a"], row["b"]) for row in rows(file, "a", "b", "ratio")]
     except ValueError as error:
         raise FormatError(f"{file}: expected a number as ratio: {error}") from None
-    return [(a, b) for ratio, a, b in sorted(found) if ratio < SAME]
-
-
-def _bare(path: str) -> str:
-    return Path(path).with_suffix("").as_posix()
-
-
-def _rows(file: Path, *columns: str) -> list[dict[str, str]]:
-    with file.open(newline="", encoding="utf-8") as text:
-        rows = csv.DictReader(text)
-        for column in columns:
-            if column not in (rows.fieldnames or ()):
-                raise FormatError(f"{file}: has no column {column!r}; expected {', '.join(columns)}")
-        return list(rows)
+    return [(bare(a), bare(b)) for ratio, a, b in sorted(found) if ratio < SAME]

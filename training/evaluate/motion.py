@@ -94,7 +94,7 @@ def evaluate(
     Raises:
         CheckpointError: no usable checkpoint, or one that another teacher taught.
         FormatError: no usable motion, or rivals for another teacher.
-        OptionError: nobody of that name, or somebody on two sides.
+        OptionError: nobody of that name.
     """
     described = read_manifest(checkpoint)
     version = described.training.get("teacher_version", TEACHER_VERSION)
@@ -165,7 +165,7 @@ def evaluate(
         "simple": [names[n] for n in field.simple],
         "learned": [names[n] for n in field.rivals if n not in field.simple],
         "flagged": flagged,
-        "warnings": _warnings(described.training, takes, clips, rivals),
+        "warnings": _warnings(described.training, clips, rivals),
         "kinds": {},
         "second_time": {},
     }
@@ -189,7 +189,7 @@ def _learned(
     if not taught:
         return None
     who = sorted({clip.person for clip in taught})
-    told = (takes.sets[0].digest, who, TEACHER_VERSION, learned.VERSION)
+    told = (takes.digest, who, TEACHER_VERSION, learned.VERSION)
     key = hashlib.sha256(repr(told).encode()).hexdigest()
     options = MotionTrainOptions().but(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
@@ -253,9 +253,7 @@ def _rounded(values: Any, digits: int = 3) -> list[float]:
     return [round(float(value), digits) for value in values]
 
 
-def _warnings(
-    training: Mapping[str, Any], takes: Takes, clips: Sequence[Clip], rivals: Learned | None
-) -> list[str]:
+def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learned | None) -> list[str]:
     """Whether one person says it all, who is not known to have been held out, and what is no measure."""
     found = []
     if rivals is None:
@@ -272,8 +270,7 @@ def _warnings(
     if not isinstance(kept, Mapping):
         return [*found, "the checkpoint does not say which subjects it was not trained on"]
     out = {str(name) for names in kept.values() for name in names}
-    # Of the people of other folders it could not know.
-    if seen := sorted({clip.person for clip in clips if clip.source.startswith(takes.own)} - out):
+    if seen := sorted({clip.person for clip in clips} - out):
         who = ", ".join(seen)
         found.append(f"not held out of this checkpoint's training as far as it says: subject {who}")
     return found

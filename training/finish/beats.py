@@ -23,10 +23,12 @@ from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from pyanticip.vocabulary import RATE
 from training.data.batches import event_targets
 from training.data.examples import SHORTEST, Example, Piece, plain
+from training.data.manifest import Manifests
 from training.data.sets import MotionSet
 from training.data.sets.vary import finer
+from training.data.source import takes_folder
 from training.evaluate.events import score_clips, total
-from training.evaluate.kinds import KINDS, of_take, read_takes
+from training.evaluate.kinds import KINDS, kind_of_take
 from training.evaluate.rules import LEADS_MS, live
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
 from training.report.progress import Say, bars
@@ -177,7 +179,7 @@ def _lesson(
     free = [number for number in numbers if base.clips[number].targets == "teacher"]
     quick = sped_up((finer(base.piece(number)) for number in free), faster)
     frames = sum(base.clips[number].frames for number in free) * faster / (sum(FASTER) / len(FASTER))
-    described = read_takes(Path(options.data.path))
+    manifests = Manifests(takes_folder(Path(options.data.path)))
     sources = [base.clips[known[example.name]].source for example in data.validation]
     warnings = list(data.warnings)
     if not any(len(example.onsets) for example in data.validation):
@@ -187,7 +189,7 @@ def _lesson(
         count=len(data.train) + faster * len(free),
         frames=round(sum(map(len, data.train)) + frames),
         judged=data.validation,
-        kinds=[of_take(source, described).kind for source in sources],
+        kinds=[kind_of_take(source, manifests) for source in sources],
         noted={
             "data": data.digest,
             "copies": options.data.copies,

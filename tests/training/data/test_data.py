@@ -1,22 +1,9 @@
-"""The split, the takes, the jumps, and what augmentation may and may not change."""
+"""Where takes are cut, and what augmentation may and may not change."""
 
 import numpy as np
-import pytest
 
-from pyanticip.errors import FormatError
 from training.data import augment
-from training.data import examples as data
-from training.data.examples import (
-    TEST,
-    VALIDATION,
-    Take,
-    find_takes,
-    jumps,
-    load_pieces,
-    plain,
-    split_of,
-    statistics,
-)
+from training.data.examples import jumps, plain, steady_runs
 from training.teacher.kinematics import positions, rotate
 
 
@@ -24,50 +11,13 @@ def unit(quats):
     return np.allclose(np.linalg.norm(quats, axis=-1), 1.0, atol=1e-6)
 
 
-def test_no_subject_is_on_two_sides():
-    assert not set(VALIDATION) & set(TEST)
-    for subject in (*VALIDATION, *TEST, "01", "05", "16"):
-        assert split_of(subject) == (
-            "validation" if subject in VALIDATION else "test" if subject in TEST else "train"
-        )
-
-
-def test_the_sides_of_the_real_data_share_no_subject_and_no_take(data_dir):
-    sides = {side: find_takes(data_dir, side) for side in ("train", "validation", "test")}
-    subjects = {side: {take.subject for take in takes} for side, takes in sides.items()}
-    assert subjects["validation"] == set(VALIDATION)
-    assert subjects["test"] == set(TEST)
-    assert not subjects["train"] & (set(VALIDATION) | set(TEST))
-    names = [take.name for takes in sides.values() for take in takes]
-    assert len(names) == len(set(names)) == 221
-    # The same motion stands there twice for four takes: the AMC is taken.
-    twice = {take.name: take.path.suffix for take in sides["train"]}
-    assert {twice[name] for name in ("05_01", "05_02", "05_06", "02_01")} == {".amc"}
-
-
-def test_a_folder_without_takes_is_said_in_one_line(tmp_path):
-    with pytest.raises(FormatError, match="no take in it"):
-        find_takes(tmp_path)
-    with pytest.raises(FormatError, match="no such folder"):
-        find_takes(tmp_path / "nowhere")
-
-
-def test_a_take_is_cut_at_its_jumps(move, tmp_path, monkeypatch):
+def test_a_take_is_cut_at_its_jumps(move):
     quats = move(800, seed=1, amount=0.2).astype(np.float32)
     root = np.zeros((800, 3), dtype=np.float32)
     root[300:] += 1.0
     quats[500:, 9] = (0.0, 1.0, 0.0, 0.0)
-    path = tmp_path / "01_01.bvh"
-    path.write_text("x")
-    monkeypatch.setattr(data, "_read", lambda take: (quats, root, np.ones(22, dtype=bool), 100.0))
     assert np.flatnonzero(jumps(quats, root, 100.0)).tolist() == [300, 301, 500, 501]
-    pieces = load_pieces(Take("01_01", "01", path), tmp_path / "cache")
-    assert [len(piece.quats) for piece in pieces] == [300, 198, 298]
-    assert [piece.name for piece in pieces] == ["01_01/0", "01_01/1", "01_01/2"]
-    # A second time from the cache, without reading.
-    monkeypatch.setattr(data, "_read", None)
-    again = load_pieces(Take("01_01", "01", path), tmp_path / "cache")
-    assert all(np.array_equal(a.quats, b.quats) for a, b in zip(pieces, again, strict=True))
+    assert steady_runs(quats, root, 100.0) == [(0, 300), (302, 500), (502, 800)]
 
 
 def test_augmented_rotations_stay_unit(move):
@@ -157,12 +107,3 @@ def test_features_of_a_frame_do_not_depend_on_later_ones(piece_of):
     assert np.array_equal(one.features[:120], two.features[:120])
     # The teacher does look ahead: that is what there is to learn.
     assert not np.array_equal(one.params[:120], two.params[:120])
-
-
-def test_statistics_leave_constant_columns_alone(piece_of):
-    mean, std = statistics([plain(piece_of(150, seed=1))])
-    assert mean.shape == std.shape == (231,)
-    mask = slice(132 + 66, 132 + 66 + 22)
-    assert (std[mask] == 1.0).all()
-    assert (mean[mask] == 1.0).all()
-    assert (std > 0.0).all()

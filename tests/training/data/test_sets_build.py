@@ -16,11 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.motion_files import AMC
+from support.real_takes import pieces_of, pieces_of_side
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.npz import save_npz
-from training.data.examples import load_pieces, load_split, plain
+from training.data.examples import plain
 from training.data.sets import MotionSet, build
 from training.data.sets.format import ARRAYS, INDEX
 from training.data.sets.writer import WORK, Lock
@@ -77,7 +78,7 @@ def test_a_set_of_real_takes_holds_what_training_reads_from_the_files(data_dir, 
     build(few, tmp_path / "set")
     found = MotionSet.open(tmp_path / "set")
     for split in ("train", "validation"):
-        ours, theirs = found.examples(split), [plain(piece) for piece in load_split(few, split)]
+        ours, theirs = found.examples(split), [plain(piece) for piece in pieces_of_side(few, split)]
         assert [example.name for example in ours] == [example.name for example in theirs]
         for one, other in zip(ours, theirs, strict=True):
             for name in ("quats", "features", "params", "onsets", "phrases"):
@@ -490,9 +491,7 @@ def test_real_pieces_keep_their_names(data_dir, tmp_path):
     folder.mkdir()
     shutil.copy(data_dir / "cmu" / "06_13.bvh", folder)
     build(folder, tmp_path / "set")
-    from training.data.examples import find_takes
-
-    pieces = load_pieces(find_takes(folder)[0])
+    pieces = pieces_of(folder / "06_13.bvh")
     found = MotionSet.open(tmp_path / "set")
     assert len(pieces) > 1
     assert [clip.name for clip in found.clips] == [piece.name for piece in pieces]

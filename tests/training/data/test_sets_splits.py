@@ -12,6 +12,7 @@ from training.data.sets.discover import discover
 from training.data.sets.splits import (
     default_split,
     hashed_split,
+    known_people,
     read_split_file,
     sides_of,
     split_warnings,
@@ -89,6 +90,41 @@ def test_cmu_subjects_follow_the_split_of_the_results():
     assert "validation" in few.values()
     # A folder called 07 is not CMU's.
     assert default_split({"07": False}) == {"07": "train"}
+
+
+PEOPLE = st.dictionaries(
+    st.sampled_from([*known_people(), "01", "02", "anna", "ben"]), st.booleans(), min_size=1
+)
+
+
+@given(PEOPLE)
+def test_whom_the_packaged_model_is_judged_on_is_never_trained_on(subjects):
+    sides, table = default_split(subjects), known_people()
+    assert set(sides) == set(subjects)
+    known = {who for who, cmu in subjects.items() if who in table and (cmu or not who.isdigit())}
+    assert all(sides[who] == table[who] for who in known if table[who] != "train")
+    # As soon as there is one to train on and one to validate on, the others follow as well.
+    if {"train", "validation"} <= {table[who] for who in known}:
+        assert all(sides[who] == table[who] for who in known)
+
+
+def test_the_sides_of_the_real_takes(data_dir, tmp_path):
+    found = discover(data_dir, tmp_path)
+    assert len(found.sources) == 221 + 168
+    assert len({source.paths[0].rpartition("/")[2] for source in found.sources}) == 221 + 168
+    # The same motion stands there twice for four takes: the AMC is taken.
+    twice = {source.name: source.paths for source in found.sources if len(source.paths) > 1}
+    assert set(twice) == {f"cmu/{name}" for name in ("02_01", "05_01", "05_02", "05_06")}
+    assert all(paths[0].endswith(".amc") for paths in twice.values())
+    sides: dict[str, set[str]] = {}
+    for who, side in default_split({source.subject: source.cmu for source in found.sources}).items():
+        sides.setdefault(side, set()).add(who)
+    cmu = {"01", "02", "03", "05", "08", "09", "10", "14", "16", "32", "38", "39", "55"}
+    idle = {number: f"reactidle{number:03}" for number in range(16)}
+    assert sides["train"] == {*cmu, "Jasmine_Coro", *(idle[n] for n in (0, 1, 2, 3, 4, 7, 8))}
+    assert sides["validation"] == {"06", "35", "43", "Mitch_Chaiet", idle[9], idle[10]}
+    others = {"accad_male1", "movin1", "Mike_Gassaway"}
+    assert sides["test"] == {"07", "49", "85", *others, *(idle[n] for n in range(11, 16))}
 
 
 def test_split_files_of_both_kinds(tmp_path):

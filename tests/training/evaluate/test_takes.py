@@ -1,19 +1,21 @@
-"""Who is judged on what: kinds by the manifests' words, people on one side, takes shown twice."""
+"""Who is judged on what: kinds by the manifests' words, people on their sides, takes shown twice."""
 
 import shutil
 
 import numpy as np
 import pytest
+from support.real_takes import pieces_of
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
-from training.data.examples import plain
-from training.evaluate import takes as module
-from training.evaluate.kinds import KINDS, Described, kind_of, of_take, read_repeats, read_takes
+from training.data.manifest import Manifests
+from training.evaluate.kinds import KINDS, kind_of, kind_of_take, read_repeats
 from training.evaluate.plausible import implausible, step_rate, turn_rate
-from training.evaluate.takes import Clip, Takes, check_people
+from training.evaluate.takes import Takes
+from training.tasks.motion.data import training_data
+from training.tasks.motion.options import MotionTrainOptions
 
 
 @pytest.mark.parametrize(
@@ -42,15 +44,11 @@ def test_kinds_follow_from_a_takes_words(words, kind):
     assert kind_of(words) == kind
 
 
-def test_takes_are_found_by_path_or_name_and_people_have_one_name(tmp_path):
-    assert read_takes(tmp_path) == {}
-    (tmp_path / "MANIFEST.csv").write_text(
-        "file,person,kind,description\nin/14_02.amc,cmu14,other,\na/M_1.bvh,Mike,karate,Move1\n05.asf,5,,skeleton\n"
-    )
-    found = read_takes(tmp_path)
-    assert found == {"in/14_02": Described("14", "other"), "a/M_1": Described("Mike", "martial art")}
-    assert of_take("a/M_1.bvh", found).person == "Mike"
-    assert of_take("99_01.bvh", found) == Described("", "other")
+def test_the_kind_of_a_take_is_found_by_its_path_or_its_name(tmp_path):
+    (tmp_path / "MANIFEST.csv").write_text("file,kind,description\na/M_1.bvh,karate,Move1\n07_02.amc,,jog\n")
+    said = Manifests(tmp_path)
+    found = [kind_of_take(path, said) for path in ("a/M_1.bvh", "deep/07_02.bvh", "M_1.bvh")]
+    assert found == ["martial art", "running", "other"]
 
 
 def test_repeats_are_the_likest_first_and_only_those_that_are_alike(tmp_path):
@@ -66,17 +64,6 @@ def test_repeats_are_the_likest_first_and_only_those_that_are_alike(tmp_path):
             read_repeats(tmp_path)
 
 
-def clip_of(piece, side, source):
-    return Clip(plain(piece), piece, "walking", side, source)
-
-
-def test_somebody_on_two_sides_is_refused(piece_of):
-    one = clip_of(piece_of(100, 1, "14"), "train", "cmu/14_01")
-    check_people([one, clip_of(piece_of(100, 2, "15"), "test", "more/15_01")])
-    with pytest.raises(OptionError, match="more/14_09: subject 14 is on two sides, train and test"):
-        check_people([one, clip_of(piece_of(100, 2, "14"), "test", "more/14_09")])
-
-
 @pytest.fixture
 def folder(move, tmp_path):
     """``cmu`` and ``more`` with synthetic takes, manifests, and a pair that shows the same."""
@@ -88,6 +75,7 @@ def folder(move, tmp_path):
         "cmu/07_02.bvh": (7, "dance"),
         "cmu/07_03.bvh": (4, "dance"),
         "more/m/mike_1.bvh": (5, "karate"),
+        "more/m/coro_1.bvh": (8, "dance"),
         "more/m/14_09.bvh": (6, "laugh"),
     }
     rows = {"cmu": ["file,subject,description"], "more": ["file,person,description"]}
@@ -97,7 +85,9 @@ def folder(move, tmp_path):
         root = np.tile([0.0, 0.9, 0.0], (150, 1)).astype(np.float32)
         save_bvh(pa.Clip(move(150, seed).astype(np.float32), root, 50.0, skeleton), path)
         place, _, rest = name.partition("/")
-        person = {"mike_1.bvh": "Mike", "14_09.bvh": "cmu14"}.get(path.name, path.name[:2])
+        person = {"mike_1.bvh": "Mike_Gassaway", "coro_1.bvh": "Jasmine_Coro", "14_09.bvh": "cmu14"}.get(
+            path.name, path.name[:2]
+        )
         rows[place].append(f"{rest},{person},{words}")
     for place, lines in rows.items():
         (tmp_path / place / "MANIFEST.csv").write_text("\n".join(lines) + "\n")
@@ -105,29 +95,37 @@ def folder(move, tmp_path):
     return tmp_path
 
 
-def test_both_folders_are_read_and_everybody_has_a_side(folder, monkeypatch, tmp_path_factory):
-    people = tmp_path_factory.mktemp("people") / "people.csv"
-    people.write_text("Mike,test\n")
-    monkeypatch.setattr(module, "PEOPLE", people)
+def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_factory):
     cache = tmp_path_factory.mktemp("cache")
     takes = Takes(folder, cache)
-    assert {clip.source for clip in takes.taught()} == {"cmu/01_01"}
+    assert [path.name.split("-")[0] for path in cache.glob("set-*")] == ["set"]
+    assert {clip.source for clip in takes.taught()} == {"cmu/01_01", "more/m/14_09", "more/m/coro_1"}
     found = {clip.source: (clip.person, clip.side, clip.kind) for clip in takes.clips}
     assert found["cmu/06_01"] == ("06", "validation", "walking")
-    assert found["more/m/mike_1"] == ("Mike", "test", "martial art")
-    # Of the people of both folders and of no table: their sides are those of training.
+    assert found["more/m/mike_1"] == ("Mike_Gassaway", "test", "martial art")
+    assert found["more/m/coro_1"] == ("Jasmine_Coro", "train", "dance, improvised")
     assert found["more/m/14_09"] == ("14", "train", "gesture")
     assert found["cmu/07_02"] == ("07", "test", "dance, repeated")
     assert found["cmu/07_03"] == ("07", "test", "dance, improvised")
     assert takes.pairs == [("cmu/07_01", "cmu/07_02")]
-    assert {clip.person for clip in takes.strangers("test")} == {"07", "Mike"}
+    assert {clip.person for clip in takes.strangers("test")} == {"07", "Mike_Gassaway"}
     assert {clip.person for clip in takes.strangers("test", ("01",))} == {"01"}
     with pytest.raises(OptionError, match="no motion of subject 77"):
         takes.strangers("test", ("77",))
-    people.write_text("Mike,test\n14,test\n")
-    shutil.copy(folder / "more/m/14_09.bvh", folder / "cmu/14_01.bvh")
-    with pytest.raises(OptionError, match="subject 14 is on two sides, train and test"):
-        Takes(folder, cache)
+
+
+def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
+    cache = tmp_path_factory.mktemp("cache")
+    options = MotionTrainOptions().but(data={"path": folder, "cache": cache, "copies": 0})
+    learned = training_data(options)
+    takes = Takes(folder, cache)
+    assert [clip.name for clip in takes.taught()] == [example.name for example in learned.bare]
+    assert learned.test_subjects == ("07", "Mike_Gassaway")
+    # Without ``more`` it is the takes of ``cmu``, by themselves.
+    shutil.rmtree(folder / "more")
+    alone = Takes(folder, cache)
+    assert {clip.source for clip in alone.clips} == {"01_01", "06_01", "07_01", "07_02", "07_03"}
+    assert alone.digest != takes.digest
 
 
 def walk(seconds, rate, steps=1.8, turn=0.0):
@@ -165,10 +163,8 @@ def test_a_pirouette_passes_and_the_same_twice_as_fast_does_not():
     assert "6.4 steps" in implausible(walk(4.0, 60.0, 3.2), 120.0, "running")
 
 
-def test_no_take_of_the_right_rate_is_flagged_and_walks_of_the_wrong_one_are(data_dir, tmp_path):
-    from training.data.examples import find_takes, load_pieces
-
-    walks = [t for t in find_takes(data_dir, "validation") if t.subject in ("35", "43")][:6]
-    pieces = [piece for take in walks for piece in load_pieces(take)]
+def test_no_take_of_the_right_rate_is_flagged_and_walks_of_the_wrong_one_are(data_dir):
+    walks = sorted([*data_dir.glob("cmu/35_*.amc"), *data_dir.glob("cmu/43_*.amc")])[:6]
+    pieces = [piece for path in walks for piece in pieces_of(path)]
     assert not any(implausible(piece.quats, piece.rate, "walking") for piece in pieces)
     assert all(implausible(piece.quats, 2.0 * piece.rate, "walking") for piece in pieces)

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.real_takes import pieces_of_side
 
 from pyanticip._core import motion_features
 from pyanticip.models import load_motion_model
 from training.data.corrupt import SUITS, dropped_joints
-from training.data.examples import load_split, plain
+from training.data.examples import plain
+from training.data.manifest import Manifests
 from training.evaluate.events import score_clips, total
-from training.evaluate.kinds import of_take, read_takes
+from training.evaluate.kinds import kind_of_take
 from training.evaluate.rules import live
 from training.tasks.motion.scores import measure, run_model
 
@@ -24,13 +26,13 @@ def model():
 
 @pytest.fixture(scope="module")
 def pieces(data_dir):
-    return load_split(data_dir, "validation")
+    return pieces_of_side(data_dir / "cmu", "validation")
 
 
 def test_beats_of_walking_are_announced_100_ms_ahead(model, pieces, data_dir):
-    described = read_takes(data_dir)
+    manifests = Manifests(data_dir / "cmu")
     walks = [
-        plain(piece) for piece in pieces if of_take(piece.name.partition("/")[0], described).kind == "walking"
+        plain(piece) for piece in pieces if kind_of_take(piece.name.partition("/")[0], manifests) == "walking"
     ]
     said = [live(run_model(model, example), 0) for example in walks]
     score = total(score_clips(walks, said, 0, lead=5.0)[0])

@@ -7,8 +7,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pyanticip.errors import FormatError, reason
+from training.data.manifest import Manifests
 from training.data.sets.splits import CMU_NAME, composed, subject_of
-from training.data.source import MOTION, no_motion
+from training.data.source import MOTION, no_motion, places
 
 SOUND: Final = (".flac", ".wav")
 OTHER_SOUND: Final = (".aac", ".aif", ".aiff", ".m4a", ".mp3", ".ogg", ".opus", ".wma")
@@ -55,8 +56,8 @@ def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
     Links to folders are followed, each folder once and by its own name if it has one in here.
     """
     found: list[str] = []
-    skip, seen = leave_out.resolve(), {folder.resolve()}
-    tops = [folder]
+    tops = places(folder)
+    skip, seen = leave_out.resolve(), {folder.resolve(), *(top.resolve() for top in tops)}
 
     def unreadable(error: OSError) -> None:
         where = printable(Path(error.filename or folder).relative_to(folder).as_posix())
@@ -85,16 +86,18 @@ def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
 def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     """All takes in a folder and its folders: BVH, AMC, npz and recordings.
 
+    Of a folder with ``cmu`` and ``more`` these two alone; see :func:`training.data.source.places`.
     Of an AMC and a BVH of the same take (same folder and name, or the same CMU name anywhere) the AMC is
     read, and the BVH only where that fails.
 
     Args:
         folder: of the takes.
         out: where the set goes, which may be inside.
-        subject_from: rule of :func:`training.data.sets.splits.subject_of`.
+        subject_from: rule of :func:`training.data.sets.splits.subject_of`; what a ``MANIFEST.csv`` above a
+            take says goes before ``auto``.
 
     Raises:
-        FormatError: no such folder, or no take in it.
+        FormatError: no such folder, no take in it, or a manifest that is none.
         OptionError: the rule does not fit.
     """
     if not folder.is_dir():
@@ -128,13 +131,17 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     groups.sort()
     if not groups:
         raise no_motion(folder)
+    manifests = Manifests(folder)
     names = Counter(PurePosixPath(group[0]).with_suffix("").as_posix() for group in groups)
     for group in groups:
         first = PurePosixPath(group[0])
         name = first.with_suffix("").as_posix()
         if names[name] > 1:
             name = first.as_posix()
-        subject = composed(printable(subject_of(group[0], folder.resolve().name, subject_from)))
+        said = (manifests.of(path).person for path in group if subject_from == "auto")
+        subject = next(filter(None, said), "") or composed(
+            printable(subject_of(group[0], folder.resolve().name, subject_from))
+        )
         cmu = CMU_NAME.fullmatch(first.stem)
         known = cmu is not None and subject == cmu[1]
         found.sources.append(Source(printable(name), subject, known, tuple(group)))

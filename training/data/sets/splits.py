@@ -6,11 +6,12 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pyanticip.errors import FormatError, OptionError, reason
-from training.data.examples import TEST, VALIDATION, Split, split_of
+from training.data.examples import Split
 from training.data.sets.format import SPLITS
 
 CMU_NAME: Final = re.compile(r"(\d{2,3})_(\d{2,3})(?:_poses|_stageii)?")
@@ -20,6 +21,9 @@ SHARE: Final = 0.15
 """Share of the subjects that go to validation, and to test, where nobody says who."""
 
 EVERYBODY_ELSE: Final = "*"
+
+PEOPLE: Final = Path(__file__).parents[1] / "people.csv"
+"""Table of :func:`known_people`."""
 
 
 def subject_of(path: str, folder_name: str, rule: str = "auto") -> str:
@@ -93,22 +97,32 @@ def hashed_split(subjects: Iterable[str]) -> dict[str, Split]:
     return sides
 
 
+@cache
+def known_people() -> Mapping[str, Split]:
+    """The sides of those whom the packaged model is trained, chosen or tested on, by a table.
+
+    Subjects of CMU whom it does not name are trained on.
+    """
+    return read_split_file(PEOPLE)
+
+
 def default_split(subjects: Mapping[str, bool]) -> dict[str, Split]:
     """A side for each subject where nobody says who.
 
     Args:
-        subjects: of each, whether its takes have CMU names. These follow the split of docs/held_out.md
-            (validation 06, 43, 35; test 07, 49) as soon as one of each side but test is there; everybody
-            else follows :func:`hashed_split`.
+        subjects: of each, whether its takes have CMU names. These and the people of
+            :func:`known_people` are on their sides of docs/held_out.md as soon as one is there to train on
+            and one to validate on; everybody else follows :func:`hashed_split`.
     """
-    cmu = {subject for subject, named in subjects.items() if named}
-    known = cmu & {*VALIDATION, *TEST}
-    if cmu & {*VALIDATION} and cmu - known:
-        sides = {subject: split_of(subject) for subject in cmu}
-        return sides | hashed_split(subject for subject in subjects if subject not in cmu)
-    # What the shipped model is tested on is never trained on.
-    fixed = {subject: split_of(subject) for subject in known}
-    return fixed | hashed_split(subject for subject in subjects if subject not in known)
+    # A folder called 07 is not CMU's.
+    table = known_people()
+    known = {who: table[who] for who, cmu in subjects.items() if who in table and (cmu or not who.isdigit())}
+    sides: dict[str, Split] = {who: "train" for who, cmu in subjects.items() if cmu}
+    sides |= known
+    if not {"train", "validation"} <= {*sides.values()}:
+        # Whom the shipped model is chosen or tested on is never trained on.
+        sides = {who: side for who, side in known.items() if side != "train"}
+    return sides | hashed_split(who for who in subjects if who not in sides)
 
 
 def read_split_file(path: Path) -> dict[str, Split]:

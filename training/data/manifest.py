@@ -1,0 +1,92 @@
+"""What a ``MANIFEST.csv`` beside takes says of them: who performs, and what they show."""
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+from unicodedata import normalize
+
+from pyanticip.errors import FormatError, reason
+
+MANIFEST: Final = "MANIFEST.csv"
+
+
+@dataclass(frozen=True)
+class Described:
+    """What is said of a take; empty what is not."""
+
+    person: str = ""
+    """Whose it is, by one name in all folders: subject 14 of CMU, ``cmu14``, is ``14``."""
+    words: str = ""
+    """What it shows."""
+
+
+class Manifests:
+    """What the manifests of a folder say of the takes in it.
+
+    Tables of CSV with the column ``file``, a path relative to the table whose suffix does not count, and any
+    of ``person`` or ``subject``, ``kind`` and ``description``. One is read when a take below is asked for.
+
+    Args:
+        place: the folder, any folder of which may have a ``MANIFEST.csv``; or one table by itself.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._folder = place
+        self._tables: dict[PurePosixPath, dict[str, Described]] = {}
+        if place.is_file():
+            self._folder, self._tables = place.parent, {PurePosixPath(): _read(place)}
+
+    def of(self, path: str) -> Described:
+        """What the nearest table above a take that names it says of it.
+
+        Args:
+            path: relative to the folder, / between its parts.
+
+        Raises:
+            FormatError: a table that cannot be read, or has no column ``file``.
+        """
+        file = PurePosixPath(path)
+        for above in file.parents:
+            if above not in self._tables:
+                table = self._folder / above / MANIFEST
+                self._tables[above] = _read(table) if table.is_file() else {}
+            if said := self._tables[above].get(bare(str(file.relative_to(above)))):
+                return said
+        return Described()
+
+
+def rows(file: Path, *columns: str) -> list[dict[str, str]]:
+    """The rows of a table that has at least these columns; cells that are not there are empty.
+
+    Raises:
+        FormatError: it cannot be read, or lacks a column.
+    """
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as text:
+            table = csv.DictReader(text, restval="")
+            found = list(table)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"{file}: cannot be read: {reason(error)}") from None
+    for column in columns:
+        if column not in (table.fieldnames or ()):
+            raise FormatError(f"{file}: has no column {column!r}; expected {', '.join(columns)}")
+    return found
+
+
+def _read(file: Path) -> dict[str, Described]:
+    return {
+        bare(row["file"]): Described(
+            re.sub(r"^cmu(?=\d+$)", "", normalize("NFC", row.get("person") or row.get("subject") or "")),
+            f"{row.get('kind', '')} {row.get('description', '')}",
+        )
+        for row in rows(file, "file")
+        if row.get("description") != "skeleton"
+    }
+
+
+def bare(path: str) -> str:
+    """A path without its suffix, accents on their letters: names of files from macOS may have them apart."""
+    file = PurePosixPath(path)
+    return normalize("NFC", str(file.with_suffix("") if file.name else file))
