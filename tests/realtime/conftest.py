@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.ear import Ear
 
 from realtime.clock import OfflineClock
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
-from realtime.sinks.base import ControlFrame
 from realtime.step.base import StepBackend, StepResult
 
 
@@ -110,27 +110,6 @@ class PaperModel(StepBackend):
 
     def close(self) -> None:
         self.said.append("close")
-
-
-@dataclass
-class Ear:
-    """A sink that remembers."""
-
-    name: str = "ear"
-    frames: list[ControlFrame] = field(default_factory=list)
-    closed: bool = False
-
-    def send(self, frame: ControlFrame) -> None:
-        self.frames.append(frame)
-
-    def announce(self, extras: Any) -> None:
-        pass
-
-    def counters(self) -> dict[str, int]:
-        return {"sent": len(self.frames)}
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @dataclass

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message_builder import OscMessageBuilder
+from support.ear import Ear
 
 from pyanticip._core import Memory, teacher_parameters
 from pyanticip.errors import CheckpointError, FormatError, MotionError, OptionError
@@ -31,7 +32,6 @@ from realtime.pipeline import Pipeline
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import load_rig
-from realtime.sinks.base import ControlFrame
 from realtime.sockets import free_port
 from realtime.sources.file import open_show
 from realtime.sources.replay import Command, play_offline
@@ -40,25 +40,6 @@ from realtime.stage import assemble
 SKELETON, FRAMES = mocopi_datagrams(900)
 DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
 OFF = {"osc": [], "control": {"enabled": False}, "model": {"backend": "onnx"}}
-
-
-class Ear:
-    """A sink that remembers."""
-
-    name = "ear"
-
-    def __init__(self) -> None:
-        self.frames: list[ControlFrame] = []
-
-    def announce(self, extras: Any) -> None: ...
-
-    def send(self, frame: ControlFrame) -> None:
-        self.frames.append(frame)
-
-    def counters(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None: ...
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.ear import Ear
 from support.swinging import LEFT_ARM, swing
 
 from pyanticip.errors import CheckpointError, FormatError
@@ -37,25 +38,6 @@ from realtime.teaching.observe import observe
 
 def shown(pairs: Iterable[tuple[int, bytes]]) -> Iterator[Datagram]:
     return (Datagram(*pair) for pair in pairs)
-
-
-class Ear:
-    name = "ear"
-
-    def __init__(self) -> None:
-        self.frames: list[ControlFrame] = []
-        self.extras: list[str] = []
-
-    def announce(self, extras: Sequence[Any]) -> None:
-        self.extras = [extra.name for extra in extras]
-
-    def send(self, frame: ControlFrame) -> None:
-        self.frames.append(frame)
-
-    def counters(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None: ...
 
 
 @pytest.fixture(scope="module")
