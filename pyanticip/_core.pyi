@@ -919,6 +919,14 @@ class Memory:
         Rows of parameters that are not finite were not said.
         """
 
+    def learn(self) -> None:
+        """Learns from the newest frame: for who has time before the next one, which does so otherwise. What
+        is said is the same either way."""
+
+    def prewarm(self, quats: npt.ArrayLike, params: npt.ArrayLike) -> None:
+        """Runs what the next `push` will run, so that it finds caches warm; nothing changes. Raises
+        ShapeError."""
+
     def imagine(self, params: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """What `push` would return if the model said this of a body carried on from the newest frame.
 

@@ -169,7 +169,7 @@ class Pipeline:
             mapped = time.perf_counter_ns()
             self._leave(frame, slot.release_ns)
             sent = time.perf_counter_ns()
-            self.mixer.learn()
+            self._learn()
             if self.observer is not None:
                 # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
@@ -180,10 +180,16 @@ class Pipeline:
             self.counts["overtaken"] += 1
             if step is not None and not self.mixer.bypass:
                 self.mixer.overhear(step, out.activity, slot.since)
-                self.mixer.learn()
+            self._learn()
         if self.lesson is not None:
             self.lesson.frame(out)
         return True
+
+    def _learn(self) -> None:
+        """What only the next frame needs to know, once this one has left."""
+        self.mixer.learn()
+        if self.memory is not None:
+            self.memory.learn()
 
     def _frame(
         self, now: int, params: Sequence[float], events: Sequence[Event], step: StepResult | None
@@ -361,7 +367,7 @@ class Pipeline:
         if self._newest is not None:
             step, frame = self._newest
             if self.memory is not None and step is not None:
-                self.memory.imagine(step)
+                self.memory.prewarm(step)
             self._warm_mixer.play(step, frame.scalars, 0.02, self._rehearsed(self._row, step))
 
     def _rehearsed(self, row: F32 | None, step: StepResult | None) -> list[float] | None:

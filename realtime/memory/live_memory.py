@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from pyanticip._core import Memory
 from pyanticip.errors import CheckpointError, OptionError
@@ -40,6 +40,7 @@ class LiveMemory:
         self.sha256 = sha256
         self.trust: Sequence[float] = ()
         self.error = ""
+        self._pose: npt.NDArray[np.float32] | None = None
 
     def hear(self, out: FrontFrame, step: StepResult | None) -> StepResult | None:
         """Take a frame and what the model says of it; the same with what was measured to be better."""
@@ -49,10 +50,11 @@ class LiveMemory:
             if out.reset:
                 self.memory.reset()
             poses = out.poses
+            self._pose = poses[-1]
             if self.following is not None:
                 self.following.hear(poses, reset=out.reset)
             if len(poses) == 1:
-                params, trust = self.memory.push(poses[0], None if step is None else step.params)
+                params, trust = self.memory.push(self._pose, None if step is None else step.params)
             else:
                 # Of the frames that fill a gap the model says nothing.
                 rows = np.full((len(poses), 8, 5), np.nan, np.float32)
@@ -63,18 +65,39 @@ class LiveMemory:
             if not math.isfinite(sum(map(sum, params.tolist()))):
                 raise FloatingPointError("what the memory says is not finite")
         except Exception as error:
-            # As with the model: told in the status, never the end of the sound.
-            self.error = f"{type(error).__name__}: {error}"
-            self.trust = ()
+            self._fail(error)
             return step
         self.trust = () if step is None else trust.ravel().tolist()
-        return None if step is None else replace(step, params=params)
+        return None if step is None else step.saying(params)
+
+    def learn(self) -> None:
+        """Learn from the newest frame, which the next one does otherwise: when there is time."""
+        if self.error:
+            return
+        try:
+            self.memory.learn()
+        except Exception as error:
+            self._fail(error)
+
+    def prewarm(self, step: StepResult) -> None:
+        """Run what the next frame will run, shortly before it is due; leaves no trace."""
+        if self.error or self._pose is None:
+            return
+        try:
+            self.memory.prewarm(self._pose, step.params)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        # As with the model: told in the status, never the end of the sound.
+        self.error = f"{type(error).__name__}: {error}"
+        self.trust = ()
 
     def imagine(self, step: StepResult) -> StepResult:
         """What the model says of a guessed frame, mixed as :meth:`hear` would; leaves no trace."""
         if self.error:
             return step
-        return replace(step, params=self.memory.imagine(step.params)[0])
+        return step.saying(self.memory.imagine(step.params)[0])
 
     @property
     def place(self) -> Place | None:

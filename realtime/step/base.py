@@ -1,5 +1,7 @@
 """What every step backend takes, gives and promises: feature rows in, the newest controls out."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Protocol
@@ -53,6 +55,12 @@ class StepResult:
     hidden: F32 | None = None
     field: F32 | None = None
     plan: StepPlan | None = None
+
+    def saying(self, params: F32) -> StepResult:
+        """The same with other parameters."""
+        # dataclasses.replace takes 14 us in a paced frame, this 2.
+        told = self.gate, self.emit, self.hidden, self.field, self.plan
+        return StepResult(params, self.hazards, self.scalars, *told)
 
 
 class StepBackend(Protocol):

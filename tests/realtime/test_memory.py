@@ -121,6 +121,32 @@ def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
     assert heard(restless) == heard(calm)
 
 
+def test_the_memory_learns_once_the_frame_has_left_and_that_it_does_is_not_heard() -> None:
+    left = []
+
+    def watch(pipeline: Pipeline, n: int) -> None:
+        live, ear = pipeline.memory, pipeline.sinks[0]
+        if n == 1 and live is not None and isinstance(ear, Ear):
+            learn = live.learn
+
+            def learned() -> None:
+                left.append(len(ear.frames))
+                learn()
+
+            live.learn = learned  # type: ignore[method-assign]
+
+    def never(pipeline: Pipeline, n: int) -> None:
+        if pipeline.memory is not None:
+            pipeline.memory.learn = lambda: None  # type: ignore[method-assign]
+
+    calm, _ = show({"lead_ms": 200}, watch)
+    # Every frame is in the sink before it is learned from.
+    assert len(left) > 1000
+    assert left == list(range(left[0], left[0] + len(left)))
+    assert left[0] == 2
+    assert heard(show({"lead_ms": 200}, never)[0]) == heard(calm)
+
+
 @pytest.mark.parametrize("lead_ms", [0, 200])
 def test_the_mixture_is_heard_and_how_far_it_can_be_trusted_is_told(piece: Path, lead_ms: float) -> None:
     without, _ = show({"lead_ms": lead_ms, "memory": {"enabled": False}})

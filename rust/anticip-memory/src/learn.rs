@@ -49,6 +49,7 @@ impl Ear {
         self.keys.reset();
     }
 
+    #[inline(never)] // One piece of code: that which was prewarmed.
     pub(crate) fn push(&mut self, pose: &Rotations) -> Heard {
         let body = Body::of(pose);
         let mut twins = [[0.0; PARAMETER_COUNT]; DELAYS];

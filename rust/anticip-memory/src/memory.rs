@@ -1,8 +1,10 @@
 //! One performer: what the model says, mixed with what followed earlier moments like this one.
 
+use std::hint::black_box;
+
 use crate::body::Rotations;
 use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, DELAYS, parameters};
-use crate::learn::{Ear, LATE, Learner, Taught, moments_of};
+use crate::learn::{Ear, Heard, LATE, Learner, Taught, moments_of};
 use crate::mixing::{Mixing, Sayings, Table};
 use crate::nearest::{NEAREST, Near, Search};
 use crate::ring::Mean;
@@ -61,6 +63,8 @@ pub struct Memory {
     learning: bool,
     ear: Ear,
     learner: Learner,
+    /// The newest frame, until it is learned from.
+    unlearned: Option<Heard>,
     search: Search,
     mixing: Mixing,
     second: Mean,
@@ -84,6 +88,7 @@ impl Memory {
             learning: true,
             ear: Ear::new()?,
             learner: Learner::default(),
+            unlearned: None,
             search: Search::default(),
             mixing: Mixing::new(LATE),
             second: Mean::new(SECOND),
@@ -96,7 +101,8 @@ impl Memory {
 
     /// What is remembered.
     #[must_use]
-    pub fn store(&self) -> &Store {
+    pub fn store(&mut self) -> &Store {
+        self.learn();
         &self.store
     }
 
@@ -114,6 +120,7 @@ impl Memory {
 
     /// Says whether what is played from here on is remembered. What is known is looked at either way.
     pub fn set_learning(&mut self, learning: bool) {
+        self.learn();
         self.learning = learning;
     }
 
@@ -125,15 +132,9 @@ impl Memory {
 
     /// Takes the next frame and what the model says in it, if there is one.
     pub fn push(&mut self, pose: &Rotations, model: Option<&ModelRows>) -> Said {
+        self.learn();
+        self.mixing.weigh();
         let heard = self.ear.push(pose);
-        self.learner.push(
-            &heard,
-            note(
-                &mut self.store,
-                &mut self.mixing,
-                self.learning.then_some(self.take),
-            ),
-        );
         self.recalled = heard.key.and_then(|key| {
             let near = self.search.find(&self.store, &key);
             (near.len() == NEAREST).then(|| recall(&self.store, near))
@@ -152,7 +153,18 @@ impl Memory {
             .parameters
             .map(|rows| std::array::from_fn(|h| rows[FIRST_MIXED + h]));
         self.mixing.keep(&self.sayings, &mixed);
+        self.unlearned = Some(heard);
         said
+    }
+
+    /// Learns from the newest frame: for who has time before the next one, which does so otherwise. What is said is
+    /// the same either way.
+    pub fn learn(&mut self) {
+        if let Some(heard) = self.unlearned.take() {
+            let take = self.learning.then_some(self.take);
+            self.learner
+                .push(&heard, note(&mut self.store, &mut self.mixing, take));
+        }
     }
 
     /// What would hold if the model said this of the newest frame, or of a body that is carried on from it; nothing
@@ -177,6 +189,16 @@ impl Memory {
             }
         }
         said
+    }
+
+    /// Runs what [`Self::push`] runs, on scratch states, and throws away what became of `pose`: so that the next frame
+    /// finds it in the caches. Says what [`Self::imagine`] does.
+    #[must_use]
+    pub fn prewarm(&self, pose: &Rotations, model: Option<&ModelRows>) -> Said {
+        if let Some(key) = self.ear.clone().push(pose).key {
+            black_box(self.search.clone().find(&self.store, &key));
+        }
+        self.imagine(model)
     }
 
     /// What everybody but the model says.
@@ -207,11 +229,9 @@ impl Memory {
     /// The take ends here, the next frame begins another. What is known stays, and so does what was learned of who
     /// says best what comes.
     pub fn reset(&mut self) {
-        self.learner.finish(note(
-            &mut self.store,
-            &mut self.mixing,
-            self.learning.then_some(self.take),
-        ));
+        self.learn();
+        let take = self.learning.then_some(self.take);
+        self.learner.finish(note(&mut self.store, &mut self.mixing, take));
         self.take += 1;
         self.restart();
     }
@@ -231,6 +251,7 @@ impl Memory {
     /// # Errors
     /// No room for it, or moments that were learned from the stream and would not be the newest any more.
     pub fn rehearse(&mut self, name: &str, take: &[Rotations]) -> Result<(), MemoryError> {
+        self.learn();
         if self.store.len() > self.store.rehearsed() {
             return Err(MemoryError::Played);
         }
@@ -271,6 +292,7 @@ impl Memory {
                 given: origin.take.to_string(),
             });
         }
+        self.learn();
         self.store.restore(keys, followed, origins)?;
         self.take = self.take.max(u32::try_from(names.len()).unwrap_or(u32::MAX));
         self.names = names;
@@ -280,6 +302,7 @@ impl Memory {
 
     /// Forgets what was learned from the stream; `rehearsed`, what was rehearsed as well.
     pub fn clear(&mut self, rehearsed: bool) {
+        self.learn();
         self.store.clear(rehearsed);
         if rehearsed {
             self.names.clear();

@@ -54,7 +54,8 @@ impl Mixing {
         self.said.iter_mut().for_each(Ring::clear);
     }
 
-    /// The truth about frame `frame` of the take: every expert is charged for what it said of it.
+    /// The truth about frame `frame` of the take: every expert is charged for what it said of it, which counts from
+    /// the next [`Mixing::weigh`] on.
     pub(crate) fn judge(&mut self, frame: usize, truth: &[f64; PARAMETER_COUNT]) {
         let decay = 0.5_f64.powf(1.0 / HALF_LIFE);
         for (h, ahead) in HORIZONS.into_iter().enumerate() {
@@ -68,10 +69,10 @@ impl Mixing {
                 }
             }
         }
-        self.weigh();
     }
 
-    fn weigh(&mut self) {
+    /// Believes everybody as much as they were right so far.
+    pub(crate) fn weigh(&mut self) {
         for (weights, losses) in self
             .weights
             .iter_mut()
@@ -132,6 +133,7 @@ mod tests {
             mixing.keep(&everybody(values), &Table::default());
             mixing.judge(frame, &[0.5; PARAMETER_COUNT]);
         }
+        mixing.weigh();
         let (mixed, trust) = mixing.mix(3, 2, &values.map(Some));
         assert!((mixed - 0.5).abs() < 1e-3, "{mixed}");
         assert!(trust < 1e-3, "{trust}");
@@ -146,6 +148,7 @@ mod tests {
             mixing.keep(&sayings, &[[1.0; H]; PARAMETER_COUNT]);
             mixing.judge(frame, &[0.0; PARAMETER_COUNT]);
         }
+        mixing.weigh();
         let weights = mixing.weights[0][0];
         assert!((weights[1] - weights[2]).abs() < 1e-12);
     }

@@ -94,6 +94,19 @@ impl PyMemory {
         ))
     }
 
+    /// Learns from the newest frame, which the next call does otherwise.
+    fn learn(&mut self, py: Python<'_>) {
+        py.detach(|| self.inner.learn());
+    }
+
+    /// Runs what the next push will run, and leaves no trace.
+    fn prewarm(&self, py: Python<'_>, quats: &Bound<'_, PyAny>, params: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pose = poses(quats, &[JOINT_COUNT, 4])?;
+        let params = model(Some(params))?;
+        let said = py.detach(|| self.inner.prewarm(&pose[0], params.as_ref()));
+        frame(py, &said).map(drop)
+    }
+
     /// What would hold if the model said this of the newest frame, or of a body carried on from it.
     fn imagine<'py>(&self, py: Python<'py>, params: &Bound<'py, PyAny>) -> PyResult<Frame<'py>> {
         let params = model(Some(params))?;
@@ -156,30 +169,35 @@ impl PyMemory {
     }
 
     #[getter]
-    fn capacity(&self) -> usize {
+    fn capacity(&mut self) -> usize {
         self.inner.store().capacity()
     }
 
     #[getter]
-    fn rehearsed(&self) -> usize {
+    fn rehearsed(&mut self) -> usize {
         self.inner.store().rehearsed()
     }
 
     #[getter]
-    fn forgotten(&self) -> u64 {
+    fn forgotten(&mut self) -> u64 {
         self.inner.store().forgotten()
     }
 
-    fn __len__(&self) -> usize {
+    fn __len__(&mut self) -> usize {
         self.inner.store().len()
     }
 
     /// What is remembered, in the order in which it was learned: `count` moments from the `first` on.
     #[pyo3(signature = (first = 0, count = None))]
-    fn moments<'py>(&self, py: Python<'py>, first: usize, count: Option<usize>) -> PyResult<Moments<'py>> {
+    fn moments<'py>(
+        &mut self,
+        py: Python<'py>,
+        first: usize,
+        count: Option<usize>,
+    ) -> PyResult<Moments<'py>> {
+        let mut names = self.inner.names().to_vec();
         let store = self.inner.store();
         let wanted = first..first.saturating_add(count.unwrap_or(store.len()));
-        let mut names = self.inner.names().to_vec();
         let (mut keys, mut followed, mut origins) = (Vec::new(), Vec::new(), Vec::new());
         let mut live = None;
         for (place, slot) in store.in_order().enumerate() {
