@@ -246,25 +246,27 @@ def resample(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """A clip (T, J, 4), (T, 3) from `rate_in` to `rate_out` Hz; both begin with the same frame."""
 
-# --- features v1 ---
+# --- features v2 ---
 
 RATE: Final[float]
 """Frames a second of the grid, Hz."""
 FEATURES_VERSION: int
 """Version of the layout of a feature row."""
+FEATURE_COUNT_V1: int
+"""How many features version 1 had: the first ones."""
 FEATURE_NAMES: tuple[str, ...]
-"""Names of the 231 features of a 50 Hz frame, in order."""
+"""Names of the 279 features of a 50 Hz frame, in order."""
 
 def motion_features(
     quats: npt.ArrayLike, root: npt.ArrayLike, mask: npt.ArrayLike, *, window: int = 256
 ) -> npt.NDArray[np.float32]:
-    """Features (T, 231) of canonical frames at 50 Hz: rotations (T, 22, 4), hips (T, 3) m, mask (22,).
+    """Features (T, 279) of canonical frames at 50 Hz: rotations (T, 22, 4), hips (T, 3) m, mask (22,).
 
     `window` is that of the seven scalars. The live front end runs the same code frame by frame.
     """
 
 def body_kinematics(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """What the canonical body does in space, (T, 177), from contiguous feature rows (T, 231).
+    """What the canonical body does in space, (T, 177), from contiguous feature rows (T, 231 or 279).
 
     Positions, velocities and heights of the joints seen from the hips, and measures of the movement, each of
     unit scale: what the motion model sees beside a row. Raises ShapeError.
@@ -299,10 +301,10 @@ class StepState:
         """Read what is needed of a checkpoint's `tensors`.
 
         `layers` and `past` are those of the fast and the slow pathway, `stride` the frames of a pool.
-        `visible` tells for each feature whether the projection sees it; `distance` is that of two frames in
-        the bias kernel, whose decay is a softplus of its parameter where `positive`; `units` are those of the
-        control head, and `gated` tells whether the commitment scales the events' evidence. Raises ShapeError
-        for a tensor that is missing or does not fit.
+        `visible` tells for each column that the model reads whether the projection sees it; `distance` is
+        that of two frames in the bias kernel, whose decay is a softplus of its parameter where `positive`;
+        `units` are those of the control head, and `gated` tells whether the commitment scales the events'
+        evidence. Raises ShapeError for a tensor that is missing or does not fit.
         """
 
     @property
@@ -315,7 +317,7 @@ class StepState:
         """Begin a new stream."""
 
     def begin(self, rows: npt.ArrayLike, index: int) -> bool:
-        """Write all that the graphs read, with row `index` of feature rows (n, 231) as the newest.
+        """Write all that the graphs read, with row `index` of feature rows (n, 231 or 279) as the newest.
 
         True: it closes a pool, and the slow graph and `close_pool` come before the step graph and `finish`.
         With index 0 all rows are checked first. Raises ShapeError for another shape, or values that are not
@@ -363,7 +365,7 @@ class FrontOutput:
 
     @property
     def features(self) -> npt.NDArray[np.float32]:
-        """Feature rows (n, 231) in time order; n > 1 after a gap or from a source slower than the grid."""
+        """Feature rows (n, 279) in time order; n > 1 after a gap or from a source slower than the grid."""
 
     @property
     def reset(self) -> bool:
@@ -425,7 +427,7 @@ class FrontOutput:
 class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 
-    `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of features v1; `window` is that of
+    `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of the features; `window` is that of
     the seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that
     stands still; `noise` (22,) is the jitter of each joint, radians, where it is known from before. Nothing
     in a datagram can raise: what is wrong with it is counted. Of several senders one plays. What comes out

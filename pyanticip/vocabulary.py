@@ -32,7 +32,13 @@ CANONICAL_JOINTS: Final[tuple[str, ...]] = _core.CANONICAL_JOINTS
 """The 22 joints every body is mapped onto."""
 
 FEATURES: Final = len(_core.FEATURE_NAMES)
-"""Numbers of a feature row, what the model sees of a frame; their names are ``_core.FEATURE_NAMES``."""
+"""Numbers of a feature row, what a model may see of a frame; their names are ``_core.FEATURE_NAMES``."""
+
+FEATURES_V1: Final[int] = _core.FEATURE_COUNT_V1
+"""How many of them, the first ones, are version 1's; those of the causal twin follow."""
+
+FEATURE_WIDTHS: Final = (FEATURES_V1, FEATURES)
+"""Numbers of a row of every version, version 1 first."""
 
 _FIRST = _core.FEATURE_NAMES.index(f"scalar.{SCALARS[0]}")
 SCALAR_COLUMNS: Final = (_FIRST, _FIRST + len(SCALARS))

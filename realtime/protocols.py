@@ -18,7 +18,7 @@ class FrontFrame(Protocol):
 
     @property
     def features(self) -> F32:
-        """Rows (n, 231), oldest first; more than one after a gap."""
+        """Rows (n, 279), oldest first; more than one after a gap."""
         ...
 
     @property

@@ -26,6 +26,13 @@ def test_the_scalars_columns_are_theirs():
     assert len(_core.FEATURE_NAMES) == vocabulary.FEATURES
 
 
+def test_the_columns_of_version_2_are_the_twins_parameters():
+    blocks = ("0ms", "20ms", "60ms", "160ms", "mean_1s", "mean_4s")
+    twins = [f"twin.{name}.{block}" for block in blocks for name in vocabulary.PARAMETERS]
+    assert list(_core.FEATURE_NAMES[vocabulary.FEATURES_V1 :]) == twins
+    assert vocabulary.FEATURE_WIDTHS == (231, 279)
+
+
 def test_a_packet_has_the_scalars_in_their_order():
     assert tuple(AnticipationPacket.__dataclass_fields__) == (*vocabulary.SCALARS, "index")
 

@@ -10,7 +10,7 @@ from pyanticip.models.core.config import Config, Count, PartConfig, PositionConf
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.planning.config import CODES, PlanConfig
 from pyanticip.models.parts.registry import PARTS, build, nested, part_config
-from pyanticip.vocabulary import FEATURES, SCALAR_COLUMNS
+from pyanticip.vocabulary import FEATURE_WIDTHS, FEATURES_V1, SCALAR_COLUMNS
 
 _SMALL: dict[str, Any] = {
     "d_model": 128, "heads": 4, "fast_layers": 2, "slow_layers": 2, "window": 32, "ff": 256,
@@ -188,6 +188,11 @@ class ModelConfig(Config):
         return cls(**fields)
 
     @property
+    def columns(self) -> int:
+        """Columns of a feature row that the motion model reads, the first ones."""
+        return FEATURES_V1
+
+    @property
     def fast_past(self) -> int:
         """Past steps that local attention reaches, the step itself not counted."""
         return self.window // 2
@@ -226,12 +231,17 @@ class ModelConfig(Config):
 
 
 def visible_columns(config: ModelConfig) -> list[bool]:
-    """For every column of a feature row whether the motion model's first layer sees it.
+    """For every column of a feature row that the motion model reads whether its first layer sees it.
 
     Hidden are the scalars, unless they are an input, and with kinematics the rotation of the hips.
     """
     first, last = SCALAR_COLUMNS
     return [
         not (first <= column < last and not config.scalar_input) and not (column < 6 and config.kinematics)
-        for column in range(FEATURES)
+        for column in range(config.columns)
     ]
+
+
+def row_widths(columns: int) -> tuple[int, ...]:
+    """How wide rows may be for what reads so many columns of them."""
+    return tuple(width for width in FEATURE_WIDTHS if width >= columns)

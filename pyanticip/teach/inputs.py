@@ -40,7 +40,8 @@ def check_blocks(blocks: Sequence[str]) -> tuple[str, ...]:
 
 
 def body(rows: F32) -> F32:
-    """The body block (T, 177) of feature rows (T, 231), on the canonical body: the same for every checkpoint.
+    """The body block (T, 177) of feature rows (T, 231 or 279), on the canonical body: the same
+    for every checkpoint.
 
     :raises ShapeError: other rows.
     """

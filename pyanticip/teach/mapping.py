@@ -23,7 +23,6 @@ import numpy.typing as npt
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from pyanticip._core import FEATURES_VERSION
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
 from pyanticip.teach.fit import BEYOND, FitOptions, Part
@@ -36,6 +35,8 @@ __all__ = ["FORMAT", "VERSION", "Mapping", "load_mapping", "pack_mapping"]
 F32 = npt.NDArray[np.float32]
 
 FORMAT, VERSION = "anticip-mapping", 1
+_FEATURES_VERSION = 1
+"""Whose columns the heads read: the first ones of a row."""
 _LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
 _MOST_PARTS = 64
 _HEAD_SHAPES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -70,7 +71,7 @@ def pack_mapping(
     tree = {
         "format": FORMAT,
         "version": VERSION,
-        "features_version": FEATURES_VERSION,
+        "features_version": _FEATURES_VERSION,
         "outputs": [output.to_dict() for output in outputs if output.name in taught],
         "mask": "".join("1" if there else "0" for there in mask),
         "model": dict(model) if model is not None else None,
@@ -244,10 +245,10 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         raise FormatError(f"{file}: version must be a whole number from 1, got {version!r}")
     if version > VERSION:
         raise CheckpointError(f"{file}: version {version} is newer than this program's {VERSION}: update it")
-    if tree.get("features_version") != FEATURES_VERSION:
+    if tree.get("features_version") != _FEATURES_VERSION:
         raise CheckpointError(
-            f"{file}: taught on features version {tree.get('features_version')!r}, this program computes"
-            f" version {FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
+            f"{file}: taught on features version {tree.get('features_version')!r}, this program reads"
+            f" version {_FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
         )
     try:
         arrays = safetensors.numpy.load(data)

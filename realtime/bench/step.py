@@ -177,7 +177,7 @@ def _summary(took: Sequence[tuple[bool, float]]) -> dict[str, dict[str, float]]:
 
 
 def _performance(length: int) -> Any:
-    """Smooth made-up feature rows (length, 231) float32: what they say does not matter, that they vary
+    """Smooth made-up feature rows (length, 279) float32: what they say does not matter, that they vary
     does."""
     t = np.arange(length)[:, None] / RATE
     rng = np.random.default_rng(0)

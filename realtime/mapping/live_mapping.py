@@ -47,7 +47,7 @@ class LiveMapping:
         self._beyond = [False] * len(self.names)
 
     def step(self, row: F32, step: StepResult | None, dt: float) -> list[float] | None:
-        """The values of the newest feature row (231,), ``dt`` seconds after the last.
+        """The values of the newest feature row (231 or 279,), ``dt`` seconds after the last.
 
         ``step`` is the model's; None where a head needs its hidden state and it has none.
         """

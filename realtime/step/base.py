@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.checkpoint.manifest import Manifest
-from pyanticip.vocabulary import FEATURES
+from pyanticip.models.config import row_widths
 
 __all__ = [
     "F32",
@@ -86,14 +86,15 @@ class StepBackend(Protocol):
     codes: int = 0
 
     def step(self, rows: F32) -> StepResult:
-        """Step all rows (n, 231), oldest first, and return what holds after the newest.
+        """Step all rows (n, 231 or 279), oldest first, and return what holds after the newest.
 
         :raises ShapeError: another shape, no row, or values that are not finite; the state is then unchanged.
         """
         ...
 
     def imagine(self, row: F32) -> StepResult | None:
-        """What holds if (1, 231) is the next row, the stream's state left as it is; None: it cannot be told.
+        """What holds if (1, 231 or 279) is the next row, the stream's state left as it is; None: it
+        cannot be told.
 
         :raises ShapeError: as :meth:`step`.
         """
@@ -149,15 +150,18 @@ class Commitment:
         return emit
 
 
-def checked_rows(rows: F32) -> F32:
-    """Feature rows as float32 (n, 231), n >= 1, finite.
+def checked_rows(rows: F32, columns: int) -> F32:
+    """What a model reads, float32 (n, columns), of feature rows of any version that has as many: n >= 1,
+    finite.
 
     :raises ShapeError: anything else.
     """
     rows = np.asarray(rows, dtype=np.float32)
-    if rows.ndim != 2 or rows.shape[1] != FEATURES or rows.shape[0] < 1:
-        raise ShapeError(f"feature rows must be (n, {FEATURES}) with n >= 1, got {rows.shape}")
+    widths = row_widths(columns)
+    if rows.ndim != 2 or rows.shape[1] not in widths or rows.shape[0] < 1:
+        wide = " or ".join(map(str, widths))
+        raise ShapeError(f"feature rows must be (n, {wide}) with n >= 1, got {rows.shape}")
     # A sum is one pass without a temporary; it is finite only where all of it is.
     if not math.isfinite(rows.sum()):
         raise ShapeError("feature rows must be finite, got NaN or infinity")
-    return rows
+    return rows[:, :columns]

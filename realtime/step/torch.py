@@ -65,7 +65,7 @@ class TorchBackend(StepBackend):
         """See :class:`realtime.step.base.StepBackend`."""
         emit = False
         gate = 0.0
-        for row in torch.from_numpy(checked_rows(rows).copy()):
+        for row in torch.from_numpy(checked_rows(rows, self._model.cfg.columns).copy()):
             out, self._state = self._model.step(row[None], self._state, boost=self._boost)
             gate = float(out.gate[0, 0])
             emit = self._commitment.decide(gate)
@@ -166,7 +166,7 @@ class CudaGraphBackend(StepBackend):
         """See :class:`realtime.step.base.StepBackend`."""
         gate, emit = 0.0, False
         with torch.cuda.stream(self._stream):
-            for row in torch.from_numpy(checked_rows(rows).copy()):
+            for row in torch.from_numpy(checked_rows(rows, self._model.cfg.columns).copy()):
                 self._host_in[0] = row
                 self._device_in.copy_(self._host_in, non_blocking=True)
                 self._phase += 1

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH, Manifest
 from pyanticip.models.checkpoint.runtime import open_session
-from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURES, HORIZONS_MS, PARAMETERS
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS
 from realtime.step.base import F32, Commitment, StepBackend, StepPlan, StepResult, checked_boost, checked_rows
 from realtime.step.onnx import runner
 
@@ -73,7 +73,7 @@ class WholeBackend(StepBackend):
         self._sessions = {bool(i) or not cfg.pooled: _Session(manifest, n) for i, n in enumerate(names)}
         every, often = self._sessions[True], self._sessions.get(False, self._sessions[True])
         results = {name: array for name, array in every.outputs.items() if not name.startswith("next_")}
-        self._check(every, often, results, d_model=cfg.d_model)
+        self._check(every, often, results, d_model=cfg.d_model, columns=cfg.columns)
         self._row, self._results = every.inputs["row"], results
         self._boost = every.inputs.get("boost")
         self.codes = 0 if self._boost is None else self._boost.size
@@ -92,7 +92,9 @@ class WholeBackend(StepBackend):
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
 
     @staticmethod
-    def _check(every: _Session, often: _Session, results: dict[str, Array], *, d_model: int) -> None:
+    def _check(
+        every: _Session, often: _Session, results: dict[str, Array], *, d_model: int, columns: int
+    ) -> None:
         """Both graphs must be of one model, and say what a step says."""
         shapes = {
             "params": (len(PARAMETERS), len(HORIZONS_MS)),
@@ -104,8 +106,8 @@ class WholeBackend(StepBackend):
         for name, shape in shapes.items():
             if name not in results or results[name].shape != shape or results[name].dtype != np.float32:
                 raise CheckpointError(f"{every.path}: output {name} must be float32 {shape}")
-        if "row" not in every.inputs or every.inputs["row"].shape != (1, FEATURES):
-            raise CheckpointError(f"{every.path}: input row must be float32 (1, {FEATURES})")
+        if "row" not in every.inputs or every.inputs["row"].shape != (1, columns):
+            raise CheckpointError(f"{every.path}: input row must be float32 (1, {columns})")
         for one, other in ((every.inputs, often.inputs), (every.outputs, often.outputs)):
             for name, array in other.items():
                 if name not in one or one[name].shape != array.shape or one[name].dtype != array.dtype:
@@ -142,7 +144,7 @@ class WholeBackend(StepBackend):
     def step(self, rows: F32) -> StepResult:
         """See :class:`realtime.step.base.StepBackend`."""
         emit = False
-        for row in checked_rows(rows):
+        for row in checked_rows(rows, self._row.shape[1]):
             self._row[0] = row
             self._frames += 1
             due = self._frames % self._stride == 0
@@ -158,7 +160,7 @@ class WholeBackend(StepBackend):
 
         The graphs write beside the state that the stream is at.
         """
-        self._row[:] = checked_rows(row)
+        self._row[:] = checked_rows(row, self._row.shape[1])
         due = (self._frames + 1) % self._stride == 0
         self._runs[due, self._now[0], self._now[1]]()
         return self._result(False)

@@ -13,7 +13,7 @@ from pyanticip.errors import FormatError, MotionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
-from pyanticip.vocabulary import RATE
+from pyanticip.vocabulary import FEATURES, RATE
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.step.base import StepResult
 from realtime.step.open import open_onnx
@@ -105,7 +105,7 @@ def frame_cost_us(mapping: Mapping) -> float:
     hidden = np.zeros(max(mapping.hidden, 1), np.float32)
     empty = np.zeros(0, np.float32)
     step = StepResult(empty, empty, empty, 0.0, False, hidden)
-    row = np.zeros(231, np.float32)
+    row = np.zeros(FEATURES, np.float32)
     row[[0, 4]] = 1.0
     spent = []
     for _ in range(_COST_FRAMES):

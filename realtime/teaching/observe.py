@@ -26,7 +26,7 @@ ModelBackend = OnnxBackend | WholeBackend
 
 
 def observe(rows: F32, backend: ModelBackend | None) -> dict[str, F32]:
-    """The input blocks (T, width) of feature rows (T, 231), stepped from the start of a stream."""
+    """The input blocks (T, width) of feature rows (T, 231 or 279), stepped from the start of a stream."""
     blocks = {"body": body(rows)}
     if backend is not None and backend.hidden:
         backend.reset()
@@ -70,7 +70,7 @@ class Observer:
 
     def _cached(self, take: TakeEntry, rows: F32, backend: ModelBackend) -> Path:
         """A name that says all that the content depends on."""
-        of = hashlib.sha256(rows.tobytes())
+        of = hashlib.sha256(rows[:, : backend.manifest.config.columns].tobytes())
         of.update(f"{backend.manifest.sha256[WEIGHTS]} {backend.hidden}".encode())
         return self._project.folder / CACHE / f"{take.motion[:12]}-{of.hexdigest()[:20]}.npy"
 

@@ -78,7 +78,7 @@ def test_feed(benchmark, source):
         return front.feed(sent[i], i * 20_000_000)
 
     out = benchmark.pedantic(feed, rounds=2000, iterations=1)
-    assert out.features.shape == (1, 231)
+    assert out.features.shape == (1, 279)
 
 
 @pytest.mark.slow

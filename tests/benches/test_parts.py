@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.config import FEATURES
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.fused import make_fused
 from pyanticip.models.core.steering import Steering
@@ -21,6 +20,7 @@ from pyanticip.models.forecast.manifest import ForecastConfig
 from pyanticip.models.forecast.stream import ForecastStream
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
+from pyanticip.vocabulary import FEATURES
 from realtime.step.open import open_backend
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time, min_rounds=12, warmup=True)

@@ -117,11 +117,11 @@ def test_features_know_the_past_only():
     quats, root = random_motion(200, seed=2)
     mask = np.ones(22, bool)
     full = _core.motion_features(quats, root, mask, window=64)
-    assert full.shape == (200, 231)
+    assert full.shape == (200, 279)
     assert full.dtype == np.float32
     np.testing.assert_array_equal(_core.motion_features(quats[:120], root[:120], mask, window=64), full[:120])
-    assert len(set(_core.FEATURE_NAMES)) == 231
-    assert _core.FEATURES_VERSION == 1
+    assert len(set(_core.FEATURE_NAMES)) == 279
+    assert _core.FEATURES_VERSION == 2
     at = _core.FEATURE_NAMES.index("scalar.commitment")
     scalars = pa.pose_scalars(quats, window=64)
     np.testing.assert_allclose(full[:, at : at + 7], scalars, atol=1e-6)

@@ -36,7 +36,7 @@ def test_what_leaves_is_the_motion_that_came_in(source):
     for i, out in enumerate(outputs):
         assert out is not None
         assert (out.seq, out.reset, out.filled, out.valid) == (i, i == 0, 0, True)
-        assert out.features.shape == (1, 231)
+        assert out.features.shape == (1, 279)
         assert out.features.dtype == np.float32
         assert np.abs(np.abs((out.poses[-1] * quats[i]).sum(-1)) - 1).max() < 1e-5
         np.testing.assert_allclose(out.root, root[i], atol=1e-5)
@@ -91,7 +91,7 @@ def test_a_gap_comes_filled_with_the_next_packet():
     # The frame that ends it waits for the one that tells how fast the movement is.
     assert front.feed(sent[15], 300_000_000) is None
     out = front.feed(sent[16], 320_000_000)
-    assert out.features.shape == (7, 231)
+    assert out.features.shape == (7, 279)
     assert (out.filled, out.seq, out.reset) == (5, 16, False)
     assert front.counters()["lost"] == 5
     assert front.feed(sent[12], 330_000_000) is None

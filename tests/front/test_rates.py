@@ -100,7 +100,7 @@ def test_the_frame_after_the_newest_is_the_body_carried_on(kind, rate):
         guess = front.imagine()
         if out is None or out.seq < 3:
             continue
-        assert (guess.seq, guess.features.shape, guess.reset) == (out.seq + 1, (1, 231), False)
+        assert (guess.seq, guess.features.shape, guess.reset) == (out.seq + 1, (1, 279), False)
         assert guess.t_source_ns == pytest.approx(out.t_source_ns + 20_000_000, abs=2)
         # Times that are taken for the grid's are up to 1 ms off, of which the speed is made.
         assert lowered(guess) == pytest.approx(SPEED * guess.seq * 0.02, abs=0.003)

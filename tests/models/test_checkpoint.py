@@ -132,7 +132,8 @@ def test_pickle_is_never_unpickled(copied):
     [
         (lambda d: d.update(version=6), "version 6 is newer"),
         (lambda d: d.update(version="1"), "whole number"),
-        (lambda d: d.update(features_version=2), "features version 2"),
+        (lambda d: d.update(features_version=3), "features version 3"),
+        (lambda d: d.update(features_version=2), "features_version do not match"),
         (lambda d: d["features"].reverse(), "features do not match"),
         (lambda d: d.update(horizons_ms=[0]), "horizons_ms do not match"),
         (lambda d: d.update(format="other"), "does not describe"),

@@ -175,10 +175,17 @@ def test_self_predicted_loop_does_not_drift(build):
     assert (seen[-300:] - seen[-600:-300]).abs().max() < 1e-3
 
 
+def test_of_rows_of_a_later_version_the_first_columns_are_read(build):
+    model = build(torch.float32).eval()
+    x = torch.randn(2, 5, 279)
+    with torch.no_grad():
+        assert torch.equal(model(x).params, model(x[..., :231]).params)
+
+
 def test_bad_input_is_one_clear_line(build):
     model = build(torch.float32)
-    for x in (torch.zeros(1, 231), torch.zeros(1, 3, 230), torch.zeros(1, 0, 231)):
-        with pytest.raises(ShapeError, match=r"\(B, L, 231\)"):
+    for x in (torch.zeros(1, 231), torch.zeros(1, 3, 230), torch.zeros(1, 3, 278), torch.zeros(1, 0, 231)):
+        with pytest.raises(ShapeError, match=r"\(B, L, 231 or 279\)"):
             model(x)
     with pytest.raises(ShapeError, match="2 rows"):
         model(torch.zeros(1, 1, 231), model.initial_state(2))

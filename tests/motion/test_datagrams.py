@@ -205,7 +205,7 @@ def test_the_canonical_clip_is_its_own_retargeting():
     clip = walking_clip(0.5)
     assert clip.retarget("humanoid") is clip
     features = clip.features()
-    assert features.shape == (25, len(_core.FEATURE_NAMES)) == (25, 231)
+    assert features.shape == (25, len(_core.FEATURE_NAMES)) == (25, 279)
     assert features.dtype == np.float32
     assert np.isfinite(features).all()
     direct = clip.resample(50.0)

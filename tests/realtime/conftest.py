@@ -24,7 +24,7 @@ class PaperFrame:
     t_arrival_ns: int = 0
 
     def __post_init__(self) -> None:
-        self.features = np.zeros((self.rows, 231), np.float32)
+        self.features = np.zeros((self.rows, 279), np.float32)
         self.t_source_ns = self.seq * 20_000_000
         self.t_local_ns = self.t_source_ns
         self.expected_ns = self.t_arrival_ns + 20_000_000

@@ -53,7 +53,7 @@ def example_of() -> Callable[..., Example]:
     def make(frames: int = 300, seed: int = 0, subject: str = "01") -> Example:
         quats = swinging(frames, seed).astype(np.float32)
         lesson = teach(quats)
-        features = np.zeros((frames, 231), dtype=np.float32)
+        features = np.zeros((frames, 279), dtype=np.float32)
         features[:, :88] = quats.reshape(frames, -1)
         features[1:, 88:176] = np.diff(quats, axis=0).reshape(frames - 1, -1) * 50.0
         scalars = np.random.default_rng(seed).uniform(0.0, 1.0, (frames, 7))

@@ -31,7 +31,7 @@ class Batch:
     """B windows of L frames."""
 
     features: Tensor
-    """(B, L, 231)."""
+    """(B, L, 279)."""
     params: Tensor
     """(B, L, 8, 5): what the teacher says at t + horizon."""
     params_weight: Tensor

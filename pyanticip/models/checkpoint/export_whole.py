@@ -6,10 +6,10 @@ those without slow pathway, go live through these: one graph is one frame from i
 controls. Where the slow pathway runs once every few frames there are two, one for the frames that close a
 pool.
 
-Inputs are ``row`` (1, 231), with planning ``boost`` (1, 1, codes), and ``state_0`` and so on, the tensors of
-the state in their order. Outputs are ``params`` (8, 5), ``hazards`` (2, 25), ``scalars`` (7,), ``gate`` (1,),
-``hidden`` (D,), with a control field ``field`` (blocks, 2), with planning ``codes`` and ``weights`` (K,), and
-``next_0`` and so on for those tensors of the state that the frame changes.
+Inputs are ``row`` (1, the columns it reads), with planning ``boost`` (1, 1, codes), and ``state_0`` and so
+on, the tensors of the state in their order. Outputs are ``params`` (8, 5), ``hazards`` (2, 25), ``scalars``
+(7,), ``gate`` (1,), ``hidden`` (D,), with a control field ``field`` (blocks, 2), with planning ``codes`` and
+``weights`` (K,), and ``next_0`` and so on for those tensors of the state that the frame changes.
 """
 
 from pathlib import Path
@@ -23,7 +23,6 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.export import write_graph
 from pyanticip.models.checkpoint.manifest import SLOW_GRAPH, STEP_GRAPH
 from pyanticip.models.motion.transformer import MotionState, MotionTransformer
-from pyanticip.vocabulary import FEATURES
 
 TOLERANCE = 1e-3
 """How far a graph may be from torch, of 1 or of a tensor's largest value: rounding, where it is felt most.
@@ -90,8 +89,9 @@ def export_whole(model: MotionTransformer, folder: Path) -> None:
 
 def _export(graph: WholeStep, path: Path) -> None:
     """Write one graph and compare it with torch over some frames."""
+    columns = graph.model.cfg.columns
     generator = torch.Generator().manual_seed(0)
-    row = torch.randn(1, FEATURES, generator=generator)
+    row = torch.randn(1, columns, generator=generator)
     boost = []
     if graph.model.planning is not None:
         boost = [0.1 * torch.randn(1, 1, graph.model.planning.vocab, generator=generator)]
@@ -109,7 +109,7 @@ def _export(graph: WholeStep, path: Path) -> None:
     stride = graph.model.cfg.slow_stride
     other = WholeStep(graph.model, not graph.due).eval()
     for frame in range(2 * stride + 3 if graph.model.cfg.pooled else 4):
-        row = torch.randn(1, FEATURES, generator=generator)
+        row = torch.randn(1, columns, generator=generator)
         mine = not graph.model.cfg.pooled or ((frame + 1) % stride == 0) == graph.due
         with torch.no_grad():
             said = (graph if mine else other)(row, *boost, *state)

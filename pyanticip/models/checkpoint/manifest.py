@@ -16,7 +16,7 @@ from typing import Any
 from pyanticip._core import FEATURE_NAMES, FEATURES_VERSION
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.config import ModelConfig
-from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURE_WIDTHS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
 
 FORMAT = "anticip-motion"
 VERSION = 5
@@ -132,8 +132,8 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
         "version": VERSION,
         "config": config.to_dict(),
         "rate": round(RATE),
-        "features_version": FEATURES_VERSION,
-        "features": list(FEATURE_NAMES),
+        "features_version": FEATURE_WIDTHS.index(config.columns) + 1,
+        "features": list(FEATURE_NAMES[: config.columns]),
         "scalars": list(SCALARS),
         "parameters": list(PARAMETERS),
         "events": list(EVENTS),
@@ -198,15 +198,24 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
     data = read_description(folder)
     check_format(data, where, FORMAT, VERSION)
     given = data.get("features_version")
-    if given != FEATURES_VERSION:
+    if given not in range(1, FEATURES_VERSION + 1):
         raise CheckpointError(
             f"{where}: made for features version {given!r}, this program computes version {FEATURES_VERSION}"
         )
-    expected = describe(ModelConfig(), 0, {})
-    for key in ("features", "scalars", "parameters", "events", "horizons_ms", "event_bins", "rate"):
+    config, count, training, hashes = _described(data, where)
+    expected = describe(config, 0, {})
+    for key in (
+        "features_version",
+        "features",
+        "scalars",
+        "parameters",
+        "events",
+        "horizons_ms",
+        "event_bins",
+        "rate",
+    ):
         if data.get(key) != expected[key]:
             raise CheckpointError(f"{where}: {key} do not match this program's")
-    config, count, training, hashes = _described(data, where)
     if data.get("graphs", "parts") != config.graphs:
         raise CheckpointError(
             f"{where}: its graphs are {data.get('graphs')!r}, its configuration needs {config.graphs!r}"

@@ -39,7 +39,7 @@ _HAND_BLEND = 0.15
 
 
 class BodyKinematics(nn.Module):
-    """Feature rows (B, L, 231) to (B, L, :data:`KINEMATICS`), roughly of unit scale.
+    """Feature rows (B, L, n) to (B, L, :data:`KINEMATICS`), roughly of unit scale.
 
     Up, positions (m) and velocities (m/s) are relative to the hips and in the frame of the hips; velocities
     include the hips' turning. Heights are along gravity. The body's bones are a buffer (22, 3), metres, that
@@ -85,7 +85,7 @@ class BodyKinematics(nn.Module):
         self.register_buffer("masses", masses / masses.sum(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Kinematics of raw feature rows (..., 231)."""
+        """Kinematics of raw feature rows (..., n)."""
         rows = x.shape[:-1]
         pairs = x[..., slice(*ROTATIONS)].reshape(-1, JOINTS, 2, 3)
         spin = x[..., slice(*SPINS)].reshape(-1, JOINTS, 3)

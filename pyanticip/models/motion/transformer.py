@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.config import ModelConfig, visible_columns
+from pyanticip.models.config import ModelConfig, row_widths, visible_columns
 from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
@@ -34,7 +34,7 @@ from pyanticip.models.parts.planning.codebook import PlanCodebook
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
-from pyanticip.vocabulary import FEATURES, PARAMETERS, SCALAR_COLUMNS
+from pyanticip.vocabulary import PARAMETERS, SCALAR_COLUMNS
 
 CLIP = 10.0
 """Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
@@ -109,7 +109,7 @@ class Front:
 
 
 class MotionTransformer(nn.Module):
-    """Features v1 -> normalise, body kinematics -> linear -> short causal filter -> dual-pathway trunk ->
+    """Feature rows -> normalise, body kinematics -> linear -> short causal filter -> dual-pathway trunk ->
     control heads.
 
     With ``cfg.kinematics`` the model sees where the joints are and how fast they go (computed from the rows,
@@ -140,8 +140,8 @@ class MotionTransformer(nn.Module):
         if cfg.vocab:
             raise OptionError(f"the motion model reads no tokens: vocab must be 0, got {cfg.vocab}")
         self.cfg = cfg
-        self.register_buffer("mean", torch.zeros(FEATURES))
-        self.register_buffer("std", torch.ones(FEATURES))
+        self.register_buffer("mean", torch.zeros(cfg.columns))
+        self.register_buffer("std", torch.ones(cfg.columns))
         self.register_buffer("visible", torch.tensor(visible_columns(cfg)).float(), persistent=False)
         self.kinematics = BodyKinematics() if cfg.kinematics else None
         self.smoothed = SmoothedMeasures(cfg.taps) if cfg.kinematics else None
@@ -150,9 +150,9 @@ class MotionTransformer(nn.Module):
             raise OptionError(
                 f"d_model must be over {CARRIED}, the channels that the kinematics fill, got {cfg.d_model}"
             )
-        columns = FEATURES + torch.tensor(VELOCITY_COLUMNS)
+        columns = cfg.columns + torch.tensor(VELOCITY_COLUMNS)
         self.register_buffer("velocities", columns, persistent=False)
-        self.front = nn.Linear(FEATURES + (KINEMATICS if cfg.kinematics else 0), cfg.d_model - self.direct)
+        self.front = nn.Linear(cfg.columns + (KINEMATICS if cfg.kinematics else 0), cfg.d_model - self.direct)
         # One causal filter per channel, oldest tap first; it starts as the identity.
         filters = torch.zeros(cfg.taps, cfg.d_model)
         filters[-1] = 1.0
@@ -194,13 +194,14 @@ class MotionTransformer(nn.Module):
         return present(first_gate(self.trunk.fast), self.trusted, self.planning, self.trunk.positions)
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
-        """Set the feature statistics (231,) of the training subjects; constant features keep scale 1.
+        """Set the statistics (cfg.columns,) of the training subjects' features; constant ones keep scale 1.
 
         :raises ShapeError: other shapes, or values that are not finite.
         """
+        columns = self.cfg.columns
         for name, value in (("mean", mean), ("std", std)):
-            if value.shape != (FEATURES,) or not bool(torch.isfinite(value).all()):
-                raise ShapeError(f"{name} must be {FEATURES} finite values, got shape {tuple(value.shape)}")
+            if value.shape != (columns,) or not bool(torch.isfinite(value).all()):
+                raise ShapeError(f"{name} must be {columns} finite values, got shape {tuple(value.shape)}")
         with torch.no_grad():
             self.mean.copy_(mean)
             self.std.copy_(torch.where(std > 1e-6, std, torch.ones_like(std)))
@@ -218,15 +219,18 @@ class MotionTransformer(nn.Module):
         return state
 
     def observe(self, x: Tensor) -> Tensor:
-        """Embedded frames (..., D) of raw feature rows (..., 231), before the causal filter."""
+        """Embedded frames (..., D) of raw feature rows (..., n), before the causal filter; of wider rows than
+        it reads the first ``cfg.columns``."""
+        if x.shape[-1] > self.cfg.columns:
+            x = x[..., : self.cfg.columns]
         seen = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
         if self.kinematics is not None:
             seen = torch.cat((seen, self.kinematics(x).clamp(-CLIP, CLIP)), -1)
         return self.condense(seen)
 
     def condense(self, seen: Tensor) -> Tensor:
-        """Embedded frames (..., D) of normalised rows (..., 231 and kinematics): a projection, and in the
-        last channels the velocities of the body's ends and the measures as they are."""
+        """Embedded frames (..., D) of normalised rows (..., columns and kinematics): a projection, and in
+        the last channels the velocities of the body's ends and the measures as they are."""
         raw: Tensor = self.front(seen)
         if self.direct:
             raw = torch.cat((raw, seen[..., self.velocities], seen[..., -MEASURES:]), -1)
@@ -241,7 +245,7 @@ class MotionTransformer(nn.Module):
         return torch.cat((measures, self.smoothed(windows.transpose(-1, -2))), -1)
 
     def embed(self, x: Tensor, state: MotionState | None = None) -> Front:
-        """What the front-end makes of raw features (B, L, 231) that follow ``state``."""
+        """What the front-end makes of raw features (B, L, n) that follow ``state``."""
         raw, length = self.observe(x), x.shape[1]
         joined = self._after(None if state is None else state.taps, raw)
         taps = joined[:, length:]
@@ -294,7 +298,8 @@ class MotionTransformer(nn.Module):
     ) -> MotionOutput | tuple[MotionOutput, MotionState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
-        :param x: (B, L, 231) raw feature rows at 50 Hz.
+        :param x: (B, L, n) raw feature rows at 50 Hz of version 1 (231) or 2 (279), of which ``cfg.columns``
+            are read.
         :param state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
             the rings of this state are written in place: go on with the state that comes back.
         :param mode: which scalars steer the model: ``external`` those in the features, ``initial`` the
@@ -306,10 +311,13 @@ class MotionTransformer(nn.Module):
             own plans: those drawn for training, or some that were made elsewhere.
         :param boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
             wishes; -inf forbids a code.
-        :raises ShapeError: x is not (B, L, 231) with L >= 1, or the state has another batch size.
+        :raises ShapeError: x is not (B, L, n) with L >= 1 and as many columns as are read, or the state
+            has another batch size.
         """
-        if x.ndim != 3 or x.shape[2] != FEATURES or x.shape[1] < 1:
-            raise ShapeError(f"features must be (B, L, {FEATURES}) with L >= 1, got {tuple(x.shape)}")
+        widths = row_widths(self.cfg.columns)
+        if x.ndim != 3 or x.shape[2] not in widths or x.shape[1] < 1:
+            wide = " or ".join(map(str, widths))
+            raise ShapeError(f"features must be (B, L, {wide}) with L >= 1, got {tuple(x.shape)}")
         if state is not None and state.taps.shape[0] != x.shape[0]:
             raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
         if mode not in ("external", "initial", "refined_prev"):
@@ -390,7 +398,7 @@ class MotionTransformer(nn.Module):
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
     ) -> tuple[MotionOutput, MotionState]:
-        """One frame (B, 231) or (B, 1, 231): ``forward`` with a state. Outputs keep their L axis (1)."""
+        """One frame (B, n) or (B, 1, n): ``forward`` with a state. Outputs keep their L axis (1)."""
         rows = x[:, None] if x.ndim == 2 else x
         return self.forward(rows, state, mode=mode, due=due, plan=plan, boost=boost)
 

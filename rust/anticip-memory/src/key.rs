@@ -2,9 +2,9 @@
 
 use anticip_motion::canonical::{HIPS, JOINT_COUNT};
 
-use crate::body::{Body, Rotations};
-use crate::ring::{Mean, Ring};
 use crate::{MemoryError, PARAMETER_COUNT};
+use anticip_motion::twin::body::{Body, Rotations};
+use anticip_motion::twin::{Mean, Ring};
 
 /// How many numbers a key has.
 pub const KEY_SIZE: usize = 7 * PARAMETER_COUNT + 2 * POSTURE;

@@ -5,25 +5,21 @@
 //! learned of a frame is learned when the teacher's support has arrived.
 #![forbid(unsafe_code)]
 
-mod body;
 mod cues;
 mod error;
-mod filters;
 mod following;
+mod gaussian;
 mod key;
 mod learn;
-mod measures;
 mod memory;
 mod mixing;
 mod nearest;
-mod ring;
 mod sketch;
 mod store;
 mod teacher;
-mod twin;
 
 pub use anticip_motion::features::RATE;
-pub use body::Rotations;
+pub use anticip_motion::twin::{PARAMETER_COUNT, body::Rotations};
 pub use cues::{Cue, Cues, Due};
 pub use error::MemoryError;
 pub use following::{Follower, Place};
@@ -33,10 +29,6 @@ pub use memory::{MODEL_HORIZONS, Memory, ModelRows, Recalled, Said};
 pub use mixing::Table;
 pub use store::{FOLLOWED, Followed, MOMENTS_AN_HOUR, Origin, Store};
 pub use teacher::{TEACHER_REACH, TEACHER_START, Teacher};
-pub use twin::{CausalTwins, MOTION_DELAY_S};
-
-/// How many sound parameters there are.
-pub const PARAMETER_COUNT: usize = 8;
 
 /// The horizons that are mixed: 100, 200 and 400 ms in frames.
 pub const HORIZONS: [usize; 3] = [5, 10, 20];

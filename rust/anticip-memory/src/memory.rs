@@ -2,12 +2,13 @@
 
 use std::hint::black_box;
 
-use crate::body::Rotations;
+use anticip_motion::twin::Mean;
+use anticip_motion::twin::body::Rotations;
+
 use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, DELAYS, parameters};
 use crate::learn::{Ear, Heard, LATE, Learner, Taught, moments_of};
 use crate::mixing::{Mixing, Sayings, Table};
 use crate::nearest::{NEAREST, Near, Search};
-use crate::ring::Mean;
 use crate::store::{Origin, Store};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
 

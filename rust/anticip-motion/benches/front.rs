@@ -99,6 +99,7 @@ fn parts(c: &mut Criterion) {
             extractor.push(&pose, [0.0; 3], 0, &mut row);
         });
     });
+    c.bench_function("copy of their state", |b| b.iter(|| black_box(extractor.clone())));
 }
 
 fn front(c: &mut Criterion) {

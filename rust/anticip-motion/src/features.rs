@@ -1,4 +1,4 @@
-//! Features v1: what the motion model sees of each 50 Hz frame, 231 numbers.
+//! Features v2: what the motion model sees of each 50 Hz frame, the 231 numbers of v1 and 48 of the causal twin.
 
 use std::sync::OnceLock;
 
@@ -6,9 +6,10 @@ use anticip_geometry::{Options, PoseConfig, PoseStream, Quat, SCALARS};
 
 use crate::MotionError;
 use crate::canonical::{HIPS, JOINT_COUNT, JOINTS};
+use crate::twin::{TWIN_COUNT, TwinColumns, twin_names};
 
-/// Version of the layout; a checkpoint trained on another one is refused.
-pub const FEATURES_VERSION: u32 = 1;
+/// Version of the layout. A later one appends columns: what reads an earlier one reads the first of them.
+pub const FEATURES_VERSION: u32 = 2;
 /// Frames a second of the grid features are defined on.
 pub const RATE: f64 = 50.0;
 /// First two columns of every joint's rotation matrix, column by column.
@@ -23,8 +24,12 @@ pub const SCALAR: usize = MASK + JOINT_COUNT;
 pub const HEIGHT: usize = SCALAR + 7;
 /// Velocity of the hips, m/s: to the left, up, ahead, as the hips face.
 pub const ROOT_VELOCITY: usize = HEIGHT + 1;
+/// How many numbers a frame had in version 1.
+pub const FEATURE_COUNT_V1: usize = ROOT_VELOCITY + 3;
+/// The eight parameters of the causal twin at 0, 20, 60 and 160 ms, and means of that at 20 ms over 1 and 4 s.
+pub const TWIN: usize = FEATURE_COUNT_V1;
 /// How many numbers a frame has.
-pub const FEATURE_COUNT: usize = ROOT_VELOCITY + 3;
+pub const FEATURE_COUNT: usize = TWIN + TWIN_COUNT;
 
 /// Positions farther than this (metres) are a fault of the source, not a place.
 const FAR: f32 = 1e6;
@@ -50,6 +55,7 @@ pub fn feature_names() -> &'static [String] {
         names.extend(SCALARS.map(|scalar| format!("scalar.{scalar}")));
         names.push("root.height".to_owned());
         names.extend(["left", "up", "ahead"].map(|axis| format!("root.velocity.{axis}")));
+        names.extend(twin_names());
         names
     })
 }
@@ -65,6 +71,7 @@ pub struct FeatureExtractor {
     yaw: Quat,
     started: bool,
     scalars: [f64; 7],
+    twin: TwinColumns,
 }
 
 impl FeatureExtractor {
@@ -98,6 +105,7 @@ impl FeatureExtractor {
             yaw: Quat::IDENTITY,
             started: false,
             scalars: [0.0; 7],
+            twin: TwinColumns::new()?,
         })
     }
 
@@ -108,6 +116,7 @@ impl FeatureExtractor {
         self.root = [0.0; 3];
         self.yaw = Quat::IDENTITY;
         self.started = false;
+        self.twin.reset();
     }
 
     /// The scalars of the newest frame.
@@ -157,6 +166,8 @@ impl FeatureExtractor {
             *slot = s as f32;
         }
         self.push_root(root, out);
+        self.twin
+            .push(&self.previous.map(Quat::to_array), &mut out[TWIN..]);
         self.started = true;
     }
 

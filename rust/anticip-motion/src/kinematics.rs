@@ -4,7 +4,7 @@
 //! it in a graph of small tensor operations.
 
 use crate::canonical::{JOINT_COUNT, PARENTS};
-use crate::features::{FEATURE_COUNT, ROTATION, VELOCITY};
+use crate::features::{FEATURE_COUNT_V1, ROTATION, VELOCITY};
 
 /// The last numbers of a row: height of the higher hand, speed of the body (by mass), speed of the faster hand, how
 /// many ends of the body share the movement, extension, side.
@@ -39,12 +39,14 @@ type Vector = [f64; 3];
 ///
 /// `offsets` are the bones, metres, from each joint's parent; that of the hips is not used. The order is up, all
 /// positions, all heights, all velocities, all log speeds; positions and heights are against the rest pose, and they
-/// and up are divided by 0.3 m, so that everything is roughly of unit scale. Velocities include the hips' turning.
+/// and up are divided by 0.3 m, so that everything is roughly of unit scale. Velocities include the hips' turning. Of a
+/// row of any version the columns of version 1 are read.
 #[must_use]
-pub fn body_kinematics(
-    row: &[f32; FEATURE_COUNT],
+pub fn body_kinematics<const COLUMNS: usize>(
+    row: &[f32; COLUMNS],
     offsets: &[Vector; JOINT_COUNT],
 ) -> [f32; KINEMATICS_COUNT] {
+    const { assert!(COLUMNS >= FEATURE_COUNT_V1, "a row of any version") };
     let mut turn = [[[0.0; 3]; 3]; JOINT_COUNT]; // columns
     let (mut place, mut rest) = ([[0.0; 3]; JOINT_COUNT], [[0.0; 3]; JOINT_COUNT]);
     let (mut spin, mut velocity) = ([[0.0; 3]; JOINT_COUNT], [[0.0; 3]; JOINT_COUNT]);
@@ -150,8 +152,8 @@ mod tests {
 
     const MOVES: usize = KINEMATICS_COUNT - MEASURE_COUNT;
 
-    fn still() -> [f32; FEATURE_COUNT] {
-        let mut row = [0.0; FEATURE_COUNT];
+    fn still() -> [f32; FEATURE_COUNT_V1] {
+        let mut row = [0.0; FEATURE_COUNT_V1];
         for j in 0..JOINT_COUNT {
             row[ROTATION + 6 * j] = 1.0;
             row[ROTATION + 6 * j + 4] = 1.0;

@@ -21,12 +21,14 @@ mod rest;
 mod retarget;
 mod skeleton;
 pub mod standard;
+pub mod twin;
 
 pub use agreement::{Agreement, BONES, Disagreement};
 pub use error::MotionError;
 pub use expand::Distributor;
 pub use features::{
-    CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, FeatureExtractor, feature_names, motion_features,
+    CanonicalPose, FEATURE_COUNT, FEATURE_COUNT_V1, FEATURES_VERSION, FeatureExtractor, feature_names,
+    motion_features,
 };
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};

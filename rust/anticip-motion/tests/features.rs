@@ -1,9 +1,12 @@
-//! Features v1: layout, stream equals batch, and numbers with a known answer.
+//! Features v2: layout, stream equals batch, and numbers with a known answer.
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::features::{HEIGHT, MASK, ROOT_VELOCITY, ROTATION, SCALAR, VELOCITY};
-use anticip_motion::{CanonicalPose, FEATURE_COUNT, FeatureExtractor, feature_names, motion_features};
+use anticip_motion::features::{HEIGHT, MASK, ROOT_VELOCITY, ROTATION, SCALAR, TWIN, VELOCITY};
+use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S, PARAMETER_COUNT};
+use anticip_motion::{
+    CanonicalPose, FEATURE_COUNT, FEATURE_COUNT_V1, FeatureExtractor, feature_names, motion_features,
+};
 use proptest::prelude::*;
 
 const ALL: [bool; JOINT_COUNT] = [true; JOINT_COUNT];
@@ -17,13 +20,18 @@ fn turn(axis: [f64; 3], angle: f64) -> [f32; 4] {
 fn every_feature_has_a_name() {
     let names = feature_names();
     assert_eq!(names.len(), FEATURE_COUNT);
-    assert_eq!(FEATURE_COUNT, 231);
+    assert_eq!((FEATURE_COUNT_V1, FEATURE_COUNT), (231, 279));
     assert_eq!(names[ROTATION], "hips.rotation.xx");
     assert_eq!(names[VELOCITY + 3], "spine.angular_velocity.x");
     assert_eq!(names[MASK + 21], "right_toes.present");
     assert_eq!(names[SCALAR], "scalar.commitment");
     assert_eq!(names[HEIGHT], "root.height");
     assert_eq!(names[230], "root.velocity.ahead");
+    assert_eq!(names[TWIN], "twin.pitch.0ms");
+    assert_eq!(names[TWIN + 9], "twin.loudness.20ms");
+    assert_eq!(names[TWIN + 31], "twin.pulse.160ms");
+    assert_eq!(names[TWIN + 32], "twin.pitch.mean_1s");
+    assert_eq!(names[278], "twin.pulse.mean_4s");
     let unique: std::collections::HashSet<_> = names.iter().collect();
     assert_eq!(unique.len(), FEATURE_COUNT);
 }
@@ -63,7 +71,7 @@ fn rotations_velocities_and_the_walk_have_known_values() {
     for (i, v) in [0.0, 0.5, 1.0].into_iter().enumerate() {
         assert!(close(row[ROOT_VELOCITY + i], v), "{i}");
     }
-    assert_eq!(rows[0][ROOT_VELOCITY..], [0.0; 3]);
+    assert_eq!(rows[0][ROOT_VELOCITY..TWIN], [0.0; 3]);
     // The first frame's scalars are what the definition says.
     assert_eq!(rows[0][SCALAR..HEIGHT], [0.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0]);
 }
@@ -101,6 +109,68 @@ fn turning_the_stage_changes_neither_scalars_nor_the_root() {
                 b[i]
             );
         }
+    }
+}
+
+/// A body whose joints all swing, for `frames`.
+fn swinging(frames: usize) -> Vec<CanonicalPose> {
+    let pose = |t: usize| {
+        std::array::from_fn(|j| {
+            let pace = 0.1 + 0.01 * j as f64;
+            turn([0.6, 0.0, 0.8], 0.7 * (pace * t as f64).sin())
+        })
+    };
+    (0..frames).map(pose).collect()
+}
+
+#[test]
+fn the_last_columns_are_the_twin_at_four_delays_and_its_means() {
+    let poses = swinging(300);
+    let rows = motion_features(&poses, &vec![[0.0; 3]; 300], &ALL, 64).expect("fits");
+    let mut twins = CausalTwins::new(&[0.0, 0.02, 0.06, 0.16], MOTION_DELAY_S).expect("delays");
+    let mut calm: Vec<[f64; PARAMETER_COUNT]> = Vec::new();
+    for (t, (pose, row)) in poses.iter().zip(&rows).enumerate() {
+        let unit = pose.map(|q| {
+            Quat::from_array(q.map(f64::from))
+                .normalize_or(Quat::IDENTITY)
+                .to_array()
+        });
+        let mut out = [[0.0; PARAMETER_COUNT]; 4];
+        twins.push(&unit, &mut out);
+        calm.push(out[1]);
+        assert_eq!(
+            row[TWIN..TWIN + 32],
+            out.as_flattened().iter().map(|&v| v as f32).collect::<Vec<_>>()
+        );
+        for (block, span) in [(4, 50), (5, 200)] {
+            let newest = &calm[(t + 1).saturating_sub(span)..];
+            for p in 0..PARAMETER_COUNT {
+                let mean = newest.iter().map(|row| row[p]).sum::<f64>() / newest.len() as f64;
+                let said = f64::from(row[TWIN + 8 * block + p]);
+                assert!((said - mean).abs() < 1e-6, "{t} {block} {p}: {said} {mean}");
+            }
+        }
+    }
+    assert!(
+        rows.iter()
+            .flat_map(|row| &row[TWIN..])
+            .all(|v| (0.0..=1.0).contains(v))
+    );
+}
+
+#[test]
+fn a_frame_of_a_copy_leaves_no_trace() {
+    let poses = swinging(120);
+    let mut one = FeatureExtractor::new(&ALL, 64).expect("fits");
+    let (mut row, mut again) = ([0.0; FEATURE_COUNT], [0.0; FEATURE_COUNT]);
+    let batch = motion_features(&poses, &[[0.0; 3]; 120], &ALL, 64).expect("fits");
+    for (pose, wanted) in poses.iter().zip(&batch) {
+        let mut copy = one.clone();
+        copy.push(pose, [0.0; 3], 0, &mut again);
+        copy.push(&poses[7], [0.0; 3], 0, &mut row);
+        one.push(pose, [0.0; 3], 0, &mut row);
+        assert_eq!(row, *wanted);
+        assert_eq!(again, row);
     }
 }
 

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
 use crate::motion::convert::doubles;
+use crate::motion::motion_error;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     following::register(m)?;
@@ -19,6 +20,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn memory_error(error: &MemoryError) -> PyErr {
     let kind = match error {
+        MemoryError::Twins(error) => return motion_error(error),
         MemoryError::Shape { .. } => Kind::Shape,
         MemoryError::Option { .. } | MemoryError::Full { .. } | MemoryError::Played => Kind::Value,
     };

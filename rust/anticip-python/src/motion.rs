@@ -24,7 +24,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The one place where a motion error becomes a Python exception.
-fn motion_error(err: &MotionError) -> PyErr {
+pub(crate) fn motion_error(err: &MotionError) -> PyErr {
     let kind = match err {
         MotionError::Shape { .. } => Kind::Shape,
         MotionError::Skeleton(_) | MotionError::Unmapped { .. } | MotionError::Hierarchy { .. } => {

@@ -123,7 +123,7 @@ def clip():
     angle = np.sin(np.arange(frames)[:, None] / (8.0 + np.arange(22)))
     quats = np.zeros((frames, 22, 4), dtype=np.float32)
     quats[..., 0], quats[..., 1] = np.cos(angle / 2), np.sin(angle / 2)
-    features = np.ones((frames, 231), dtype=np.float32)
+    features = np.ones((frames, 279), dtype=np.float32)
     params = np.linspace(0, 1, frames)[:, None].repeat(8, 1).astype(np.float32)
     none = np.array([], dtype=np.int64)
     return Example("clip", "06", quats, features, params, none, none)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
+from pyanticip.vocabulary import CANONICAL_JOINTS, FEATURES, RATE
 from training.data.examples import Example, Piece, Split
 from training.data.source import INDEX
 from training.teacher.handmade import TEACHER_VERSION
@@ -23,7 +23,7 @@ VERSION: Final = 1
 
 
 ARRAYS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
-    "features.f32": ("<f4", (231,)),
+    "features.f32": ("<f4", (FEATURES,)),
     "params.f32": ("<f4", (8,)),
     "quats.f32": ("<f4", (len(CANONICAL_JOINTS), 4)),
     "root.f32": ("<f4", (3,)),
@@ -93,7 +93,7 @@ class MotionSet:
         folder: where it is.
         index: the content of ``set.json``.
         clips: what is in it, in the order of the rows.
-        features: (N, 231) float32, features v1, the seven scalars among them.
+        features: (N, 279) float32, features v2, the seven scalars among them.
         params: (N, 8) float32, 0 to 1.
         quats: (N, 22, 4) float32, canonical local rotations w x y z.
         root: (N, 3) float32, metres.

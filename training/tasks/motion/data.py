@@ -147,7 +147,7 @@ def _check_finite(source: str, example: Example) -> None:
 
 
 def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and standard deviation (231,) of the features, in one pass; a constant column gets deviation 1."""
+    """Mean and standard deviation (279,) of the features, in one pass; a constant column gets deviation 1."""
     count, mean, square = 0, np.zeros(1), np.zeros(1)
     for example in examples:
         rows = np.asarray(example.features, dtype=np.float64)

@@ -37,8 +37,8 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
 
     Args:
         options: of the run; with ``run.init`` the weights and the normalisation are that checkpoint's.
-        mean: (231,) of the training features.
-        std: (231,) of the training features.
+        mean: of the training features, (231,) or more: of those that it reads.
+        std: likewise.
 
     Raises:
         CheckpointError: ``run.init`` is damaged, or made for other features or another body.
@@ -48,7 +48,8 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
         torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
         if not options.run.init:
             model = MotionTransformer(options.config())
-            model.set_normalisation(mean, std)
+            columns = model.cfg.columns
+            model.set_normalisation(mean[:columns], std[:columns])
             return model
         begun = begun_from(options)
         changed = {name: value for name, value in options.model.items() if name in FREE}

@@ -44,7 +44,7 @@ class Part(NamedTuple):
     part: int
     """Number of the accumulated part within the update."""
     beyond: Tensor | None = None
-    """(b, K, 231) features of the frames after the window, where the model plans K frames ahead."""
+    """(b, K, 279) features of the frames after the window, where the model plans K frames ahead."""
     inside: Tensor | None = None
     """(b, L + K) bool: which frames of the window and after it lie inside the clip."""
 

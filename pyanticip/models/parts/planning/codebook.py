@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.vocabulary import FEATURES
+from pyanticip.vocabulary import FEATURE_WIDTHS
 
 ROTATIONS = slice(6, 132)
 """Columns of a feature row with the rotations of all joints but the hips, whose direction says nothing."""
@@ -20,7 +20,7 @@ ROWS = 16_384
 
 
 class PlanCodebook(nn.Module):
-    """The nearest of a few hundred typical frames: features v1 (B, L, 231) -> codes (B, L).
+    """The nearest of a few hundred typical frames: feature rows (B, L, n) -> codes (B, L).
 
     A frame counts by its rotations, its angular velocities and its root's height and velocity, standardised
     and each of the three with the same weight. Until :meth:`fit` all frames have code 0.
@@ -40,17 +40,17 @@ class PlanCodebook(nn.Module):
         self.register_buffer("scale", torch.zeros(width))
 
     def points(self, x: Tensor) -> Tensor:
-        """What distances are measured between, (..., 196) of feature rows (..., 231)."""
+        """What distances are measured between, (..., 196) of feature rows (..., n)."""
         return (_columns(x) - self.mean) * self.scale
 
     def forward(self, x: Tensor) -> Tensor:
-        """Codes (...,) int64 of feature rows (..., 231)."""
+        """Codes (...,) int64 of feature rows (..., n)."""
         found = self.points(x)
         # |p - c|^2 without |p|^2, which is the same for all centres
         return (self.centres.square().sum(-1) - 2.0 * (found @ self.centres.T)).argmin(-1)
 
     def error(self, x: Tensor) -> float:
-        """Mean squared distance of feature rows (N, 231) from their centres, over that from the mean frame
+        """Mean squared distance of feature rows (N, n) from their centres, over that from the mean frame
         of the rows the codebook was fitted to."""
         found = self.points(x)
         return float((found - self.centres[self(x)]).square().sum(-1).mean() / found.square().sum(-1).mean())
@@ -59,15 +59,16 @@ class PlanCodebook(nn.Module):
     def fit(self, x: Tensor, *, seed: int = 0, rounds: int = ROUNDS) -> float:
         """Learn the codes: k-means (Lloyd) from a start by k-means++.
 
-        :param x: (N, 231) feature rows, at least as many as there are codes.
+        :param x: (N, n) feature rows, at least as many as there are codes.
         :param seed: of the start.
         :param rounds: of Lloyd's algorithm, at most; it stops where nothing changes.
         :returns: :meth:`error` on these rows.
         :raises ShapeError: rows of another width, or not finite.
         :raises OptionError: fewer rows than codes.
         """
-        if x.ndim != 2 or x.shape[1] != FEATURES or not bool(torch.isfinite(x).all()):
-            raise ShapeError(f"frames must be finite (N, {FEATURES}), got {tuple(x.shape)}")
+        if x.ndim != 2 or x.shape[1] not in FEATURE_WIDTHS or not bool(torch.isfinite(x).all()):
+            wide = " or ".join(map(str, FEATURE_WIDTHS))
+            raise ShapeError(f"frames must be finite (N, {wide}), got {tuple(x.shape)}")
         count = len(self.centres)
         if len(x) < count:
             raise OptionError(f"a codebook of {count} codes needs as many frames, got {len(x)}")
@@ -103,7 +104,7 @@ class PlanCodebook(nn.Module):
 
     @torch.no_grad()
     def counts(self, x: Tensor) -> Tensor:
-        """How often each code occurs in feature rows (N, 231): (C,)."""
+        """How often each code occurs in feature rows (N, n): (C,)."""
         codes, _ = _nearest(self.points(x), self.centres)
         return torch.bincount(codes, minlength=len(self.centres))
 

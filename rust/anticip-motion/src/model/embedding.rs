@@ -5,7 +5,7 @@ use super::strokes::Strokes;
 use super::{Linear, Tensors, tensor};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
-use crate::features::FEATURE_COUNT;
+use crate::features::{FEATURE_COUNT, FEATURE_COUNT_V1};
 use crate::kinematics::{KINEMATICS_COUNT, MEASURE_COUNT, body_kinematics};
 
 /// Normalised features are clipped to this many standard deviations.
@@ -40,7 +40,8 @@ pub struct Embedding {
 impl Embedding {
     /// Reads `mean`, `std`, `front.*`, `filters` and, where the model has kinematics, `kinematics.offsets`.
     ///
-    /// `visible` has one entry per feature: whether the projection sees it.
+    /// `visible` has one entry for every column that the model reads, those of version 1 or all: whether the
+    /// projection sees it.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
@@ -62,19 +63,22 @@ impl Embedding {
             None
         };
         let carried = if kinematics { CARRIED_COUNT } else { 0 };
-        let inputs = FEATURE_COUNT + if kinematics { KINEMATICS_COUNT } else { 0 };
-        if width <= carried || taps == 0 || visible.len() != FEATURE_COUNT {
+        let columns = visible.len();
+        let inputs = columns + if kinematics { KINEMATICS_COUNT } else { 0 };
+        if width <= carried || taps == 0 || ![FEATURE_COUNT_V1, FEATURE_COUNT].contains(&columns) {
             return Err(MotionError::Shape {
                 what: "embedding",
-                expected: format!("over {carried} channels, frames to look at, {FEATURE_COUNT} columns"),
-                given: format!("{width}, {taps}, {}", visible.len()),
+                expected: format!(
+                    "over {carried} channels, frames to look at, {FEATURE_COUNT_V1} or {FEATURE_COUNT} columns"
+                ),
+                given: format!("{width}, {taps}, {columns}"),
             });
         }
-        let std = tensor(tensors, "std", &[FEATURE_COUNT])?;
+        let std = tensor(tensors, "std", &[columns])?;
         let gain = std.iter().zip(visible);
         Ok(Self {
             body,
-            mean: tensor(tensors, "mean", &[FEATURE_COUNT])?,
+            mean: tensor(tensors, "mean", &[columns])?,
             gain: gain
                 .map(|(std, &seen)| if seen { 1.0 / std } else { 0.0 })
                 .collect(),
@@ -85,6 +89,12 @@ impl Embedding {
             frames: vec![0.0; taps * width],
             newest: 0,
         })
+    }
+
+    /// How many columns of a row it reads, the first ones.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.mean.len()
     }
 
     /// How many numbers of the last frames the control head is told.
@@ -117,7 +127,7 @@ impl Embedding {
         recent: &mut [f32],
         strokes: &mut [f32],
     ) {
-        let (features, extra) = self.seen.split_at_mut(FEATURE_COUNT);
+        let (features, extra) = self.seen.split_at_mut(self.mean.len());
         for (i, seen) in features.iter_mut().enumerate() {
             *seen = ((row[i] - self.mean[i]) * self.gain[i]).clamp(-CLIP, CLIP);
         }

@@ -141,7 +141,7 @@ pub struct StepState {
 impl StepState {
     /// Reads what it needs of a checkpoint's tensors.
     ///
-    /// `visible` tells for every feature whether the projection sees it; `distance` is that of two frames in the bias
+    /// `visible` tells for every column that the model reads whether the projection sees it; `distance` is that of two frames in the bias
     /// kernel, whose decay is a softplus of its parameter where `positive`; `gated` whether the commitment scales the
     /// events' evidence.
     ///
@@ -216,6 +216,12 @@ impl StepState {
         })
     }
 
+    /// How many columns of a row it reads, the first ones.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.embedding.columns()
+    }
+
     /// How many numbers the memory holds.
     #[must_use]
     pub fn memory_len(&self) -> usize {
@@ -272,9 +278,12 @@ impl StepState {
     }
 
     /// Everything the step graph reads, with `row` as the newest frame. True: this frame closes a pool, and what the
-    /// slow graph reads is there as well. Until [`Self::finish`] the row can be replaced by another.
-    pub fn begin(&mut self, memory: &mut [f32], row: &[f32; FEATURE_COUNT]) -> bool {
-        self.row = *row;
+    /// slow graph reads is there as well. Until [`Self::finish`] the row can be replaced by another. Of a row the first
+    /// [`Self::columns`] are read.
+    pub fn begin(&mut self, memory: &mut [f32], row: &[f32]) -> bool {
+        for (slot, value) in self.row.iter_mut().zip(row) {
+            *slot = *value;
+        }
         self.look(memory)
     }
 

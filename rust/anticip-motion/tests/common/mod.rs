@@ -4,7 +4,7 @@
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, standard};
+use anticip_motion::{Distributor, FEATURE_COUNT, FrontConfig, FrontOutput, LiveFront, Source, standard};
 use anticip_wire::{Joint, PoseUpdate, mocopi, native, vmc};
 
 pub const MS: i64 = 1_000_000;
@@ -98,7 +98,7 @@ pub fn feed_all(front: &mut LiveFront, datagrams: &[Vec<u8>]) -> Vec<FrontOutput
     out
 }
 
-pub fn rows(outputs: &[FrontOutput]) -> Vec<[u32; 231]> {
+pub fn rows(outputs: &[FrontOutput]) -> Vec<[u32; FEATURE_COUNT]> {
     outputs
         .iter()
         .flat_map(|o| &o.rows)

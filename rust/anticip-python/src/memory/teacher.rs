@@ -1,10 +1,12 @@
 //! The offline teacher's parameters and those of its causal twin.
 
-use anticip_memory::{CausalTwins, MOTION_DELAY_S, PARAMETER_COUNT, TEACHER_REACH, Teacher};
+use anticip_memory::{PARAMETER_COUNT, TEACHER_REACH, Teacher};
+use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
-use super::{memory_error, poses};
+use super::poses;
+use crate::motion::motion_error;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("TEACHER_REACH", TEACHER_REACH)?;
@@ -26,7 +28,7 @@ impl PyCausalTwins {
     #[pyo3(signature = (delays_s, *, motion_delay_s = MOTION_DELAY_S))]
     fn new(delays_s: Vec<f64>, motion_delay_s: f64) -> PyResult<Self> {
         Ok(Self {
-            inner: CausalTwins::new(&delays_s, motion_delay_s).map_err(|e| memory_error(&e))?,
+            inner: CausalTwins::new(&delays_s, motion_delay_s).map_err(|e| motion_error(&e))?,
             delays: delays_s.len(),
         })
     }

@@ -1,7 +1,7 @@
 //! Features of whole clips.
 
 use anticip_motion::{
-    CanonicalPose, FEATURE_COUNT, FEATURES_VERSION, KINEMATICS_COUNT, body_kinematics,
+    CanonicalPose, FEATURE_COUNT, FEATURE_COUNT_V1, FEATURES_VERSION, KINEMATICS_COUNT, body_kinematics,
     canonical::{JOINT_COUNT, OFFSETS},
     feature_names,
     features::RATE,
@@ -18,41 +18,53 @@ use crate::errors::{Kind, raise};
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("RATE", RATE)?;
     m.add("FEATURES_VERSION", FEATURES_VERSION)?;
+    m.add("FEATURE_COUNT_V1", FEATURE_COUNT_V1)?;
     m.add("FEATURE_NAMES", PyTuple::new(m.py(), feature_names())?)?;
     m.add_function(wrap_pyfunction!(py_motion_features, m)?)?;
     m.add_function(wrap_pyfunction!(py_body_kinematics, m)?)
 }
 
-/// What the canonical body does in space (T, 177), from feature rows (T, 231).
+/// Whether rows of some version of the features are as wide.
+pub(super) fn row_width(width: usize) -> bool {
+    [FEATURE_COUNT_V1, FEATURE_COUNT].contains(&width)
+}
+
+/// How wide rows may be for what reads so many columns of them, in words.
+pub(super) fn row_widths(columns: usize) -> String {
+    if columns > FEATURE_COUNT_V1 {
+        FEATURE_COUNT.to_string()
+    } else {
+        format!("{FEATURE_COUNT_V1} or {FEATURE_COUNT}")
+    }
+}
+
+/// What the canonical body does in space (T, 177), from feature rows of any version (T, 231 or 279).
 #[pyfunction]
 #[pyo3(name = "body_kinematics")]
 fn py_body_kinematics<'py>(
     py: Python<'py>,
     rows: PyReadonlyArray2<'py, f32>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let frames = rows.shape()[0];
+    let (frames, width) = (rows.shape()[0], rows.shape()[1]);
     let wrong = || {
-        let given = format!("({}, {})", frames, rows.shape()[1]);
-        raise(
-            Kind::Shape,
-            &format!("rows must be (T, {FEATURE_COUNT}) contiguous, got {given}"),
-        )
+        let widths = row_widths(FEATURE_COUNT_V1);
+        let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
+        raise(Kind::Shape, &message)
     };
-    if rows.shape()[1] != FEATURE_COUNT {
+    if !row_width(width) {
         return Err(wrong());
     }
     let flat = rows.as_slice().map_err(|_| wrong())?;
     let out: Vec<f32> = py.detach(|| {
-        flat.as_chunks::<FEATURE_COUNT>()
-            .0
-            .iter()
+        flat.chunks_exact(width)
+            .filter_map(|row| row.first_chunk::<FEATURE_COUNT_V1>())
             .flat_map(|row| body_kinematics(row, &OFFSETS))
             .collect()
     });
     PyArray1::from_vec(py, out).reshape([frames, KINEMATICS_COUNT])
 }
 
-/// Features (T, 231) of canonical frames at 50 Hz.
+/// Features (T, 279) of canonical frames at 50 Hz.
 #[pyfunction]
 #[pyo3(name = "motion_features", signature = (quats, root, mask, *, window = 256))]
 fn py_motion_features<'py>(

@@ -17,7 +17,7 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The grid frames that one datagram completed.
 #[pyclass(name = "FrontOutput", module = "pyanticip._core", frozen, get_all)]
 pub(super) struct PyFrontOutput {
-    /// Feature rows (n, 231) in time order.
+    /// Feature rows (n, 279) in time order.
     features: Py<PyArray2<f32>>,
     /// True when the first row begins the stream anew.
     reset: bool,

@@ -1,6 +1,5 @@
 //! The live model's step, but for its graphs.
 
-use anticip_motion::FEATURE_COUNT;
 use anticip_motion::model::{
     ArraySpec, HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT, StepSizes, StepState, Tensor, Tensors,
 };
@@ -12,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 
 use super::convert::floats;
+use super::features::{row_width, row_widths};
 use super::motion_error;
 use crate::errors::{Kind, raise};
 
@@ -104,23 +104,27 @@ impl PyStepState {
         let py = rows.py();
         let rows = floats(rows)?;
         let (shape, values) = (rows.shape(), rows.as_slice());
+        let columns = self.inner.columns();
         let row = match (shape, values) {
-            (&[count, FEATURE_COUNT], Ok(values)) if index < count => {
+            (&[count, width], Ok(values)) if index < count && row_width(width) && width >= columns => {
                 if index == 0 && !values.iter().all(|v| v.is_finite()) {
                     return Err(raise(
                         Kind::Shape,
                         "feature rows must be finite, got NaN or infinity",
                     ));
                 }
-                values.as_chunks::<FEATURE_COUNT>().0[index]
+                &values[index * width..][..columns]
             }
             _ => {
-                let message = format!("feature rows must be (n, {FEATURE_COUNT}) with n >= 1, got {shape:?}");
+                let message = format!(
+                    "feature rows must be (n, {}) with n >= 1, got {shape:?}",
+                    row_widths(columns)
+                );
                 return Err(raise(Kind::Shape, &message));
             }
         };
         let mut memory = self.borrow(py)?;
-        Ok(self.inner.begin(memory.as_slice_mut()?, &row))
+        Ok(self.inner.begin(memory.as_slice_mut()?, row))
     }
 
     /// `begin` with the last row once more; the stream's state stays as it is.

@@ -51,7 +51,7 @@ def _example(frames: int, seed: int, subject: str) -> Example:
     angle = 0.4 * wave[:frames]
     quats = np.zeros((frames, 22, 4), dtype=np.float32)
     quats[..., 0], quats[..., 1] = np.cos(angle / 2.0), np.sin(angle / 2.0)
-    features = np.zeros((frames, 231), dtype=np.float32)
+    features = np.zeros((frames, 279), dtype=np.float32)
     features[:, 0:132:6] = 1.0
     features[:, 4:132:6], features[:, 5:132:6] = np.cos(angle), np.sin(angle)
     features[:, 132:198:3] = np.gradient(angle, axis=0) * 50.0

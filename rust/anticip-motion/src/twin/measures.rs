@@ -7,30 +7,30 @@
 //! Every constant is fixed and was chosen from quantiles over the training subjects alone; `docs/teacher.md` has the
 //! formulas.
 
-use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::kinematics::{CHEST, ENDS, HAND_BLEND, HANDS, MASSES, REACH};
+use crate::canonical::JOINT_COUNT;
+use crate::kinematics::{CHEST, ENDS, HAND_BLEND, HANDS, MASSES, REACH};
 
-use crate::PARAMETER_COUNT;
-use crate::body::{PULSE_SIZE, Vector};
+use super::PARAMETER_COUNT;
+use super::body::{PULSE_SIZE, Vector};
 
 /// -3 dB point of six parameters, Hz.
-pub(crate) const FAST_HZ: f64 = 3.0;
+pub const FAST_HZ: f64 = 3.0;
 /// -3 dB point of density and pulse, Hz.
-pub(crate) const SLOW_HZ: f64 = 1.0;
+pub const SLOW_HZ: f64 = 1.0;
 /// -3 dB point of the positions before they are differentiated, Hz: mocap noise stays out of the jerk.
-pub(crate) const MOTION_HZ: f64 = 6.6;
+pub const MOTION_HZ: f64 = 6.6;
 
 /// How many measures are smoothed at [`FAST_HZ`].
-pub(crate) const FAST: usize = 8;
+pub const FAST: usize = 8;
 /// How many are smoothed at [`SLOW_HZ`]: the squared speeds of the ends.
-pub(crate) const SLOW: usize = ENDS.len();
+pub const SLOW: usize = ENDS.len();
 /// How many there are.
-pub(crate) const MEASURES: usize = FAST + SLOW;
+pub const MEASURES: usize = FAST + SLOW;
 
 /// How many periods are looked at.
-pub(crate) const LAGS: usize = 23;
+pub const LAGS: usize = 23;
 /// The longest of them, frames.
-pub(crate) const LONGEST_LAG: usize = 60;
+pub const LONGEST_LAG: usize = 60;
 
 /// m/s added where a ratio would measure the noise of a still body.
 const REST_SPEED: f64 = 0.1;
@@ -39,14 +39,14 @@ const PAN_REST_ENERGY: f64 = 0.1;
 const PULSE_REST_ENERGY: f64 = 0.09;
 
 /// The periods in frames: 0.32 to 1.2 s, that is 50 to 188 beats a minute.
-pub(crate) fn lags() -> impl Iterator<Item = usize> {
+pub fn lags() -> impl Iterator<Item = usize> {
     (16..=LONGEST_LAG).step_by(2)
 }
 
 /// What is measured in a frame, before it is smoothed: height of the higher hand (m), kinetic energy per kilogram x 2,
 /// squared speed of the faster hand, mean squared jerk and mean squared speed of the five ends, extension (m), lateral
 /// moment of the ends' squared speed, its sum; then the squared speeds of the five ends.
-pub(crate) fn raw_measures(
+pub fn raw_measures(
     places: &[Vector],
     lateral: &[f64; ENDS.len()],
     velocity: &[Vector],
@@ -83,18 +83,18 @@ pub(crate) fn raw_measures(
 }
 
 /// How well a movement repeats after a lag: two velocities of the pulse joints, as a product and a mean energy.
-pub(crate) fn repetition(now: &[f64; PULSE_SIZE], then: &[f64; PULSE_SIZE]) -> [f64; 2] {
+pub fn repetition(now: &[f64; PULSE_SIZE], then: &[f64; PULSE_SIZE]) -> [f64; 2] {
     let product = now.iter().zip(then).map(|(a, b)| a * b).sum();
     [product, 0.5 * (square(now) + square(then))]
 }
 
 /// A smoothed product over the smoothed energy; `weight` is the share of the smoother that had both.
-pub(crate) fn periodicity([product, energy]: [f64; 2], weight: f64) -> f64 {
+pub fn periodicity([product, energy]: [f64; 2], weight: f64) -> f64 {
     product / (energy + PULSE_REST_ENERGY * weight)
 }
 
 /// The parameters of smoothed measures and the greatest periodicity.
-pub(crate) fn squash(measures: &[f64; MEASURES], periodicity: f64) -> [f64; PARAMETER_COUNT] {
+pub fn squash(measures: &[f64; MEASURES], periodicity: f64) -> [f64; PARAMETER_COUNT] {
     let [
         height,
         kinetic,

@@ -1,37 +1,40 @@
 //! Where the joints of the teacher's body are: one fixed body for everybody, so that a tall and a short performer who
 //! make the same movement are taught the same parameters.
 
-use anticip_motion::canonical::{HIPS, JOINT_COUNT, OFFSETS, PARENTS};
-use anticip_motion::kinematics::ENDS;
+use crate::canonical::{HIPS, JOINT_COUNT, OFFSETS, PARENTS};
+use crate::kinematics::ENDS;
 
 /// Local rotations of the canonical joints, w, x, y, z.
 pub type Rotations = [[f64; 4]; JOINT_COUNT];
 
-pub(crate) type Vector = [f64; 3];
+/// A place or a direction: to the left, up, ahead.
+pub type Vector = [f64; 3];
 
 /// Head, elbows, hands, ankles and toes: what repeats when a body keeps time.
 const PULSE_JOINTS: [usize; 9] = [5, 8, 9, 12, 13, 16, 17, 20, 21];
 
 /// How many numbers the pulse joints' places have.
-pub(crate) const PULSE_SIZE: usize = 3 * PULSE_JOINTS.len();
+pub const PULSE_SIZE: usize = 3 * PULSE_JOINTS.len();
 
 /// How many numbers all places have.
-pub(crate) const PLACE_SIZE: usize = 3 * JOINT_COUNT;
+pub const PLACE_SIZE: usize = 3 * JOINT_COUNT;
 
 /// How many numbers are smoothed before they are differentiated: all places, and those that repeat.
-pub(crate) const CALM_SIZE: usize = PLACE_SIZE + PULSE_SIZE;
+pub const CALM_SIZE: usize = PLACE_SIZE + PULSE_SIZE;
 
 /// What is read off one pose, metres, relative to the hips.
 #[derive(Debug, Clone)]
-pub(crate) struct Body {
+pub struct Body {
     /// All places upright (heights are against gravity), then those of the pulse joints in the hips' frame.
-    pub(crate) places: [f64; CALM_SIZE],
+    pub places: [f64; CALM_SIZE],
     /// How far to the performer's left each end of the body is, in the hips' frame.
-    pub(crate) lateral: [f64; ENDS.len()],
+    pub lateral: [f64; ENDS.len()],
 }
 
 impl Body {
-    pub(crate) fn of(pose: &Rotations) -> Self {
+    /// What is read off a pose.
+    #[must_use]
+    pub fn of(pose: &Rotations) -> Self {
         let upright = positions(pose, pose[HIPS]);
         let inside = positions(pose, [1.0, 0.0, 0.0, 0.0]);
         let mut places = [0.0; CALM_SIZE];
@@ -47,7 +50,8 @@ impl Body {
     }
 
     /// The upright places.
-    pub(crate) fn upright(&self) -> &[Vector] {
+    #[must_use]
+    pub fn upright(&self) -> &[Vector] {
         self.places[..PLACE_SIZE].as_chunks().0
     }
 }

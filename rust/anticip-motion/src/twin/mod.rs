@@ -1,17 +1,38 @@
 //! The teacher's causal twin: the same measures from the past alone, frame by frame.
 //!
-//! It is what an instrument without a model would play: backward differences for central ones, [`LowPass`] for the
-//! Gaussians, the stretch before now for the one around it.
+//! It is what an instrument without a model would play: backward differences for central ones, one-pole low-passes
+//! for the Gaussians, the stretch before now for the one around it.
 
-use anticip_motion::kinematics::ENDS;
+pub mod body;
+mod columns;
+mod low_pass;
+pub mod measures;
+mod ring;
 
-use crate::body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
-use crate::filters::LowPass;
-use crate::measures::{
-    FAST, LAGS, LONGEST_LAG, MEASURES, lags, periodicity, raw_measures, repetition, squash,
-};
-use crate::ring::Ring;
-use crate::{MemoryError, PARAMETER_COUNT, RATE};
+use body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
+pub use columns::{TWIN_BLOCKS, TWIN_COUNT, TwinColumns, twin_names};
+use low_pass::LowPass;
+use measures::{FAST, LAGS, LONGEST_LAG, MEASURES, lags, periodicity, raw_measures, repetition, squash};
+pub use ring::{Mean, Ring};
+
+use crate::MotionError;
+use crate::features::RATE;
+use crate::kinematics::ENDS;
+
+/// The eight sound parameters, in order; each in 0..1.
+pub const PARAMETERS: [&str; PARAMETER_COUNT] = [
+    "pitch",
+    "loudness",
+    "brightness",
+    "roughness",
+    "density",
+    "space",
+    "pan",
+    "pulse",
+];
+
+/// How many there are.
+pub const PARAMETER_COUNT: usize = 8;
 
 /// Delay of the smoother before the differences, seconds: four poles of 10 ms have the variance of the teacher's.
 pub const MOTION_DELAY_S: f64 = 0.04;
@@ -47,7 +68,7 @@ impl CausalTwins {
     ///
     /// # Errors
     /// A delay out of 0 to 10 s.
-    pub fn new(delays: &[f64], motion: f64) -> Result<Self, MemoryError> {
+    pub fn new(delays: &[f64], motion: f64) -> Result<Self, MotionError> {
         let twins = delays.iter().map(|&delay| {
             Ok(Smoothers {
                 fast: LowPass::new(delay, POLES, FAST)?,
@@ -80,10 +101,11 @@ impl CausalTwins {
         self.push_body(&Body::of(pose), out);
     }
 
-    pub(crate) fn push_body(&mut self, body: &Body, out: &mut [[f64; PARAMETER_COUNT]]) {
+    /// [`Self::push`] of what was read off the pose already.
+    pub fn push_body(&mut self, body: &Body, out: &mut [[f64; PARAMETER_COUNT]]) {
         let mut calm = body.places;
         self.motion.push(&mut calm);
-        if self.calm.len() == 0 {
+        if self.calm.is_empty() {
             // Nothing moved before the first frame.
             (0..DIFFERENCES).for_each(|_| self.calm.push(&calm));
             (0..LONGEST_LAG).for_each(|_| self.pulse.push(&[0.0; PULSE_SIZE]));

@@ -1,59 +1,74 @@
 //! The newest rows of a stream, and their mean.
 
-use crate::PARAMETER_COUNT;
+use super::PARAMETER_COUNT;
 
 /// The newest rows of `N` numbers, each known by its place in the stream; all memory is taken at the start.
 #[derive(Debug, Clone)]
-pub(crate) struct Ring<const N: usize> {
+pub struct Ring<const N: usize> {
     rows: Vec<[f64; N]>,
     len: usize,
 }
 
 impl<const N: usize> Ring<N> {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// Room for `capacity` rows, at least one.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
         Self {
             rows: vec![[0.0; N]; capacity],
             len: 0,
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// The next row is the first again.
+    pub fn clear(&mut self) {
         self.len = 0;
     }
 
     /// How many rows came since the start; the last of them are still there.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn push(&mut self, row: &[f64; N]) {
+    /// Whether none came.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes the next row; the oldest makes room.
+    pub fn push(&mut self, row: &[f64; N]) {
         let capacity = self.rows.len();
         self.rows[self.len % capacity] = *row;
         self.len += 1;
     }
 
     /// Row `index` of the stream.
-    pub(crate) fn at(&self, index: usize) -> &[f64; N] {
+    #[must_use]
+    pub fn at(&self, index: usize) -> &[f64; N] {
         debug_assert!(index < self.len && index + self.rows.len() >= self.len);
         &self.rows[index % self.rows.len()]
     }
 
     /// The row that came `count` rows before the newest.
-    pub(crate) fn ago(&self, count: usize) -> &[f64; N] {
+    #[must_use]
+    pub fn ago(&self, count: usize) -> &[f64; N] {
         self.at(self.len - 1 - count)
     }
 }
 
 /// The mean of the newest rows.
 #[derive(Debug, Clone)]
-pub(crate) struct Mean {
+pub struct Mean {
     rows: Ring<PARAMETER_COUNT>,
     span: usize,
     sum: [f64; PARAMETER_COUNT],
 }
 
 impl Mean {
-    pub(crate) fn new(span: usize) -> Self {
+    /// Of the newest `span` rows, of as many as there are at first.
+    #[must_use]
+    pub fn new(span: usize) -> Self {
         Self {
             rows: Ring::new(span),
             span,
@@ -61,12 +76,14 @@ impl Mean {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// The next row is the first again.
+    pub fn clear(&mut self) {
         self.rows.clear();
         self.sum = [0.0; PARAMETER_COUNT];
     }
 
-    pub(crate) fn push(&mut self, row: &[f64; PARAMETER_COUNT]) {
+    /// Takes the next row.
+    pub fn push(&mut self, row: &[f64; PARAMETER_COUNT]) {
         if self.rows.len() >= self.span {
             let leaving = self.rows.ago(self.span - 1);
             self.sum
@@ -78,8 +95,30 @@ impl Mean {
         self.rows.push(row);
     }
 
-    pub(crate) fn mean(&self) -> [f64; PARAMETER_COUNT] {
+    /// Zeros before the first row.
+    #[must_use]
+    pub fn mean(&self) -> [f64; PARAMETER_COUNT] {
         let count = self.rows.len().min(self.span).max(1) as f64;
         self.sum.map(|sum| sum / count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_does_not_drift_in_a_show_of_hours() {
+        let row = |frame: usize| -> [f64; PARAMETER_COUNT] {
+            std::array::from_fn(|p| 0.5 + 0.5 * (0.37 * (frame * (p + 1)) as f64).sin())
+        };
+        let mut mean = Mean::new(200);
+        for frame in 0..1_000_000 {
+            mean.push(&row(frame));
+        }
+        for (p, mean) in mean.mean().into_iter().enumerate() {
+            let exact = (999_800..1_000_000).map(|frame| row(frame)[p]).sum::<f64>() / 200.0;
+            assert!((mean - exact).abs() < 1e-12, "{}", mean - exact);
+        }
     }
 }

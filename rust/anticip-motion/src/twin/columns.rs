@@ -1,0 +1,66 @@
+//! The twin as columns of a feature row.
+
+use super::body::Rotations;
+use super::{CausalTwins, MOTION_DELAY_S, Mean, PARAMETER_COUNT, PARAMETERS};
+use crate::MotionError;
+
+/// Group delays of the columns, seconds.
+const DELAYS_S: [f64; DELAYS] = [0.0, 0.02, 0.06, 0.16];
+const DELAYS: usize = 4;
+/// Which of them is averaged.
+const AVERAGED: usize = 1;
+/// Over how many frames: 1 and 4 s, or as many as there are.
+const SPANS: [usize; 2] = [50, 200];
+/// What a block of columns is called, in order.
+const BLOCKS: [&str; TWIN_BLOCKS] = ["0ms", "20ms", "60ms", "160ms", "mean_1s", "mean_4s"];
+
+/// Blocks of one column a parameter: four delays and two means.
+pub const TWIN_BLOCKS: usize = DELAYS + SPANS.len();
+/// How many columns there are.
+pub const TWIN_COUNT: usize = TWIN_BLOCKS * PARAMETER_COUNT;
+
+/// The name of every column, in order.
+pub fn twin_names() -> impl Iterator<Item = String> {
+    let names = |block| PARAMETERS.map(|parameter| format!("twin.{parameter}.{block}"));
+    BLOCKS.into_iter().flat_map(names)
+}
+
+/// What a performer without a model would play, at four delays and averaged; nothing is allocated after construction.
+#[derive(Debug, Clone)]
+pub struct TwinColumns {
+    twins: CausalTwins,
+    means: [Mean; SPANS.len()],
+}
+
+impl TwinColumns {
+    /// Of a stream that begins.
+    ///
+    /// # Errors
+    /// None: the delays are in range.
+    pub fn new() -> Result<Self, MotionError> {
+        Ok(Self {
+            twins: CausalTwins::new(&DELAYS_S, MOTION_DELAY_S)?,
+            means: SPANS.map(Mean::new),
+        })
+    }
+
+    /// The next frame is a first frame again.
+    pub fn reset(&mut self) {
+        self.twins.reset();
+        self.means.iter_mut().for_each(Mean::clear);
+    }
+
+    /// Takes the next frame and writes its [`TWIN_COUNT`] columns.
+    pub fn push(&mut self, pose: &Rotations, out: &mut [f32]) {
+        let mut rows = [[0.0; PARAMETER_COUNT]; TWIN_BLOCKS];
+        let (twins, means) = rows.split_at_mut(DELAYS);
+        self.twins.push(pose, twins);
+        for (row, mean) in means.iter_mut().zip(&mut self.means) {
+            mean.push(&twins[AVERAGED]);
+            *row = mean.mean();
+        }
+        for (slot, value) in out.iter_mut().zip(rows.as_flattened()) {
+            *slot = *value as f32;
+        }
+    }
+}

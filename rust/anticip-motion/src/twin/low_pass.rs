@@ -1,0 +1,78 @@
+//! The causal counterpart of the teacher's smoother.
+
+use crate::MotionError;
+use crate::features::RATE;
+
+const MAX_DELAY_S: f64 = 10.0;
+
+/// Equal one-pole low-passes in a row, with an exact group delay at zero frequency.
+///
+/// A one-pole `y += a (x - y)` delays slow changes by (1 - a)/a frames, so n of them with a = 1/(1 + d/n) delay by d
+/// frames. d = 0 passes everything through. The first frame sets the state: there is no start-up from zero.
+#[derive(Debug, Clone)]
+pub(super) struct LowPass {
+    gain: f64,
+    width: usize,
+    /// One row a pole.
+    stages: Vec<f64>,
+    started: bool,
+}
+
+impl LowPass {
+    /// Delays rows of `width` numbers by `seconds`, with as many poles.
+    pub(super) fn new(seconds: f64, poles: usize, width: usize) -> Result<Self, MotionError> {
+        if !(0.0..=MAX_DELAY_S).contains(&seconds) {
+            return Err(MotionError::Option {
+                option: "delay_s",
+                expected: "0 to 10 seconds",
+                given: seconds.to_string(),
+            });
+        }
+        Ok(Self {
+            gain: 1.0 / (1.0 + seconds * RATE / poles as f64),
+            width,
+            stages: vec![0.0; poles * width],
+            started: false,
+        })
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.started = false;
+    }
+
+    /// Filters one row in place.
+    pub(super) fn push(&mut self, row: &mut [f64]) {
+        if !self.started {
+            self.started = true;
+            for stage in self.stages.chunks_exact_mut(self.width) {
+                stage.copy_from_slice(row);
+            }
+        }
+        for stage in self.stages.chunks_exact_mut(self.width) {
+            for (value, state) in row.iter_mut().zip(stage) {
+                *state = self.gain * *value + (1.0 - self.gain) * *state;
+                *value = *state;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_pass_delays_a_ramp_by_what_it_says() {
+        for seconds in [0.0, 0.03, 0.2] {
+            let mut filter = LowPass::new(seconds, 2, 1).unwrap();
+            let mut row = [0.0];
+            for frame in 0..2000 {
+                row = [f64::from(frame)];
+                filter.push(&mut row);
+            }
+            assert!((1999.0 - row[0] - seconds * RATE).abs() < 1e-6);
+        }
+        assert!(LowPass::new(-1.0, 2, 1).is_err());
+        assert!(LowPass::new(f64::NAN, 2, 1).is_err());
+    }
+}
