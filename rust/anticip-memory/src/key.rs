@@ -1,10 +1,10 @@
 //! What a moment is recognised by: the parameters of the last second and the posture, as whole numbers.
 
 use anticip_motion::canonical::{HIPS, JOINT_COUNT};
-
-use crate::{MemoryError, PARAMETER_COUNT};
 use anticip_motion::twin::body::{Body, Rotations};
 use anticip_motion::twin::{Mean, Ring};
+
+use crate::{MemoryError, PARAMETER_COUNT};
 
 /// How many numbers a key has.
 pub const KEY_SIZE: usize = 7 * PARAMETER_COUNT + 2 * POSTURE;

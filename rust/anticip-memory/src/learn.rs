@@ -1,12 +1,13 @@
 //! Moments of a stream: a key every other frame, and the teacher's word on what followed, once it is known.
 
+use anticip_motion::twin::Ring;
+use anticip_motion::twin::body::{Body, Rotations};
+use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S};
+
 use crate::key::{DELAYS, DELAYS_S, FIRST, Key, KeyMaker};
 use crate::store::{FOLLOWED, Followed};
 use crate::teacher::{TEACHER_REACH, TEACHER_START, Teacher};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
-use anticip_motion::twin::Ring;
-use anticip_motion::twin::body::{Body, Rotations};
-use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S};
 
 /// Frames between two moments that are remembered.
 pub const MOMENT_STEP: usize = 2;

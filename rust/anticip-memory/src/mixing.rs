@@ -4,8 +4,9 @@
 //! the sum of what it was off, discounted by half in ten seconds (Hedge; Freund and Schapire 1997). An expert that
 //! said nothing is charged what the mixture was off (Freund and others 1997): it neither gains nor loses.
 
-use crate::{HORIZONS, PARAMETER_COUNT};
 use anticip_motion::twin::Ring;
+
+use crate::{HORIZONS, PARAMETER_COUNT};
 
 /// How many say what comes: the model, the memory twice, three holds, two means, half hold and half mean.
 pub(crate) const EXPERTS: usize = 9;

@@ -5,15 +5,15 @@
 //! and future.
 
 use anticip_motion::kinematics::ENDS;
-
-use crate::gaussian::Gaussian;
-use crate::{PARAMETER_COUNT, RATE};
 use anticip_motion::twin::Ring;
 use anticip_motion::twin::body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
 use anticip_motion::twin::measures::{
     FAST, FAST_HZ, LAGS, LONGEST_LAG, MEASURES, MOTION_HZ, SLOW_HZ, lags, periodicity, raw_measures,
     repetition, squash,
 };
+
+use crate::gaussian::Gaussian;
+use crate::{PARAMETER_COUNT, RATE};
 
 /// Frames after a frame that the teacher looks at: 5 to smooth and 1 to differentiate positions, 30 of the longest
 /// period, 27 to smooth how well it repeats.

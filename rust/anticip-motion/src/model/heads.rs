@@ -4,9 +4,12 @@ use super::activations::{gelu, sigmoid};
 use super::strokes::BeatHead;
 use super::{Linear, Tensors, tensor};
 use crate::MotionError;
+use crate::twin::{PARAMETER_COUNT, TWIN_BLOCKS};
 
 /// Sound parameters: eight at five horizons.
 pub const PARAM_COUNT: usize = 40;
+/// At how many horizons each is said.
+const HORIZONS: usize = PARAM_COUNT / PARAMETER_COUNT;
 /// Hazards: two events in 25 bins.
 pub const HAZARD_COUNT: usize = 50;
 /// Scalars of the refined head.
@@ -54,6 +57,8 @@ pub(super) struct Seen<'a> {
     pub(super) recent: &'a [f32],
     /// How the strokes stand; nothing where they are not followed.
     pub(super) strokes: &'a [f32],
+    /// The causal twin's columns of the row, as they are.
+    pub(super) twin: &'a [f32],
 }
 
 /// What a step says, each part in a slice of its own.
@@ -66,6 +71,47 @@ pub(super) struct Said<'a> {
     pub(super) hidden: &'a mut [f32],
 }
 
+/// What is added to what the hidden units say of the parameters.
+#[derive(Debug, Clone)]
+enum Direct {
+    /// A linear filter of the numbers of the last frames, if there are any; the sum goes through a sigmoid.
+    Recent(Option<Linear>),
+    /// A linear mix of the parameter's own past in the twin, a row of weights a parameter and horizon; the sum is cut
+    /// to 0..1.
+    Twin(Vec<f32>),
+}
+
+impl Direct {
+    fn new(tensors: &Tensors, recent: usize, twin: bool) -> Result<Self, MotionError> {
+        if twin {
+            let shape = [PARAMETER_COUNT, HORIZONS, TWIN_BLOCKS];
+            return Ok(Self::Twin(tensor(tensors, "control.skip", &shape)?));
+        }
+        let filter = || Linear::unbiased(tensors, "control.recent.weight", PARAM_COUNT, recent);
+        Ok(Self::Recent((recent > 0).then(filter).transpose()?))
+    }
+
+    /// Makes parameters of what the hidden units say.
+    fn complete(&self, seen: Seen<'_>, params: &mut [f32]) {
+        match self {
+            Self::Recent(filter) => {
+                if let Some(filter) = filter {
+                    filter.add(seen.recent, params);
+                }
+                sigmoid(params);
+            }
+            Self::Twin(weights) => {
+                let rows = weights.as_chunks::<TWIN_BLOCKS>().0;
+                for (i, (param, row)) in params.iter_mut().zip(rows).enumerate() {
+                    let past = seen.twin.iter().skip(i / HORIZONS).step_by(PARAMETER_COUNT);
+                    let held: f32 = row.iter().zip(past).map(|(weight, value)| weight * value).sum();
+                    *param = (*param + held).clamp(0.0, 1.0);
+                }
+            }
+        }
+    }
+}
+
 /// Pathway gate, refined anticipation head, final norm, commitment gate and control head.
 #[derive(Debug, Clone)]
 pub(super) struct Heads {
@@ -75,7 +121,7 @@ pub(super) struct Heads {
     local: Linear,
     combine: Linear,
     control: (Linear, Linear),
-    recent: Option<Linear>,
+    direct: Direct,
     base: Vec<f32>,
     beats: Option<BeatHead>,
     gated: bool,
@@ -89,7 +135,8 @@ impl Heads {
     /// Reads what it needs of a checkpoint's tensors.
     ///
     /// `units` is the width of the control head's hidden layer, `recent` how many numbers of the last frames it is told,
-    /// `gated` whether the commitment scales the events' evidence. Without `trunk.pathway.*` the pathways weigh the same.
+    /// `gated` whether the commitment scales the events' evidence, `twin` whether the parameters are a mix of the twin's
+    /// (`control.skip`) and what is added to it. Without `trunk.pathway.*` the pathways weigh the same.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
@@ -99,6 +146,7 @@ impl Heads {
         units: usize,
         recent: usize,
         gated: bool,
+        twin: bool,
     ) -> Result<Self, MotionError> {
         let linear = |names, outputs, inputs| Linear::new(tensors, names, outputs, inputs);
         let pathway = ["trunk.pathway.linear.weight", "trunk.pathway.linear.bias"];
@@ -143,9 +191,7 @@ impl Heads {
                     units,
                 )?,
             ),
-            recent: (recent > 0)
-                .then(|| Linear::unbiased(tensors, "control.recent.weight", PARAM_COUNT, recent))
-                .transpose()?,
+            direct: Direct::new(tensors, recent, twin)?,
             base: tensor(tensors, "control.base", &[HAZARD_COUNT])?,
             beats: BeatHead::of(tensors, recent, units)?,
             gated,
@@ -182,10 +228,7 @@ impl Heads {
         gelu(units);
         last.apply(units, &mut self.out);
         let (params, evidence) = self.out.split_at_mut(PARAM_COUNT);
-        if let Some(filter) = &self.recent {
-            filter.add(seen.recent, params);
-        }
-        sigmoid(params);
+        self.direct.complete(seen, params);
         said.params.copy_from_slice(params);
         let committed = if self.gated { gate[0] } else { 1.0 };
         for (hazard, (base, evidence)) in said.hazards.iter_mut().zip(self.base.iter().zip(evidence)) {
@@ -208,5 +251,86 @@ impl Heads {
         scalars[PRESSURE] *= 2.0;
         sigmoid(scalars);
         scalars[PRESSURE] = 4.0 * scalars[PRESSURE] - 2.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tensor;
+    use super::*;
+
+    #[test]
+    fn with_the_twin_a_parameter_is_its_own_past_mixed_and_what_is_added() {
+        let zeros = |shape: &[usize]| Tensor {
+            shape: shape.to_vec(),
+            values: vec![0.0; shape.iter().product()],
+        };
+        let mut tensors: Tensors = [
+            ("trunk.refined_head.norm.weight", vec![2]),
+            ("trunk.refined_head.norm.bias", vec![2]),
+            ("trunk.refined_head.first.weight", vec![1, 2]),
+            ("trunk.refined_head.first.bias", vec![1]),
+            ("trunk.refined_head.last.weight", vec![7, 1]),
+            ("trunk.refined_head.last.bias", vec![7]),
+            ("trunk.norm.weight", vec![2]),
+            ("trunk.norm.bias", vec![2]),
+            ("trunk.commitment.local.weight", vec![1, 2]),
+            ("trunk.commitment.local.bias", vec![1]),
+            ("trunk.commitment.combine.weight", vec![1, 2]),
+            ("trunk.commitment.combine.bias", vec![1]),
+            ("control.first.weight", vec![3, 2]),
+            ("control.first.bias", vec![3]),
+            ("control.last.weight", vec![90, 3]),
+            ("control.last.bias", vec![90]),
+            ("control.base", vec![50]),
+        ]
+        .into_iter()
+        .map(|(name, shape)| (name.to_owned(), zeros(&shape)))
+        .collect();
+        assert!(Heads::new(&tensors, 2, 3, 9, true, true).is_err());
+        let residual: Vec<f32> = (0..90).map(|i| 0.01 * i as f32 - 0.2).collect();
+        let skip: Vec<f32> = (0..240).map(|i| (0.7 * i as f32).sin()).collect();
+        let twin: Vec<f32> = (0..48).map(|i| 0.5 + 0.5 * (1.3 * i as f32).cos()).collect();
+        tensors.insert(
+            "control.last.bias".into(),
+            Tensor {
+                shape: vec![90],
+                values: residual.clone(),
+            },
+        );
+        tensors.insert(
+            "control.skip".into(),
+            Tensor {
+                shape: vec![8, 5, 6],
+                values: skip.clone(),
+            },
+        );
+        let mut heads = Heads::new(&tensors, 2, 3, 9, true, true).expect("all tensors are there");
+        let (mut params, mut hazards) = ([0.0; PARAM_COUNT], [0.0; HAZARD_COUNT]);
+        let (mut scalars, mut gate, mut hidden) = ([0.0; SCALAR_COUNT], 0.0, [0.0; 2]);
+        let seen = Seen {
+            told: &[0.0; 9],
+            fast: &[0.0; 2],
+            held: &[0.0; 2],
+            recent: &[0.0; 9],
+            strokes: &[],
+            twin: &twin,
+        };
+        let said = Said {
+            params: &mut params,
+            hazards: &mut hazards,
+            scalars: &mut scalars,
+            gate: &mut gate,
+            hidden: &mut hidden,
+        };
+        heads.say(seen, said);
+        for p in 0..8 {
+            for h in 0..5 {
+                let held: f32 = (0..6).map(|k| skip[30 * p + 6 * h + k] * twin[8 * k + p]).sum();
+                let wanted = (held + residual[5 * p + h]).clamp(0.0, 1.0);
+                assert!((params[5 * p + h] - wanted).abs() < 1e-6, "{p} {h}");
+            }
+        }
+        assert!(params.contains(&0.0) && params.iter().any(|&v| v > 0.0 && v < 1.0));
     }
 }

@@ -8,7 +8,7 @@ use super::rings::Rings;
 use super::strokes::{STROKE_COUNT, follows};
 use super::{Embedding, Tensors};
 use crate::MotionError;
-use crate::features::{FEATURE_COUNT, SCALAR};
+use crate::features::{FEATURE_COUNT, FEATURE_COUNT_V1, SCALAR, TWIN};
 
 /// Sizes of the model, as its configuration has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +173,8 @@ impl StepState {
         }
         let kinematics = tensors.contains_key("kinematics.offsets");
         let embedding = Embedding::new(tensors, visible, width, taps, kinematics)?;
+        // A model that reads the twin's columns makes its parameters of them.
+        let twin = embedding.columns() > FEATURE_COUNT_V1;
         let biased = tensors.contains_key("trunk.bias.beta");
         let strokes = if follows(tensors) { STROKE_COUNT } else { 0 };
         let mut plan = Plan::default();
@@ -196,7 +198,7 @@ impl StepState {
         let slow = pathway(layers[1], past[1], stride)?;
         Ok(Self {
             bias: biased.then(|| TrajectoryBias::new(tensors, heads)).transpose()?,
-            heads: Heads::new(tensors, width, units, embedding.recent_count(), gated)?,
+            heads: Heads::new(tensors, width, units, embedding.recent_count(), gated, twin)?,
             fast,
             slow,
             row: [0.0; FEATURE_COUNT],
@@ -344,6 +346,7 @@ impl StepState {
             held: &read[held.clone()],
             recent: &read[self.recent.clone()],
             strokes: &read[self.strokes.clone()],
+            twin: &self.row[TWIN..],
         };
         let said = Said {
             params,
