@@ -10,7 +10,7 @@ from pyanticip.models.core.config import Config, Count, PartConfig, PositionConf
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.planning.config import CODES, PlanConfig
 from pyanticip.models.parts.registry import PARTS, build, nested, part_config
-from pyanticip.vocabulary import FEATURE_WIDTHS, FEATURES_V1, SCALAR_COLUMNS
+from pyanticip.vocabulary import FEATURE_WIDTHS, FEATURES, FEATURES_V1, SCALAR_COLUMNS
 
 _SMALL: dict[str, Any] = {
     "d_model": 128, "heads": 4, "fast_layers": 2, "slow_layers": 2, "window": 32, "ff": 256,
@@ -115,6 +115,9 @@ class ModelConfig(Config):
     prediction that nothing else uses."""
     strokes: bool = False
     """Whether the motion model hears beats in its strokes: see :mod:`pyanticip.models.motion.strokes`."""
+    twin: bool = False
+    """Whether the motion model reads the columns of features version 2, the teacher's causal twin: its
+    parameters are then what these say, held and averaged, and what the trunk adds to them."""
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
@@ -190,7 +193,7 @@ class ModelConfig(Config):
     @property
     def columns(self) -> int:
         """Columns of a feature row that the motion model reads, the first ones."""
-        return FEATURES_V1
+        return FEATURES if self.twin else FEATURES_V1
 
     @property
     def fast_past(self) -> int:

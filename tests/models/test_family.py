@@ -44,6 +44,8 @@ OPTIONS = {
         {"gated_events": False},
         {"scalar_input": True, "bias": "none", "mode": "refined_prev"},
         {**BODY, "strokes": True},
+        *({**BODY, "twin": True, "strokes": strokes} for strokes in (False, True)),
+        {"twin": True, "planning": True, "control_field": True, "field_input": True},
         {"control_field": True, "field_input": True},
         {"planning": True, "plan_inference": "passes", "positions": "sinusoidal"},
         {"planning": True, "plan_inference": "passes", "plan_refine": 2, "control_field": True},

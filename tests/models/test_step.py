@@ -9,14 +9,17 @@ import sys
 import numpy as np
 import pytest
 import torch
+from support.models import build
 
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
-from pyanticip.models import load_motion_model
+from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
+from pyanticip.vocabulary import FEATURES
 from realtime.step import onnx as step
 from realtime.step.base import Commitment
 from realtime.step.open import open_backend
 
+TWIN = {"twin": True, "strokes": True, "kinematics": True, "d_model": 48, "taps": 12}
 FIELDS = ("params", "hazards", "scalars", "gate", "hidden")
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -25,7 +28,7 @@ KINDS = ["onnx", "torch", pytest.param("cuda-graph", marks=needs_cuda)]
 
 def noise(rng, count):
     """Random rows whose rotations are rotations."""
-    rows = rng.standard_normal((count, 231)).astype(np.float32)
+    rows = rng.standard_normal((count, FEATURES)).astype(np.float32)
     frames = np.linalg.qr(rng.standard_normal((count, 22, 3, 3)))[0]
     rows[:, :132] = frames[..., :2].swapaxes(-1, -2).reshape(count, 132)
     return rows
@@ -36,8 +39,11 @@ def assert_close(a, b, tolerance):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=tolerance, rtol=0)
 
 
+@pytest.mark.parametrize("twin", [False, True])
 @pytest.mark.parametrize("kind", ["onnx", pytest.param("cuda-graph", marks=needs_cuda)])
-def test_backends_equal_torch_over_long_streams_with_wrap_around_and_resets(saved, kind):
+def test_backends_equal_torch_over_long_streams_with_wrap_around_and_resets(saved, tmp_path, kind, twin):
+    if twin:
+        saved = save_checkpoint(tmp_path / "twin", build("motion", torch.float32, 0.05, **TWIN))
     rng = np.random.default_rng(0)
     one, two = open_backend(kind, saved), open_backend("torch", saved)
     for i in range(300):

@@ -37,6 +37,7 @@ COMBINATIONS = {
         "kinematics": False,
     },
     "two-graphs": {"positions": "rope", "bias": "random", "slow_layers": 1},
+    "twin": {"twin": True, "positions": "alibi"},
     "trusted": {"control_field": True, "field_input": True, "positions": "prism", "slow_stride": 1},
 }
 
@@ -85,7 +86,7 @@ def test_frames_are_those_of_torch(folder):
         open_backend("torch", folder),
     )
     assert isinstance(backend, WholeBackend)
-    rows = torch.randn(44, 231, generator=torch.Generator().manual_seed(1)).numpy()
+    rows = torch.randn(44, 279, generator=torch.Generator().manual_seed(1)).numpy()
     with torch.no_grad():
         whole = model(torch.from_numpy(rows)[None])
     at = 0
@@ -107,10 +108,11 @@ def test_frames_are_those_of_torch(folder):
     backend.prewarm()
     assert all(np.array_equal(a, b) for a, b in zip(kept, backend.state(), strict=True))
     backend.reset()
-    newer = np.hstack((rows[:1], np.ones((1, 48), np.float32)))
+    newer = rows[:1].copy()
+    newer[:, model.cfg.columns :] = 1.0
     same(backend.step(newer), open_backend("torch", folder).step(rows[:1]))
     with pytest.raises(ShapeError, match="finite"):
-        backend.step(np.full((1, 231), np.nan, np.float32))
+        backend.step(np.full((1, 279), np.nan, np.float32))
     backend.close()
 
 

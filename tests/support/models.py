@@ -11,6 +11,7 @@ from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, Model
 from pyanticip.models.config import visible_columns
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.parts.registry import PARTS
+from pyanticip.vocabulary import FEATURES
 
 FACTORS = {
     "positions": ("none", *PARTS["positions"]),
@@ -80,7 +81,8 @@ def build(kind, dtype=torch.float64, noise=0.2, seed=0, **changes):
         if model.planning is not None:
             model.planning.set_frequencies(torch.rand(model.planning.vocab))
         if kind == "motion" and noise >= 0.2:
-            model.set_normalisation(torch.randn(231), torch.rand(231) + 0.5)
+            columns = model.cfg.columns
+            model.set_normalisation(torch.randn(columns), torch.rand(columns) + 0.5)
         if kind == "motion" and model.trusted is not None:
             model.trusted.last.weight.normal_(0.0, 10 * noise)
             model.trusted.last.bias.zero_()
@@ -110,7 +112,7 @@ def step_state(model, tensors=None, **changes):
 def inputs(kind, rows, length, dtype=torch.float64):
     """Tokens or feature rows."""
     if kind == "motion":
-        return torch.randn(rows, length, 231, dtype=dtype)
+        return torch.randn(rows, length, FEATURES, dtype=dtype)
     return torch.randint(VOCAB, (rows, length))
 
 

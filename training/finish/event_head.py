@@ -22,7 +22,6 @@ from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import GAINS, STROKES, Strokes
 from pyanticip.vocabulary import EVENT_BINS, HORIZONS_MS, PARAMETERS
 from training.data.examples import Example
-from training.finish.linear_forecast import recent_of
 from training.tasks.motion.losses import event_nll
 from training.tasks.motion.scores import CHUNK
 
@@ -57,6 +56,19 @@ def inputs_of(model: MotionTransformer, example: Example) -> Tensor:
         strokes.gains.copy_(torch.tensor(GAINS, dtype=torch.float64))  # to the last digit
         followed, _ = strokes(carried[None, :, :-MEASURES].double())
     return torch.cat((followed[0].half(), recent_of(model, example).half(), torch.cat(units).half()), 1)
+
+
+def recent_of(model: MotionTransformer, example: Example) -> Tensor:
+    """What the control head reads of the last frames, (T, numbers), in every frame of a clip.
+
+    Raises:
+        OptionError: a model without kinematics, whose head reads nothing.
+    """
+    with torch.no_grad():
+        recent = model.embed(torch.from_numpy(np.array(example.features))[None]).recent
+    if recent is None:
+        raise OptionError("an event head needs a model with kinematics: it reads their measures")
+    return recent[0]
 
 
 class Head(nn.Module):

@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final
@@ -19,8 +19,7 @@ from rich.console import Console
 from pyanticip.errors import CheckpointError, OptionError
 from training.data.sets import MotionSet
 from training.finish.beats import teach_beats
-from training.finish.blend import blend
-from training.recipes.stages import PACKAGED, AnyStage, Blend, Train, read_stages
+from training.recipes.stages import PACKAGED, AnyStage, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.tasks.motion.data import base_set, recipe_of, training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -57,7 +56,6 @@ def make(
     takes = base_set(MotionTrainOptions().but(data={"path": data, "cache": cache or ""}), console)
     keys, made = dict[str, str](), record["stages"]
     for stage in stages:  # all that can be wrong is said now, and not after an hour
-        takes.training(stage.without if isinstance(stage, Train) else ())
         keys[stage.name] = _key(stage, takes.digest, keys)
         folder = out / stage.name
         finished = stage.name in made and (folder / CHECKPOINT).is_dir()
@@ -78,7 +76,7 @@ def make(
             if not kept:
                 began = time.monotonic()
                 try:
-                    finished = _make(stage, out, data, takes, stages, cache, console)
+                    finished = _make(stage, out, data, takes, cache, console)
                 except KeyboardInterrupt:
                     finished = False
                 if not finished:
@@ -108,14 +106,13 @@ def _read(out: Path) -> dict[str, Any]:
 
 def _key(stage: AnyStage, data: str, keys: Mapping[str, str]) -> str:
     """A hash of all that decides what a stage makes: its options, the data's digest, the stages before."""
-    content = stage.model_dump(exclude={"name", "start", "folds"})
+    content = stage.model_dump(exclude={"name", "start"})
     if isinstance(stage, Train):
         options = stage.run_options()
         copies = recipe_of(options.data.recipe).record()
         decides = {n: v for n, v in options.flat().items() if n not in (*options.EXECUTION, "run.init")}
         content["options"] = {**decides, "data.recipe": copies}
-    folds = stage.folds if isinstance(stage, Blend) else []
-    begun = [keys[name] for name in (*filter(None, [stage.start]), *folds)]
+    begun = [keys[stage.start]] if stage.start else []
     text = json.dumps([content, data, begun], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -125,7 +122,6 @@ def _make(
     out: Path,
     data: Path,
     takes: MotionSet,
-    stages: Sequence[AnyStage],
     cache: Path | None,
     console: Console,
 ) -> bool:
@@ -133,19 +129,13 @@ def _make(
     folder, begun = out / stage.name, out / stage.start / CHECKPOINT
     if isinstance(stage, Train):
         options = stage.run_options(data, cache or "", begun if stage.start else "")
-        lesson = training_data(options, console, base=takes, without=stage.without)
+        lesson = training_data(options, console, base=takes)
         resume = (folder / CONFIG).is_file()
         return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
+    options_of_head = stage.options.model_dump()
     target, quiet = folder / CHECKPOINT, console.quiet
-    if isinstance(stage, Blend):
-        made_without = {one.name: one.without for one in stages if isinstance(one, Train)}
-        folds = [(out / name / CHECKPOINT, made_without[name]) for name in stage.folds]
-        with console.status("blending"):
-            blend(data, begun, target, folds, cache=cache)
-    else:
-        options_of_head = stage.options.model_dump()
-        teach_beats(data, target, checkpoint=begun, cache=cache, quiet=quiet, **options_of_head)
+    teach_beats(data, target, checkpoint=begun, cache=cache, quiet=quiet, **options_of_head)
     return True
 
 

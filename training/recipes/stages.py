@@ -37,8 +37,6 @@ class Train(Stage):
     kind: Literal["train"]
     start: str = Field(default="", alias="from")
     """The stage that it refines; none: random weights."""
-    without: list[str] = []
-    """Training subjects that it leaves out and is judged on."""
     options: dict[str, Any] = {}
     """Tables as in a file of its options."""
 
@@ -54,14 +52,6 @@ class Train(Stage):
         return MotionTrainOptions.gather(None, merge(tables, given))
 
 
-class Blend(Stage):
-    """Parameters mixed with plain forecasts: :func:`training.finish.blend.blend`."""
-
-    kind: Literal["blend"]
-    folds: list[str] = []
-    """Runs without some subjects, on whom the mixture is chosen as well."""
-
-
 class Beats(Stage):
     """An event head that learns to hear strokes: :func:`training.finish.beats.teach_beats`."""
 
@@ -69,8 +59,8 @@ class Beats(Stage):
     options: HeadOptions = HeadOptions()
 
 
-AnyStage = Train | Blend | Beats
-KINDS: Final[Mapping[str, type[AnyStage]]] = {"train": Train, "blend": Blend, "beats": Beats}
+AnyStage = Train | Beats
+KINDS: Final[Mapping[str, type[AnyStage]]] = {"train": Train, "beats": Beats}
 
 
 def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
@@ -113,11 +103,6 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     known_stages = {one.name: one for one in before}
     if stage.name in known_stages:
         raise OptionError("there is another stage of that name")
-    folds = stage.folds if isinstance(stage, Blend) else []
-    for name in (*filter(None, [stage.start]), *folds):
-        if name not in known_stages:
-            raise OptionError(f"no stage {name!r} before it{suggestion(name, list(known_stages))}")
-    for name in folds:
-        if not getattr(known_stages[name], "without", None):
-            raise OptionError(f"folds: stage {name!r} leaves nobody out")
+    if stage.start and stage.start not in known_stages:
+        raise OptionError(f"no stage {stage.start!r} before it{suggestion(stage.start, list(known_stages))}")
     return stage

@@ -105,7 +105,6 @@ class MotionOptions:
                 "validate_every": self.steps,
                 "save_every": self.steps,
                 "tensorboard": False,
-                "shrink": False,
                 "export": False,
             },
         )

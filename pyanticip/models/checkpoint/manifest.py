@@ -31,7 +31,7 @@ MANIFEST = "model.json"
 STEP_GRAPH = "step.onnx"
 SLOW_GRAPH = "slow.onnx"
 
-SHIPPED = Path(__file__).parents[1] / "data" / "motion-v1"
+SHIPPED = Path(__file__).parents[1] / "data" / "motion-v2"
 """The checkpoint that comes with the package."""
 
 _LARGEST_MANIFEST = 4 << 20

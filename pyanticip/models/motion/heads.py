@@ -9,6 +9,9 @@ from torch.nn import functional as F
 from pyanticip.models.motion.strokes import BeatHead
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS
 
+TWINS = 6
+"""Ways in which a feature row has the causal twin: at four delays, and means over 1 and 4 s of the second."""
+
 
 class ControlHead(nn.Module):
     """Sound parameters at every horizon, and the hazard of each event in every bin ahead.
@@ -19,6 +22,9 @@ class ControlHead(nn.Module):
 
     With ``recent`` numbers of the last frames the parameters are ``sigmoid(what the hidden state says + a
     linear filter of those numbers)``.
+
+    With the causal ``twin`` they are ``what the hidden state says + a linear mix of the parameter's own past
+    in the twin`` instead, cut to 0..1: nearer to the truth for movement that nobody trained on.
 
     :param recent: how many numbers of the last frames come along; 0 for none.
     :param base_hazard: hazard per bin that the base rate starts at.
@@ -34,6 +40,7 @@ class ControlHead(nn.Module):
         base_hazard: float = 0.01,
         gated: bool = True,
         strokes: bool = False,
+        twin: bool = False,
     ) -> None:
         super().__init__()
         self.gated = gated
@@ -41,22 +48,39 @@ class ControlHead(nn.Module):
         self.events = (len(EVENTS), EVENT_BINS)
         self.first = nn.Linear(d_model, hidden)
         self.last = nn.Linear(hidden, math.prod(self.params) + math.prod(self.events))
-        self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if recent else None
+        direct = recent and not twin
+        self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if direct else None
+        # Of the twin 20 ms late and its mean over 4 s: the farther ahead, the more of the mean.
+        self.skip = nn.Parameter(torch.zeros(*self.params, TWINS)) if twin else None
+        if self.skip is not None:
+            mean = torch.tensor([min(ms / 400.0, 0.5) for ms in HORIZONS_MS])
+            with torch.no_grad():
+                self.skip[..., 1], self.skip[..., -1] = 1.0 - mean, mean
         start = math.log(base_hazard / (1.0 - base_hazard))
         self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
         self.beats = BeatHead(recent, hidden, EVENT_BINS) if strokes else None
 
     def forward(
-        self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None, strokes: Tensor | None = None
+        self,
+        hidden: Tensor,
+        gate: Tensor,
+        recent: Tensor | None = None,
+        strokes: Tensor | None = None,
+        twin: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D), gate (..., 1), the
-        numbers of the last frames (..., recent) and the strokes (..., 37)."""
-        params, logits = self.flat(hidden, gate, recent, strokes)
+        numbers of the last frames (..., recent), the strokes (..., 37) and the twin (..., 48)."""
+        params, logits = self.flat(hidden, gate, recent, strokes, twin)
         rows = hidden.shape[:-1]
         return params.view(*rows, *self.params), logits.view(*rows, *self.events)
 
     def flat(
-        self, hidden: Tensor, gate: Tensor, recent: Tensor | None = None, strokes: Tensor | None = None
+        self,
+        hidden: Tensor,
+        gate: Tensor,
+        recent: Tensor | None = None,
+        strokes: Tensor | None = None,
+        twin: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The same as (..., 40) and (..., 50)."""
         units = F.gelu(self.first(hidden))
@@ -67,4 +91,10 @@ class ControlHead(nn.Module):
         if self.beats is not None and recent is not None and strokes is not None:
             onsets = logits[..., :EVENT_BINS] + self.beats(strokes, recent, units)
             logits = torch.cat((onsets, logits[..., EVENT_BINS:]), -1)
-        return torch.sigmoid(params), logits
+        if self.skip is None or twin is None:
+            return torch.sigmoid(params), logits
+        past = twin.reshape(*twin.shape[:-1], TWINS, -1)  # (..., 6, 8)
+        held = torch.einsum("...kp,phk->...ph", past, self.skip).flatten(-2)
+        params = params + held
+        # Uncut while it learns: what is beyond the range must be pulled back.
+        return params if self.training else params.clamp(0.0, 1.0), logits

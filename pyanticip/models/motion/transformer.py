@@ -1,5 +1,6 @@
 """The motion transformer: feature rows in, sound parameters and events ahead of time out."""
 
+import math
 from dataclasses import dataclass
 from typing import TypedDict, Unpack, overload
 
@@ -34,7 +35,7 @@ from pyanticip.models.parts.planning.codebook import PlanCodebook
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
-from pyanticip.vocabulary import PARAMETERS, SCALAR_COLUMNS
+from pyanticip.vocabulary import FEATURES_V1, PARAMETERS, SCALAR_COLUMNS
 
 CLIP = 10.0
 """Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
@@ -162,12 +163,20 @@ class MotionTransformer(nn.Module):
         self.trunk = Trunk(cfg)
         told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
         self.control = ControlHead(
-            cfg.d_model, cfg.control_hidden, told, gated=cfg.gated_events, strokes=cfg.strokes
+            cfg.d_model,
+            cfg.control_hidden,
+            told,
+            gated=cfg.gated_events,
+            strokes=cfg.strokes,
+            twin=cfg.twin,
         )
         self.strokes = Strokes() if cfg.strokes else None
         for linear in (self.front, self.control.first, self.control.last):
             nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
+        if cfg.twin:
+            # What the trunk adds begins as nothing.
+            nn.init.zeros_(self.control.last.weight[: math.prod(self.control.params)])
         if self.control.recent is not None:
             # Start as what holds the mean of the last 80 ms, for the parameters that a measure stands for.
             weight = torch.zeros(*self.control.params, MEASURES, cfg.taps)
@@ -346,7 +355,8 @@ class MotionTransformer(nn.Module):
         trunk = foreseen.out
         with exact(x):
             hidden, gate = trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype)
-            params, events = self.control(hidden, gate, front.recent, front.beats)
+            twin = x[..., FEATURES_V1:] if self.cfg.twin else None
+            params, events = self.control(hidden, gate, front.recent, front.beats, twin)
         out = MotionOutput(
             params,
             events,

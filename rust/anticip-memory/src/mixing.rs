@@ -13,7 +13,7 @@ pub(crate) const EXPERTS: usize = 9;
 /// How many of them forecast, the first ones; the others only hold or average.
 pub(crate) const FORECASTS: usize = 3;
 
-const PRIOR: [f64; EXPERTS] = [20.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const PRIOR: [f64; EXPERTS] = [100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// By how much an error of one in one frame lowers the logarithm of a weight.
 const RATE: f64 = 40.0 / 60.0;
 /// Frames in which an error counts half.
@@ -129,7 +129,7 @@ mod tests {
         let mut mixing = Mixing::new(0);
         let values = std::array::from_fn(|i| i as f64 / 10.0);
         let (_, trust) = mixing.mix(0, 0, &values.map(Some));
-        assert!((trust - 22.0 / 28.0).abs() < 1e-12);
+        assert!((trust - 102.0 / 108.0).abs() < 1e-12);
         for frame in 0..600 {
             mixing.keep(&everybody(values), &Table::default());
             mixing.judge(frame, &[0.5; PARAMETER_COUNT]);

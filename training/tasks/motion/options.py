@@ -107,8 +107,6 @@ class MotionRunOptions(RunOptions):
     """Processes that gather windows ahead; 0: gathered between the updates."""
     log_every: int = Field(default=50, ge=1)
     """Steps per row of the metrics, which are means over them."""
-    shrink: bool = True
-    """Whether the parameters 400 ms ahead are drawn towards a slow hold at the end, where that helps."""
     export: bool = True
     """Whether the best weights are written as a checkpoint that can play."""
 
@@ -161,12 +159,12 @@ class MotionTrainOptions(TrainOptions):
         return REFINE if given.get("run", {}).get("init") else {}
 
     def config(self) -> ModelConfig:
-        """The model's configuration.
+        """The model's configuration; unless it is told otherwise, one that reads the causal twin.
 
         Raises:
             OptionError: an unknown field, or values that do not fit together.
         """
-        return ModelConfig.from_dict(self.model)
+        return ModelConfig.from_dict({"twin": True, **self.model})
 
     def huber_at(self, step: int) -> float:
         """The parameters' corner in update ``step``: geometric from the first to the last."""

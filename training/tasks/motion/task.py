@@ -23,7 +23,6 @@ from training.tasks.motion.module import MotionModule, begun_from, new_model
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import fit_codebook
 from training.tasks.motion.record import MotionRecorder
-from training.tasks.motion.shrink import shrink
 from training.tasks.motion.validation import in_memory, validate
 from training.tasks.motion.windows import Feed, check_pieces
 from training.teacher.handmade import TEACHER_VERSION
@@ -141,20 +140,17 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         return found
 
     def finish(self, run: MotionRun, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Judge the best weights, shrink them and write them as a checkpoint."""
+        """Judge the best weights and write them as a checkpoint."""
         options = run.options
         model = load_run(run.folder)
         scale = change_scale(run.data.bare)
         held_out = [in_memory(example) for example in run.data.validation]
         found: dict[str, Any] = {"validation": validate(model, held_out, scale)}
-        if options.run.shrink:
-            found["slow_hold"] = shrink(model, held_out)
-            found["validation_shrunk"] = validate(model, held_out, scale)
         found["export"] = None
         if options.run.export:
             found["export"] = CHECKPOINT
             try:
-                save_checkpoint(run.folder / CHECKPOINT, model, training={**report, **found})
+                save_checkpoint(run.folder / CHECKPOINT, model, training={**_portable(report), **found})
             except CheckpointError as error:
                 weights = run.folder / BEST
                 raise CheckpointError(f"trained, but not exported: {error}; its weights: {weights}") from None
@@ -186,6 +182,14 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
                     f"--out {quote(str(out / 'beats'))}",
                 ]
         return lines
+
+
+def _portable(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A report without the folders of the machine it was made on: a checkpoint may travel."""
+    options = {table: dict(fields) for table, fields in report["options"].items()}
+    options["data"] |= {"path": Path(options["data"]["path"]).name, "cache": ""}
+    options["run"]["init"] = "/".join(Path(options["run"]["init"]).parts[-2:])
+    return {**report, "options": options}
 
 
 def fit(

@@ -35,10 +35,10 @@ TINY: dict[str, Any] = {
 
 @pytest.fixture(scope="session")
 def tiny() -> Callable[..., MotionTrainOptions]:
-    """``tiny(schedule={"steps": 4})`` gives the options of a tiny run, without shrinking and exporting."""
+    """``tiny(schedule={"steps": 4})`` gives the options of a tiny run, without exporting."""
 
     def make(**tables: Any) -> MotionTrainOptions:
-        return MotionTrainOptions(**merge(TINY, {"run": {"shrink": False, "export": False}}, tables))
+        return MotionTrainOptions(**merge(TINY, {"run": {"export": False}}, tables))
 
     return make
 

@@ -211,7 +211,7 @@ def test_a_checkpoint_to_start_from(tiny, data, tmp_path, checkpoint):
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
     assert "pose.first.weight" in kept
     with pytest.raises(OptionError, match=r"option model.ff: the checkpoint .* has 32, given 64"):
-        new_model(still(tiny, path, ff=64), torch.zeros(231), torch.ones(231))
+        new_model(still(tiny, path, ff=64), torch.zeros(279), torch.ones(279))
     made = fit(still(tiny, path).but(run={"export": True}), tmp_path / "out", data=data)
     assert made["export"] == "checkpoint"
 
@@ -234,7 +234,7 @@ def test_a_checkpoint_of_another_kind_is_refused(tiny, tmp_path, checkpoint, cha
     content = json.loads((other / "model.json").read_text())
     (other / "model.json").write_text(json.dumps({**content, **change}))
     with pytest.raises(CheckpointError, match=message):
-        new_model(still(tiny, other), torch.zeros(231), torch.ones(231))
+        new_model(still(tiny, other), torch.zeros(279), torch.ones(279))
 
 
 def test_a_folder_of_something_else_is_left_alone(tiny, data, tmp_path):

@@ -91,7 +91,7 @@ def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
         loss={"risk": 0.5, "field": 7.0, "distrust": 3.0},
     )
     part = part_of(options, labelled)
-    model = new_model(options, torch.zeros(231), torch.ones(231))
+    model = new_model(options, torch.zeros(279), torch.ones(279))
     totals = {}
     for loss in ({"risk": 0.5, "field": 7.0}, {"risk": 0.0, "field": 0.0, "distrust": 0.0}):
         module = MotionModule(model, torch.ones(8, 5), options.but(loss=loss))
@@ -111,7 +111,7 @@ def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
 
 def test_codes_are_those_of_the_clip_and_end_with_it(tiny, data):
     options = tiny(model=PLAN)
-    model = new_model(options, torch.zeros(231), torch.ones(231))
+    model = new_model(options, torch.zeros(279), torch.ones(279))
     lost = fit_codebook(model, data.bare)
     assert 0.0 < lost < 0.95
     counts, _ = fitted(model.codebook, data.bare)
@@ -135,7 +135,7 @@ def test_codes_are_those_of_the_clip_and_end_with_it(tiny, data):
 
 def test_plans_are_drawn_in_training_and_may_be_left_empty(tiny, data):
     options = tiny(model=PLAN)
-    model = new_model(options, torch.zeros(231), torch.ones(231))
+    model = new_model(options, torch.zeros(279), torch.ones(279))
     fit_codebook(model, data.bare)
     part = part_of(options, data)
     codes = codes_of(model, part)
@@ -149,7 +149,7 @@ def test_plans_are_drawn_in_training_and_may_be_left_empty(tiny, data):
     rows = part.batch.features
     with torch.no_grad():
         empty = model(rows, plan=no_plans(model, len(rows), length))
-        planless = new_model(tiny(), torch.zeros(231), torch.ones(231)).eval()
+        planless = new_model(tiny(), torch.zeros(279), torch.ones(279)).eval()
         weights = {n: v for n, v in model.state_dict().items() if n in planless.state_dict()}
         planless.load_state_dict(weights)
         torch.testing.assert_close(planless(rows).params, empty.params)
@@ -199,7 +199,7 @@ def test_a_reset_is_right_from_a_phrases_beginning_on_for_a_moment():
 
 def test_resets_are_those_of_the_models_gates(tiny, data):
     options = tiny(model=PRISM, loss={"reset": 0.5})
-    model = new_model(options, torch.zeros(231), torch.ones(231)).eval()
+    model = new_model(options, torch.zeros(279), torch.ones(279)).eval()
     resets = model.trunk.positions.watch()
     x = torch.from_numpy(data.validation[0].features)[None]
     moves = []
@@ -225,7 +225,7 @@ def test_resets_are_those_of_the_models_gates(tiny, data):
 def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data):
     options = tiny(model={**PRISM, "dropout": 0.0}, loss={"reset": 0.5})
     part = Feed(Windows(data.train), options).update(0)[0]
-    model = new_model(options, torch.zeros(231), torch.ones(231))
+    model = new_model(options, torch.zeros(279), torch.ones(279))
     module = MotionModule(model, torch.ones(8, 5), options)
     with torch.no_grad():
         taught = module.training_step(part, 0)
@@ -320,7 +320,7 @@ def test_a_pool_is_bad_if_one_of_its_frames_is_and_parts_add_up():
 def test_what_a_part_of_somebody_elses_is_trained_to_do_is_minimised(tiny, data, monkeypatch):
     monkeypatch.setitem(PARTS["control_field"], "surprise", new_gate.ENTRY)
     options = tiny(model={"control_field": "surprise", "dropout": 0.0})
-    model = new_model(options, torch.zeros(231), torch.ones(231))
+    model = new_model(options, torch.zeros(279), torch.ones(279))
     part, totals = part_of(options, data), []
     for _ in range(2):
         with torch.no_grad():

@@ -10,7 +10,7 @@ from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
-from training.finish import blend, event_head
+from training.finish import event_head
 from training.recipes import make as maker
 from training.recipes.make import make
 from training.recipes.stages import PACKAGED, read_stages
@@ -25,42 +25,30 @@ options.schedule = { steps = 6, batch_frames = 320 }
 options.run = { threads = 1, save_every = 2, tensorboard = false }
 
 [[stage]]
-name = "fold"
+name = "refined"
 kind = "train"
 from = "first"
-without = ["ben"]
 options.data = { copies = 0 }
 options.schedule = { steps = 1, batch_frames = 160 }
-options.run = { threads = 1, tensorboard = false, shrink = false }
-
-[[stage]]
-name = "mixed"
-kind = "blend"
-from = "first"
-folds = ["fold"]
+options.run = { threads = 1, tensorboard = false }
 
 [[stage]]
 name = "last"
 kind = "beats"
-from = "mixed"
+from = "refined"
 options = { copies = 0, steps = 5 }
 """
 
 
 def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     noted = read_manifest(None)
-    pretrain, refine, fold, mixed, beats = read_stages(PACKAGED)
+    pretrain, refine, beats = read_stages(PACKAGED)
     assert pretrain.run_options().config().replace(strokes=True) == noted.config
     told = noted.training["options"]
-    told["data"] |= {"path": "", "recipe": "poor_suits"}
-    told["run"] |= {"init": "pretrain"}
+    assert (told["data"].pop("path"), told["run"].pop("init")) == ("data", "pretrain/checkpoint")
     mine = refine.run_options().to_dict()
     assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
-    first = noted.training["begun_from"]["options"]
-    mine = pretrain.run_options().to_dict()
-    assert {name: (mine["schedule"] | mine["loss"] | mine["run"])[name] for name in first} == first
-    assert list(fold.without) == noted.training["steadied"]["chosen_on"][1]["subjects"]
-    assert (mixed.start, mixed.folds, beats.start) == ("refine", ["fold"], "blend")
+    assert (refine.start, beats.start) == ("pretrain", "refine")
     options = beats.options.model_dump()
     assert options == {name: noted.training["beats"][name] for name in options}
 
@@ -70,9 +58,6 @@ def tiny(tmp_path, monkeypatch):
     """A recipe of few updates."""
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     monkeypatch.setattr(event_head, "FRAMES", 64)
-    for name in ("fit_forecast", "distil"):
-        monkeypatch.setattr(blend, name, partial(getattr(blend, name), steps=3))
-    monkeypatch.setattr(blend, "LINEAR_SHARES", (0.0, 0.5))
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "tiny.toml"
     path.write_text(TINY)
@@ -114,24 +99,21 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
             again()
     assert json.loads((out / "recipe.json").read_text())["stages"] == {}
     with monkeypatch.context() as patch:
-        patch.setattr(maker, "blend", fails)
+        patch.setattr(maker, "teach_beats", fails)
         with pytest.raises(Interrupted):
             again()
     assert json.loads((out / "first" / "report.json").read_text())["resumed_at"] == 4
-    assert set(json.loads((out / "recipe.json").read_text())["stages"]) == {"first", "fold"}
+    assert set(json.loads((out / "recipe.json").read_text())["stages"]) == {"first", "refined"}
     report = again()
-    assert [one["state"] for one in report["stages"]] == ["kept", "kept", "made", "made"]
-    assert [one["state"] for one in again()["stages"]] == ["kept"] * 4
+    assert [one["state"] for one in report["stages"]] == ["kept", "kept", "made"]
+    assert [one["state"] for one in again()["stages"]] == ["kept"] * 3
     assert report["checkpoint"] == str(out / "last" / "checkpoint")
     made = read_manifest(out / "last" / "checkpoint")
     assert load_motion_model(out / "last" / "checkpoint").cfg.strokes
-    subjects = [case["subjects"] for case in made.training["steadied"]["chosen_on"]]
-    assert subjects == [["carl"], ["ben"]]
     assert made.training["beats"]["learned_from"] == ["anna", "ben"]
-    assert read_manifest(out / "fold" / "checkpoint").training["held_out"]["validation"] == ["ben"]
     # What was kept is not what another recipe would make.
     tiny.write_text(TINY.replace("steps = 1,", "steps = 2,"))
-    with pytest.raises(OptionError, match=r"fold: was made with other options, data or earlier stages"):
+    with pytest.raises(OptionError, match=r"refined: was made with other options, data or earlier stages"):
         again()
 
 
@@ -140,19 +122,17 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     [
         ("steps = 6", "step = 6", "stage first: unknown option schedule.'step'; did you mean steps?"),
         ("{ copies = 1 }", '{ path = "x" }', "stage first: option data.path follows from the stage"),
-        ('kind = "blend"', 'kind = "blnd"', "stage mixed: kind: expected one of train, blend, beats, given"),
-        ('from = "mixed"', 'from = "mixd"', "stage last: no stage 'mixd' before it; did you mean mixed?"),
-        ('from = "mixed"', "", "stage last: lacks the key 'from'"),
-        ('folds = ["fold"]', 'folds = ["first"]', "stage mixed: folds: stage 'first' leaves nobody out"),
-        ("copies = 0, steps = 5", "faster = -1", "stage last: options.faster: input should be greater than"),
+        ('kind = "beats"', 'kind = "beat"', "stage last: kind: expected one of train, beats, given"),
         (
-            'without = ["ben"]',
-            'wihtout = ["ben"]',
-            "stage fold: unknown key 'wihtout'; did you mean without?",
+            'from = "refined"',
+            'from = "refine"',
+            "stage last: no stage 'refine' before it; did you mean refined?",
         ),
+        ('from = "refined"', "", "stage last: lacks the key 'from'"),
+        ("copies = 0, steps = 5", "faster = -1", "stage last: options.faster: input should be greater than"),
+        ('from = "first"', 'form = "first"', "stage refined: unknown key 'form'; did you mean from?"),
         ('name = "last"', 'name = "../last"', "stage ../last: name: string should match pattern"),
-        ('name = "fold"', 'name = "first"', "stage first: there is another stage of that name"),
-        ('["ben"]', '["zoe"]', "no training motion of subject zoe; its training subjects are anna, ben"),
+        ('name = "refined"', 'name = "first"', "stage first: there is another stage of that name"),
         ("[[stage]]", "[[stages]]", "expected tables [[stage]] alone, given stages"),
     ],
 )
