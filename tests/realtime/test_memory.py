@@ -121,7 +121,9 @@ def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
     assert heard(restless) == heard(calm)
 
 
-def test_the_memory_learns_once_the_frame_has_left_and_that_it_does_is_not_heard() -> None:
+def test_the_memory_learns_once_the_frame_has_left_and_that_it_does_is_not_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     left = []
 
     def watch(pipeline: Pipeline, n: int) -> None:
@@ -133,11 +135,11 @@ def test_the_memory_learns_once_the_frame_has_left_and_that_it_does_is_not_heard
                 left.append(len(ear.frames))
                 learn()
 
-            live.learn = learned  # type: ignore[method-assign]
+            monkeypatch.setattr(live, "learn", learned)
 
     def never(pipeline: Pipeline, n: int) -> None:
         if pipeline.memory is not None:
-            pipeline.memory.learn = lambda: None  # type: ignore[method-assign]
+            monkeypatch.setattr(pipeline.memory, "learn", lambda: None)
 
     calm, _ = show({"lead_ms": 200}, watch)
     # Every frame is in the sink before it is learned from.

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.motion.strokes import BeatHead
-from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURES, FEATURES_V1, HORIZONS_MS, PARAMETERS
 
-TWINS = 6
+TWINS = (FEATURES - FEATURES_V1) // len(PARAMETERS)
 """Ways in which a feature row has the causal twin: at four delays, and means over 1 and 4 s of the second."""
 
 
@@ -70,19 +70,6 @@ class ControlHead(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D), gate (..., 1), the
         numbers of the last frames (..., recent), the strokes (..., 37) and the twin (..., 48)."""
-        params, logits = self.flat(hidden, gate, recent, strokes, twin)
-        rows = hidden.shape[:-1]
-        return params.view(*rows, *self.params), logits.view(*rows, *self.events)
-
-    def flat(
-        self,
-        hidden: Tensor,
-        gate: Tensor,
-        recent: Tensor | None = None,
-        strokes: Tensor | None = None,
-        twin: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The same as (..., 40) and (..., 50)."""
         units = F.gelu(self.first(hidden))
         params, evidence = self.last(units).split((math.prod(self.params), math.prod(self.events)), -1)
         if self.recent is not None and recent is not None:
@@ -91,10 +78,11 @@ class ControlHead(nn.Module):
         if self.beats is not None and recent is not None and strokes is not None:
             onsets = logits[..., :EVENT_BINS] + self.beats(strokes, recent, units)
             logits = torch.cat((onsets, logits[..., EVENT_BINS:]), -1)
+        rows = hidden.shape[:-1]
+        params, logits = params.view(*rows, *self.params), logits.view(*rows, *self.events)
         if self.skip is None or twin is None:
             return torch.sigmoid(params), logits
-        past = twin.reshape(*twin.shape[:-1], TWINS, -1)  # (..., 6, 8)
-        held = torch.einsum("...kp,phk->...ph", past, self.skip).flatten(-2)
-        params = params + held
+        past = twin.reshape(*rows, TWINS, len(PARAMETERS))
+        params = params + torch.einsum("...kp,phk->...ph", past, self.skip)
         # Uncut while it learns: what is beyond the range must be pulled back.
         return params if self.training else params.clamp(0.0, 1.0), logits
