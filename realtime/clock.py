@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pyanticip.errors import OptionError
 
-__all__ = ["Clock", "MonotonicClock", "OfflineClock", "ScaledClock"]
+__all__ = ["Clock", "MonotonicClock", "OfflineClock", "ScaledClock", "wall_ns"]
 
 
 class Clock(Protocol):
@@ -75,3 +75,11 @@ class OfflineClock:
     def advance_to(self, t_ns: int) -> None:
         """Let time pass up to ``t_ns``; a time already past changes nothing."""
         self._now = max(self._now, t_ns)
+
+
+def wall_ns(clock: Clock, t_ns: int) -> int:
+    """The Unix time of a moment of a clock, as it is told now: the one place where wall time is asked for.
+
+    It is asked for anew each time, for the system's clock may be set while one plays.
+    """
+    return time.time_ns() - round((clock.now_ns() - t_ns) / clock.speed)

@@ -43,6 +43,8 @@ F32 = npt.NDArray[np.float32]
 _BRIDGED = 20
 _STATUS_NS = 1_000_000_000
 _FADE_OUT = 0.4
+# No frame is taken to be older when it leaves.
+_OLDEST = 0.2
 # Frames between two looks at which joints the source has.
 _LOOK_AT_MASK = 50
 
@@ -107,6 +109,8 @@ class Pipeline:
         #: When the datagram that completes the next frame is expected; None while there is no telling.
         self.expected_ns: int | None = None
         self._scalars: list[float] = [0.0] * 7
+        # The time of the newest frame that a datagram completed.
+        self._local_ns = 0
         self._taped: list[float] = []
         self._status_ns = -_STATUS_NS
 
@@ -153,6 +157,7 @@ class Pipeline:
         self._scalars = out.scalars.tolist()
         taught = self._by_mapping(out, step, slot)
         self._step, self._row, self._guessed = step, out.features[-1], 0
+        self._local_ns = out.t_local_ns
         self.expected_ns = out.expected_ns
         self.counts["frames"] += 1
         if not out.valid:
@@ -305,6 +310,11 @@ class Pipeline:
 
     def _leave(self, frame: ControlFrame, release_ns: int) -> None:
         """Record a frame, and send it now or when its turn comes."""
+        if frame.events:
+            # They were foreseen from the frame's own time on: however late it is, they are due when they are.
+            age = (max(release_ns, frame.t_ns) - self._local_ns) / 1e9 - self._slots.away * FRAME
+            age = min(max(age, 0.0), _OLDEST)
+            frame.events = [(name, strength, max(ahead - age, 0.0)) for name, strength, ahead in frame.events]
         moves = self._slots.away <= _BRIDGED or list(frame.params) != self._taped
         if self.tape is not None and moves:
             self._taped = list(frame.params)

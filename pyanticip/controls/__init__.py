@@ -9,7 +9,7 @@ Vectors here are lists of Python floats, not arrays: eight numbers at 50 Hz are 
 paced frame finds every cache cold, and each NumPy call then costs microseconds of its own.
 """
 
-from pyanticip.controls.events import BEAT_LEAD_MS, Event, EventTrigger, LastMoment, bin_chances
+from pyanticip.controls.events import BEAT_LEAD_MS, CANCEL, Event, EventTrigger, LastMoment, bin_chances
 from pyanticip.controls.presence import Crossfade, Presence
 from pyanticip.controls.ranges import Range
 from pyanticip.controls.smoothing import Smoother, Smoothing
@@ -17,6 +17,7 @@ from pyanticip.controls.vectors import NEUTRAL, at_lead, scalar_mapping
 
 __all__ = [
     "BEAT_LEAD_MS",
+    "CANCEL",
     "NEUTRAL",
     "Crossfade",
     "Event",

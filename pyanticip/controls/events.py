@@ -1,7 +1,7 @@
 """When events are announced: two rules over the model's hazards and its commitment gate.
 
 :class:`EventTrigger` announces what is foreseen within its reach; :class:`LastMoment` waits with beats until
-the lead leaves no more time.
+the lead leaves no more time, and calls off what falls through.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from pyanticip.controls.vectors import ArrayLike, as_lists, shape_of, unit
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import BIN_MS, EVENTS
 
-__all__ = ["BEAT_LEAD_MS", "Event", "EventTrigger", "LastMoment", "bin_chances"]
+__all__ = ["BEAT_LEAD_MS", "CANCEL", "Event", "EventTrigger", "LastMoment", "bin_chances"]
 
 Event = tuple[str, float, float]
+
+CANCEL = "/cancel"
+"""Behind the name of an event: it was announced for so many seconds ahead, and is called off."""
 
 BEAT_LEAD_MS = 100.0
 """How far ahead an instrument announces beats at least, unless its rig says otherwise."""
@@ -31,6 +34,10 @@ _WAIT_MS = 100.0
 _SPAN = 7
 _SURE = 0.6
 _BESIDE = 2
+
+# A beat is called off when less than this chance is left within so many bins of its moment, and so many
+# seconds before it. Chosen on the validation subjects (docs/live.md).
+_FALLEN, _AROUND, _IN_TIME = 0.15, 3, 0.06
 
 
 class EventTrigger:
@@ -82,9 +89,7 @@ class EventTrigger:
         self, hazards: ArrayLike | Sequence[Sequence[float]], gate: float, lead_ms: float, dt: float
     ) -> list[Event]:
         """Events of this frame, ``dt`` seconds after the last: (name, strength 0..1, seconds ahead)."""
-        rows = as_lists(hazards)
-        if len(rows) != len(EVENTS) or not all(isinstance(row, list | tuple) and row for row in rows):
-            raise ShapeError(f"hazards: expected shape ({len(EVENTS)}, bins), got {shape_of(rows)}")
+        rows = _rows(hazards)
         out: list[Event] = []
         for e, (name, row) in enumerate(zip(EVENTS, rows, strict=True)):
             self._quiet[e] = max(self._quiet[e] - dt, 0.0)
@@ -119,6 +124,13 @@ class EventTrigger:
         return gate > self.theta * (1.0 - 0.5 * n / self.max_buffer) or n >= self.max_buffer
 
 
+def _rows(hazards: ArrayLike | Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    rows = as_lists(hazards)
+    if len(rows) != len(EVENTS) or not all(isinstance(row, list | tuple) and row for row in rows):
+        raise ShapeError(f"hazards: expected shape ({len(EVENTS)}, bins), got {shape_of(rows)}")
+    return rows
+
+
 def bin_chances(row: Sequence[float]) -> list[float]:
     """The probability of each bin, of its hazards; whatever is no probability counts as 0 or 1."""
     survival, masses = 1.0, []
@@ -143,8 +155,13 @@ class LastMoment(EventTrigger):
     Looked at are the 100 ms from the lead on and those that begin up to seven bins later. Where the first of
     them is the likeliest and holds the onset's threshold (0.4 by default), the beat is announced. Where the
     likeliest holds ``sure``, whichever it is, it is announced as soon as the gate opens, at the latest after
-    ``max_buffer`` frames of waiting. Nothing is announced nearer than the lead. Phrases are announced as
-    :class:`EventTrigger` announces them; its options mean the same here.
+    ``max_buffer`` frames of waiting. It is said to come when it is expected: the mean, by their chances, of
+    the ends of these five bins and the two on either side; nothing is announced nearer than the lead.
+    Phrases are announced as :class:`EventTrigger` announces them; its options mean the same here.
+
+    A beat that falls through is called off: when less than 0.15 of the chance is left within 70 ms of the
+    moment that was said, 60 ms before it or earlier, ``onset/cancel`` says that chance and how many seconds
+    ahead the moment is. It may then be announced anew.
 
     A model whose event head hears strokes knows more of a beat at the last moment than before
     (``docs/experiments/beats/page.md``, where 0.4 and 0.95 were chosen). Another gains nothing by waiting.
@@ -178,6 +195,40 @@ class LastMoment(EventTrigger):
         )
         self.sure, self.lead_ms = sure, lead_ms
 
+    def reset(self) -> None:
+        """Forget what was pending or announced."""
+        super().reset()
+        # Seconds until the beats that were said, those included whose pause is not over.
+        self._said: list[float] = []
+
+    def step(
+        self, hazards: ArrayLike | Sequence[Sequence[float]], gate: float, lead_ms: float, dt: float
+    ) -> list[Event]:
+        """As :meth:`EventTrigger.step`; what is called off comes first."""
+        rows = _rows(hazards)
+        off = self._call_off(rows[_BEAT], dt) if self._said else []
+        out = super().step(rows, gate, lead_ms, dt)
+        self._said += [ahead for name, _, ahead in out if name == EVENTS[_BEAT]]
+        return off + out
+
+    def _call_off(self, row: Sequence[float], dt: float) -> list[Event]:
+        pause = self._pauses[_BEAT]
+        kept, off = [], []
+        for due in [due - dt for due in self._said if due - dt > -pause]:
+            middle = math.ceil(1000.0 * due / BIN_MS - 1e-9) - 1
+            left = 0.0
+            if due >= _IN_TIME:
+                left = sum(bin_chances(row)[max(middle - _AROUND, 0) : middle + _AROUND + 1])
+            if due < _IN_TIME or left >= _FALLEN:
+                kept.append(due)
+            else:
+                off.append((EVENTS[_BEAT] + CANCEL, left, due))
+        self._said = kept
+        if off:
+            # :meth:`step` takes this frame's time off it.
+            self._quiet[_BEAT] = max([due + pause for due in kept], default=0.0) + dt
+        return off
+
     def _due(self, e: int, row: Sequence[float], gate: float, lead_ms: float) -> tuple[float, float] | None:
         if e != _BEAT:
             return super()._due(e, row, gate, lead_ms)
@@ -194,4 +245,8 @@ class LastMoment(EventTrigger):
         early = certain and self._opens(e, gate)
         if quiet or not (early or (best == 0 and chance >= self._levels[e])):
             return None
-        return chance, (places[best] + _WIDE / 2.0) * BIN_MS / 1000.0
+        first = max(places[best] - _BESIDE, 0)
+        near = masses[first : places[best] + _WIDE + _BESIDE]
+        # An event is a frame of the grid, which is the end of its bin.
+        due = sum(mass * (b + 1) for b, mass in enumerate(near, first)) / sum(near)
+        return chance, max(due, float(nearest)) * BIN_MS / 1000.0

@@ -138,9 +138,8 @@ def play(pairs: Pairs, protocol: str, backend: StepBackend | None, rig: Rig | No
     pipeline = assemble(rig or Rig(), clock, kind=protocol, sinks=[roll], backend=backend)
     play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
     pipeline.run_until(clock.now_ns())
-    beats = [t + ahead for t, name, _, ahead in roll.events if name == "onset"]
     params = np.array(roll.params, np.float64).reshape(-1, len(PARAMETERS))
-    return Played(np.array(roll.times), params, np.sort(np.array(beats, np.float64)))
+    return Played(np.array(roll.times), params, np.array(roll.due("onset"), np.float64))
 
 
 def run(

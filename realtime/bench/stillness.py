@@ -238,10 +238,7 @@ def _relative(wrong: Sequence[F64], plain: Sequence[F64], begins: Sequence[int])
 
 def _matched(without: CaptureSink, gated: CaptureSink, since: float) -> list[bool]:
     """Whether each beat without the gate has one with it within 20 ms, and the other way round."""
-    told = [
-        [t + ahead for t, name, _, ahead in roll.events if name == "onset" and t >= since]
-        for roll in (without, gated)
-    ]
+    told = [[due for due in roll.due("onset") if due >= since] for roll in (without, gated)]
     pairs = ((a, b) for a, b in (told, told[::-1]))
     return [any(abs(t - u) <= 0.0205 for u in b) for a, b in pairs for t in a]
 

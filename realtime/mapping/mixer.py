@@ -12,6 +12,7 @@ from typing import Protocol
 
 from pyanticip.controls import (
     BEAT_LEAD_MS,
+    CANCEL,
     NEUTRAL,
     Crossfade,
     Event,
@@ -80,6 +81,8 @@ class Mixer:
         self._asked = list(neutral)
         self._activity = 1.0
         self._lesson: tuple[list[float], float, float] | None = None
+        # Names and seconds left of the events that were announced and have not come.
+        self._announced: list[tuple[str, float]] = []
         # Who gives the target: whether the model steps, and whether a mapping speaks.
         self._by: tuple[bool, bool] | None = None
         self.bypass = False
@@ -262,9 +265,21 @@ class Mixer:
             goal[_LOUDNESS] = min(goal[_LOUDNESS] * self._gain, 1.0)
         if self._extra is not None:
             self.extras = self._extra.play(self._held, dt)
+        return self._main.play(goal, dt), self._allowed(events, dt)
+
+    def _allowed(self, events: list[Event], dt: float) -> list[Event]:
+        """The events where there may be any; where not, what was announced is called off."""
+        waiting = [(name, due - dt) for name, due in self._announced if due > dt]
         if self.mode != "playing" or self.bypass or self._activity == 0.0:
-            events = []
-        return self._main.play(goal, dt), events
+            self._announced = []
+            return [(name + CANCEL, 0.0, due) for name, due in waiting]
+        for name, _, ahead in events:
+            if not name.endswith(CANCEL):
+                waiting.append((name, ahead))
+            elif mine := [known for known in waiting if known[0] + CANCEL == name]:
+                waiting.remove(min(mine, key=lambda known: abs(known[1] - ahead)))
+        self._announced = waiting
+        return events
 
     def _forecast(self, step: StepResult) -> list[float]:
         """The model's parameters at the lead, in the performer's range."""

@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pyanticip.controls import CANCEL
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime import tuning
@@ -59,8 +60,9 @@ class Bars:
         if frame.seq < 0:
             return
         self._frame = frame
-        self.events += len(frame.events)
-        for name, strength, _ in frame.events:
+        said = [event for event in frame.events if not event[0].endswith(CANCEL)]
+        self.events += len(said)
+        for name, strength, _ in said:
             self._events = [*self._events[-3:], (frame.seconds, f"{name} {strength:.2f}")]
 
     def announce(self, extras: Sequence[Extra]) -> None:

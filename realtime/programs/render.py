@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import Event
+from pyanticip.controls import CANCEL, Event
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
@@ -35,6 +35,7 @@ from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend
 from realtime.voice.base import Voice
 from realtime.voice.open import open_voice
+from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
 
 __all__ = ["SUFFIXES", "OfflinePlayer", "render"]
@@ -54,6 +55,7 @@ class OfflinePlayer:
     def __init__(self, wav: WavWriter, voice: Voice | None = None) -> None:
         self._wav = wav
         self._voice = voice or open_voice("default", {}, SAMPLE_RATE)
+        self._strokes = Strokes(self._voice)
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._made: list[npt.NDArray[np.float32]] = []
         self._error: BaseException | None = None
@@ -67,12 +69,15 @@ class OfflinePlayer:
         def order() -> None:
             self._render_to(seconds)
             self._voice.params(values)
+            lag = self._voice.latency / SAMPLE_RATE
             for name, strength, ahead in events:
-                if name not in EVENTS:
+                plain = name.removesuffix(CANCEL)
+                if plain not in EVENTS:
                     continue
-                # A full queue drops the stroke, as it does live.
-                with contextlib.suppress(OptionError):
-                    self._voice.event(EVENTS.index(name), strength, ahead)
+                if name != plain:
+                    self._strokes.cancel(EVENTS.index(plain), ahead - lag)
+                else:
+                    self._strokes.strike(EVENTS.index(name), strength, max(ahead - lag, 0.0))
 
         self._orders.put(order)
 
@@ -106,6 +111,7 @@ class OfflinePlayer:
     def _render_to(self, seconds: float) -> None:
         missing = round(seconds * SAMPLE_RATE) - self._voice.position
         if missing > 0:
+            self._strokes.give(missing)
             self._made.append(self._voice.render(missing))
             self._write(SAMPLE_RATE)
 
@@ -214,7 +220,7 @@ def render(
         "out": str(out),
         "frames": kept,
         "seconds": round(length, 3),
-        "events": len(capture.events),
+        "events": sum(not name.endswith(CANCEL) for _, name, _, _ in capture.events),
         "model": model,
         "failed_steps": failed,
         "work_seconds": round(took, 3),

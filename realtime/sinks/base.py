@@ -25,7 +25,9 @@ class ControlFrame:
     planning model expects, with their weights, heaviest first; ``trust`` is what share of each parameter at
     100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``place`` is where the performer is
     in what was rehearsed: take (-1: nowhere), seconds in it, tempo, trust; ``t_ns`` is when it leaves, on the
-    clock of the arrivals. A cue is an event called ``cue/<name>``, its strength the trust of the place.
+    clock of the arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
+    where there are events. A cue is an event called ``cue/<name>``, its strength the trust of the place. An
+    event called ``<name>/cancel`` says that what was announced for so many seconds ahead will not come.
     """
 
     seq: int
@@ -40,6 +42,7 @@ class ControlFrame:
     trust: Sequence[float] = ()
     place: tuple[int, float, float, float] | None = None
     t_ns: int = 0
+    wall_ns: int = 0
 
 
 class Extra(Protocol):

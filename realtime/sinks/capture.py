@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import Event
+from pyanticip.controls import CANCEL, Event
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame, Extra
@@ -63,6 +63,16 @@ class CaptureSink:
         self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
         if self._player is not None:
             self._player.play(now, frame.params, frame.events)
+
+    def due(self, name: str) -> list[float]:
+        """When the events of a name were due that were announced and not called off, seconds, ascending."""
+        times: list[float] = []
+        for now, said, _, ahead in self.events:
+            if said == name:
+                times.append(now + ahead)
+            elif said == name + CANCEL and times:
+                times.remove(min(times, key=lambda t: abs(t - now - ahead)))
+        return sorted(times)
 
     def counters(self) -> dict[str, int]:
         """How many frames were kept."""

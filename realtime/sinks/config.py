@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from pyanticip.controls import Range
+from pyanticip.controls import CANCEL, Range
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
@@ -18,7 +18,8 @@ Argument = str | int | float
 Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "trust", "place", "status"]
 #: What an OSC bundle is made of, in order.
 PARTS: tuple[Part, ...] = get_args(Part)
-_RENAMED = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS)
+_CALLED_OFF = tuple(name + CANCEL for name in EVENTS)
+_RENAMED = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
 
 
 class RangeConfig(Options):
@@ -56,6 +57,9 @@ class OscConfig(Options):
     ``max_rate`` bundles a second at most: a slow receiver gets the newest values, never a queue (events wait
     for the next bundle).
 
+    With ``schedule`` every event leaves at once in a bundle of its own, whose time tag says when it is due:
+    ``latency_ms`` after its moment, on a clock that is ``clock_offset_ms`` ahead of this machine's.
+
     ``HOST:PORT`` stands for a receiver with everything else built in.
     """
 
@@ -66,6 +70,9 @@ class OscConfig(Options):
     addresses: Annotated[dict[str, Address], named(*_RENAMED)] = {}
     ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
+    schedule: bool = False
+    latency_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
+    clock_offset_ms: Annotated[float, Field(ge=-1e9, le=1e9)] = 0.0
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,7 @@
-"""OSC over UDP: one bundle a frame, built once with python-osc, its floats patched in place ever after."""
+"""OSC over UDP: one bundle a frame, built once with python-osc, its floats patched in place ever after.
+
+Where the receiver schedules, each event leaves in a bundle of its own whose time tag says when it is due.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,23 @@ from collections.abc import Callable, Sequence
 
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from pyanticip.controls import Event, Range
+from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import Address, Argument, OscConfig
 from realtime.sockets import connect_udp
 
-__all__ = ["OscSink", "message"]
+__all__ = ["OscSink", "message", "time_tag"]
 
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
 _RETRY_NS = 1_000_000_000
+# Seconds from 1900, where NTP counts from, to 1970.
+_NTP = 2_208_988_800
+
+
+def time_tag(unix_ns: int) -> int:
+    """The OSC time tag (64 bits, NTP: seconds since 1900 and their 2**32nd parts) of a Unix time."""
+    return ((unix_ns + _NTP * 1_000_000_000 << 32) // 1_000_000_000) & 0xFFFFFFFFFFFFFFFF
 
 
 def message(address: str, arguments: Sequence[Argument], types: str | None = None) -> bytes:
@@ -49,7 +59,9 @@ class OscSink:
         self._interval_ns = round(1e9 / config.max_rate) if config.max_rate else 0
         self._due_ns = 0
         self._retry_ns = 0
-        self._kept: list[Event] = []
+        self._kept: list[tuple[int, Event]] = []
+        self._schedules = config.schedule
+        self._shift_ms = config.latency_ms + config.clock_offset_ms
         self._status: tuple[str, ...] = ()
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
         linear = Range()
@@ -103,11 +115,19 @@ class OscSink:
             self._event(name)
 
     def _event(self, name: str) -> tuple[bytes, int]:
-        """The element of an event or a cue, and where its strength stands; made once."""
+        """The element of an event, a cue or what calls one off, and where its numbers stand; made once."""
+        count = 1 if name.endswith(CANCEL) else 2
         head, *before = self._named(name, name if name.startswith("cue/") else f"event/{name}")
-        dgram = message(str(head), [*before, 0.0, 0.0])
-        self._events[name] = made = struct.pack(">I", len(dgram)) + dgram, len(dgram) + 4 - 8
+        dgram = message(str(head), [*before, *(0.0,) * count])
+        self._events[name] = made = struct.pack(">I", len(dgram)) + dgram, len(dgram) + 4 - 4 * count
         return made
+
+    def _told(self, event: Event) -> bytes:
+        """The element that tells an event."""
+        name, strength, ahead = event
+        template, at = self._events.get(name) or self._event(name)
+        numbers = (ahead,) if name.endswith(CANCEL) else (strength, ahead)
+        return template[:at] + struct.pack(f">{len(numbers)}f", *numbers)
 
     def counters(self) -> dict[str, int]:
         """Bundles sent, dropped here (full buffer), refused (nobody listens), failed (network)."""
@@ -116,26 +136,47 @@ class OscSink:
     def send(self, frame: ControlFrame) -> None:
         """Patch the bundle and send it. Never blocks, never raises."""
         events: Sequence[Event] = frame.events
+        if events:
+            events = [event for event in events if self._wanted(event[0])]
+        if events and self._schedules:
+            due = [event for event in events if not event[0].endswith(CANCEL)]
+            # After the frame, which is for now; what calls off goes with it.
+            self._send_frame(frame, [event for event in events if event not in due])
+            for event in due:
+                shift = round(1e9 * event[2] + 1e6 * self._shift_ms)
+                tag = struct.pack(">Q", time_tag(frame.wall_ns + shift))
+                self._transmit(bytearray(_HEADER[:8] + tag + self._told(event)))
+        else:
+            self._send_frame(frame, events)
+
+    def _wanted(self, name: str) -> bool:
+        """Whether this receiver is told: where an event has an address of its own, what calls it off needs
+        one as well."""
+        plain = name.removesuffix(CANCEL)
+        known = name == plain or name in self._addresses or plain not in self._addresses
+        return known and "event" in self._send
+
+    def _send_frame(self, frame: ControlFrame, events: Sequence[Event]) -> None:
         status = frame.status
         if self._interval_ns:
             now = time.monotonic_ns()
             if now < self._due_ns:
-                self._kept.extend(events)
+                self._kept.extend((frame.t_ns, event) for event in events)
                 self._status = status or self._status
                 return
             late = now - self._due_ns
             self._due_ns = (self._due_ns if late < self._interval_ns else now) + self._interval_ns
             if self._kept or self._status:
-                events, self._kept = [*self._kept, *events], []
+                passed = [
+                    (name, strength, max(ahead - (frame.t_ns - t_ns) / 1e9, 0.0))
+                    for t_ns, (name, strength, ahead) in self._kept
+                ]
+                events, self._kept = [*passed, *events], []
                 status, self._status = status or self._status, ()
         # A negative number: nothing plays yet, only the status is told.
         data = self._patched(frame) if frame.seq >= 0 else bytearray(_HEADER)
-        if events and "event" in self._send:
-            data = bytearray(data)
-            for name, strength, ahead in events:
-                template, at = self._events.get(name) or self._event(name)
-                data += template
-                struct.pack_into(">ff", data, len(data) - len(template) + at, strength, ahead)
+        for event in events:
+            data = data + self._told(event)
         if frame.field and "field" in self._send:
             data = data + self._list("field", "f", frame.field)
         if frame.plan and "plan" in self._send:

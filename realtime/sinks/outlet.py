@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from realtime.clock import Clock
+from realtime.clock import Clock, wall_ns
 from realtime.sinks.base import ControlFrame, Sink
 
 __all__ = ["Outlet"]
@@ -62,5 +62,7 @@ class Outlet:
             late = [event for event in due if event[2] < 0.0]
             self._counts["stale_events"] += len(late)
             frame.events = [*(event for event in due if event[2] >= 0.0), *frame.events]
+        if frame.events:
+            frame.wall_ns = wall_ns(self._clock, frame.t_ns)
         for sink in self.sinks:
             sink.send(frame)

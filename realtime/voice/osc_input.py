@@ -9,11 +9,12 @@ import math
 import struct
 from collections.abc import Iterator
 
+from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 
 __all__ = ["VoiceInput"]
 
-#: ("set", index, value, 0) or ("event", index, strength, seconds ahead).
+#: ("set", index, value, 0), ("event", index, strength, seconds ahead) or ("cancel", index, 0, seconds ahead).
 Command = tuple[str, int, float, float]
 
 _BUNDLE = b"#bundle\0"
@@ -28,6 +29,7 @@ class VoiceInput:
         self.counts = {"datagrams": 0, "messages": 0, "events": 0, "other": 0, "malformed": 0}
         self._parameters = {f"/anticip/param/{name}".encode(): i for i, name in enumerate(PARAMETERS)}
         self._events = {f"/anticip/event/{name}".encode(): i for i, name in enumerate(EVENTS)}
+        self._cancels = {f"/anticip/event/{name}{CANCEL}".encode(): i for i, name in enumerate(EVENTS)}
 
     def decode(self, datagram: bytes) -> list[Command]:
         """The commands of one datagram, in order; values are finite, in 0..1, seconds in 0..10."""
@@ -67,8 +69,11 @@ class VoiceInput:
             out.extend(("set", i, _unit(value), 0.0) for i, value in enumerate(values))
         elif (index := self._events.get(address)) is not None:
             strength, ahead = _floats(data, at, 2)
-            out.append(("event", index, _unit(strength), min(max(_finite(ahead), 0.0), _LONGEST_AHEAD)))
+            out.append(("event", index, _unit(strength), _ahead(ahead)))
             self.counts["events"] += 1
+        elif (index := self._cancels.get(address)) is not None:
+            (ahead,) = _floats(data, at, 1)
+            out.append(("cancel", index, 0.0, _ahead(ahead)))
         elif address.startswith(b"/"):
             self.counts["other"] += 1
             return
@@ -81,6 +86,10 @@ def _finite(value: float) -> float:
     if not math.isfinite(value):
         raise ValueError("not a finite number")
     return value
+
+
+def _ahead(value: float) -> float:
+    return min(max(_finite(value), 0.0), _LONGEST_AHEAD)
 
 
 def _unit(value: float) -> float:

@@ -33,6 +33,7 @@ from realtime.voice.audio import own_stderr, quiet_stderr
 from realtime.voice.base import Voice
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
+from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
 
 __all__ = ["Synth", "VoicePlayer", "main", "open_output", "synth"]
@@ -57,6 +58,7 @@ class VoicePlayer:
         if not 0.0 <= gain <= 1.0:
             raise OptionError(f"gain: expected 0 to 1, got {gain:g}")
         self.voice = voice or open_voice("default", {}, SAMPLE_RATE)
+        self._strokes = Strokes(self.voice)
         self.samples = 0
         self._gain = gain
         self._inbox: deque[tuple[float, list[Command]]] = deque(maxlen=1024)
@@ -84,6 +86,7 @@ class VoicePlayer:
                 self._obey(command, arrival, now, latency)
         self.samples += samples
         self._presence(now)
+        self._strokes.give(samples)
         return self.voice.render(samples)
 
     def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:
@@ -92,11 +95,12 @@ class VoicePlayer:
             self.voice.set(index, value)
             return
         wait = arrival + ahead - now - latency - self.voice.latency / self.voice.sample_rate
+        if kind == "cancel":
+            self._strokes.cancel(index, wait)
+            return
         if wait < 0.0:
             self.late_events += 1
-        # A full queue (64 strokes ahead of time) drops the stroke.
-        with contextlib.suppress(OptionError):
-            self.voice.event(index, value, max(wait, 0.0))
+        self._strokes.strike(index, value, max(wait, 0.0))
 
     def _presence(self, now: float) -> None:
         present = self._last_arrival >= 0.0 and now - self._last_arrival < _HOLD and not self._ending

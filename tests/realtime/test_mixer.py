@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pyanticip.controls import NEUTRAL, EventTrigger, Smoothing, scalar_mapping
 from pyanticip.errors import OptionError
 from realtime.mapping.mixer import Mixer
+from realtime.step.base import StepResult
 
 DT = 0.02
 DANCE = [0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6]
@@ -140,3 +141,18 @@ def test_whatever_happens_the_output_is_bounded_and_never_jumps(todo: list[tuple
             # Steepest is a switch and a release of the hand at once, each under 1.5 / seconds of its way.
             assert np.abs(out - last).max() < 1.5 * DT * (1 / 0.25 + 1 / 0.4 + 1 / 0.4)
             last = out
+
+
+def test_what_was_announced_is_called_off_when_the_performer_stops() -> None:
+    mixer = Mixer(trigger=EventTrigger())
+    hazards = np.zeros((2, 25), np.float32)
+    hazards[0, 9] = 0.95
+    step = StepResult(np.full((8, 5), 0.5, np.float32), hazards, np.zeros(7, np.float32), 1.0, True)
+    quiet = replace(step, hazards=np.zeros((2, 25), np.float32))
+    _, said = mixer.play(step, [0.5] * 7, 0.02)
+    ((name, _, ahead),) = said
+    assert name == "onset"
+    assert mixer.play(quiet, [0.5] * 7, 0.02)[1] == []
+    mixer.set_mode("panic")
+    assert mixer.play(quiet, [0.5] * 7, 0.02)[1] == [("onset/cancel", 0.0, pytest.approx(ahead - 0.04))]
+    assert mixer.play(step, [0.5] * 7, 0.02)[1] == []

@@ -1,18 +1,24 @@
+import select
+import shutil
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
+from pythonosc.parsing import ntp
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
-from realtime.sinks.osc import OscSink
+from realtime.sinks.osc import OscSink, time_tag
 
 SCALARS = [0.1, 0.2, -1.5, 0.4, 0.5, 0.6, 0.7]
 PARAMS = [0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]
@@ -158,3 +164,93 @@ def test_an_unknown_host_is_one_clear_line() -> None:
     with pytest.raises(DeviceError, match=r"nowhere\.invalid:9000: cannot resolve host") as caught:
         open_sink(9000, host="nowhere.invalid")
     assert "\n" not in str(caught.value)
+
+
+def scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int, list[Any]]]:
+    """Time tag and messages of every datagram that a scheduling receiver gets."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.settimeout(0.5)
+        sink = open_sink(sock.getsockname()[1], schedule=True, **options)
+        sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, events, t_ns=5, wall_ns=wall_ns))
+        sink.close()
+        found = []
+        for _ in range(1 + sum("/cancel" not in name for name, *_ in events)):
+            data = sock.recv(65536)
+            told = [(m.address, list(m.params)) for m in OscBundle(data) if isinstance(m, OscMessage)]
+            found.append((int.from_bytes(data[8:16], "big"), told))
+        return found
+
+
+def test_what_is_due_leaves_in_a_bundle_of_its_own_with_its_time() -> None:
+    wall = 1_700_000_000_250_000_000
+    events = [("onset", 0.9, 0.125), ("phrase", 0.5, 0.25), ("onset/cancel", 0.1, 0.0625)]
+    now, onset, phrase = scheduled(
+        events, wall, latency_ms=50, clock_offset_ms=-1000, send=["param", "event"]
+    )
+    assert now[0] == 1
+    assert now[1][-1] == ("/anticip/event/onset/cancel", [0.0625])
+    assert [address for address, _ in now[1][:-1]] == [f"/anticip/param/{name}" for name in PARAMETERS]
+    assert onset[1] == [("/anticip/event/onset", pytest.approx([0.9, 0.125]))]
+    assert phrase[1] == [("/anticip/event/phrase", pytest.approx([0.5, 0.25]))]
+    # As python-osc reads a time tag, which is not ours.
+    for tag, due in ((onset[0], 0.125), (phrase[0], 0.25)):
+        said = ntp.ntp_to_system_time(tag.to_bytes(8, "big"))
+        assert said == pytest.approx(1_700_000_000.25 + due + 0.05 - 1.0, abs=1e-6)
+
+
+@given(st.integers(0, 2**62))
+def test_a_time_tag_is_ntp_and_keeps_the_order(unix_ns: int) -> None:
+    tag = time_tag(unix_ns)
+    seconds, fraction = divmod(tag, 2**32)
+    assert seconds == (unix_ns // 10**9 + 2_208_988_800) % 2**32
+    assert abs(fraction / 2**32 - unix_ns % 10**9 / 1e9) < 2**-31
+    assert time_tag(unix_ns + 1) > tag or seconds == 2**32 - 1
+
+
+def test_where_an_event_has_an_address_of_its_own_what_calls_it_off_needs_one(
+    receiver: socket.socket,
+) -> None:
+    events = [("onset/cancel", 0.1, 0.0625)]
+    for addresses, expected in (
+        ({}, [("/anticip/event/onset/cancel", [0.0625])]),
+        ({"onset": "/s_new"}, []),
+        ({"onset": "/s_new", "onset/cancel": ["/n_free", 7]}, [("/n_free", [7, 0.0625])]),
+    ):
+        sink = open_sink(receiver.getsockname()[1], addresses=addresses)
+        sink.send(frame(events=events))
+        assert heard(receiver)[11:] == expected
+        sink.close()
+
+
+def test_what_waited_for_a_slow_receiver_is_so_much_nearer(receiver: socket.socket) -> None:
+    sink = open_sink(receiver.getsockname()[1], max_rate=10, send=["event"])
+    sink.send(frame(events=[("onset", 1.0, 0.2)]))
+    sink.send(frame(events=[("onset", 1.0, 0.2)]))
+    time.sleep(0.11)
+    sink.send(ControlFrame(9, 0.2, SCALARS, PARAMS, [], t_ns=110_000_000))
+    assert [heard(receiver)[0][1][1] for _ in range(2)] == pytest.approx([0.2, 0.09])
+    sink.close()
+
+
+@pytest.mark.skipif(shutil.which("oscdump") is None, reason="liblo's oscdump is not here")
+def test_another_program_reads_the_time_that_was_meant() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    with subprocess.Popen(["oscdump", "-L", str(port)], stdout=subprocess.PIPE, text=True) as dump:
+        sink = open_sink(port, schedule=True, send=["event"], latency_ms=100)
+        now = time.time_ns()
+        for _ in range(100):
+            sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, [("onset", 0.5, 0.15)], wall_ns=now))
+            if dump.stdout is not None and select.select([dump.stdout], [], [], 0.05)[0]:
+                break
+        assert dump.stdout is not None
+        line = dump.stdout.readline()
+        dump.terminate()
+        sink.close()
+    stamp, address, types, strength, ahead = line.split()
+    seconds, fraction = (int(part, 16) for part in stamp.split("."))
+    assert (address, types, float(strength)) == ("/anticip/event/onset", "ff", 0.5)
+    assert seconds - 2_208_988_800 + fraction / 2**32 == pytest.approx(now / 1e9 + 0.25, abs=1e-6)
+    assert float(ahead) == pytest.approx(0.15)

@@ -8,13 +8,14 @@ in the 100 ms around a fixed lead and announces its peaks (:func:`training.tasks
 frame after the peak).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from pyanticip.controls import EventTrigger, LastMoment
+from pyanticip.controls import CANCEL, EventTrigger, LastMoment
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total
@@ -78,6 +79,12 @@ def live(
             if name == EVENTS[kind]:
                 decided.append(float(t))
                 times.append(t + ahead * RATE)
+            elif name == EVENTS[kind] + CANCEL:
+                gone = min(range(len(times)), key=lambda i: abs(times[i] - t - ahead * RATE))
+                del decided[gone], times[gone]
+    # Within 50 ms of the middle of a bin lie six frames, of any other moment five: where in a bin a rule
+    # says its event must not count.
+    times = [math.ceil(time) - 0.5 for time in times]
     return Announcements(np.array(decided), np.array(times))
 
 

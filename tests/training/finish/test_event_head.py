@@ -74,7 +74,9 @@ def test_what_is_likely_waits_for_the_last_moment_and_what_is_certain_does_not(l
         live(sure_of(chance), 0, LastMoment(), lead_ms=float(lead_ms)) for chance in (0.6, 0.99, 0.3)
     )
     assert score_clip(likely, events, 200, lead)[0].f1 == 1.0
-    assert (likely.times - likely.decided == lead + 2.5).all()
+    # Decided when the event came into the last of the five bins from the lead on, and said to the bin.
+    assert (events - likely.decided == lead + 5).all()
+    assert (likely.times == events - 0.5).all()
     assert score_clip(certain, events, 200, lead)[0].f1 == 1.0
     assert (events - certain.decided > events - likely.decided).all()
     assert not len(unlikely)
