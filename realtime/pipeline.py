@@ -205,7 +205,9 @@ class Pipeline:
         trust = self.memory.trust if self.memory is not None and step is not None else ()
         place = self.memory.place if self.memory is not None and self._slots.away == 0 else None
         told = self.mixer.extras, field, plan, trust, place
-        return ControlFrame(number, number * FRAME, self._scalars, params, events, status, *told, now)
+        said = ControlFrame(number, number * FRAME, self._scalars, params, events, status, *told, now)
+        said.state = self.state
+        return said
 
     def teach(self, taught: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None: none any more."""

@@ -28,7 +28,11 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
 )
 
 #: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.
-SINKS: Registry[SinkType] = Registry("sink", "pyanticip.sinks", {"osc": "realtime.sinks.osc:OscSink"})
+SINKS: Registry[SinkType] = Registry(
+    "sink",
+    "pyanticip.sinks",
+    {"osc": "realtime.sinks.osc:OscSink", "midi": "realtime.sinks.midi.sink:MidiSink"},
+)
 
 #: What steps the model. A name gives what opens a checkpoint (its folder; None: the one that comes with the
 #: package) as a :class:`realtime.step.base.StepBackend`.

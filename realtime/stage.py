@@ -62,6 +62,8 @@ def assemble(
     try:
         if sinks is None:
             made += (OscSink(table) for table in rig.osc)
+            if rig.midi.port is not None:
+                made.append(SINKS.load("midi")(rig.midi))
             made += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
         if backend is None and rig.model.enabled:
             backend = open_backend(rig.model.backend, rig.model.checkpoint)

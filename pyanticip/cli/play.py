@@ -41,7 +41,7 @@ def demo(given: options.DemoOptions) -> Answer:
     """
     from realtime.programs.demo import demo as play
 
-    return play(seconds=given.seconds, out=given.out, osc=given.osc, audio=given.audio), ()
+    return play(seconds=given.seconds, out=given.out, osc=given.osc, midi=given.midi, audio=given.audio), ()
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:LiveOptions")
@@ -105,7 +105,7 @@ def record(given: options.RecordOptions) -> Answer:
     from realtime.rig import load_rig
 
     off = {"enabled": False}
-    over = {"record": str(given.out), "model": off, "synth": off, "osc": ()}
+    over = {"record": str(given.out), "model": off, "synth": off, "osc": (), "midi": {"port": None}}
     over = {**given.over, **over}
     rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
     return _show(play(rig, seconds=given.seconds, say=say))
@@ -258,6 +258,8 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     lines = [f"{given.file}: fine", f"  listens for {found.source.kind} at {host}:{port}"]
     for target in found.osc:
         lines.append(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
+    if found.midi.port is not None:
+        lines.append(f"  plays MIDI to {found.midi.port}")
     if found.mapping is not None:
         from pyanticip.teach.mapping import load_mapping
 

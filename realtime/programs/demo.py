@@ -105,14 +105,16 @@ def demo(
     seconds: float | None = None,
     out: Path | None = None,
     osc: tuple[str, int] | None = None,
+    midi: str | None = None,
     audio: bool = True,
     view: bool | None = None,
 ) -> dict[str, Any]:
     """Play the bundled performance, tell what was done and what to try next.
 
     ``seconds`` of it at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
-    (127.0.0.1:9000); without ``audio`` nothing is heard. Where no audio device works, the sound is written
-    to demo.wav. ``view`` draws bars (None: on a terminal). Returns what happened, in numbers.
+    (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
+    works, the sound is written to demo.wav. ``view`` draws bars (None: on a terminal).
+    Returns what happened, in numbers.
     """
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
@@ -122,7 +124,7 @@ def demo(
     devices = probe() if audio else None
     audible = devices is not None and devices.usable
     tree = {"osc": [{"host": host, "port": port}], "synth": {"enabled": audible}}
-    rig = Rig.model_validate({**tree, "control": {"enabled": False}})
+    rig = Rig.model_validate({**tree, "midi": {"port": midi}, "control": {"enabled": False}})
     wav = out if out is not None else (_WAV if audio and not audible else None)
     kind, show = open_show(PERFORMANCE)
     items = list(show)
@@ -136,6 +138,8 @@ def demo(
     console.print(
         f"a bundled dance of {items[-1].t_ns / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
     )
+    if midi is not None:
+        console.print(f"MIDI notes and controllers to {pipeline.sinks[-1].name.removeprefix('midi ')}")
     if audible and devices is not None:
         console.print(f"the built-in voice plays on {devices.default}")
     elif devices is not None:

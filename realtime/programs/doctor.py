@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import socket
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -127,6 +129,25 @@ def _audio() -> Check:
     return _check("audio", "ok", text, outputs=list(audio.outputs))
 
 
+def _midi() -> Check:
+    if importlib.util.find_spec("rtmidi") is None:
+        return _check("midi", "ok", "no python-rtmidi: MIDI out needs the extra midi", ports=[])
+    # In a process of its own: a broken driver must not take the doctor along.
+    command = [sys.executable, "-P", "-m", "realtime.sinks.midi.port"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=20.0, check=True)
+        found = json.loads(done.stdout)
+    except (subprocess.SubprocessError, ValueError) as error:
+        remedy = "live --midi will fail here; without it all else works"
+        return _check("midi", "warn", f"asking for ports failed: {type(error).__name__}", remedy, ports=[])
+    if not found["drivers"]:
+        remedy = "load the ALSA sequencer (modprobe snd-seq) or start JACK or PipeWire, if MIDI is wanted"
+        return _check("midi", "ok", "no MIDI driver answers (ALSA, JACK, CoreMIDI)", remedy, ports=[])
+    drivers, ports = ", ".join(found["drivers"]), found["ports"]
+    text = f"{drivers}; ports: {', '.join(ports) or 'none, but --midi virtual makes one'}"
+    return _check("midi", "ok", text, ports=ports)
+
+
 def _gpu() -> Check:
     from realtime.step.open import cuda_present
 
@@ -237,6 +258,7 @@ _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
     ("model", _model),
     ("voice", _voice),
     ("audio", _audio),
+    ("midi", _midi),
     ("gpu", _gpu),
     ("ports", _ports),
     ("processor", _machine),

@@ -94,6 +94,9 @@ def _run(
         say(f"listening for {rig.source.kind} at {source.address[0]}:{source.address[1]}")
     for target in rig.osc:
         say(f"sending OSC to {target.host}:{target.port}")
+    for sink in pipeline.sinks:
+        if sink.name.startswith("midi"):
+            say(f"playing {sink.name}")
     if rig.synth.enabled:
         say("playing the built-in voice")
     if show.control is not None:

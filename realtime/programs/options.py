@@ -21,7 +21,13 @@ MODEL = {
     "mapping": "mapping",
     "memory": "memory.file",
 }
-SINKS = {"osc": "osc", "synth": "synth.enabled", "record": "record", "backend": "model.backend"}
+SINKS = {
+    "osc": "osc",
+    "midi": "midi.port",
+    "synth": "synth.enabled",
+    "record": "record",
+    "backend": "model.backend",
+}
 
 
 class RigOptions(Options):
@@ -94,6 +100,9 @@ class DemoOptions(SecondsOption, JsonOption):
 
     out: Path | None = option("Also write the sound (WAV).", None)
     osc: HostPort | None = option("OSC receiver (127.0.0.1:9000).", None, metavar="HOST:PORT")
+    midi: str | None = option(
+        "MIDI out: virtual, or a part of a port's name.", None, metavar="PORT", min_length=1
+    )
     audio: bool = option("Without: nothing is heard.", True)
 
 

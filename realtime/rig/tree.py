@@ -16,6 +16,7 @@ from realtime.rig.memory import MemoryRig
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import OscConfig
+from realtime.sinks.midi.config import MidiConfig
 
 __all__ = ["ControlRig", "Rig", "SinkRig", "SynthRig"]
 
@@ -93,6 +94,7 @@ class Rig(Options):
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}
     osc: tuple[OscConfig, ...] = option("OSC receiver; repeatable.", (OscConfig(),), metavar="HOST:PORT")
+    midi: MidiConfig = MidiConfig()
     sink: tuple[SinkRig, ...] = ()
     events: EventsRig = EventsRig()
     silence: SilenceRig = SilenceRig()

@@ -28,6 +28,7 @@ class ControlFrame:
     clock of the arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
     where there are events. A cue is an event called ``cue/<name>``, its strength the trust of the place. An
     event called ``<name>/cancel`` says that what was announced for so many seconds ahead will not come.
+    ``state`` is playing, silent, frozen, stopped or panic.
     """
 
     seq: int
@@ -43,6 +44,7 @@ class ControlFrame:
     place: tuple[int, float, float, float] | None = None
     t_ns: int = 0
     wall_ns: int = 0
+    state: str = "playing"
 
 
 class Extra(Protocol):

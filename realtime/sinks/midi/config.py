@@ -1,0 +1,165 @@
+"""What MIDI out can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from pyanticip.errors import OptionError
+from pyanticip.options import Options, option
+from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
+from realtime.config import unknown
+from realtime.sinks.config import RangeConfig
+from realtime.sinks.midi.scales import KEYS, SCALES, Scale
+
+__all__ = ["MidiConfig", "MidiControl", "MidiNote"]
+
+Channel = Annotated[int, Field(ge=1, le=16)]
+Seven = Annotated[int, Field(ge=0, le=127)]
+_LONGEST_MS = 60_000.0
+
+
+def _known(*names: str, also: str = "") -> AfterValidator:
+    """Annotates one of the names, or what begins with ``also``: it is known only while a show plays."""
+
+    def check(name: str) -> str:
+        if name not in names and not (also and name.startswith(also)):
+            listed = (*names, f"{also}<name>") if also else names
+            raise ValueError(f"{name}: unknown name{unknown(name, listed)}")
+        return name
+
+    return AfterValidator(check)
+
+
+Output = Annotated[str, _known(*PARAMETERS, *SCALARS, also="taught/")]
+
+
+class MidiNote(Options):
+    """A note for each event of a name.
+
+    An output chooses it: the nearest of a scale between ``low`` and ``high`` (60 is middle C); ``scale`` is a
+    name, or semitones above ``key``. ``note`` is one and the same instead.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    event: Annotated[str, _known(*EVENTS, also="cue/")] = "onset"
+    note: Seven | None = None
+    output: Output = Field(default="pitch", alias="from")
+    low: Seven = 48
+    high: Seven = 84
+    key: Annotated[str, _known(*KEYS)] = "C"
+    scale: str | tuple[Annotated[int, Field(ge=0, le=11)], ...] = "minor-pentatonic"
+    velocity: RangeConfig = RangeConfig(low=40.0, high=120.0)
+    length_ms: Annotated[float, Field(ge=1.0, le=_LONGEST_MS)] = 200.0
+    channel: Channel = 1
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> MidiNote:
+        if isinstance(self.scale, str) and self.scale not in SCALES:
+            raise ValueError(f"scale.{self.scale}: unknown name{unknown(self.scale, tuple(SCALES))}")
+        try:
+            self.build()
+        except OptionError as error:
+            raise ValueError(str(error)) from None
+        if not all(1 <= end <= 127 for end in (self.velocity.low, self.velocity.high)):
+            raise ValueError("velocity: expected low and high from 1 to 127")
+        return self
+
+    def build(self) -> Scale:
+        """The notes that can be chosen."""
+        if self.note is not None:
+            return Scale(self.note, self.note, 0, SCALES["chromatic"])
+        steps = SCALES[self.scale] if isinstance(self.scale, str) else self.scale
+        return Scale(self.low, self.high, KEYS[self.key], steps)
+
+
+class MidiControl(RangeConfig):
+    """A controller (0 to 127), the pitch bend or the channel pressure that follows an output.
+
+    ``low`` and ``high`` are 0..127 (14 bits have 128 steps between two of these numbers), those of the bend
+    are semitones. ``channel`` "note" stands for the members that notes sound on, with MPE.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    output: Output = Field(alias="from")
+    to: Seven | Literal["bend", "pressure"]
+    bits: Literal[7, 14] = 7
+    channel: Channel | Literal["note"] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        low, high = (-2.0, 2.0) if value.get("to") == "bend" else (0.0, 127.0)
+        return {"low": low, "high": high, **value}
+
+    @model_validator(mode="after")
+    def _fits(self) -> MidiControl:
+        least, most = (-96.0, 96.0) if self.to == "bend" else (0.0, 127.0)
+        if not all(least <= end <= most for end in (self.low, self.high)):
+            raise ValueError(f"low, high: expected {least:g} to {most:g}, got {self.low:g} to {self.high:g}")
+        if self.bits == 14 and (not isinstance(self.to, int) or self.to > 31):
+            raise ValueError("bits: controllers 0 to 31 have 14 bits, the bend has always, others 7")
+        return self
+
+
+def _controls(channel: int | str, **to: int | str) -> tuple[MidiControl, ...]:
+    return tuple(
+        MidiControl.model_validate({"from": name, "to": number, "channel": channel})
+        for name, number in to.items()
+    )
+
+
+#: By the numbers that synths expect: expression, timbre, resonance, reverb, pan; the rest is for general use.
+_PLAIN = _controls(
+    1, pitch=16, loudness=11, brightness=74, roughness=71, density=17, space=91, pan=10, pulse=18
+)
+_EACH = _controls("note", loudness="pressure", brightness=74)
+
+
+class MidiConfig(Options):
+    """One MIDI port. ``virtual`` makes one (``virtual:NAME``); else a part of the name of one that is there.
+
+    ``mpe`` notes have a channel of their own each (the lower zone's members, 2 to 1 + mpe); ``bend_range``
+    is what the receiver's bend is set to, in semitones (48 with MPE, where we tell it; else 2). ``clock`` is
+    beats a minute. ``latency_ms`` is what the synth takes to sound. ``max_rate`` is how often a second the
+    controls may change.
+    """
+
+    port: str | None = option(
+        "MIDI out: virtual, virtual:NAME, or a part of a port's name.", None, metavar="PORT", min_length=1
+    )
+    note: tuple[MidiNote, ...] = (MidiNote(),)
+    control: tuple[MidiControl, ...] | None = None
+    mpe: Annotated[int, Field(ge=0, le=15)] = 0
+    bend_range: Annotated[int, Field(ge=1, le=96)] | None = None
+    clock: Annotated[float, Field(ge=20.0, le=400.0)] | None = None
+    latency_ms: Annotated[float, Field(ge=0.0, le=400.0)] = 0.0
+    max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> MidiConfig:
+        widest = self.semitones
+        for control in self.controls:
+            if control.channel == "note" and not self.mpe:
+                raise ValueError('control.channel: "note" needs mpe, the number of its members')
+            if control.to == "bend" and max(abs(control.low), abs(control.high)) > widest:
+                raise ValueError(f"control.low, high: the bend reaches {widest} semitones (bend_range)")
+        return self
+
+    @property
+    def semitones(self) -> int:
+        """What a full bend is."""
+        return self.bend_range or (48 if self.mpe else 2)
+
+    @property
+    def controls(self) -> tuple[MidiControl, ...]:
+        """Those of the table, or the built-in ones."""
+        if self.control is not None:
+            return self.control
+        return _EACH if self.mpe else _PLAIN

@@ -1,0 +1,186 @@
+"""The process that has the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``.
+
+What comes through standard input is sent when it is due. When that ends, by whatever death of the show, every
+note is ended, and the process is. No driver that hangs or crashes can take the show along, and a timer of its
+own keeps the notes' time. A port that vanishes is looked for once a second. What the show should know goes to
+standard output, a line each: ``ready NAME``, ``error TEXT``, ``gone``, ``back``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyanticip.errors import DeviceError, MotionError
+from realtime.sinks.midi.schedule import Schedule, unpack
+
+__all__ = ["VIRTUAL", "main"]
+
+VIRTUAL = "virtual"
+_CLIENT = "pyanticip"
+_LOOK_NS = 1_000_000_000
+# What was sent last has left by then: drivers take it in cycles of their own.
+_LAST_S = 0.5
+
+
+def _rtmidi() -> Any:
+    import rtmidi as module
+
+    return module
+
+
+def _drivers() -> Iterator[Any]:
+    """An output of every driver that answers here (CoreMIDI; ALSA and JACK)."""
+    rtmidi = _rtmidi()
+    for api in rtmidi.get_compiled_api():
+        if api != rtmidi.API_RTMIDI_DUMMY:
+            try:
+                yield rtmidi.MidiOut(api, name=_CLIENT)
+            except rtmidi.RtMidiError:
+                continue
+
+
+def there() -> dict[str, list[str]]:
+    """The drivers that answer, and the ports that are there."""
+    rtmidi = _rtmidi()
+    drivers = list(_drivers())
+    return {
+        "drivers": [rtmidi.get_api_display_name(driver.get_current_api()) for driver in drivers],
+        "ports": [name for driver in drivers for name in driver.get_ports()],
+    }
+
+
+class Port:
+    """One open port; ``text`` is as the rig has it."""
+
+    def __init__(self, text: str) -> None:
+        self._failures: tuple[type[Exception], ...] = (MotionError, _rtmidi().RtMidiError)
+        self._text = text
+        self._out: Any = None
+        self.name = ""
+        self.open()
+
+    def open(self) -> None:
+        """Find it, or make it. Raises DeviceError."""
+        kind, _, name = self._text.partition(":")
+        drivers = list(_drivers())
+        if kind == VIRTUAL:
+            if not drivers:
+                raise DeviceError(f"MIDI {self._text}: no MIDI driver answers here (ALSA, JACK, CoreMIDI)")
+            self._out, self.name = drivers[0], name or _CLIENT
+            self._out.open_virtual_port(self.name)
+            return
+        found = [(driver, at, port) for driver in drivers for at, port in enumerate(driver.get_ports())]
+        driver, at, self.name = found[_choose(self._text, [port for *_, port in found])]
+        driver.open_port(at, _CLIENT)
+        self._out = driver
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the port is open and its other end is where it was."""
+        return self._out is not None and (
+            self._text.partition(":")[0] == VIRTUAL or self.name in self._out.get_ports()
+        )
+
+    def again(self) -> bool:
+        """Whether it could be opened anew."""
+        self.close()
+        try:
+            self.open()
+        except self._failures:
+            return False
+        return True
+
+    def send(self, messages: Iterable[bytes]) -> None:
+        """Send them, to nowhere while the port is gone."""
+        if self._out is None:
+            return
+        try:
+            for message in messages:
+                self._out.send_message(message)
+        except self._failures:
+            self.close()
+
+    def close(self) -> None:
+        """Give the port back."""
+        if self._out is not None:
+            self._out.delete()
+            self._out = None
+
+
+def _choose(text: str, there: list[str]) -> int:
+    """Which of these ports is meant."""
+    found = [name for name in there if name == text]
+    found = found or [name for name in there if text.lower() in name.lower()]
+    if len(set(found)) == 1:
+        return there.index(found[0])
+    if found:
+        raise DeviceError(f"MIDI port {text!r} may be any of: {', '.join(found)}")
+    raise DeviceError(
+        f"no MIDI port {text!r}; there is: {', '.join(there) or 'none'}; {VIRTUAL} makes one of its own"
+    )
+
+
+def _tell(line: str) -> None:
+    print(" ".join(line.split()), flush=True)
+
+
+def serve(port: Port, pipe: int) -> None:
+    """Send what comes through the pipe until it ends, then end every note."""
+    schedule = Schedule()
+    rest = b""
+    gone, look = False, time.monotonic_ns() + _LOOK_NS
+    try:
+        while True:
+            due = look if schedule.due_ns is None else min(look, schedule.due_ns)
+            ready, _, _ = select.select([pipe], [], [], max(due - time.monotonic_ns(), 0) / 1e9)
+            if ready:
+                data = os.read(pipe, 1 << 16)
+                if not data:
+                    return
+                items, rest = unpack(rest + data)
+                for item in items:
+                    port.send(schedule.put(item))
+            now = time.monotonic_ns()
+            port.send(schedule.take(now))
+            if now >= look:
+                look = now + _LOOK_NS
+                if not port.is_there:
+                    if not gone:
+                        _tell("gone")
+                    gone = not port.again()
+                    if not gone:
+                        _tell("back")
+    finally:
+        port.send(schedule.quiet(sound_off=True))
+        time.sleep(_LAST_S)
+        port.close()
+
+
+def main(arguments: list[str]) -> int:
+    """The process; without a port it lists what is there, as JSON."""
+    # The terminal's Ctrl-C is for the show; SIGTERM must not leave a note hanging.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if not arguments:
+        print(json.dumps(there()))
+        return 0
+    try:
+        port = Port(arguments[0])
+    except Exception as error:
+        _tell(f"error {error}")
+        return 1
+    _tell(f"ready {port.name}")
+    serve(port, sys.stdin.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

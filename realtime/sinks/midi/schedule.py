@@ -1,0 +1,124 @@
+"""What is to be sent and when: the wire between the show and the port's process, and what waits there."""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = ["RELEASE", "SILENCE", "Item", "Schedule", "pack", "unpack"]
+
+#: In place of a message: end every note, and what was to come; the second cuts reverbs off as well.
+RELEASE, SILENCE = b"\x00", b"\x01"
+
+_START, _STOP = b"\xfa", b"\xfc"
+_HEAD = struct.Struct("<qqB")
+_ALL_NOTES_OFF, _ALL_SOUND_OFF = 123, 120
+# A note this late is not played any more.
+_LATE_NS = 500_000_000
+
+
+class Item(NamedTuple):
+    """A message and when it is due (ns of the monotonic clock; 0: now); a note-on ends after ``hold_ns``."""
+
+    due_ns: int
+    hold_ns: int
+    message: bytes
+
+
+def pack(items: Iterable[Item]) -> bytes:
+    """As they go through the pipe."""
+    return b"".join(_HEAD.pack(due, hold, len(message)) + message for due, hold, message in items)
+
+
+def unpack(data: bytes) -> tuple[list[Item], bytes]:
+    """The whole items at the beginning of ``data``, and what is left."""
+    items, at = [], 0
+    while at + _HEAD.size <= len(data):
+        due, hold, length = _HEAD.unpack_from(data, at)
+        end = at + _HEAD.size + length
+        if end > len(data):
+            break
+        items.append(Item(due, hold, data[at + _HEAD.size : end]))
+        at = end
+    return items, data[at:]
+
+
+class Schedule:
+    """Messages that wait for their time, and the notes that sound.
+
+    Whatever is put in, every note-on that :meth:`take` gives is followed by its note-off, and a note that
+    sounds is ended before the same one begins again.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, int, bytes]] = []
+        self._order = 0
+        # When each note that sounds ends, by channel and number.
+        self._ends: dict[tuple[int, int], int] = {}
+        self._channels: set[int] = set()
+        self._runs = False
+
+    @property
+    def due_ns(self) -> int | None:
+        """When :meth:`take` has something to give."""
+        return self._heap[0][0] if self._heap else None
+
+    def put(self, item: Item) -> list[bytes]:
+        """Take one more; what is to be sent at once."""
+        if item.message in (RELEASE, SILENCE):
+            return self.quiet(sound_off=item.message == SILENCE)
+        self._push(*item)
+        return []
+
+    def _push(self, due: int, hold: int, message: bytes) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (due, self._order, hold, message))
+
+    def take(self, now_ns: int) -> list[bytes]:
+        """What is due, in order."""
+        out: list[bytes] = []
+        while self._heap and self._heap[0][0] <= now_ns:
+            due, _, hold, message = heapq.heappop(self._heap)
+            status = message[0]
+            if hold and status & 0xF0 == 0x90 and due and now_ns - due > _LATE_NS:
+                continue
+            if status < 0xF0:
+                self._channels.add(status & 15)
+            else:
+                self._runs = message == _START or (self._runs and message != _STOP)
+            if not hold:
+                out.append(message)
+                continue
+            key = status & 15, message[1]
+            if status & 0xF0 == 0x80:
+                # Of a note that has begun again since, another one tells the end.
+                if self._ends.get(key) == due:
+                    del self._ends[key]
+                    out.append(message)
+                continue
+            if key in self._ends:
+                out.append(_off(key))
+            out.append(message)
+            self._ends[key] = end = now_ns + hold
+            self._push(end, hold, _off(key))
+        return out
+
+    def quiet(self, *, sound_off: bool) -> list[bytes]:
+        """End every note and forget what was to come; with ``sound_off`` reverbs and releases as well."""
+        self._heap.clear()
+        out = [_off(key) for key in sorted(self._ends)]
+        self._ends.clear()
+        if self._runs:
+            out.append(_STOP)
+            self._runs = False
+        for channel in sorted(self._channels):
+            out.append(bytes((0xB0 | channel, _ALL_NOTES_OFF, 0)))
+            if sound_off:
+                out.append(bytes((0xB0 | channel, _ALL_SOUND_OFF, 0)))
+        return out
+
+
+def _off(key: tuple[int, int]) -> bytes:
+    return bytes((0x80 | key[0], key[1], 64))

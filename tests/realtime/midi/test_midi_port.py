@@ -1,0 +1,273 @@
+"""A real port: JACK with a dummy driver, and a program of its own, ``jack_midi_dump``, that listens."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyanticip.errors import DeviceError
+from pyanticip.vocabulary import PARAMETERS
+from realtime.programs.demo import PERFORMANCE
+from realtime.programs.doctor import doctor
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.midi.config import MidiConfig
+from realtime.sinks.midi.sink import MidiSink
+
+_NEEDED = ("jackd", "jack_midi_dump", "jack_connect", "jack_lsp", "stdbuf")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        any(shutil.which(name) is None for name in _NEEDED), reason="JACK and its tools are not installed"
+    ),
+    pytest.mark.skipif(importlib.util.find_spec("rtmidi") is None, reason="python-rtmidi is not installed"),
+]
+
+NOTE = {"note": 60, "length_ms": 60_000, "velocity": {"low": 100, "high": 100}}
+ON, OFF, ALL_NOTES, ALL_SOUND = "90 3c 64", "80 3c 40", "b0 7b 00", "b0 78 00"
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[None]:
+    """A JACK server of our own, which every program finds by the environment."""
+    name = f"anticip{os.getpid()}"
+    before = os.environ.get("JACK_DEFAULT_SERVER")
+    os.environ["JACK_DEFAULT_SERVER"] = name
+    command = ["jackd", "--no-realtime", "-n", name, "-d", "dummy", "-r", "48000", "-p", "256"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: ports() is not None)
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+        del os.environ["JACK_DEFAULT_SERVER"]
+        if before is not None:
+            os.environ["JACK_DEFAULT_SERVER"] = before
+
+
+def ports() -> list[str] | None:
+    done = subprocess.run(["jack_lsp"], capture_output=True, text=True, check=False)
+    return done.stdout.split() if done.returncode == 0 else None
+
+
+class Listener:
+    """The stranger's program: what it prints of each message."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heard: list[str] = []
+        self._process = subprocess.Popen(
+            ["stdbuf", "-oL", "jack_midi_dump", name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+        wait_for(lambda: f"{name}:input" in (ports() or []))
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            found = re.search(r":((?: [0-9a-f]{2})+)(?: |$)", line)
+            if found:
+                self.heard.append(found[1].strip())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._thread.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.fixture
+def listener(server: None) -> Iterator[Listener]:
+    made = Listener("listener")
+    yield made
+    made.close()
+
+
+def frame(n: int, events: Any = (), state: str = "playing", level: float = 0.5) -> ControlFrame:
+    now = time.monotonic_ns()
+    return ControlFrame(n, n / 50, [0.0] * 7, [level] * len(PARAMETERS), events, t_ns=now, state=state)
+
+
+def open_sink(port: str = "listener", **table: Any) -> MidiSink:
+    return MidiSink(MidiConfig.model_validate({"port": port, "note": [NOTE], "control": [], **table}))
+
+
+def test_notes_and_controllers_are_heard_and_panic_ends_them(listener: Listener) -> None:
+    sink = open_sink("LISTEN", control=[{"from": "pitch", "to": 1, "bits": 14}])
+    assert sink.name == "midi listener:input"
+    sink.send(frame(0, [("onset", 1.0, 0.5)]))
+    wait_for(lambda: ON in listener.heard)
+    assert listener.heard == ["b0 01 40", "b0 21 00", ON]
+    sink.send(frame(1, state="panic"))
+    wait_for(lambda: ALL_SOUND in listener.heard)
+    assert listener.heard[3:] == [OFF, ALL_NOTES, ALL_SOUND]
+    sink.close()
+    wait_for(lambda: len(listener.heard) == 8)
+    assert sink.counters() == {"sent": 4, "dropped": 0, "refused": 0, "failed": 0}
+
+
+def test_what_is_announced_sounds_when_it_is_due(listener: Listener) -> None:
+    sink = open_sink(note=[{"note": 61, "event": "phrase", "length_ms": 5}, {"note": 62, "length_ms": 5}])
+
+    def played() -> bool:
+        # A note is left out where this machine stalls for half a second.
+        listener.heard.clear()
+        sink.send(frame(0, [("phrase", 1.0, 0.3)]))
+        sink.send(frame(1, [("onset", 1.0, 0.0)]))
+        time.sleep(1.0)
+        return len(listener.heard) == 4
+
+    wait_for(played, 60.0)
+    assert [line[:5] for line in listener.heard] == ["90 3e", "80 3e", "90 3d", "80 3d"]
+    sink.close()
+
+
+SHOW = """
+import sys, time
+from pyanticip.vocabulary import PARAMETERS
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.midi.config import MidiConfig
+from realtime.sinks.midi.sink import MidiSink
+note = {"note": 60, "length_ms": 60000, "velocity": {"low": 100, "high": 100}}
+sink = MidiSink(MidiConfig.model_validate({"port": sys.argv[1], "note": [note], "control": [], "mpe": 0}))
+print("open", flush=True)
+sys.stdin.readline()
+while True:
+    sink.send(ControlFrame(0, 0.0, [0.0] * 7, [0.5] * 8, [("onset", 1.0, 0.0)], t_ns=time.monotonic_ns()))
+    time.sleep(1.0)
+"""
+
+
+@pytest.mark.parametrize("port", ["listener", "virtual:killed"])
+def test_a_killed_show_leaves_no_note(listener: Listener, port: str) -> None:
+    if port.startswith("virtual") and Path("/dev/snd/seq").exists():
+        pytest.skip("a virtual port is ALSA's here, and the listener JACK's")
+    command = [sys.executable, "-P", "-c", SHOW, port]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as show:
+        assert show.stdout is not None
+        assert show.stdin is not None
+        assert show.stdout.readline() == "open\n"
+        if port != "listener":
+            (ours,) = [name for name in ports() or [] if name.endswith(":killed")]
+            subprocess.run(["jack_connect", ours, "listener:input"], check=True)
+        show.stdin.write("\n")
+        show.stdin.flush()
+        wait_for(lambda: ON in listener.heard)
+        show.send_signal(signal.SIGKILL)
+        show.wait()
+    wait_for(lambda: ALL_SOUND in listener.heard)
+    assert listener.heard[-4:] == [ON, OFF, ALL_NOTES, ALL_SOUND]
+    wait_for(lambda: not any(name.endswith(":killed") for name in ports() or []))
+
+
+def test_a_port_that_vanishes_and_comes_back(server: None) -> None:
+    first = Listener("comes-and-goes")
+    sink = open_sink("comes-and-goes", mpe=1, control=[{"from": "pitch", "to": 1}])
+    sink.send(frame(0))
+    wait_for(lambda: "b0 01 40" in first.heard)
+    first.close()
+    n = 1
+
+    def refused() -> bool:
+        nonlocal n
+        n += 1
+        sink.send(frame(n, level=n % 100 / 100))
+        return sink.counters()["refused"] > 0
+
+    wait_for(refused)
+    second = Listener("comes-and-goes")
+
+    def heard() -> bool:
+        refused()
+        return "b0 64 06" in second.heard and len(second.heard) > 20
+
+    wait_for(heard)
+    at = second.heard.index("b0 65 00")
+    assert second.heard[at : at + 5] == ["b0 65 00", "b0 64 06", "b0 06 01", "b0 65 7f", "b0 64 7f"]
+    assert sink.counters()["failed"] == 0
+    sink.close()
+    second.close()
+
+
+def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
+    sink = open_sink(control=[{"from": "pitch", "to": 1}])
+    sink.send(frame(0))
+    wait_for(lambda: listener.heard)
+    assert sink.pid is not None
+    os.kill(sink.pid, signal.SIGKILL)
+    n = 0
+
+    def again() -> bool:
+        nonlocal n
+        n += 1
+        sink.send(frame(n, level=n % 2 / 1))
+        return sink.counters()["failed"] == 1 and len(listener.heard) > 3
+
+    wait_for(again)
+    sink.close()
+
+
+def test_ports_that_are_not_there_or_may_be_several_are_one_line(listener: Listener) -> None:
+    with pytest.raises(
+        DeviceError, match=r"no MIDI port 'fagott'; there is: .*listener:input.*; virtual makes"
+    ):
+        open_sink("fagott")
+    other = Listener("listener2")
+    with pytest.raises(DeviceError, match="'listener' may be any of: listener:input, listener2:input"):
+        open_sink("listener")
+    assert open_sink("listener2:input").close() is None
+    other.close()
+
+
+def test_the_doctor_lists_ports(listener: Listener) -> None:
+    (midi,) = [check for check in doctor()["checks"] if check["name"] == "midi"]
+    assert midi["status"] == "ok"
+    assert "listener:input" in midi["ports"]
+
+
+def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp_path: Path) -> None:
+    """The command itself, stopped by SIGTERM while it plays."""
+    command = [sys.executable, "-P", "-m", "pyanticip", "replay", str(PERFORMANCE), "--midi", "listener"]
+    with subprocess.Popen([*command, "--json"], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as show:
+        wait_for(lambda: len(listener.heard) > 300 and any(line[:2] == "90" for line in listener.heard), 60.0)
+        show.terminate()
+        _, err = show.communicate(timeout=20)
+        assert show.returncode == 0, err
+    assert "playing midi listener:input" in err
+    wait_for(lambda: ALL_SOUND in listener.heard)
+    assert listener.heard[-2:] == [ALL_NOTES, ALL_SOUND]
+    ons = [line[3:5] for line in listener.heard if line.startswith("90")]
+    offs = [line[3:5] for line in listener.heard if line.startswith("80")]
+    assert sorted(ons) == sorted(offs)
+    assert {line[:5] for line in listener.heard if line[:2] == "b0"} >= {"b0 0b", "b0 4a", "b0 10"}
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match=r"^MIDI needs python-rtmidi: pip install 'pyanticip\[midi\]'$"):
+        open_sink("virtual")

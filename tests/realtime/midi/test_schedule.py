@@ -1,0 +1,109 @@
+"""No note is left hanging, whatever is asked for and when the show ends."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule, pack, unpack
+
+MS = 1_000_000
+PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+notes = st.builds(
+    lambda due, hold, channel, number: Item(due * MS, hold * MS, bytes((0x90 | channel, number, 100))),
+    st.integers(0, 600), st.integers(1, 300), st.integers(0, 2), st.integers(60, 62),
+)  # fmt: skip
+others = st.sampled_from([b"\xb0\x07\x40", b"\xd1\x10", b"\xe2\x00\x40", b"\xf8", b"\xfa", b"\xfc"])
+items = st.one_of(
+    notes,
+    st.builds(lambda due, message: Item(due * MS, 0, message), st.integers(0, 600), others),
+    st.sampled_from([Item(0, 0, RELEASE), Item(0, 0, SILENCE)]),
+)
+
+
+class Synth:
+    """A receiver that knows which notes sound; it minds being told twice."""
+
+    def __init__(self) -> None:
+        self.sounding: set[tuple[int, int]] = set()
+        self.heard: list[bytes] = []
+        self.runs = False
+
+    def hear(self, messages: list[bytes]) -> None:
+        for message in messages:
+            self.heard.append(message)
+            key = message[0] & 15, message[1] if len(message) > 1 else 0
+            if message[0] & 0xF0 == 0x90:
+                assert key not in self.sounding, "a note begins that sounds"
+                self.sounding.add(key)
+            elif message[0] & 0xF0 == 0x80:
+                assert key in self.sounding, "a note ends that does not sound"
+                self.sounding.remove(key)
+            elif message in (b"\xfa", b"\xfc"):
+                self.runs = message == b"\xfa"
+
+
+@PROPERTY
+@given(st.lists(st.tuples(items, st.integers(0, 40))))
+def test_every_note_ends_and_none_twice(asked: list[tuple[Item, int]]) -> None:
+    schedule, synth, now = Schedule(), Synth(), 0
+    for item, wait in asked:
+        synth.hear(schedule.put(item))
+        if item.message in (RELEASE, SILENCE):
+            assert not synth.sounding
+            assert not synth.runs
+            assert schedule.due_ns is None
+        now += wait * MS
+        synth.hear(schedule.take(now))
+        assert schedule.due_ns is None or schedule.due_ns > now
+    while schedule.due_ns is not None:
+        synth.hear(schedule.take(schedule.due_ns))
+    assert not synth.sounding
+
+
+@PROPERTY
+@given(st.lists(st.tuples(items, st.integers(0, 40))), st.booleans())
+def test_the_end_of_the_show_ends_every_note(asked: list[tuple[Item, int]], hard: bool) -> None:
+    schedule, synth, now = Schedule(), Synth(), 0
+    for item, wait in asked:
+        synth.hear(schedule.put(item))
+        now += wait * MS
+        synth.hear(schedule.take(now))
+    used = {message[0] & 15 for message in synth.heard if message[0] < 0xF0}
+    last = schedule.quiet(sound_off=hard)
+    synth.hear(last)
+    assert not synth.sounding
+    assert not synth.runs
+    assert schedule.take(now + 10**12) == []
+    for channel in used:
+        assert bytes((0xB0 | channel, 123, 0)) in last
+        assert (bytes((0xB0 | channel, 120, 0)) in last) == hard
+
+
+@PROPERTY
+@given(st.lists(items), st.integers(0, 12))
+def test_the_pipe_may_cut_anywhere(asked: list[Item], cut: int) -> None:
+    data = pack(asked)
+    first, rest = unpack(data[: len(data) - cut])
+    second, rest = unpack(rest + data[len(data) - cut :])
+    assert (first + second, rest) == (asked, b"")
+
+
+def test_a_note_sounds_when_it_is_due_and_not_when_it_is_far_too_late() -> None:
+    schedule = Schedule()
+    schedule.put(Item(150 * MS, 50 * MS, b"\x90\x3c\x64"))
+    assert schedule.take(149 * MS) == []
+    assert schedule.take(150 * MS) == [b"\x90\x3c\x64"]
+    assert schedule.due_ns == 200 * MS
+    assert schedule.take(200 * MS) == [b"\x80\x3c\x40"]
+    schedule.put(Item(300 * MS, 50 * MS, b"\x90\x3c\x64"))
+    assert schedule.take(801 * MS) == []
+
+
+def test_what_is_due_at_one_time_keeps_its_order() -> None:
+    schedule = Schedule()
+    messages = [b"\xb0\x4a\x10", b"\xd0\x20", b"\xe0\x00\x40"]
+    for message in messages:
+        schedule.put(Item(5, 0, message))
+    schedule.put(Item(0, 0, b"\xb0\x07\x01"))
+    assert schedule.take(5) == [b"\xb0\x07\x01", *messages]

@@ -1,0 +1,267 @@
+"""Frames to bytes: what the MIDI specification says they are."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyanticip.errors import RigError
+from pyanticip.vocabulary import PARAMETERS, SCALARS
+from realtime.rig import load_rig
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.midi.config import MidiConfig
+from realtime.sinks.midi.scales import SCALES, Scale
+from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule
+from realtime.sinks.midi.translator import Translator
+
+FRAME = 20_000_000
+PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+START = 10**12
+
+
+def frame(n: int, events: Any = (), state: str = "playing", **values: float) -> ControlFrame:
+    params = [values.get(name, 0.5) for name in PARAMETERS]
+    scalars = [values.get(name, 0.0) for name in SCALARS]
+    return ControlFrame(n, n / 50, scalars, params, events, t_ns=START + n * FRAME, state=state)
+
+
+def translator(**table: Any) -> Translator:
+    return Translator(MidiConfig.model_validate({"note": [], "control": [], **table}))
+
+
+def control(**table: Any) -> Translator:
+    return translator(control=[{"from": "brightness", **table}])
+
+
+def said(items: list[Item]) -> list[str]:
+    return [item.message.hex(" ") for item in items]
+
+
+def test_a_controller_of_seven_bits_speaks_when_it_changes() -> None:
+    made = control(to=74, channel=3)
+    assert said(made.frame(frame(0, brightness=0.0))) == ["b2 4a 00"]
+    assert said(made.frame(frame(1, brightness=0.001))) == []
+    assert said(made.frame(frame(2, brightness=1.0))) == ["b2 4a 7f"]
+    assert said(made.frame(frame(3, brightness=7.0))) == []
+
+
+def test_fourteen_bits_are_two_controllers_and_the_low_one_may_move_alone() -> None:
+    made = control(to=1, bits=14)
+    assert said(made.frame(frame(0, brightness=0.5))) == ["b0 01 40", "b0 21 00"]
+    assert said(made.frame(frame(1, brightness=0.5 + 1.6 / 16383))) == ["b0 21 01"]
+    assert said(made.frame(frame(2, brightness=1.0))) == ["b0 01 7f", "b0 21 7f"]
+    assert said(made.frame(frame(3, brightness=0.0))) == ["b0 01 00", "b0 21 00"]
+
+
+@PROPERTY
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30))
+def test_a_receiver_of_fourteen_bits_knows_every_value(values: list[float]) -> None:
+    made, high, low = control(to=1, bits=14), 0, 0
+    for n, value in enumerate(values):
+        for item in made.frame(frame(n, brightness=value)):
+            _, number, byte = item.message
+            # As the specification has it: a new high half sets the low one to zero.
+            high, low = (byte, 0) if number == 1 else (high, byte)
+        assert abs((high << 7) + low - 16383 * value) < 0.5 + 1e-9
+
+
+def test_bend_and_pressure() -> None:
+    made = control(to="bend")
+    assert [said(made.frame(frame(n, brightness=v))) for n, v in enumerate((0.5, 0.0, 1.0, 0.75))] == [
+        ["e0 00 40"], ["e0 00 00"], ["e0 7f 7f"], ["e0 00 60"],
+    ]  # fmt: skip
+    made = (
+        control(to="bend", low=0, high=12, channel=16)
+        if False
+        else translator(
+            bend_range=12, control=[{"from": "brightness", "to": "bend", "low": 0, "high": 6, "channel": 16}]
+        )
+    )
+    assert said(made.frame(frame(0, brightness=1.0))) == ["ef 00 60"]
+    assert said(control(to="pressure", low=127, high=0).frame(frame(0, brightness=0.0))) == ["d0 7f"]
+
+
+def test_ranges_curves_and_scalars() -> None:
+    made = control(to=7, low=1, high=100, curve="exponential")
+    assert said(made.frame(frame(0, brightness=0.5))) == ["b0 07 0a"]
+    made = translator(control=[{"from": "transition_pressure", "to": 2}, {"from": "novelty", "to": 3}])
+    assert said(made.frame(frame(0, transition_pressure=-2.0, novelty=1.0))) == ["b0 02 00", "b0 03 7f"]
+    assert said(made.frame(frame(1, transition_pressure=2.0, novelty=1.0))) == ["b0 02 7f"]
+
+
+class Taught:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def test_a_taught_output_speaks_where_there_is_one() -> None:
+    made = translator(control=[{"from": "taught/wings", "to": 20}])
+    assert made.frame(frame(0)) == []
+    made.announce([Taught("tail"), Taught("wings")])  # type: ignore[list-item]
+    later = frame(1)
+    assert made.frame(later) == [], "a frame from before the mapping"
+    later.extras = [0.0, 1.0]
+    assert said(made.frame(later)) == ["b0 14 7f"]
+
+
+def test_a_slow_receiver_is_told_less_often_and_hears_every_note() -> None:
+    made = translator(max_rate=10, control=[{"from": "pitch", "to": 1}], note=[{"note": 60}])
+    heard = [made.frame(frame(n, [("onset", 1.0, 0.0)], pitch=n / 100)) for n in range(50)]
+    assert sum(item.message[0] == 0xB0 for items in heard for item in items) == 10
+    assert sum(item.message[0] == 0x90 for items in heard for item in items) == 50
+
+
+def test_a_note_is_due_when_its_event_is() -> None:
+    drum = {"event": "onset", "note": 36, "length_ms": 80, "channel": 10, "velocity": {"low": 1, "high": 127}}
+    made = translator(note=[drum])
+    (item,) = made.frame(frame(3, [("onset", 0.5, 0.15)]))
+    assert item == Item(START + 3 * FRAME + 150_000_000, 80_000_000, bytes((0x99, 36, 64)))
+    assert made.frame(frame(4, [("phrase", 1.0, 0.1), ("cue/chorus", 1.0, 0.1)])) == []
+    late = translator(latency_ms=100, note=[{"event": "cue/chorus", "note": 0}])
+    (item,) = late.frame(frame(0, [("cue/chorus", 0.0, 0.05)]))
+    assert item.due_ns == START
+    assert item.message == bytes((0x90, 0, 40))
+
+
+def test_a_parameter_chooses_the_note() -> None:
+    made = translator(note=[{"from": "pitch", "low": 60, "high": 72, "scale": "major", "key": "D"}])
+    heard = [made.frame(frame(n, [("onset", 1.0, 0.0)], pitch=n / 12))[0].message[1] for n in range(13)]
+    assert heard == [61, 61, 62, 62, 64, 64, 66, 67, 67, 69, 69, 71, 71]
+
+
+@PROPERTY
+@given(
+    st.sampled_from(sorted(SCALES)),
+    st.integers(0, 11),
+    st.integers(0, 100),
+    st.integers(12, 27),
+    st.floats(0, 1),
+)
+def test_a_scale_gives_its_own_notes_and_never_falls(
+    name: str, key: int, low: int, span: int, at: float
+) -> None:
+    scale = Scale(low, low + span, key, SCALES[name])
+    assert low <= scale(at) <= low + span
+    assert (scale(at) - key) % 12 in SCALES[name]
+    assert scale(0.0) <= scale(at) <= scale(1.0)
+
+
+def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
+    made = translator(
+        mpe=3,
+        note=[{"note": 60, "length_ms": 1000}],
+        control=[
+            {"from": "loudness", "to": "pressure", "channel": "note"},
+            {"from": "pitch", "to": "bend", "low": -48, "high": 48, "channel": "note"},
+            {"from": "space", "to": 91},
+        ],
+    )
+    zone = said(made.frame(frame(0)))
+    # RPN 6 on the manager channel, RPN 0 on the members (MPE 1.0), then what is the zone's own.
+    assert zone[:5] == ["b0 65 00", "b0 64 06", "b0 06 03", "b0 65 7f", "b0 64 7f"]
+    assert zone[5:10] == ["b1 65 00", "b1 64 00", "b1 06 30", "b1 65 7f", "b1 64 7f"]
+    assert [line[:2] for line in zone[5:20:5]] == ["b1", "b2", "b3"]
+    assert zone[20:] == ["b0 5b 40"]
+    channels = []
+    for n in range(1, 7):
+        items = made.frame(frame(n, [("onset", 1.0, 0.1)], loudness=1.0, pitch=0.75))
+        mine = [item for item in items if item.due_ns]
+        channel = mine[-1].message[0] & 15
+        assert said(mine) == [f"d{channel} 7f", f"e{channel} 00 60", f"9{channel} 3c 78"]
+        assert {item.due_ns for item in mine} == {START + n * FRAME + 100_000_000}
+        channels.append(channel)
+    assert channels == [1, 2, 3, 1, 2, 3], "the one whose note ends first is next"
+    # Of those that sound, each is told; before a note is due its channel is left alone.
+    assert said(made.frame(frame(9, loudness=0.0, pitch=0.75))) == ["d1 00"]
+    assert sorted(said(made.frame(frame(20, loudness=0.5, pitch=0.75)))) == ["d1 40", "d2 40", "d3 40"]
+    assert made.frame(frame(80, loudness=0.9, pitch=0.1)) == [], "nothing sounds any more"
+
+
+def test_panic_and_stop_end_what_sounds_and_what_was_to_come() -> None:
+    made = translator(note=[{"note": 60}], clock=120)
+    made.frame(frame(0, [("onset", 1.0, 0.1)]))
+    stopped = made.frame(frame(1, [("onset", 1.0, 0.1)], state="panic"))
+    assert [item.message for item in stopped] == [SILENCE]
+    assert made.frame(frame(2, state="panic")) == []
+    assert made.frame(frame(3, state="playing"))[0].message == b"\xfa"
+    assert [item.message for item in made.frame(frame(4, state="stopped"))] == [RELEASE]
+    assert made.frame(frame(5, state="frozen"))[0].message == b"\xfa", "frozen is no silence"
+
+
+def test_the_clock_has_24_ticks_a_beat_whatever_the_frames() -> None:
+    made = translator(clock=125)
+    ticks = [item for n in range(0, 500) if n % 7 for item in made.frame(frame(n))]
+    assert ticks[0].message == b"\xfa"
+    assert {item.message for item in ticks[1:]} == {b"\xf8"}
+    times = [item.due_ns for item in ticks[1:]]
+    assert {b - a for a, b in itertools.pairwise(times)} == {FRAME}, "480 ms a beat: 20 ms a tick"
+    assert times[0] == START + FRAME
+    again = made.frame(frame(1000))
+    assert [item.message for item in again[:2]] == [b"\xfa", b"\xf8"], "after a long gap it begins anew"
+
+
+states = st.sampled_from(["playing", "silent", "frozen", "stopped", "panic"])
+events = st.tuples(st.sampled_from(["onset", "phrase"]), st.floats(0, 1), st.floats(0, 0.3))
+shows = st.lists(
+    st.tuples(states, st.lists(events, max_size=2), st.floats(0, 1), st.booleans()),
+    max_size=40,
+)
+
+
+@PROPERTY
+@given(shows, st.sampled_from([0, 1, 4]))
+def test_no_show_leaves_a_note_hanging_or_sends_what_is_no_midi(show: Any, mpe: int) -> None:
+    table = {"mpe": mpe, "clock": 90, "note": [{}, {"event": "phrase", "note": 60, "length_ms": 900}]}
+    made = Translator(MidiConfig.model_validate(table))
+    schedule, sounding = Schedule(), set()
+    sizes = {0x80: 3, 0x90: 3, 0xB0: 3, 0xD0: 2, 0xE0: 3, 0xF0: 1}
+
+    def hear(messages: list[bytes]) -> None:
+        for message in messages:
+            kind = message[0] & 0xF0
+            assert len(message) == sizes[kind]
+            assert all(byte < 128 for byte in message[1:])
+            key = message[0] & 15, message[1:2]
+            if kind == 0x90:
+                assert message[2] > 0
+                sounding.add(key)
+            elif kind == 0x80:
+                sounding.remove(key)
+
+    for n, (state, events, value, lost) in enumerate(show):
+        if lost:
+            made.forget()
+        items = made.frame(frame(n, events, state, pitch=value, loudness=value, brightness=1 - value))
+        for item in items:
+            hear(schedule.put(item))
+        if state in ("stopped", "panic"):
+            assert not sounding
+        hear(schedule.take(START + n * FRAME))
+    hear(schedule.quiet(sound_off=True))
+    assert not sounding
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"note": [{"event": "onzet"}]}, r"midi\.note\.0\.event\.onzet: unknown name; did you mean onset\?"),
+        ({"control": [{"from": "pich", "to": 1}]}, r"from\.pich: unknown name; did you mean pitch\?"),
+        ({"control": [{"from": "pitch", "to": 40, "bits": 14}]}, "controllers 0 to 31 have 14 bits"),
+        ({"control": [{"from": "pitch", "to": 1, "channel": "note"}]}, '"note" needs mpe'),
+        ({"control": [{"from": "pitch", "to": "bend", "low": -12}]}, "the bend reaches 2 semitones"),
+        ({"control": [{"from": "pitch", "to": 1, "high": 200}]}, "expected 0 to 127, got 0 to 200"),
+        ({"note": [{"scale": "mayor"}]}, r"mayor: unknown name; did you mean major\?"),
+        ({"note": [{"low": 61, "high": 61, "scale": [0]}]}, "a note of the scale in between, got 61 to 61"),
+        ({"note": [{"velocity": {"low": 0}}]}, "velocity: expected low and high from 1 to 127"),
+        ({"clok": 120}, r"midi\.clok: unknown key; did you mean clock\?"),
+        ({"note": [{"kee": "D"}]}, r"midi\.note\.0\.kee: unknown key; did you mean key\?"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_one_line(table: dict[str, Any], says: str) -> None:
+    with pytest.raises(RigError, match=says) as caught:
+        load_rig(None, {"midi": table})
+    assert "\n" not in str(caught.value)
