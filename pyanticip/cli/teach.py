@@ -221,17 +221,12 @@ def fit(given: options.FitCommandOptions) -> Answer:
 
     Example: pyanticip teach fit mine && pyanticip live --mapping mine/mapping.safetensors
     """
-    from pyanticip.teach.fit import FitOptions
+    from pyanticip.teach.options import FitOptions
     from realtime.teaching.worker import fit_in_child
 
-    options = {name: getattr(given, name) for name in ("kind", "lead_ms", "beyond", "novelty")}
-    inputs = None if given.inputs is None else [block.strip() for block in given.inputs.split(",")]
-    # Wrong options are told before a process is started.
-    FitOptions(**options, inputs=None if inputs is None else tuple(inputs))
     _open(given.project)
-    report = fit_in_child(
-        given.project, {**options, "inputs": inputs}, checkpoint=given.checkpoint, model=given.model, say=say
-    )
+    how = given.model_dump(include=set(FitOptions.model_fields))
+    report = fit_in_child(given.project, how, checkpoint=given.checkpoint, model=given.model, say=say)
     if not given.as_json:
         for line in report["warnings"]:
             say(f"warning: {line}")

@@ -20,16 +20,14 @@ from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.folds import Fold, alone, folds
 from pyanticip.teach.heads import Projection
-from pyanticip.teach.inputs import BLOCKS, BODY, SCALES, check_blocks
+from pyanticip.teach.inputs import BODY, SCALES
+from pyanticip.teach.options import BLOCKS, FitOptions
 from pyanticip.teach.outputs import Output
 
-__all__ = ["BEYOND", "FitOptions", "Part", "TakeData", "fit_parts"]
+__all__ = ["Part", "TakeData", "fit_parts"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-
-BEYOND = ("play", "hold", "neutral")
-"""What outputs do where a movement is like nothing that was shown: play on, hold, go to neutral."""
 
 SETTLE = 25
 """Frames at the start of a take without lead-in that are not learnt: the model has seen nothing before
@@ -38,37 +36,6 @@ them."""
 _LEARN, _JUDGE = 3000, 400
 _PENALTIES, _DECAY = (0.001, 0.01, 0.1, 1.0), 0.003
 _NEAR_COMPONENTS, _NEAR_PLACES, _NEAR_LEVEL = 12, 256, 0.95
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How to fit.
-
-    ``kind`` ridge, knn, mlp or auto (the best by cross-validation); ``inputs`` what the head sees (``None``:
-    the best of body and hidden together, and body alone); ``lead_ms`` how far ahead of the movement the
-    outputs are learnt, 0..400 ms in steps of 20; ``beyond`` what happens far from everything shown, that is
-    where the novelty exceeds ``novelty`` (1: as new as the newest twentieth of a take that was left out).
-
-    :raises OptionError: anything else.
-    """
-
-    kind: str = "auto"
-    inputs: tuple[str, ...] | None = None
-    lead_ms: int = 0
-    beyond: str = "play"
-    novelty: float = 2.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("auto", *heads.KINDS):
-            raise OptionError(f"kind: expected auto, {', '.join(heads.KINDS)}, got {self.kind!r}")
-        if self.inputs is not None:
-            object.__setattr__(self, "inputs", check_blocks(self.inputs))
-        if not 0 <= self.lead_ms <= 400 or self.lead_ms % 20:
-            raise OptionError(f"lead_ms: expected 0 to 400 in steps of 20, got {self.lead_ms}")
-        if self.beyond not in BEYOND:
-            raise OptionError(f"beyond: expected {', '.join(BEYOND)}, got {self.beyond!r}")
-        if not 0.1 <= self.novelty <= 1000.0:
-            raise OptionError(f"novelty: expected 0.1 to 1000, got {self.novelty}")
 
 
 @dataclass(frozen=True)
@@ -212,11 +179,11 @@ class _Frames:
 
 def _inputs(takes: Sequence[TakeData], options: FitOptions) -> list[tuple[str, ...]]:
     there = tuple(b for b in BLOCKS if all(b in take.blocks for take in takes))
-    if options.inputs is not None:
-        lacking = [b for b in options.inputs if b not in there]
+    if options.blocks is not None:
+        lacking = [b for b in options.blocks if b not in there]
         if lacking:
             raise OptionError(f"inputs: {lacking[0]!r} needs a model that tells its hidden state")
-        return [options.inputs]
+        return [options.blocks]
     return [there, ("body",)] if len(there) > 1 else [there]
 
 

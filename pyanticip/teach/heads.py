@@ -15,18 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KINDS", "Kind", "Projection", "compile_head", "fit_head", "knn_settings", "thinned"]
+__all__ = ["Projection", "compile_head", "fit_head", "knn_settings", "thinned"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 Arrays = dict[str, F32]
-Kind = Literal["ridge", "knn", "mlp"]
-KINDS: tuple[Kind, ...] = ("ridge", "knn", "mlp")
 
 COMPONENTS = 96
 """Of the projection. Beyond it the takes of a person hardly differ, and a live frame gets dearer."""

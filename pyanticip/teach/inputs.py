@@ -8,20 +8,14 @@ checkpoint. Neither depends on where the performer faces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from pyanticip import _core
-from pyanticip.errors import OptionError
 
-__all__ = ["BLOCKS", "BODY", "SCALES", "body", "check_blocks"]
+__all__ = ["BODY", "SCALES", "body"]
 
 F32 = npt.NDArray[np.float32]
-
-BLOCKS = ("body", "hidden")
-"""What inputs are made of, in this order."""
 
 BODY = 177
 """Width of the body block."""
@@ -29,14 +23,6 @@ BODY = 177
 SCALES = {"body": 1.0, "hidden": 1.0}
 """Typical size of a block's values over all kinds of movement. A few takes show little of it: a value that
 stood still in them must not be blown up, so half of this is added (squared) to what the takes show."""
-
-
-def check_blocks(blocks: Sequence[str]) -> tuple[str, ...]:
-    """The blocks in their order. Raises OptionError for an unknown one, or none."""
-    given = [str(block) for block in blocks]
-    if not given or any(block not in BLOCKS for block in given) or len(set(given)) != len(given):
-        raise OptionError(f"inputs: expected some of {', '.join(BLOCKS)}, each once, got {given}")
-    return tuple(block for block in BLOCKS if block in given)
 
 
 def body(rows: F32) -> F32:

@@ -25,8 +25,9 @@ from safetensors import SafetensorError
 
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
-from pyanticip.teach.fit import BEYOND, FitOptions, Part
-from pyanticip.teach.inputs import BODY, check_blocks
+from pyanticip.teach.fit import Part
+from pyanticip.teach.inputs import BODY
+from pyanticip.teach.options import BEYOND, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output, unique_names
 from pyanticip.vocabulary import CANONICAL_JOINTS
 

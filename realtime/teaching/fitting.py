@@ -13,8 +13,9 @@ import numpy as np
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.motion.atomic import write_atomic
-from pyanticip.teach.fit import FitOptions, Part, TakeData, fit_parts
+from pyanticip.teach.fit import Part, TakeData, fit_parts
 from pyanticip.teach.mapping import load_mapping, pack_mapping
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from pyanticip.teach.state import State, TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
@@ -46,7 +47,7 @@ def fit_project(
     begun, worked = time.perf_counter(), time.process_time()
     project = Project.open(folder)
     state = project.state
-    wants_hidden = model and (options.inputs is None or "hidden" in options.inputs)
+    wants_hidden = model and (options.blocks is None or "hidden" in options.blocks)
     backend = open_onnx(checkpoint) if wants_hidden else None
     opened = time.perf_counter()
     observer = Observer(project, backend)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyanticip.options import CheckpointOption, JsonOption, Options, option
+from pyanticip.teach.options import FitOptions
 from realtime.rig import Rig, SourceRig
 
 
@@ -83,16 +84,9 @@ class OutputsOptions(ProjectOptions):
     neutral: tuple[str, ...] = option("Where it goes in silence.", (), metavar="NAME=X")
 
 
-class FitCommandOptions(ProjectOptions, CheckpointOption, JsonOption):
-    """Of ``teach fit``; see :class:`pyanticip.teach.fit.FitOptions`."""
+class FitCommandOptions(ProjectOptions, FitOptions, CheckpointOption, JsonOption):
+    """Of ``teach fit``."""
 
-    kind: str = option("ridge, knn, mlp; auto: the best of them.", "auto")
-    lead_ms: int = option("Learn so far ahead, 0..400 in steps of 20.", 0)
-    inputs: str | None = option(
-        "What heads see; the best by cross-validation if not given.", None, metavar="body,hidden"
-    )
-    beyond: str = option("play, hold, neutral: far from all shown.", "play")
-    novelty: float = option("How far; 1: as new as a take left out can be.", 2.0)
     model: bool = option("Without: heads see the body alone.", True)
 
 

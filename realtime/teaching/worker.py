@@ -108,7 +108,7 @@ def main() -> None:
     """The child."""
     order = json.loads(sys.stdin.buffer.read())
     from pyanticip.errors import MotionError
-    from pyanticip.teach.fit import FitOptions
+    from pyanticip.teach.options import FitOptions
     from realtime.teaching.fitting import fit_project
 
     def say(line: str) -> None:
@@ -117,8 +117,7 @@ def main() -> None:
     try:
         if order.get("nice"):
             os.nice(int(order["nice"]))
-        inputs = order["options"].pop("inputs", None)
-        options = FitOptions(**order["options"], inputs=None if inputs is None else tuple(inputs))
+        options = FitOptions(**order["options"])
         report = fit_project(
             order["folder"], options, checkpoint=order["checkpoint"], model=order["model"], say=say
         )

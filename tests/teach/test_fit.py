@@ -5,9 +5,10 @@ import pytest
 
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
-from pyanticip.teach.fit import FitOptions, TakeData, fit_parts
+from pyanticip.teach.fit import TakeData, fit_parts
 from pyanticip.teach.folds import EMBARGO, alone, folds
-from pyanticip.teach.inputs import BODY, check_blocks
+from pyanticip.teach.inputs import BODY
+from pyanticip.teach.options import KINDS, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output
 
 WIDTH = 40
@@ -63,7 +64,7 @@ def test_short_and_many_takes() -> None:
 @pytest.mark.parametrize("kind", ["ridge", "knn", "mlp"])
 def test_every_kind_learns_what_it_is_shown(kind: str) -> None:
     takes = [take(f"{w} {s}", w, s, mix=float(w > 0.5)) for w in (0.3, 1.0) for s in range(3)]
-    (part,) = fit_parts(takes, [Output("mix")], FitOptions(kind))
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions(kind=kind))
     assert part.kind == kind
     assert part.report["error"]["mix"] < 0.12
     assert part.report["error_of_the_mean"]["mix"] == pytest.approx(0.5, abs=0.15)
@@ -105,8 +106,8 @@ def test_the_error_shown_is_not_the_error_of_the_choice() -> None:
 
 def test_the_same_takes_give_the_same_numbers() -> None:
     takes = [take(f"{w}", w, 3, mix=w) for w in (0.2, 0.9)]
-    for kind in heads.KINDS:
-        one, two = (fit_parts(takes, [Output("mix")], FitOptions(kind))[0].arrays for _ in range(2))
+    for kind in KINDS:
+        one, two = (fit_parts(takes, [Output("mix")], FitOptions(kind=kind))[0].arrays for _ in range(2))
         assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
@@ -116,7 +117,7 @@ def test_outputs_that_other_takes_teach_get_a_head_of_their_own() -> None:
         take("b", 0.9, 2, mix=0.9, cutoff=0.8),
         take("c", 0.5, 3, mix=0.5),
     ]
-    parts = fit_parts(takes, [Output("mix"), Output("cutoff"), Output("idle")], FitOptions("ridge"))
+    parts = fit_parts(takes, [Output("mix"), Output("cutoff"), Output("idle")], FitOptions(kind="ridge"))
     assert {part.outputs: part.report["takes"] for part in parts} == {
         ("mix",): ["a", "b", "c"],
         ("cutoff",): ["a", "b"],
@@ -138,7 +139,7 @@ def test_a_lead_is_learnt_from_what_comes_later() -> None:
         )
 
     takes = [moving(seed) for seed in range(3)]
-    (part,) = fit_parts(takes, [Output("mix")], FitOptions("ridge", lead_ms=200))
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions(kind="ridge", lead_ms=200))
     assert part.report["error"]["mix"] < 0.03
     assert part.report["error_without_lead"]["mix"] > 0.15
 
@@ -147,7 +148,7 @@ def test_frames_without_a_past_are_not_learnt() -> None:
     cold = take("cold", 0.3, 1, frames=200, mix=0.5)
     warm = TakeData("warm", cold.blocks, 25, {"mix": np.full(175, 0.5)})
     for one in (cold, warm):
-        (part,) = fit_parts([one], [Output("mix")], FitOptions("ridge"))
+        (part,) = fit_parts([one], [Output("mix")], FitOptions(kind="ridge"))
         assert part.report["frames"] == 175
 
 

@@ -17,7 +17,7 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.export import quiet_exporter
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, read_manifest
-from pyanticip.teach.fit import FitOptions
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import Project
 from realtime.mapping.live_mapping import open_mapping
 from realtime.step.open import open_backend
@@ -47,8 +47,8 @@ def test_a_checkpoint_with_older_graphs_is_named_and_teaches_on_the_body(
     manifest = json.loads((older / MANIFEST).read_text())
     (older / MANIFEST).write_text(json.dumps({**manifest, "version": 2}))
     with pytest.raises(CheckpointError, match=r"graphs are of version 2, .*save_checkpoint"):
-        fit_project(project.folder, FitOptions("ridge"), checkpoint=older)
-    report = fit_project(project.folder, FitOptions("ridge"), checkpoint=older, model=False)
+        fit_project(project.folder, FitOptions(kind="ridge"), checkpoint=older)
+    report = fit_project(project.folder, FitOptions(kind="ridge"), checkpoint=older, model=False)
     assert report["model"] is None
     assert report["parts"][0]["inputs"] == ["body"]
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip.errors import CheckpointError, FormatError, MotionError
-from pyanticip.teach.fit import FitOptions, TakeData, fit_parts
+from pyanticip.teach.fit import TakeData, fit_parts
 from pyanticip.teach.inputs import BODY
 from pyanticip.teach.mapping import FORMAT, load_mapping, pack_mapping
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 
 OUTPUTS = (Output("brightness"), Output("cutoff", 200, 8000, "exponential"))
@@ -29,7 +30,7 @@ def takes() -> list[TakeData]:
 
 
 def packed(kind: str = "ridge", inputs: tuple[str, ...] = ("body", "hidden"), **more: object) -> bytes:
-    options = FitOptions(kind, inputs=inputs)
+    options = FitOptions(kind=kind, inputs=inputs)
     model = {"name": "mine-12345678", "sha256": "a" * 64} if "hidden" in inputs else None
     return pack_mapping(
         fit_parts(takes(), OUTPUTS, options),

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.swinging import LEFT_ARM, RIGHT_ARM, swing
 
 from pyanticip.errors import OptionError
-from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.inputs import body
 from pyanticip.teach.mapping import load_mapping
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from realtime.teaching.fitting import fit_project
@@ -135,7 +135,7 @@ class Teaching(RuleBasedStateMachine):
         current = self.project.folder / MAPPING
         before = current.read_bytes() if current.exists() else None
         try:
-            fit_project(self.project.folder, FitOptions(kind, inputs=("body",)), model=False)
+            fit_project(self.project.folder, FitOptions(kind=kind, inputs=("body",)), model=False)
         except OptionError:
             assert not taught
             assert (current.read_bytes() if current.exists() else None) == before

@@ -15,8 +15,8 @@ from support.swinging import LEFT_ARM, swing
 
 from pyanticip.errors import CheckpointError, FormatError
 from pyanticip.motion.datagrams import datagrams
-from pyanticip.teach.fit import FitOptions
 from pyanticip.teach.mapping import load_mapping
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import PARAMETERS
@@ -53,7 +53,7 @@ def taught_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def fitted(taught_project: Project) -> Path:
-    report = fit_project(taught_project.folder, FitOptions("mlp", inputs=("body", "hidden")))
+    report = fit_project(taught_project.folder, FitOptions(kind="mlp", inputs=("body", "hidden")))
     assert report["model"] is not None
     assert max(report["parts"][0]["error"].values()) < 0.1
     return taught_project.folder / MAPPING
@@ -179,7 +179,7 @@ def test_far_from_everything_shown_it_holds_or_goes_to_neutral(
     taught_project: Project, tmp_path: Path
 ) -> None:
     for beyond in ("hold", "neutral"):
-        options = FitOptions("ridge", inputs=("body",), beyond=beyond, novelty=1.5)
+        options = FitOptions(kind="ridge", inputs=("body",), beyond=beyond, novelty=1.5)
         fit_project(taught_project.folder, options, model=False)
         taught = open_mapping(taught_project.folder / MAPPING, None)
         known = taught_project.motion(taught_project.state.take("right 0")).features()
@@ -199,7 +199,7 @@ def test_far_from_everything_shown_it_holds_or_goes_to_neutral(
 def test_a_mapping_of_another_model_or_without_one_is_refused(
     taught_project: Project, tmp_path: Path
 ) -> None:
-    fit_project(taught_project.folder, FitOptions("ridge", inputs=("hidden",)))
+    fit_project(taught_project.folder, FitOptions(kind="ridge", inputs=("hidden",)))
     file = taught_project.folder / MAPPING
 
     class Other:
@@ -218,7 +218,7 @@ def test_a_mapping_of_another_model_or_without_one_is_refused(
 
 
 def test_a_suit_that_lacks_joints_is_told_of(taught_project: Project) -> None:
-    fit_project(taught_project.folder, FitOptions("ridge", inputs=("body",)), model=False)
+    fit_project(taught_project.folder, FitOptions(kind="ridge", inputs=("body",)), model=False)
     ear, clock = Ear(), OfflineClock()
     rig = Rig(mapping=str(taught_project.folder / MAPPING), model={"enabled": False})  # type: ignore[arg-type]
     clip = swing(1)
@@ -249,7 +249,7 @@ class Sparse:
 
 
 def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None:
-    fit_project(taught_project.folder, FitOptions("ridge", inputs=("body",)), model=False)
+    fit_project(taught_project.folder, FitOptions(kind="ridge", inputs=("body",)), model=False)
     taught = open_mapping(taught_project.folder / MAPPING, None)
     clock = OfflineClock()
     pipeline: Pipeline = assemble(Rig(model={"enabled": False}), clock, kind="msgpack", sinks=[Ear()])  # type: ignore[arg-type]
@@ -277,7 +277,7 @@ def test_a_rig_names_its_mapping(tmp_path: Path) -> None:
 
 
 def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
-    fit_project(taught_project.folder, FitOptions("knn", inputs=("body",)), model=False)
+    fit_project(taught_project.folder, FitOptions(kind="knn", inputs=("body",)), model=False)
     one, two = (LiveMapping(load_mapping(taught_project.folder / MAPPING)) for _ in range(2))
     rows = swing(1, seed=4).features()
     for row in rows:
@@ -369,7 +369,7 @@ def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp
         if tampered:
             project = Project.create(tmp_path / "other", (Output("brightness"),))
             project.add_take("still", swing(3), values={"brightness": 0.5})
-            fit_project(project.folder, FitOptions("mlp", inputs=("body",)))
+            fit_project(project.folder, FitOptions(kind="mlp", inputs=("body",)))
             shutil.copy(project.folder / MAPPING, file)
         kind, items = open_show(tmp_path / "first.anticip")
         again = rig.model_copy(update={"record": str(tmp_path / name)})

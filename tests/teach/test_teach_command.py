@@ -131,9 +131,9 @@ def test_a_change_changes_what_it_names(run: Run) -> None:
         (["add", "mine", "a0.npz", "--start", "1", "--end", "1.1", "--values", "mix=1"], "too short"),
         (["add", "mine", "a0.npz", "--curve", "none.csv"], "none.csv"),
         (["fit", "mine"], "nothing to learn from"),
-        (["fit", "mine", "--kind", "forest"], "kind: expected auto"),
-        (["fit", "mine", "--lead-ms", "30"], "steps of 20"),
-        (["fit", "mine", "--inputs", "soul"], "inputs: expected some of body, hidden"),
+        (["fit", "mine", "--kind", "forest"], "'--kind': 'forest' is not one of 'auto'"),
+        (["fit", "mine", "--lead-ms", "30"], "multiple of 20"),
+        (["fit", "mine", "--inputs", "soul"], "'--inputs': expected some of body, hidden"),
         (["fit", "none"], "no teaching project"),
         (["use", "mine", "../x"], "no mapping"),
         (["remove", "mine", "x"], "no take 'x'"),
@@ -187,10 +187,10 @@ def test_neither_fitting_nor_playing_imports_torch(run: Run) -> None:
     run("teach", "add", "mine", "a0.npz", "--values", "mix=1")
     run("teach", "add", "mine", "b0.npz", "--values", "mix=0")
     code = (
-        "import sys\nfrom pathlib import Path\nfrom pyanticip.teach.fit import FitOptions\n"
+        "import sys\nfrom pathlib import Path\nfrom pyanticip.teach.options import FitOptions\n"
         "from realtime.teaching.fitting import fit_project\nfrom realtime.rig import Rig\n"
         "from realtime.programs.live import replay\nfrom realtime.sources.file import open_show\n"
-        "fit_project('mine', FitOptions('ridge'))\n"
+        "fit_project('mine', FitOptions(kind='ridge'))\n"
         "kind, shown = open_show(Path('a0.npz'))\n"
         "rig = Rig(mapping='mine/mapping.safetensors')\n"
         "done = replay(shown, kind, rig, speed=None, say=print)\n"
