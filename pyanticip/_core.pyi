@@ -904,21 +904,29 @@ class Memory:
         """Room for `capacity` moments: an hour, some 40 MB, taken as they are used. Raises OptionError."""
 
     def push(
-        self, quats: npt.ArrayLike, params: npt.ArrayLike | None = None
+        self,
+        quats: npt.ArrayLike,
+        params: npt.ArrayLike | None = None,
+        place: tuple[int, float, float, float] | None = None,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """The next frame (22, 4), and what the model says in it (8, 5), if it does.
 
+        `place` is what a `Follower` of the rehearsed takes says of the frame: number of the take, seconds in
+        it, tempo, trust; what was rehearsed there is then believed as well, as far as the place is trusted.
         Returns the mixed parameters (8, 5) at the model's horizons, and trust (8, 3) at 100, 200 and 400 ms:
         what share of the mixture is forecast, by the model or from memory, rather than held. Raises
         ShapeError; nothing has changed then.
         """
 
     def push_many(
-        self, quats: npt.ArrayLike, params: npt.ArrayLike | None = None
+        self,
+        quats: npt.ArrayLike,
+        params: npt.ArrayLike | None = None,
+        places: npt.ArrayLike | None = None,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """As T single pushes: (T, 22, 4) and (T, 8, 5) give (T, 8, 5) and (T, 8, 3).
+        """As T single pushes: (T, 22, 4), (T, 8, 5) and (T, 4) give (T, 8, 5) and (T, 8, 3).
 
-        Rows of parameters that are not finite were not said.
+        Rows of parameters and places that are not finite were not said.
         """
 
     def learn(self) -> None:

@@ -40,17 +40,20 @@ class Following:
                 raise OptionError(f"cue {cue.name}: no take {cue.take!r} was rehearsed{hint}")
         return Cues([(self._names.index(c.take), c.at, c.ahead_ms / 1000.0) for c in self.cues])
 
-    def hear(self, poses: npt.NDArray[np.float32], *, reset: bool) -> None:
-        """Take the frames (n, 22, 4) that a datagram completed."""
+    def hear(self, poses: npt.NDArray[np.float32], *, reset: bool) -> list[Place | None]:
+        """Take the frames (n, 22, 4) that a datagram completed; where each of them is."""
+        places: list[Place | None] = []
         if reset:
             self._follower.reset()
             self._core.reset()
         for n, pose in enumerate(poses, 1 - len(poses)):
             self.place = self._follower.push(pose)
+            places.append(self.place)
             for index, seconds in self._core.push(self.place):
                 trust = 0.0 if self.place is None else self.place[3]
                 # Of a frame that fills a gap it is told with the newest.
                 self._due.append((f"cue/{self.cues[index].name}", trust, max(seconds + n / RATE, 0.0)))
+        return places
 
     def due(self) -> list[Event]:
         """The cues since the last call, as events: name, trust, seconds ahead."""

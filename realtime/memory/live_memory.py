@@ -36,6 +36,8 @@ class LiveMemory:
     ) -> None:
         self.memory = memory
         self.following = following
+        known = memory.takes
+        self._numbers = [known.index(take) for take in following.takes] if following is not None else []
         self.name = name
         self.sha256 = sha256
         self.trust: Sequence[float] = ()
@@ -51,16 +53,18 @@ class LiveMemory:
                 self.memory.reset()
             poses = out.poses
             self._pose = poses[-1]
+            places: Sequence[Place | None] = [None] * len(poses)
             if self.following is not None:
-                self.following.hear(poses, reset=out.reset)
+                places = [self._rehearsed(place) for place in self.following.hear(poses, reset=out.reset)]
             if len(poses) == 1:
-                params, trust = self.memory.push(self._pose, None if step is None else step.params)
+                said = None if step is None else step.params
+                params, trust = self.memory.push(self._pose, said, places[0])
             else:
                 # Of the frames that fill a gap the model says nothing.
                 rows = np.full((len(poses), 8, 5), np.nan, np.float32)
                 if step is not None:
                     rows[-1] = step.params
-                mixed, trusts = self.memory.push_many(poses, rows)
+                mixed, trusts = self.memory.push_many(poses, rows, [place or _NOWHERE for place in places])
                 params, trust = mixed[-1], trusts[-1]
             if not math.isfinite(sum(map(sum, params.tolist()))):
                 raise FloatingPointError("what the memory says is not finite")
@@ -69,6 +73,10 @@ class LiveMemory:
             return step
         self.trust = () if step is None else trust.ravel().tolist()
         return None if step is None else step.saying(params)
+
+    def _rehearsed(self, place: Place | None) -> Place | None:
+        """The same by the number that the memory has for the take."""
+        return None if place is None else (self._numbers[place[0]], *place[1:])
 
     def learn(self) -> None:
         """Learn from the newest frame, which the next one does otherwise: when there is time."""

@@ -27,6 +27,55 @@ def test_pushing_one_by_one_is_pushing_all(move):
         assert np.array_equal(trust, whole[1][t])
 
 
+def at_tempo_one(frames, trust=1.0):
+    """Places of who does take 0 again as it was rehearsed."""
+    return [(0, t / 50, 1.0, trust) for t in range(frames)]
+
+
+def test_places_pushed_one_by_one_are_places_pushed_together(move):
+    quats, places = move(400, seed=1).astype(np.float32), np.array(at_tempo_one(400))
+    places[60:90] = -1.0, np.nan, np.nan, 0.0
+    again = [rehearse([("first", quats)], capacity=2000) for _ in range(2)]
+    whole = again[0].push_many(quats, MODEL_SAYS[:400], places)
+    for t in range(400):
+        known = None if places[t, 0] < 0 else (0, *places[t, 1:].tolist())
+        for one, all_of_them in zip(again[1].push(quats[t], MODEL_SAYS[t], known), whole, strict=True):
+            assert np.array_equal(one, all_of_them[t])
+
+
+def test_what_was_rehearsed_at_the_place_is_known_ahead(move):
+    quats = move(400, seed=1)
+    truth = teacher_parameters(quats)
+    ahead = np.stack([np.roll(truth, -h, 0) for h in (5, 10, 20)], -1)[60:370]
+
+    def error(places, take=quats):
+        mixed, _ = rehearse([("first", take)], capacity=2000).push_many(quats, MODEL_SAYS[:400], places)
+        return np.abs(mixed[60:370, :, 2:] - ahead).mean()
+
+    placed = error(at_tempo_one(400))
+    assert placed < 0.7 * error(None)
+    assert error(at_tempo_one(400, trust=0.0)) == error(None)
+    assert error([(0, t / 50 + 1.0, 1.0, 1.0) for t in range(400)]) > 1.3 * placed
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        (7, 2.0, 1.0, 1.0),
+        (0, -1.0, 1.0, 1.0),
+        (0, 1e300, 1.0, 1.0),
+        (0, 2.0, np.nan, 1.0),
+        (0, 2.0, 1.0, np.nan),
+    ],
+)
+def test_a_place_that_was_not_rehearsed_says_nothing(move, place):
+    quats = move(200, seed=1)
+    with_it, without = (rehearse([("first", quats)], capacity=2000) for _ in range(2))
+    for t in range(200):
+        mixed = with_it.push(quats[t], MODEL_SAYS[t], place)[0]
+        assert np.array_equal(mixed, without.push(quats[t], MODEL_SAYS[t])[0])
+
+
 @pytest.mark.parametrize("change", [130, 260])
 def test_what_comes_changes_nothing_that_was_said(move, known, change):
     one, other = move(400, seed=3), move(400, seed=3)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip._core import Memory
+from pyanticip._core import Follower, Memory
 from pyanticip.models import MotionTransformer
 from pyanticip.vocabulary import SCALAR_COLUMNS
 from training.data.batches import HORIZONS
@@ -52,7 +52,8 @@ def _played(
     for number, take in enumerate(shown):
         memory.rehearse(f"{take.name} {number}", take.quats)
     memory.learning = learning
-    return answer(memory.push_many(example.quats, params)[0])
+    places = Follower([take.quats for take in shown]).push_many(example.quats) if shown else None
+    return answer(memory.push_many(example.quats, params, places)[0])
 
 
 def _steady(model: MotionTransformer, example: Example) -> Example:

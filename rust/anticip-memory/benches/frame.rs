@@ -32,7 +32,7 @@ fn frames(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter(|| {
                 frame += 1;
-                black_box(memory.push(&pose(3 * frame), Some(&model)))
+                black_box(memory.push(&pose(3 * frame), Some(&model), None))
             });
         });
     };
@@ -46,7 +46,7 @@ fn frames(c: &mut Criterion) {
     let mut growing = Memory::new(MOMENTS_AN_HOUR).expect("an hour is a capacity");
     let mut frame = 0;
     while growing.store().len() < MOMENTS_AN_HOUR {
-        growing.push(&pose(frame), None);
+        growing.push(&pose(frame), None, None);
         frame += 1;
     }
     run("an hour, growing", &mut growing);

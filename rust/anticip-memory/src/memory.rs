@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use anticip_motion::features::RATE;
 use anticip_motion::twin::Mean;
 use anticip_motion::twin::body::Rotations;
 
@@ -10,7 +11,7 @@ use crate::learn::{Ear, Heard, LATE, Learner, Taught, moments_of};
 use crate::mixing::{Mixing, Sayings, Table};
 use crate::nearest::{NEAREST, Near, Search};
 use crate::store::{Origin, Store};
-use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
+use crate::{HORIZONS, MemoryError, PARAMETER_COUNT, Place};
 
 /// How many horizons the model has: now, 40, 100, 200 and 400 ms.
 pub const MODEL_HORIZONS: usize = 5;
@@ -45,6 +46,13 @@ pub struct Recalled {
     pub nearest: Origin,
 }
 
+/// What was rehearsed at a place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Placed {
+    followed: [[f64; PARAMETER_COUNT]; H],
+    there: [f64; PARAMETER_COUNT],
+}
+
 /// What holds after a frame.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Said {
@@ -74,6 +82,8 @@ pub struct Memory {
     sayings: [[Sayings; H]; PARAMETER_COUNT],
     now: [f64; PARAMETER_COUNT],
     recalled: Option<Recalled>,
+    /// How sure the place of the newest frame is, 0..1.
+    sure: f64,
 }
 
 impl Memory {
@@ -97,6 +107,7 @@ impl Memory {
             sayings: Default::default(),
             now: [0.0; PARAMETER_COUNT],
             recalled: None,
+            sure: 0.0,
         })
     }
 
@@ -131,8 +142,9 @@ impl Memory {
         self.recalled.as_ref()
     }
 
-    /// Takes the next frame and what the model says in it, if there is one.
-    pub fn push(&mut self, pose: &Rotations, model: Option<&ModelRows>) -> Said {
+    /// Takes the next frame and what the model says in it, if there is one; `place` is where in what was rehearsed the
+    /// performer is, by the number of the take, if that is known.
+    pub fn push(&mut self, pose: &Rotations, model: Option<&ModelRows>, place: Option<&Place>) -> Said {
         self.learn();
         self.mixing.weigh();
         let heard = self.ear.push(pose);
@@ -143,7 +155,11 @@ impl Memory {
         self.second.push(&heard.twins[DELAY_20]);
         self.four.push(&heard.twins[DELAY_20]);
         self.now = heard.twins[DELAY_20];
-        self.sayings = self.listen(&heard.twins);
+        let placed = place
+            .filter(|place| place.trust.is_finite())
+            .and_then(|place| Some((self.placed(place)?, place.trust.clamp(0.0, 1.0))));
+        self.sure = placed.map_or(0.0, |(_, trust)| trust);
+        self.sayings = self.listen(&heard.twins, placed.map(|(found, _)| found));
         let said = self.imagine(model);
         for (sayings, rows) in self.sayings.iter_mut().zip(model.into_iter().flatten()) {
             for (saying, row) in sayings.iter_mut().zip(&rows[FIRST_MIXED..]) {
@@ -178,7 +194,7 @@ impl Memory {
             for h in 0..H {
                 let mut saying = self.sayings[p][h];
                 saying[0] = rows.map(|row| row[FIRST_MIXED + h]);
-                let (mixed, trust) = self.mixing.mix(p, h, &saying);
+                let (mixed, trust) = self.mixing.mix(p, h, &saying, self.sure);
                 said.parameters[p][FIRST_MIXED + h] = mixed as f32;
                 said.trust[p][h] = trust as f32;
             }
@@ -202,8 +218,26 @@ impl Memory {
         self.imagine(model)
     }
 
+    /// What was rehearsed at a place, and what followed it there at the tempo of now.
+    fn placed(&self, place: &Place) -> Option<Placed> {
+        let take = u32::try_from(place.take).ok()?;
+        let (frame, tempo) = (place.seconds * RATE, place.tempo.clamp(0.0, 2.0));
+        let mut placed = Placed {
+            there: self.store.parameters(take, frame)?,
+            ..Placed::default()
+        };
+        for (followed, ahead) in placed.followed.iter_mut().zip(HORIZONS) {
+            *followed = self.store.parameters(take, frame + tempo * ahead as f64)?;
+        }
+        Some(placed)
+    }
+
     /// What everybody but the model says.
-    fn listen(&self, twins: &[[f64; PARAMETER_COUNT]; DELAYS]) -> [[Sayings; H]; PARAMETER_COUNT] {
+    fn listen(
+        &self,
+        twins: &[[f64; PARAMETER_COUNT]; DELAYS],
+        placed: Option<Placed>,
+    ) -> [[Sayings; H]; PARAMETER_COUNT] {
         let (second, four) = (self.second.mean(), self.four.mean());
         std::array::from_fn(|p| {
             std::array::from_fn(|h| {
@@ -216,6 +250,8 @@ impl Memory {
                     None,
                     followed,
                     change.map(|change| (now + change).clamp(0.0, 1.0)),
+                    placed.map(|found| found.followed[h][p]),
+                    placed.map(|found| (now + found.followed[h][p] - found.there[p]).clamp(0.0, 1.0)),
                     Some(twins[DELAY_20][p]),
                     Some(twins[DELAY_60][p]),
                     Some(twins[DELAY_160][p]),
@@ -245,6 +281,7 @@ impl Memory {
         self.four.clear();
         self.sayings = Default::default();
         self.recalled = None;
+        self.sure = 0.0;
     }
 
     /// Remembers a whole take for good, under a name. The stream is not touched.

@@ -8,12 +8,15 @@ use anticip_motion::twin::Ring;
 
 use crate::{HORIZONS, PARAMETER_COUNT};
 
-/// How many say what comes: the model, the memory twice, three holds, two means, half hold and half mean.
-pub(crate) const EXPERTS: usize = 9;
+/// How many say what comes: the model, the memory twice, the place in a rehearsal twice, three holds, two means, half
+/// hold and half mean.
+pub(crate) const EXPERTS: usize = 11;
 /// How many of them forecast, the first ones; the others only hold or average.
-pub(crate) const FORECASTS: usize = 3;
+pub(crate) const FORECASTS: usize = 5;
+/// Who knows it from the place: believed as much as the place is.
+const PLACED: std::ops::Range<usize> = 3..5;
 
-const PRIOR: [f64; EXPERTS] = [100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const PRIOR: [f64; EXPERTS] = [100.0, 1.0, 1.0, 100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// By how much an error of one in one frame lowers the logarithm of a weight.
 const RATE: f64 = 40.0 / 60.0;
 /// Frames in which an error counts half.
@@ -87,15 +90,20 @@ impl Mixing {
         }
     }
 
-    /// What is said of a parameter at a horizon, and the share of the forecasts in it.
-    pub(crate) fn mix(&self, parameter: usize, h: usize, sayings: &Sayings) -> (f64, f64) {
+    /// What is said of a parameter at a horizon, and the share of the forecasts in it; `sure`, 0..1, of the place.
+    pub(crate) fn mix(&self, parameter: usize, h: usize, sayings: &Sayings, sure: f64) -> (f64, f64) {
         let weights = &self.weights[parameter][h];
         let (mut total, mut mixed, mut ahead) = (0.0, 0.0, 0.0);
         for (i, (said, weight)) in sayings.iter().zip(weights).enumerate() {
             if let Some(said) = said {
+                let weight = if PLACED.contains(&i) {
+                    weight * sure
+                } else {
+                    *weight
+                };
                 total += weight;
                 mixed += weight * said;
-                ahead += if i < FORECASTS { *weight } else { 0.0 };
+                ahead += if i < FORECASTS { weight } else { 0.0 };
             }
         }
         (mixed / total, ahead / total)
@@ -128,14 +136,14 @@ mod tests {
     fn weights_begin_as_the_priors_and_go_to_who_was_right() {
         let mut mixing = Mixing::new(0);
         let values = std::array::from_fn(|i| i as f64 / 10.0);
-        let (_, trust) = mixing.mix(0, 0, &values.map(Some));
+        let (_, trust) = mixing.mix(0, 0, &values.map(Some), 0.0);
         assert!((trust - 102.0 / 108.0).abs() < 1e-12);
         for frame in 0..600 {
             mixing.keep(&everybody(values), &Table::default());
             mixing.judge(frame, &[0.5; PARAMETER_COUNT]);
         }
         mixing.weigh();
-        let (mixed, trust) = mixing.mix(3, 2, &values.map(Some));
+        let (mixed, trust) = mixing.mix(3, 2, &values.map(Some), 0.5);
         assert!((mixed - 0.5).abs() < 1e-3, "{mixed}");
         assert!(trust < 1e-3, "{trust}");
     }

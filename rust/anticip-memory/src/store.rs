@@ -1,6 +1,7 @@
 //! What is remembered: keys, what followed them, and which take they are of.
 
 use crate::key::{KEY_SIZE, Key, check};
+use crate::learn::MOMENT_STEP;
 use crate::sketch::{SKETCH, Sketch, sketch};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
 
@@ -25,6 +26,14 @@ pub struct Origin {
     pub frame: u32,
 }
 
+/// Moments of one take in neighbouring slots, [`MOMENT_STEP`] frames from one to the next.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    origin: Origin,
+    slot: usize,
+    len: usize,
+}
+
 /// Moments of a performer: those rehearsed stay, of those learned since the oldest are forgotten when it is full.
 ///
 /// All memory is taken at the start; the operating system gives it as it is used.
@@ -36,10 +45,19 @@ pub struct Store {
     sketches: Vec<Sketch>,
     /// How many of the first slots were rehearsed; behind them is a ring.
     rehearsed: usize,
+    /// What was rehearsed, take by take.
+    runs: Vec<Run>,
     len: usize,
     /// Where the ring goes on once it is full.
     next: usize,
     forgotten: u64,
+}
+
+impl Run {
+    fn goes_on(&self, origin: Origin) -> bool {
+        let next = self.origin.frame as usize + self.len * MOMENT_STEP;
+        origin.take == self.origin.take && origin.frame as usize == next
+    }
 }
 
 impl Store {
@@ -61,6 +79,7 @@ impl Store {
             origins: vec![Origin::default(); capacity],
             sketches: vec![[0; SKETCH]; capacity.div_ceil(COARSE)],
             rehearsed: 0,
+            runs: Vec::new(),
             len: 0,
             next: 0,
             forgotten: 0,
@@ -112,13 +131,47 @@ impl Store {
 
     /// Everything there is now is kept for good.
     pub(crate) fn keep(&mut self) {
+        for slot in self.rehearsed..self.len {
+            let origin = self.origins[slot];
+            match self.runs.last_mut() {
+                Some(run) if run.goes_on(origin) => run.len += 1,
+                _ => self.runs.push(Run { origin, slot, len: 1 }),
+            }
+        }
         self.rehearsed = self.len;
+    }
+
+    /// The teacher's parameters at a frame of a rehearsed take, 0..1; nothing where no moment tells: in the first .6 s
+    /// of a take and after its end.
+    pub(crate) fn parameters(&self, take: u32, frame: f64) -> Option<[f64; PARAMETER_COUNT]> {
+        HORIZONS.into_iter().enumerate().find_map(|(h, ahead)| {
+            let at = frame - ahead as f64;
+            let (run, moment) = self
+                .runs
+                .iter()
+                .filter(|run| run.origin.take == take)
+                .find_map(|run| {
+                    let moment = (at - f64::from(run.origin.frame)) / MOMENT_STEP as f64;
+                    (0.0..=(run.len - 1) as f64)
+                        .contains(&moment)
+                        .then_some((run, moment))
+                })?;
+            let (whole, part) = (moment as usize, moment.fract());
+            let row = |moment: usize| {
+                let followed = &self.followed[run.slot + moment.min(run.len - 1)];
+                followed.as_chunks::<PARAMETER_COUNT>().0[h]
+                    .map(|value| f64::from(value) / f64::from(u16::MAX))
+            };
+            let (before, after) = (row(whole), row(whole + 1));
+            Some(std::array::from_fn(|p| before[p] + part * (after[p] - before[p])))
+        })
     }
 
     /// Forgets what was learned since the rehearsals; `rehearsed` too, forgets those.
     pub fn clear(&mut self, rehearsed: bool) {
         if rehearsed {
             self.rehearsed = 0;
+            self.runs.clear();
         }
         self.len = self.rehearsed;
         self.next = 0;
@@ -212,6 +265,36 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_rehearsed_take_says_what_held_at_any_of_its_frames() {
+        let mut store = Store::new(100).unwrap();
+        let value = |frame: usize| (frame * 100) as u16;
+        for take in 0..2 {
+            for frame in (25..65).step_by(MOMENT_STEP) {
+                let mut followed = [0; FOLLOWED];
+                for (row, ahead) in followed.as_chunks_mut().0.iter_mut().zip(HORIZONS) {
+                    *row = [value(frame + ahead) + 1000 * take as u16; PARAMETER_COUNT];
+                }
+                let frame = frame as u32;
+                assert!(store.learn(&[0; KEY_SIZE], &followed, Origin { take, frame }));
+            }
+            store.keep();
+        }
+        let at = |take, frame| store.parameters(take, frame).map(|row| row[3] * 65535.0);
+        assert_eq!(at(0, 29.0), None);
+        for frame in [30.0, 41.0, 41.5, 68.0, 70.0, 83.0] {
+            assert!((at(0, frame).unwrap() - 100.0 * frame).abs() < 1e-6, "{frame}");
+            assert!(
+                (at(1, frame).unwrap() - 100.0 * frame - 1000.0).abs() < 1e-6,
+                "{frame}"
+            );
+        }
+        assert_eq!(at(0, 84.0), None);
+        assert_eq!(at(2, 41.0), None);
+        store.clear(true);
+        assert_eq!(store.parameters(0, 41.0), None);
+    }
 
     fn moment(number: u32) -> (Key, Followed, Origin) {
         let value = i16::try_from(number % 2000).unwrap();

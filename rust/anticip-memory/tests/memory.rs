@@ -54,7 +54,7 @@ fn said(
             Act::Play(frames, model) => {
                 for _ in 0..frames {
                     let rows = says(frame);
-                    said.push(memory.push(&pose(frame), model.then_some(&rows)));
+                    said.push(memory.push(&pose(frame), model.then_some(&rows), None));
                     frame += 1;
                     if learns() {
                         memory.learn();

@@ -2,7 +2,7 @@
 
 use anticip_memory::{
     FOLLOWED, HORIZONS, KEY_SIZE, KEYS_VERSION, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, ModelRows, Origin,
-    PARAMETER_COUNT, Rotations, Said,
+    PARAMETER_COUNT, Place, Rotations, Said,
 };
 use anticip_motion::canonical::JOINT_COUNT;
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use super::memory_error;
 use crate::errors::{Kind, raise};
-use crate::motion::convert::floats;
+use crate::motion::convert::{doubles, floats};
 
 const H: usize = HORIZONS.len();
 
@@ -52,37 +52,51 @@ impl PyMemory {
         Ok(Self { inner })
     }
 
-    /// Takes the next frame (22, 4) and what the model says in it (8, 5): mixed parameters (8, 5), trust (8, 3).
-    #[pyo3(signature = (quats, params = None))]
+    /// Takes the next frame (22, 4), what the model says in it (8, 5), and where it is in what was rehearsed: mixed
+    /// parameters (8, 5), trust (8, 3).
+    #[pyo3(signature = (quats, params = None, place = None))]
     fn push<'py>(
         &mut self,
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
         params: Option<&Bound<'py, PyAny>>,
+        place: Option<(usize, f64, f64, f64)>,
     ) -> PyResult<Frame<'py>> {
         let pose = poses(quats, &[JOINT_COUNT, 4])?;
         let params = model(params)?;
-        let said = py.detach(|| self.inner.push(&pose[0], params.as_ref()));
+        let place = place.map(|(take, seconds, tempo, trust)| Place {
+            take,
+            seconds,
+            tempo,
+            trust,
+        });
+        let said = py.detach(|| self.inner.push(&pose[0], params.as_ref(), place.as_ref()));
         frame(py, &said)
     }
 
-    /// T frames (T, 22, 4) and rows (T, 8, 5), as single pushes; rows that are not a number were not said.
-    #[pyo3(signature = (quats, params = None))]
+    /// T frames (T, 22, 4), rows (T, 8, 5) and places (T, 4), as single pushes; rows and places that are not a number
+    /// were not said.
+    #[pyo3(signature = (quats, params = None, places = None))]
     fn push_many<'py>(
         &mut self,
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
         params: Option<&Bound<'py, PyAny>>,
+        places: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Frames<'py>> {
         let frames = many(quats)?;
         let count = frames.len();
         let rows = params.map(|given| rows(given, count)).transpose()?;
+        let places = places
+            .map(|given| doubles(given, "places", &[Some(count), Some(4)]))
+            .transpose()?;
         let (mixed, trust) = py.detach(|| {
             let (mut mixed, mut trust) = (Vec::new(), Vec::new());
             for (t, pose) in frames.iter().enumerate() {
                 let row = rows.as_ref().map(|rows| &rows[t]);
                 let said = row.filter(|row| row.iter().flatten().all(|value| value.is_finite()));
-                let said = self.inner.push(pose, said);
+                let place = places.as_ref().and_then(|rows| place(&rows.values[4 * t..][..4]));
+                let said = self.inner.push(pose, said, place.as_ref());
                 mixed.extend_from_slice(said.parameters.as_flattened());
                 trust.extend_from_slice(said.trust.as_flattened());
             }
@@ -247,6 +261,20 @@ impl PyMemory {
             .restore(takes, keys, followed, &places)
             .map_err(|e| memory_error(&e))
     }
+}
+
+/// A row of what the follower says: take (-1: nowhere), seconds, tempo, trust.
+fn place(row: &[f64]) -> Option<Place> {
+    let &[take, seconds, tempo, trust] = row else {
+        return None;
+    };
+    let known = take >= 0.0 && row.iter().all(|value| value.is_finite());
+    known.then_some(Place {
+        take: take as usize,
+        seconds,
+        tempo,
+        trust,
+    })
 }
 
 fn contiguous<T, E>(values: Result<T, E>, what: &str) -> PyResult<T> {
