@@ -1,6 +1,5 @@
 """Following and cues, judged: warped copies of takes, real repeats, and people who do something else."""
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,10 @@ from numpy.typing import NDArray
 from pyanticip import _core
 from pyanticip.errors import FormatError
 from pyanticip.vocabulary import RATE
+from training.data import manifest
 from training.evaluate.following_rivals import align, warp_online
 from training.evaluate.following_takes import (
+    BLEND,
     SUITS,
     Array,
     Performance,
@@ -24,6 +25,7 @@ from training.evaluate.following_takes import (
     takes,
     worn,
 )
+from training.evaluate.kinds import REPEATS, SAME
 from training.report.pages import bare, png, pyplot
 from training.report.tables import table
 
@@ -41,14 +43,13 @@ EVERY: Final = 2.0
 NEAR: Final = 0.5
 """A cue said so close to a time at which one is due, seconds, is meant for it."""
 SETTLED: Final = 1.5
-"""Seconds after a beginning or a jump in which nobody can have been found yet."""
+"""Seconds after a beginning or a jump in which who is followed may not have been found yet."""
+UNKNOWN: Final = BLEND / RATE + AHEAD
+"""Seconds after it in which nobody could say a cue so long before: at first one is between two places."""
 REHEARSED: Final = 24
 """Takes that stand in the memory beside each other."""
-REPEATS: Final = 0.5
+SPACED: Final = 0.5
 """Seconds between the cues of a real repeat."""
-SAME: Final = 0.35
-"""Ratio of repeats.csv below which two takes are clearly the same."""
-
 Said = tuple[int, float, float]
 """Which cue, when it was said, and when it is due: seconds of the performance."""
 
@@ -135,6 +136,8 @@ def crossed(place: Array, jumps: Iterable[float], cue: float) -> list[float]:
 def circumstances(time: float, performance: Performance) -> str:
     """Whether the performer began or jumped just before, or stops about then."""
     since = [time - jump for jump in (0.0, *performance.jumps) if jump <= time]
+    if min(since) < UNKNOWN:
+        return "just begun or jumped"
     if min(since) < SETTLED:
         return "begun or jumped"
     if any(start - 0.05 <= time + AHEAD and time - AHEAD <= stop + NEAR for start, stop in performance.stops):
@@ -187,11 +190,13 @@ def repeats(data: Path, wanted: Iterable[str], *, together: bool = True) -> list
             as a piece does; otherwise it begins somewhere in it.
     """
     people = set(wanted)
+    file = data / REPEATS
     try:
-        with (data / "repeats.csv").open(encoding="utf-8", newline="") as lines:
-            pairs = [row for row in csv.DictReader(lines) if float(row["ratio"]) < SAME]
-    except OSError as error:
-        raise FormatError(f"{data / 'repeats.csv'}: {error.strerror}") from None
+        pairs = [
+            row for row in manifest.rows(file, "person", "a", "b", "ratio") if float(row["ratio"]) < SAME
+        ]
+    except ValueError as error:
+        raise FormatError(f"{file}: expected a number as ratio: {error}") from None
     found = []
     for row in pairs:
         if row["person"] in people:
@@ -209,7 +214,7 @@ def again(pairs: Sequence[Repeat]) -> dict[str, Tally]:
     """Real repeats: followed, and by the naive online time warping, which says a cue where it passes it."""
     tallies = {"follower": Tally([]), "naive": Tally([])}
     for pair in pairs:
-        moments = np.arange(pair.place[0] + 0.8, pair.place[-1] - 0.1, REPEATS).tolist()
+        moments = np.arange(pair.place[0] + 0.8, pair.place[-1] - 0.1, SPACED).tolist()
         frames = np.arange(len(pair.place)) / RATE
         due = {
             cue: [(float(np.interp(at, pair.place, frames)), pair.person)] for cue, at in enumerate(moments)

@@ -66,9 +66,10 @@ def names(data: Path) -> dict[str, str]:
     for folder, who in (("cmu", "subject"), ("more", "person")):
         for row in rows(data / folder / MANIFEST, "file", who):
             name = f"{folder}/{row['file']}"
-            if not name.endswith(".asf") and name.replace(".amc", ".bvh") not in found:
+            if not name.endswith(".asf"):
                 found[name] = row[who] if folder == "more" else f"cmu{row[who]}"
-    return found
+    twice = {name for name in found if name.endswith(".amc") and f"{name[:-4]}.bvh" in found}
+    return {name: person for name, person in found.items() if name not in twice}
 
 
 def takes(data: Path, wanted: Callable[[str], bool]) -> list[Take]:

@@ -4,7 +4,7 @@ use crate::{MemoryError, Place};
 
 /// Cues are said on a place that has been trusted so much for so many frames, and moved on without a jump, seconds.
 const TRUST: f64 = 0.6;
-const STEADY: u32 = 10;
+const STEADY: u32 = 4;
 const JUMP: f64 = 0.2;
 /// Who moves more slowly than this share of the rehearsal's tempo is about to stand still: nothing can be foretold.
 const SLOWEST: f64 = 0.3;
@@ -40,7 +40,7 @@ pub struct Due {
 ///
 /// Until it is said, a stop, a jump or another tempo moves or cancels it; what was said cannot be called back. A cue
 /// that a jump leads over is not said. It can be said again after the performer went back before it. Nothing is said
-/// until the performer was followed for a fifth of a second.
+/// until the performer was followed for a tenth of a second.
 #[derive(Debug, Clone)]
 pub struct Cues {
     cues: Vec<Cue>,

@@ -4,7 +4,7 @@ use super::posture::{Posture, apart, dot};
 use super::rehearsal::Rehearsal;
 
 /// Tempi against the rehearsal, in steps of a fifth; the first two are standing still and hardly moving.
-pub(super) const TEMPI: [f32; TEMPO_COUNT] = [0.0, 0.35, 0.6, 0.73, 0.88, 1.07, 1.29, 1.56];
+pub(super) const TEMPI: [f32; TEMPO_COUNT] = [0.0, 0.35, 0.57, 0.69, 0.83, 1.0, 1.2, 1.45];
 const TEMPO_COUNT: usize = 8;
 /// Belief in each tempo at one frame of the rehearsal.
 pub(super) type Row = [f32; TEMPO_COUNT];
@@ -17,20 +17,14 @@ const STOP: f32 = 0.001;
 const RESUME: f32 = 0.05;
 const RESUMED: Row = [0.0, 0.21, 0.105, 0.105, 0.16, 0.21, 0.16, 0.05];
 /// What place wanders in a frame, frames squared: moving, and standing still.
-const WANDER: f32 = 0.3;
+const WANDER: f32 = 0.2;
 const STILL: f32 = 0.02;
 /// Chance a frame that what is done is no longer in the rehearsal.
-pub(super) const LEAVE: f32 = 0.002;
+pub(super) const LEAVE: f32 = 0.0005;
 
-/// What the same movement done again differs by, as a share of what unrelated moments do.
-const POSTURE: f32 = 0.25;
-const VELOCITY: f32 = 0.18;
-/// The share beyond which it is more likely something else.
-const ELSE: f32 = 0.6;
-
-/// Velocities are measured so many frames late.
+/// Postures and velocities are measured so many frames late.
 const DELAY: f32 = super::posture::HALF as f32;
-/// Frames of the rehearsal before the present one that a late velocity may be of: the delay at the highest tempo.
+/// Frames of the rehearsal before the present one that a late one may be of: the delay at the highest tempo.
 const BEFORE: usize = 5;
 /// Frames that a step may reach: one back, five ahead.
 const BACK: usize = 1;
@@ -47,14 +41,12 @@ pub(super) struct Seen {
     pub(super) velocity: Posture,
     /// False in the first frames, whose velocity nobody knows.
     pub(super) moving: bool,
-}
-
-impl Seen {
+    /// What the same movement done again differs by, squared: places (m^2), velocities ((m/s)^2).
+    pub(super) scale: [f32; 2],
     /// How likely this is in a frame in which something else is done.
-    pub(super) fn elsewhere(&self) -> f32 {
-        let part = |scale: f32| 1.0 + (ELSE / scale).powi(2);
-        1.0 / (part(POSTURE) * if self.moving { part(VELOCITY) } else { 1.0 })
-    }
+    pub(super) elsewhere: f32,
+    /// The share of its log likelihood that counts between stretches.
+    pub(super) weight: f32,
 }
 
 /// How belief moves within one or two frames.
@@ -120,7 +112,7 @@ impl Motion {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scratch {
     rows: Vec<Row>,
-    along: Vec<[f32; 2]>,
+    along: Vec<[f32; 3]>,
 }
 
 /// Consecutive frames of a take, and how much each is believed in; together with all else it sums to one.
@@ -154,6 +146,30 @@ impl Stretch {
         self.rows.resize(end - self.start, [0.0; TEMPO_COUNT]);
         for (row, more) in self.rows[other.start - self.start..].iter_mut().zip(&other.rows) {
             row.iter_mut().zip(more).for_each(|(w, m)| *w += m);
+        }
+    }
+
+    /// Believes in each of these frames by so much more.
+    pub(super) fn add(&mut self, frames: std::ops::Range<usize>, each: f32) {
+        if frames.is_empty() {
+            return;
+        }
+        if self.rows.is_empty() {
+            self.start = frames.start;
+        }
+        if frames.start < self.start {
+            let more = self.start - frames.start;
+            self.rows
+                .splice(0..0, std::iter::repeat_n([0.0; TEMPO_COUNT], more));
+            self.start = frames.start;
+        }
+        if frames.end > self.end() {
+            self.rows.resize(frames.end - self.start, [0.0; TEMPO_COUNT]);
+        }
+        for row in &mut self.rows[frames.start - self.start..frames.end - self.start] {
+            row.iter_mut()
+                .zip(ANY_TEMPO)
+                .for_each(|(w, share)| *w += share * each);
         }
     }
 
@@ -193,23 +209,27 @@ impl Stretch {
         let along = &mut scratch.along;
         along.clear();
         along.extend((0..self.rows.len() + BEFORE).map(|i| {
-            let rehearsed = &at.velocities[(self.start + i).saturating_sub(BEFORE).max(take.start)];
-            [dot(&seen.velocity, rehearsed), dot(rehearsed, rehearsed)]
+            let frame = (self.start + i).saturating_sub(BEFORE).max(take.start);
+            let rehearsed = &at.velocities[frame];
+            [
+                dot(&seen.velocity, rehearsed),
+                dot(rehearsed, rehearsed),
+                apart(&seen.place, &at.places[frame]),
+            ]
         }));
         let speed = dot(&seen.velocity, &seen.velocity);
-        let place = 1.0 / (at.whole.place * POSTURE * POSTURE);
-        let velocity = f32::from(u8::from(seen.moving)) / (at.whole.velocity * VELOCITY * VELOCITY);
+        let place = 1.0 / seen.scale[0];
+        let velocity = f32::from(u8::from(seen.moving)) / seen.scale[1];
         let keep = 1.0 - LEAVE * f32::from(motion.frames);
         for (i, row) in self.rows.iter_mut().enumerate() {
-            let posture = 1.0 + place * apart(&seen.place, &at.places[self.start + i]);
             for (k, w) in row.iter_mut().enumerate() {
-                // What was rehearsed as many frames ago as the velocity is late, at this tempo.
+                // What was rehearsed as many frames ago as postures are late, at this tempo.
                 let ago = TEMPI[k] * DELAY;
                 let (near, part) = (i + BEFORE - ago.ceil() as usize, ago.ceil() - ago);
                 let [a, b] = [along[near], along[(near + 1).min(along.len() - 1)]];
-                let [cross, square] = [0, 1].map(|n| a[n] + part * (b[n] - a[n]));
+                let [cross, square, off] = [0, 1, 2].map(|n| a[n] + part * (b[n] - a[n]));
                 let away = (speed + TEMPI[k] * (TEMPI[k] * square - 2.0 * cross)).max(0.0);
-                let unlikely = posture * (1.0 + velocity * away);
+                let unlikely = (1.0 + place * off) * (1.0 + velocity * away);
                 *w *= keep / unlikely.powi(i32::from(motion.frames));
             }
         }

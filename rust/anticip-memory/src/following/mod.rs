@@ -2,15 +2,18 @@
 //!
 //! A forward filter (a hidden Markov model) over place, on the rehearsal's own 50 Hz grid, and tempo, in steps of a
 //! fifth. Only stretches that are believed in are carried on. Ten times a second a coarse time warping over the
-//! whole rehearsal names a place where the performer may be as well; the last second is then replayed from there,
-//! and what was said of it decides how much belief the place gets. So pauses, skips and repeated parts are found, and
-//! an hour of rehearsal costs little more than a minute.
+//! whole rehearsal names two places where the performer may be as well; the last frames are then replayed towards
+//! them, and what was said of these frames decides how much belief a place gets. So pauses, skips and repeated parts
+//! are found, and an hour of rehearsal costs little more than a minute.
 //!
 //! What is seen of one frame to the next is by no means independent, and the same movement done again differs for
 //! whole seconds. Within a stretch each frame counts in full, which is sharp; between stretches only a part of it
-//! does ([`EVIDENCE`]), so that nobody is carried off to what merely looks more alike for a moment.
+//! does, so that nobody is carried off to what merely looks more alike for a moment. How large that part is, and how
+//! much a performer may differ, is learned while following ([`performer`]): who does exactly what was rehearsed
+//! and then does not has jumped; who never does it exactly has not.
 
 mod belief;
+mod performer;
 mod posture;
 mod rehearsal;
 mod search;
@@ -20,28 +23,29 @@ use anticip_motion::features::RATE;
 
 use crate::MemoryError;
 use belief::{ANY_TEMPO, LEAVE, Motion, Scratch, Seen, Stretch, TEMPI, mass};
-use posture::{HALF, Posture, Viewer, velocity};
+use performer::Performer;
+use posture::{HALF, Posture, Viewer, middle, velocity};
 use rehearsal::Rehearsal;
 use search::{EVERY, Search};
 
 /// Frames that a new place is tried on, and those that are kept for it.
-const REPLAYED: usize = 50;
+const REPLAYED: usize = 30;
 const KEPT: usize = 64;
 /// A run begins in the first half second of a take, with this chance.
 const FROM_THE_TOP: f32 = 0.9;
 const TOP: usize = 25;
-/// Chances that who was followed, or was nowhere, turned up somewhere else within the frames that are replayed, and
-/// the share of them that goes to beginnings.
-const JUMP: f32 = 0.002;
-const ENTER: f32 = 0.03;
-const TO_THE_TOP: f32 = 0.2;
-/// Frames over which the rest is spread at least: two minutes. In a short rehearsal a jump is no likelier.
+/// Chances a frame that who was followed, or was nowhere, turns up somewhere else.
+const JUMP: f32 = 3e-5;
+const ENTER: f32 = 0.002;
+/// A belief smaller than another by this logarithm is as good as none.
+const FORGOTTEN: f64 = 30.0;
+/// Frames over which that is spread at least: two minutes. In a short rehearsal a jump is no likelier.
 const ELSEWHERE: usize = 6000;
-/// The share of a frame's log likelihood that counts between stretches.
-const EVIDENCE: f32 = 0.15;
+/// The performer is learned from where at least so much is believed.
+const LEARNED: f32 = 0.5;
 /// Stretches that are followed: while the run is young, and later; and the belief that one needs.
 const AT_FIRST: usize = 32;
-const AT_MOST: usize = 6;
+const AT_MOST: usize = 10;
 const FAINT: f32 = 1e-5;
 const NEW: f32 = 1e-4;
 /// Frames beside a stretch that are as good as followed, if that much is believed in it.
@@ -87,7 +91,8 @@ pub struct Follower {
     /// Belief that what is done is in no take.
     nowhere: f32,
     frame: usize,
-    candidate: Option<usize>,
+    candidates: Vec<usize>,
+    performer: Performer,
     scratch: Scratch,
 }
 
@@ -105,10 +110,14 @@ impl Follower {
                 place: still,
                 velocity: still,
                 moving: false,
+                scale: [1.0; 2],
+                elsewhere: 1.0,
+                weight: 1.0,
             },
             evidence: 0.0,
             nowhere: 1.0,
         };
+        let performer = Performer::new(&rehearsal);
         Ok(Self {
             search: Search::new(&rehearsal),
             rehearsal,
@@ -118,7 +127,8 @@ impl Follower {
             stretches: Vec::new(),
             nowhere: 1.0,
             frame: 0,
-            candidate: None,
+            candidates: Vec::new(),
+            performer,
             scratch: Scratch::default(),
         })
     }
@@ -128,7 +138,8 @@ impl Follower {
         self.search.reset();
         self.viewer = Viewer::default();
         self.frame = 0;
-        self.candidate = None;
+        self.candidates.clear();
+        self.performer = Performer::new(&self.rehearsal);
     }
 
     /// Takes a frame and says where it is, or nothing where it is in no take (as far as is known).
@@ -143,27 +154,51 @@ impl Follower {
         if self.frame.is_multiple_of(EVERY) && seen.moving {
             self.search.push(&seen.place, &seen.velocity);
             let stretches = &self.stretches;
-            self.candidate = self.search.candidate(self.frame, |frame| {
-                stretches
-                    .iter()
-                    .any(|s| s.mass() > FOLLOWED && frame + MARGIN >= s.start && frame < s.end() + MARGIN)
+            self.candidates = self.search.candidates(self.frame, |frame| {
+                stretches.iter().any(|s| {
+                    s.mass() > FOLLOWED && frame + HALF + MARGIN >= s.start && frame + HALF < s.end() + MARGIN
+                })
             });
-        } else if let Some(candidate) = self.candidate.take() {
-            self.enter(candidate + 1);
+        } else if let Some(candidate) = self.candidates.pop() {
+            let frame = candidate + HALF + self.frame % EVERY;
+            if frame < self.rehearsal.frames(self.rehearsal.take_of(candidate)).end {
+                self.enter(frame);
+            }
         }
+        self.learn(&seen);
         self.frame += 1;
         self.place()
     }
 
     fn see(&mut self, pose: &CanonicalPose) -> Seen {
-        let place = self.viewer.push(pose);
-        self.past[self.frame % KEPT].place = place;
+        let newest = self.viewer.push(pose);
+        self.past[self.frame % KEPT].place = newest;
         let back = |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % KEPT].place;
-        Seen {
-            place,
-            velocity: velocity(back),
-            moving: self.frame >= 2 * HALF,
-        }
+        let moving = self.frame >= 2 * HALF;
+        self.performer.see(middle(back), velocity(back), moving)
+    }
+
+    /// Learns what the performer differs by from what was rehearsed.
+    fn learn(&mut self, seen: &Seen) {
+        let best = self.stretches.iter().max_by(|a, b| a.mass().total_cmp(&b.mass()));
+        let Some(best) = best.filter(|best| seen.moving && best.mass() >= LEARNED) else {
+            return;
+        };
+        let mut half = 0.5 * best.mass();
+        let median = best.rows.iter().position(|row| {
+            half -= mass(row);
+            half <= 0.0
+        });
+        let median = median.unwrap_or(0);
+        let row = &best.rows[median];
+        let tempo = row.iter().zip(TEMPI).map(|(w, t)| w * t).sum::<f32>() / mass(row);
+        let first = self.rehearsal.frames(best.take).start;
+        let then = (best.start + median)
+            .saturating_sub((tempo * HALF as f32).round() as usize)
+            .max(first);
+        let velocity = self.rehearsal.velocities[then].map(|v| tempo * v);
+        self.performer
+            .learn(seen, &self.rehearsal.places[then], &velocity);
     }
 
     /// Belief before the first frame of a run.
@@ -184,11 +219,11 @@ impl Follower {
     /// Moves all belief on by a frame; the log likelihood of what is seen.
     fn advance(&mut self, seen: &Seen) -> f64 {
         let left: f32 = LEAVE * self.stretches.iter().map(Stretch::mass).sum::<f32>();
-        self.nowhere = (self.nowhere + left) * seen.elsewhere().powf(EVIDENCE);
+        self.nowhere = (self.nowhere + left) * seen.elsewhere.powf(seen.weight);
         for stretch in &mut self.stretches {
             let before = stretch.mass();
             stretch.step(&self.rehearsal, &self.motions[0], seen, &mut self.scratch);
-            stretch.scale((stretch.mass() / before).powf(EVIDENCE - 1.0));
+            stretch.scale((stretch.mass() / before).powf(seen.weight - 1.0));
         }
         self.stretches.retain(|s| !s.rows.is_empty());
         let evidence = self.normalise();
@@ -201,41 +236,48 @@ impl Follower {
         evidence
     }
 
-    /// Tries a place on the last second, and believes in it as much as it explains that better.
+    /// Tries a place on the last frames, and believes in it as much as it explains them better. The performer may
+    /// have come there in any of them.
     fn enter(&mut self, frame: usize) {
-        let pairs = REPLAYED.min(self.frame) / 2;
-        let back = 2 * pairs;
-        let frames = self.rehearsal.frames(self.rehearsal.take_of(frame - 1));
-        // Where it was then: at a tempo of 1.45 to .6, and a little beside.
-        let first = frame.saturating_sub(back * 29 / 20 + MARGIN).max(frames.start);
-        let end = (frame + MARGIN).saturating_sub(back * 3 / 5);
-        let end = end.max(frames.start + TOP).min(frames.end);
-        let was = self.past[(self.frame - back) % KEPT].nowhere;
-        let chance = JUMP * (1.0 - was) + ENTER * was;
-        let anywhere = (1.0 - TO_THE_TOP) / self.rehearsal.places.len().max(ELSEWHERE) as f32;
-        let top = TO_THE_TOP / (TOP * self.rehearsal.takes()) as f32;
-        let prior = |i: usize| chance * (anywhere + if i < frames.start + TOP { top } else { 0.0 });
-        let rows = (first..end).map(|i| ANY_TEMPO.map(|share| share * prior(i)));
+        let take = self.rehearsal.take_of(frame - 1);
+        let frames = self.rehearsal.frames(take);
+        let anywhere = 1.0 / self.rehearsal.places.len().max(ELSEWHERE) as f32;
         let mut stretch = Stretch {
-            take: self.rehearsal.take_of(frame - 1),
-            start: first,
-            rows: rows.collect(),
+            take,
+            start: frame,
+            rows: Vec::new(),
         };
-        let mut log = f64::from(stretch.mass().ln());
-        for pair in (0..pairs).rev() {
+        // The logarithm of the belief in it, against all else that was believed at the time.
+        let mut log = f64::NEG_INFINITY;
+        for pair in (0..REPLAYED.min(self.frame) / 2).rev() {
             let at = self.frame - 2 * pair;
+            // Where it was then: at a tempo of 1.45 to .6, and a little beside.
+            let back = 2 * pair + 2;
+            let first = frame.saturating_sub(back * 29 / 20 + MARGIN).max(frames.start);
+            let end = (frame + MARGIN)
+                .saturating_sub(back * 3 / 5)
+                .clamp(frames.start + 1, frames.end);
+            let was = self.past[(at - 2) % KEPT].nowhere;
+            let came = f64::from(2.0 * anywhere * (JUMP * (1.0 - was) + ENTER * was)).ln();
+            if stretch.rows.is_empty() || log < came - FORGOTTEN {
+                stretch.rows.clear();
+                log = came;
+            }
+            stretch.add(first..end, (came - log).exp() as f32);
             let before = stretch.mass();
             stretch.scale(1.0 / before);
-            let seen = &self.past[at % KEPT].seen;
+            let Past { seen, evidence, .. } = &self.past[at % KEPT];
             stretch.step(&self.rehearsal, &self.motions[1], seen, &mut self.scratch);
             if stretch.rows.is_empty() {
                 return;
             }
-            log += f64::from(EVIDENCE * stretch.mass().ln());
-            log -= self.past[at % KEPT].evidence + self.past[(at - 1) % KEPT].evidence;
+            let likely = stretch.mass();
+            stretch.scale(1.0 / likely);
+            log += f64::from(before.ln() + seen.weight * likely.ln());
+            log -= evidence + self.past[(at - 1) % KEPT].evidence;
         }
-        let mass = log.exp() as f32;
-        if !(NEW..f32::INFINITY).contains(&mass) {
+        let mass = log.min(FORGOTTEN).exp() as f32;
+        if mass < NEW || stretch.rows.is_empty() {
             return;
         }
         stretch.scale(mass / stretch.mass());

@@ -72,6 +72,15 @@ pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     out
 }
 
+/// The mean of those postures.
+pub(super) fn middle<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
+    let mut out = [0.0; WIDTH];
+    for k in 0..=2 * HALF {
+        out.iter_mut().zip(at(k)).for_each(|(slot, v)| *slot += v);
+    }
+    out.map(|v| v / (2 * HALF + 1) as f32)
+}
+
 pub(super) fn dot(a: &Posture, b: &Posture) -> f32 {
     lanes(a, b, |x, y| x * y)
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anticip_motion::CanonicalPose;
 
-use super::posture::{ENDS, HALF, Posture, Viewer, velocity};
+use super::posture::{ENDS, HALF, Posture, Viewer, middle, velocity};
 use crate::MemoryError;
 
 /// Takes one after the other, and how far apart unrelated moments of them are.
@@ -50,7 +50,7 @@ impl Rehearsal {
             let within = |i: usize| &seen[i.saturating_sub(HALF).min(seen.len() - 1)];
             velocities.extend((0..seen.len()).map(|i| velocity(|k| within(i + k))));
             take_of.extend(std::iter::repeat_n(number as u32, seen.len()));
-            places.extend(seen);
+            places.extend((0..seen.len()).map(|i| middle(|k| within(i + k))));
             starts.push(places.len());
         }
         let scale = |numbers: usize| Scale {

@@ -17,12 +17,15 @@ const VELOCITY: f32 = 0.6;
 const ALIKE: f32 = 0.7;
 /// What is left of a way's score after a tenth of a second, and what it loses where it stands or skips a moment.
 const FADE: f32 = 0.93;
+/// The same of the score that forgets at once, which finds who has just jumped.
+const QUICK: f32 = 0.5;
 const UNEVEN: f32 = 0.02;
-/// Scores below this are not looked at, nor what lies so far behind the best that is followed.
+/// Scores below this are not looked at.
 const LEAST: f32 = 0.3;
-const BEHIND: f32 = 0.5;
+/// Candidates that each of the two scores names in a look.
+const NAMED: usize = 1;
 /// A candidate is not named again for so many frames, nor what runs within so many frames beside it.
-const AGAIN: usize = 40;
+const AGAIN: usize = 15;
 const BESIDE: usize = 12;
 /// Unused moments: further away than anything.
 const FAR: f32 = 1e9;
@@ -36,6 +39,8 @@ pub(super) struct Search {
     frames: Vec<usize>,
     scores: Vec<f32>,
     next: Vec<f32>,
+    quick: Vec<f32>,
+    quick_next: Vec<f32>,
     place: f32,
     velocity: f32,
     /// When each of the latest candidates was named, and by how many frames it was ahead of the clock.
@@ -83,6 +88,8 @@ impl Search {
         Self {
             scores: vec![0.0; frames.len() + 2],
             next: vec![0.0; frames.len() + 2],
+            quick: vec![0.0; frames.len() + 2],
+            quick_next: vec![0.0; frames.len() + 2],
             moments,
             frames,
             place: 1.0 / (at.ends.place * POSTURE * POSTURE),
@@ -93,6 +100,7 @@ impl Search {
 
     pub(super) fn reset(&mut self) {
         self.scores.fill(0.0);
+        self.quick.fill(0.0);
         self.named.clear();
     }
 
@@ -107,6 +115,13 @@ impl Search {
         for (eight, out) in self.moments.iter().zip(alike) {
             *out = eight.alike(place, velocity, squares, [self.place, self.velocity]);
         }
+        let before = self.quick.iter().zip(&self.quick[1..]).zip(&self.quick[2..]);
+        for ((next, alike), ((skipping, from), standing)) in
+            self.quick_next[2..].iter_mut().zip(&self.next[2..]).zip(before)
+        {
+            *next = (from.max(skipping.max(*standing) - UNEVEN) * QUICK + alike).max(0.0);
+        }
+        std::mem::swap(&mut self.quick, &mut self.quick_next);
         let before = self.scores.iter().zip(&self.scores[1..]).zip(&self.scores[2..]);
         for (next, ((skipping, from), standing)) in self.next[2..].iter_mut().zip(before) {
             let best = from.max(skipping.max(*standing) - UNEVEN);
@@ -115,24 +130,37 @@ impl Search {
         std::mem::swap(&mut self.scores, &mut self.next);
     }
 
-    /// The frame with the best score that is not followed yet and was not named of late.
-    pub(super) fn candidate(&mut self, now: usize, followed: impl Fn(usize) -> bool) -> Option<usize> {
+    /// The frames with the best scores that are not followed yet and were not named of late, best last.
+    pub(super) fn candidates(&mut self, now: usize, followed: impl Fn(usize) -> bool) -> Vec<usize> {
         self.named.retain(|(when, _)| now - when < AGAIN);
-        let (mut best, mut found, mut rival) = (LEAST, None, 0.0);
-        for (&score, &frame) in self.scores[2..].iter().zip(&self.frames) {
-            if frame == UNUSED || score <= best.min(rival) {
-                continue;
+        let beside = |a: i64, b: i64| a.abs_diff(b) <= BESIDE as u64;
+        let mut out = Vec::with_capacity(2 * NAMED);
+        for scores in [&self.quick, &self.scores] {
+            let mut found: Vec<(f32, usize, i64)> = Vec::with_capacity(NAMED + 1);
+            for (&score, &frame) in scores[2..].iter().zip(&self.frames) {
+                let least = found.get(NAMED - 1).map_or(LEAST, |last| last.0);
+                if frame == UNUSED || score <= least || followed(frame) {
+                    continue;
+                }
+                let ahead = frame as i64 - now as i64;
+                if self.named.iter().any(|n| beside(n.1, ahead)) {
+                    continue;
+                }
+                if let Some(near) = found.iter().position(|f| beside(f.2, ahead)) {
+                    if found[near].0 >= score {
+                        continue;
+                    }
+                    found.remove(near);
+                }
+                let at = found.partition_point(|f| f.0 >= score);
+                found.insert(at, (score, frame, ahead));
+                found.truncate(NAMED);
             }
-            let ahead = frame as i64 - now as i64;
-            if followed(frame) {
-                rival = score.max(rival);
-            } else if score > best && self.named.iter().all(|n| n.1.abs_diff(ahead) > BESIDE as u64) {
-                (best, found) = (score, Some((frame, ahead)));
-            }
+            self.named.extend(found.iter().map(|f| (now, f.2)));
+            out.extend(found.iter().map(|f| f.1));
         }
-        let (frame, ahead) = found.filter(|_| best >= rival - BEHIND)?;
-        self.named.push((now, ahead));
-        Some(frame)
+        out.reverse();
+        out
     }
 }
 
