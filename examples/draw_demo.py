@@ -179,7 +179,7 @@ def main() -> None:
     model = {"enabled": not given.no_model, "checkpoint": given.checkpoint}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        now = dict(np.load(rendered("now.npz", folder, model=model)))
+        now = dict(np.load(rendered("now.npz", folder, model=model, lead_ms=0)))
         ahead = dict(np.load(rendered("ahead.npz", folder, model=model, lead_ms=LEAD)))
         wav = rendered("now.wav", folder, model=model)
         save(overview(now, ahead), given.out / "overview.png")

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.controls import Event
+from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import Clock
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.mixer import Mixer
@@ -48,6 +49,8 @@ _OLDEST = 0.2
 # Frames between two looks at which joints the source has.
 _LOOK_AT_MASK = 50
 
+_LOUDNESS = PARAMETERS.index("loudness")
+
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
 
@@ -57,7 +60,7 @@ class Pipeline:
     Each frame of the 50 Hz grid leaves once: with the datagram that completes it, or, where that is late, by
     :meth:`run_until` as the forecast of the newest frame has it. The model is optional: without it, while it
     is late, and after it failed, the scalar mapping plays. ``tape`` and ``observer`` may be set and cleared
-    at any time.
+    at any time. ``delay_ms`` is how late the suit tells of a movement.
     """
 
     def __init__(
@@ -72,8 +75,10 @@ class Pipeline:
         budget_ms: float = 15.0,
         playout: Playout | None = None,
         memory: LiveMemory | None = None,
+        delay_ms: float = 0.0,
     ) -> None:
         self.mixer = mixer
+        self._delay = delay_ms / 1000.0
         self.memory = memory
         self.tape: Tape | None = None
         self.lesson: Lesson | None = None
@@ -154,6 +159,9 @@ class Pipeline:
         if out.reset:
             self.mixer.forget()
         slot = self._slots.take(out, now)
+        self.mixer.lead.hear((slot.release_ns - out.t_local_ns) / 1e6)
+        if self.memory is not None:
+            self.mixer.trust = self.memory.trust
         self._scalars = out.scalars.tolist()
         taught = self._by_mapping(out, step, slot)
         self._step, self._row, self._guessed = step, out.features[-1], 0
@@ -313,9 +321,9 @@ class Pipeline:
     def _leave(self, frame: ControlFrame, release_ns: int) -> None:
         """Record a frame, and send it now or when its turn comes."""
         if frame.events:
-            # They were foreseen from the frame's own time on: however late it is, they are due when they are.
+            # They were foreseen from the movement's own time on: however late it is heard of.
             age = (max(release_ns, frame.t_ns) - self._local_ns) / 1e9 - self._slots.away * FRAME
-            age = min(max(age, 0.0), _OLDEST)
+            age = min(max(age, 0.0), _OLDEST) + self._delay
             frame.events = [(name, strength, max(ahead - age, 0.0)) for name, strength, ahead in frame.events]
         moves = self._slots.away <= _BRIDGED or list(frame.params) != self._taped
         if self.tape is not None and moves:
@@ -358,7 +366,8 @@ class Pipeline:
             *stream_words(self.front, self._slots.playout, self._now_ns),
             f"late_steps={self.counts['late_steps']}",
             f"failed_steps={self.counts['failed_steps']}",
-            f"lead_ms={self.mixer.lead_ms:g}",
+            f"lead_ms={self.mixer.lead.leads[_LOUDNESS]:.0f}"
+            + (" (auto)" if self.mixer.lead_ms == "auto" else ""),
             f"recording={'yes' if self.tape is not None else 'no'}",
             *(() if self.memory is None else self.memory.words()),
             *taught_words(self.taught, self.mapping_error, self.lacking),

@@ -33,6 +33,8 @@ _WAKE = 0.005
 # millisecond wakes late and with cold caches. Given up so long after the datagram was due.
 _REWARM = 0.0005
 _GRACE = 0.003
+# Smaller changes of the way to the ear are left alone.
+_NOTICED_MS = 2.0
 
 
 class Taping(Protocol):
@@ -86,6 +88,9 @@ class Show:
         self._ended: asyncio.Event | None = None
         self._end_ns: int | None = None
         self._record_path: Path | None = None
+        # Whether commands come from a recording; and the least that what is sent takes to sound, by the rig.
+        self._again = False
+        self._told_ms = pipeline.mixer.sound_ms
         self.interrupted = False
         self.commands = commands
         self._remotes = remotes
@@ -158,6 +163,7 @@ class Show:
 
     def again(self, command: Command) -> None:
         """What a recording says was commanded."""
+        self._again = True
         if command.name == "end":
             self.end(command.t_ns)
         else:
@@ -259,6 +265,7 @@ class Show:
             await asyncio.sleep(1.0)
             if self._synth is not None:
                 self._synth.poll()
+                self._follow_sound(self._synth.sound_ms)
             if self.pipeline.model_error and not failed:
                 failed = True
                 self._say(f"the model failed, the scalars play: {self.pipeline.model_error}")
@@ -269,6 +276,15 @@ class Show:
             if trouble and trouble != warned:
                 self._say(trouble)
             warned = trouble
+
+    def _follow_sound(self, sound_ms: float | None) -> None:
+        """Read parameters as far ahead as the voice says it takes; in a replay, as it was then."""
+        known = self.pipeline.mixer.sound_ms
+        if sound_ms is None or self._again or abs(sound_ms - known) < _NOTICED_MS or sound_ms < self._told_ms:
+            return
+        self._source.poll()
+        with contextlib.suppress(OptionError):
+            self.commands.obey("sound_ms", sound_ms)
 
     def _mapping_trouble(self) -> str:
         """What the performer should know about the mapping that plays."""

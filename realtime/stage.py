@@ -81,6 +81,7 @@ def assemble(
         kind=kind,
         budget_ms=rig.model.budget_ms,
         memory=memory,
+        delay_ms=rig.source.delay_ms,
         playout=Playout(rig.source.buffer_ms) if rig.source.buffer_ms != 0 else None,
     )
     if rig.source.sender is not None:
@@ -105,6 +106,8 @@ def build_mixer(rig: Rig) -> Mixer:
     return Mixer(
         smoothing=smoothings(rig.smoothing),
         lead_ms=rig.lead_ms,
+        sound_ms=max((target.latency_ms for target in rig.osc), default=0.0),
+        delay_ms=rig.source.delay_ms,
         gain=rig.gain,
         trigger=rig.events.build(),
         presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),

@@ -118,3 +118,23 @@ def bench_performer(given: options.PerformerOptions) -> Answer:
     from realtime.bench.stillness import run
 
     return run(given.data, seeds=given.seeds, say=lambda line: click.echo(line, err=given.as_json)), ()
+
+
+@bench.command("sound", options=f"{OPTIONS}:SoundOptions", extra="train")
+def bench_sound(given: options.SoundOptions) -> Answer:
+    """From movement in a file to energy in the sound: how late it is, and how near beats are to strokes.
+
+    Example: pyanticip bench sound walk.amc dance.bvh --preset default --json
+    """
+    from realtime.bench.sound import markdown, run
+    from training.teacher.handmade import teach
+
+    result = run(
+        given.files,
+        given.presets,
+        given.seconds,
+        beats=lambda quats: teach(quats).times("onset"),
+        lead_ms=given.lead_ms,
+        checkpoint=given.checkpoint,
+    )
+    return result, markdown(result)

@@ -37,6 +37,15 @@ class Smoothing:
         if not 0 <= self.beta <= 1000:
             raise OptionError(f"smoothing beta: expected 0..1000, got {self.beta}")
 
+    @property
+    def lag(self) -> float:
+        """By how many seconds a steady rise leaves late; of ``one-euro`` one of 1 unit/second."""
+        if self.kind == "none":
+            return 0.0
+        if self.kind == "spring":
+            return 2.0 * self.half_life / _HALF
+        return 1.0 / (2.0 * math.pi * (self.min_cutoff + self.beta))
+
 
 # A critically damped step response (1 + wt) exp(-wt) reaches one half at wt = 1.6783.
 _HALF = 1.6783469900166605

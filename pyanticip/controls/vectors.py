@@ -56,8 +56,8 @@ def shape_of(values: Any) -> tuple[int, ...]:
     return (len(values), *shape_of(values[0])) if isinstance(values, list) and values else ()
 
 
-def at_lead(params: ArrayLike | Sequence[Sequence[float]], lead_ms: float) -> Vector:
-    """Parameters ``lead_ms`` ahead: linear between the model's horizons.
+def at_lead(params: ArrayLike | Sequence[Sequence[float]], lead_ms: float | Sequence[float]) -> Vector:
+    """Parameters ``lead_ms`` ahead, one lead for all or one for each: linear between the model's horizons.
 
     ``params`` is (8, 5) in 0..1, one column per entry of :data:`HORIZONS_MS`; returns 8 values clipped to
     0..1. Raises :class:`OptionError` for a lead outside 0..400 ms, :class:`ShapeError` for another shape.
@@ -65,14 +65,17 @@ def at_lead(params: ArrayLike | Sequence[Sequence[float]], lead_ms: float) -> Ve
     rows = as_lists(params)
     if len(rows) != _N or any(not isinstance(r, list | tuple) or len(r) != len(HORIZONS_MS) for r in rows):
         raise ShapeError(f"parameters: expected shape ({_N}, {len(HORIZONS_MS)}), got {shape_of(rows)}")
-    if not HORIZONS_MS[0] <= lead_ms <= HORIZONS_MS[-1]:
-        raise OptionError(f"lead_ms: expected {HORIZONS_MS[0]} to {HORIZONS_MS[-1]}, got {lead_ms!r}")
-    k = 0
-    while k < len(HORIZONS_MS) - 2 and lead_ms > HORIZONS_MS[k + 1]:
-        k += 1
-    low, high = HORIZONS_MS[k], HORIZONS_MS[k + 1]
-    w = (lead_ms - low) / (high - low)
-    return [unit(row[k] + w * (row[k + 1] - row[k])) for row in rows]
+    leads = [lead_ms] * _N if isinstance(lead_ms, int | float) else lead_ms
+    out = []
+    for row, lead in zip(rows, leads, strict=True):
+        if not HORIZONS_MS[0] <= lead <= HORIZONS_MS[-1]:
+            raise OptionError(f"lead_ms: expected {HORIZONS_MS[0]} to {HORIZONS_MS[-1]}, got {lead!r}")
+        k = 0
+        while k < len(HORIZONS_MS) - 2 and lead > HORIZONS_MS[k + 1]:
+            k += 1
+        low, high = HORIZONS_MS[k], HORIZONS_MS[k + 1]
+        out.append(unit(row[k] + (lead - low) / (high - low) * (row[k + 1] - row[k])))
+    return out
 
 
 def unit(value: float) -> float:

@@ -7,7 +7,8 @@ suits through poor networks beside themselves undisturbed.
 
 How two runs are compared. Both give bundles: when each was sent, and eight parameters. Both are sampled at
 100 Hz on the clip's own time (zero: its first frame is sent), each sample the newest bundle sent by then, as
-a synth hears it, from 2 s to the end of the clip. Nothing is shifted: what comes late counts as wrong.
+a synth hears it, from 2 s to the end of the clip. Nothing is shifted or read ahead (a lead of 0): what comes
+late counts as wrong.
 *Error* is the root mean square of the difference over the standard deviation of the undisturbed run, for each
 parameter whose deviation there is above 0.01, the mean over these, then over clips. *Beats* are the
 undisturbed run's onsets (sent + seconds ahead, from 2 s on) of which the other has one within 50 ms, one to
@@ -135,7 +136,13 @@ def play(pairs: Pairs, protocol: str, backend: StepBackend | None, rig: Rig | No
     """A whole show, offline. The model stays open for the next."""
     clock = OfflineClock()
     roll = CaptureSink(clock)
-    pipeline = assemble(rig or Rig(), clock, kind=protocol, sinks=[roll], backend=backend)
+    pipeline = assemble(
+        (rig or Rig()).model_copy(update={"lead_ms": 0.0}),
+        clock,
+        kind=protocol,
+        sinks=[roll],
+        backend=backend,
+    )
     play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
     pipeline.run_until(clock.now_ns())
     params = np.array(roll.params, np.float64).reshape(-1, len(PARAMETERS))

@@ -69,3 +69,12 @@ class PerformerOptions(JsonOption):
 
     data: Path = option("The folder that holds cmu and more.", Path("../shared/data"), exists=True)
     seeds: int = option("Draws of noise for each held pose.", 1, ge=1)
+
+
+class SoundOptions(CheckpointOption, JsonOption):
+    """Of ``bench sound``."""
+
+    files: tuple[Path, ...] = option("What to play.", argument=True, exists=True)
+    seconds: float = option("Of each file at most.", 25.0, ge=5, le=3600)
+    presets: tuple[str, ...] = option("A voice; repeatable.", ("default",), flag="--preset")
+    lead_ms: float | None = option("Else as by default: auto.", None, ge=0, le=400)

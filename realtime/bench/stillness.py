@@ -18,17 +18,18 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
-from pyanticip.vocabulary import EVENTS, PARAMETERS, RATE
+from pyanticip.vocabulary import PARAMETERS, RATE
+from realtime.bench.ear import Ear
 from realtime.bench.loudness import RATE as SAMPLE_RATE
-from realtime.bench.loudness import SILENCE, integrated
+from realtime.bench.loudness import integrated
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Table
 from realtime.programs.calibrate import calibrate_from
 from realtime.rig import Rig, load_rig
-from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
+from realtime.voice.open import open_voice
 
 __all__ = ["IDLE", "PAIRS", "POSES", "UNCHANGED", "jitter", "perform", "run", "with_performer"]
 
@@ -73,38 +74,10 @@ _LOUDNESS = PARAMETERS.index("loudness")
 _SETTLED = 50
 
 
-class Ear(CaptureSink):
-    """A roll that hears its voice as well."""
-
-    def __init__(self, clock: OfflineClock) -> None:
-        from pyanticip._core import Voice
-
-        super().__init__(clock)
-        self._voice = Voice(SAMPLE_RATE)
-        self._sound: list[npt.NDArray[np.float32]] = []
-
-    def send(self, frame: ControlFrame) -> None:
-        """Write the frame down and play it."""
-        super().send(frame)
-        if frame.seq < 0:
-            return
-        missing = round(self.times[-1] * SAMPLE_RATE) - self._voice.position
-        if missing > 0:
-            self._sound.append(self._voice.render(missing))
-        self._voice.params(np.asarray(frame.params, np.float32))
-        for name, strength, ahead in frame.events:
-            self._voice.event(EVENTS.index(name), strength, ahead)
-
-    @property
-    def lufs(self) -> float:
-        """The integrated loudness of all that was heard."""
-        return integrated(np.concatenate(self._sound)) if self._sound else SILENCE
-
-
 def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> CaptureSink:
     """Play a clip through the pipeline that ``rig`` describes, sent as it is on its own skeleton."""
     clock = OfflineClock()
-    roll = Ear(clock) if sound else CaptureSink(clock)
+    roll = Ear(clock, open_voice("default", {}, SAMPLE_RATE)) if sound else CaptureSink(clock)
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[roll])
     try:
         shown = (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
@@ -245,7 +218,7 @@ def _matched(without: CaptureSink, gated: CaptureSink, since: float) -> list[boo
 
 def _lufs(roll: CaptureSink) -> float:
     assert isinstance(roll, Ear)
-    return roll.lufs
+    return integrated(roll.sound)
 
 
 def _loudness(roll: CaptureSink) -> F64:

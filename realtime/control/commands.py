@@ -143,8 +143,8 @@ class Commands:
     def _setting(self, name: str) -> Callable[[object], str]:
         def act(value: object) -> str:
             mixer = self._pipeline.mixer
-            setattr(mixer, name, number(name, value))
-            return f"{mixer.settings[name]:g}"
+            setattr(mixer, name, value if (name, value) == ("lead_ms", "auto") else number(name, value))
+            return f"{mixer.settings[name]:g}" if value != "auto" else "auto"
 
         return act
 

@@ -26,6 +26,7 @@ from pyanticip.controls import (
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import BIN_MS, HORIZONS_MS, PARAMETERS
 from realtime.mapping.channel import MODES, Channel
+from realtime.mapping.lead import Lead, LeadMs
 from realtime.mapping.performer import PerformerRange
 from realtime.step.base import StepResult
 
@@ -63,7 +64,9 @@ class Mixer:
         self,
         *,
         smoothing: Sequence[Smoothing] | None = None,
-        lead_ms: float = 0.0,
+        lead_ms: LeadMs = 0.0,
+        sound_ms: float = 0.0,
+        delay_ms: float = 0.0,
         gain: float = 1.0,
         trigger: EventTrigger | None = None,
         presence: Presence | None = None,
@@ -72,7 +75,12 @@ class Mixer:
         extra_smoothing: Smoothing | None = None,
         performer: PerformerRange | None = None,
     ) -> None:
-        self._main = Channel(smoothing or [Smoothing()] * len(PARAMETERS), presence, neutral)
+        smoothing = smoothing or [Smoothing()] * len(PARAMETERS)
+        self._main = Channel(smoothing, presence, neutral)
+        #: How far ahead each parameter is read.
+        self.lead = Lead(lead_ms, smoothing, sound_ms=sound_ms, delay_ms=delay_ms)
+        #: What share of each parameter 100, 200 and 400 ms ahead is foreseen, 24 numbers; empty: nobody says.
+        self.trust: Sequence[float] = ()
         self._trigger = trigger or LastMoment(lead_ms=BEAT_LEAD_MS)
         self._neutral = list(neutral)
         self._switch = Crossfade(_SWITCH)
@@ -86,7 +94,6 @@ class Mixer:
         # Who gives the target: whether the model steps, and whether a mapping speaks.
         self._by: tuple[bool, bool] | None = None
         self.bypass = False
-        self.lead_ms = lead_ms
         self.gain = gain
         #: Stretches what the model says to the performer's range; None: the model's own scale.
         self.performer = performer
@@ -130,15 +137,22 @@ class Mixer:
         return self._main.mode
 
     @property
-    def lead_ms(self) -> float:
-        """How far ahead the parameters speak, 0 to 400 ms."""
-        return self._lead_ms
+    def lead_ms(self) -> LeadMs:
+        """How far ahead the parameters speak, 0 to 400 ms, or auto."""
+        return self.lead.ms
 
     @lead_ms.setter
-    def lead_ms(self, value: float) -> None:
-        if not HORIZONS_MS[0] <= value <= HORIZONS_MS[-1]:
-            raise OptionError(f"lead_ms: expected 0 to 400, got {value:g}")
-        self._lead_ms = float(value)
+    def lead_ms(self, value: LeadMs) -> None:
+        self.lead.ms = value
+
+    @property
+    def sound_ms(self) -> float:
+        """How long what is sent takes to sound, 0 to 1000 ms: part of an automatic lead."""
+        return self.lead.sound_ms
+
+    @sound_ms.setter
+    def sound_ms(self, value: float) -> None:
+        self.lead.sound_ms = value
 
     @property
     def gain(self) -> float:
@@ -162,9 +176,14 @@ class Mixer:
             channel.smoother.amount = value
 
     @property
-    def settings(self) -> dict[str, float]:
-        """What the performer may set by number: the attributes of these names."""
-        return {"gain": self.gain, "smoothing": self.smoothing, "lead_ms": self.lead_ms}
+    def settings(self) -> dict[str, LeadMs]:
+        """What the performer may set by number, the lead to auto as well: the attributes of these names."""
+        return {
+            "gain": self.gain,
+            "smoothing": self.smoothing,
+            "lead_ms": self.lead_ms,
+            "sound_ms": self.sound_ms,
+        }
 
     @property
     def by_model(self) -> bool:
@@ -219,7 +238,7 @@ class Mixer:
             if not (guessed or self.bypass):
                 self.overhear(step, activity, dt)
             target = scalar_mapping(scalars) if self.bypass else self._forecast(step)
-            events = self._trigger.step(step.hazards, step.gate, self._lead_ms, dt)
+            events = self._trigger.step(step.hazards, step.gate, self.lead.way_ms, dt)
         target[_LOUDNESS] *= activity
         if taught is not None and not self.bypass:
             self._held = []
@@ -242,7 +261,8 @@ class Mixer:
         """
         target, events = list(self._asked), []
         if step is not None and self._by is not None and self._by[0]:
-            ahead = at_lead(step.params, min(self._lead_ms + 1000.0 * away, HORIZONS_MS[-1]))
+            farther = [min(lead + 1000.0 * away, HORIZONS_MS[-1]) for lead in self.lead.leads]
+            ahead = at_lead(step.params, farther)
             if self.performer is not None:
                 ahead = self.performer.play(ahead)
             ahead[_LOUDNESS] *= self._activity
@@ -253,7 +273,7 @@ class Mixer:
                     target[i] += trust * (value - target[i])
             passed = round(1000.0 * away / BIN_MS)
             hazards = [row[passed:] + [0.0] * passed for row in step.hazards.tolist()]
-            events = self._trigger.step(hazards, step.gate, self._lead_ms, dt)
+            events = self._trigger.step(hazards, step.gate, self.lead.way_ms, dt)
         return self._out(target, events, dt)
 
     def _out(self, target: list[float], events: list[Event], dt: float) -> tuple[list[float], list[Event]]:
@@ -282,8 +302,8 @@ class Mixer:
         return events
 
     def _forecast(self, step: StepResult) -> list[float]:
-        """The model's parameters at the lead, in the performer's range."""
-        target = at_lead(step.params.tolist(), self._lead_ms)
+        """The model's parameters at their leads, in the performer's range."""
+        target = at_lead(step.params.tolist(), self.lead.step(self.smoothing, self.trust))
         return target if self.performer is None else self.performer.play(target)
 
     def overhear(self, step: StepResult, activity: float, dt: float) -> None:

@@ -33,7 +33,7 @@ from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend
-from realtime.voice.base import Voice
+from realtime.voice.base import Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
@@ -61,6 +61,11 @@ class OfflinePlayer:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    @property
+    def way_ms(self) -> float:
+        """How long the voice takes to sound."""
+        return way_ms(self._voice)
 
     def play(self, seconds: float, params: Sequence[float], events: Sequence[Event]) -> None:
         """Render up to ``seconds``, then set the parameters and announce the events."""
@@ -199,6 +204,9 @@ def render(
             rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[capture], backend=backend
         )
         undo.callback(pipeline.close)
+        if player is not None:
+            # The voice's own way to the ear; there is no device.
+            pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.way_ms)
         obey = Commands(pipeline).again
         play_offline(_watched(items, progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())

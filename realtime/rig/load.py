@@ -33,10 +33,13 @@ def _recorded(path: Path) -> dict[str, Any]:
         return {}
     shaping = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer", "cue")
     tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
+    # Who does not say it comes from before leads were automatic.
+    tree.setdefault("lead_ms", 0.0)
     tree["memory"] = _recorded_memory(path, rig.get("memory"))
     source = rig.get("source")
     if isinstance(source, dict):
-        tree["source"] = {key: source[key] for key in ("buffer_ms", "from") if source.get(key) is not None}
+        kept = ("buffer_ms", "delay_ms", "from")
+        tree["source"] = {key: source[key] for key in kept if source.get(key) is not None}
     return tree
 
 
@@ -109,7 +112,8 @@ def _one_line(error: ValidationError) -> str:
     """The first problem, with its key and, for an unknown key, the nearest known one."""
     problems = error.errors(include_url=False)
     first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    loc = first["loc"]
+    # Where there may be a number or a word, pydantic names which of them it tried.
+    loc = tuple(part for part in first["loc"] if not str(part).endswith(("]", "float")))
     key = ".".join(str(part) for part in loc) or "rig"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] == "extra_forbidden":

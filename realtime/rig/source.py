@@ -22,7 +22,8 @@ class SourceRig(ReadingOptions):
     """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface).
 
     ``from`` names the one sender that is heard (``host`` or ``host:port``); ``buffer_ms`` trades latency for
-    a regular pace (see :class:`realtime.playout.Playout`).
+    a regular pace (see :class:`realtime.playout.Playout`). ``delay_ms`` is how late the suit tells of a
+    movement, which no datagram says.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -32,6 +33,7 @@ class SourceRig(ReadingOptions):
     port: Port | None = None
     sender: str | None = Field(default=None, alias="from", min_length=1)
     buffer_ms: Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)] = 0.0
+    delay_ms: Annotated[float, Field(ge=0.0, le=300.0)] = 0.0
 
     @model_validator(mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
@@ -90,7 +90,9 @@ class Rig(Options):
     model: ModelRig = ModelRig()
     memory: MemoryRig = MemoryRig()
     cue: tuple[Cue, ...] = ()
-    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = option("How far ahead to play, 0..400.", 0.0)
+    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] | Literal["auto"] = option(
+        "How far ahead to play: auto, or 0..400.", "auto", metavar="auto|MS"
+    )
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}
     osc: tuple[OscConfig, ...] = option("OSC receiver; repeatable.", (OscConfig(),), metavar="HOST:PORT")

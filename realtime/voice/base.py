@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = ["Preset", "Voice"]
+__all__ = ["Preset", "Voice", "way_ms"]
 
 
 class Voice(Protocol):
@@ -64,3 +64,12 @@ class Preset(Protocol):
     def __call__(self, sample_rate: float, config: Any, /) -> Voice:
         """A new voice, from an instance of :attr:`Config`."""
         ...
+
+
+# How long a voice takes to follow what it is set to: the loudness of the built-in one, two time constants.
+_GLIDE_MS = 12.0
+
+
+def way_ms(voice: Voice) -> float:
+    """How long a voice takes from what it is told to what is heard of it, beside the device's own latency."""
+    return 1000.0 * voice.latency / voice.sample_rate + _GLIDE_MS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -44,12 +45,18 @@ class SynthProcess:
         self._pause = 1.0
         self._again = 0.0
         self._begun = 0.0
+        #: How long what is sent to it takes to sound, as it says itself; None: it has not yet.
+        self.sound_ms: float | None = None
+        self._said = b""
         self.restarts = -1
         self.given_up = False
         self._start()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, start_new_session=True)
+        if self._process.stdout is not None:
+            os.set_blocking(self._process.stdout.fileno(), False)
         self._begun = time.monotonic()
         self.restarts += 1
 
@@ -65,6 +72,7 @@ class SynthProcess:
             if not self.given_up and now >= self._again:
                 self._start()
             return
+        self._listen(self._process)
         code = self._process.poll()
         if code is None:
             if now - self._begun > 60.0:
@@ -79,10 +87,21 @@ class SynthProcess:
         self._again = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """What it says of itself: a line of JSON where its way to the ear has changed."""
+        if process.stdout is None:
+            return
+        self._said += process.stdout.read() or b""
+        *lines, self._said = self._said.split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                self.sound_ms = float(json.loads(line)["sound_ms"])
+
     def _release(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
+        for pipe in (self._process.stdin, self._process.stdout) if self._process is not None else ():
             with contextlib.suppress(OSError):
-                self._process.stdin.close()
+                if pipe is not None:
+                    pipe.close()
         self._process = None
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
 from realtime.voice.audio import own_stderr, quiet_stderr
-from realtime.voice.base import Voice
+from realtime.voice.base import Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.strokes import Strokes
@@ -330,6 +330,12 @@ class Synth:
         if self._output is None and self._tap.wanted:
             self._output = _Silent(self.player, self._tap)
 
+    @property
+    def way_ms(self) -> float:
+        """How long what comes takes to sound: the device's latency, as PortAudio says, and the voice's."""
+        device = 0.0 if self._output is None else 1000.0 * self._output.latency
+        return device + way_ms(self.player.voice)
+
     def close(self) -> dict[str, Any]:
         """Fade out, stop, finish the file; what happened, in numbers."""
         if self._output is not None:
@@ -392,8 +398,13 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
     """Until something ends it."""
     parent = os.getppid()
     begun = time.monotonic()
+    told = 0.0
     while not ended.wait(0.1):
         voice.poll()
+        if child and abs(voice.way_ms - told) >= 1.0:
+            told = voice.way_ms
+            with contextlib.suppress(OSError):
+                print(json.dumps({"sound_ms": round(told, 1)}), flush=True)
         if seconds is not None and time.monotonic() - begun >= seconds:
             return
         if child and (os.getppid() != parent or _input_ended()):

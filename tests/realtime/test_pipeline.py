@@ -363,3 +363,23 @@ def test_closing_closes_everything(stage: Any, paper_model: Any) -> None:
     s.pipeline.close()
     assert s.ear.closed
     assert s.model.said == ["prewarm", "close"]
+
+
+def test_an_event_is_due_when_it_is_however_late_its_frame_was(stage, paper_model):
+    """The frame's own time counts, and the suit's delay; not when the datagram came."""
+
+    class Beat(paper_model):
+        def step(self, rows):
+            said = super().step(rows)
+            said.hazards[0, 9] = 0.9
+            return said
+
+    aheads = {}
+    for late_ms in (0, 8, 30):
+        here = stage(Beat())
+        here.clock.advance_to(20_000_000 + late_ms * 1_000_000)
+        here.pipeline.feed(b"1", here.clock.now_ns())
+        ((name, _, aheads[late_ms]),) = here.ear.frames[-1].events
+        assert name == "onset"
+    assert aheads[0] - aheads[8] == pytest.approx(0.008)
+    assert aheads[0] - aheads[30] == pytest.approx(0.030)

@@ -60,13 +60,14 @@ def wire() -> Any:
 @pytest.mark.slow
 def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire: Wire) -> None:
     port, control = free_port(), free_port()
-    (tmp_path / "rig.toml").write_text(f"lead_ms = 40\n[control]\nport = {control}\n")
+    (tmp_path / "rig.toml").write_text(f"lead_ms = 'auto'\n[control]\nport = {control}\n")
     live = subprocess.Popen(
         [sys.executable, "-m", "pyanticip", "live", "--rig", "rig.toml", "--json", "--record", "take.anticip",
          "--source", f"mocopi://127.0.0.1:{port}", "--osc", wire.osc],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
     )  # fmt: skip
     commands: dict[int, tuple[Any, ...]] = {
+        45: ("sound_ms", 60.0),
         60: ("gain", 0.5),
         90: ("freeze", 1),
         120: ("freeze", 0),
@@ -76,7 +77,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
         240: ("bypass", 0),
         270: ("panic",),
         300: ("start",),
-        330: ("lead_ms", 0.0),
+        330: ("lead_ms", "auto"),
         480: ("stop",),
         510: ("start",),
     }

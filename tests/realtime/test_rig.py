@@ -84,7 +84,7 @@ def test_precedence_command_line_then_file_then_built_in(tmp_path: Path) -> None
     assert load_rig(file, {"lead_ms": 200}).lead_ms == 200
     assert load_rig(file, {"source": {"kind": "vmc"}}).source.listen == ("0.0.0.0", 40000)
     assert load_rig(file, {"source": {"kind": "mocopi"}}).source.listen == ("0.0.0.0", 12351)
-    assert load_rig().lead_ms == 0
+    assert load_rig().lead_ms == "auto"
     assert load_rig(file, {"osc": [{"port": 1}]}).osc[0].port == 1
     with pytest.raises(RigError, match="command line: lead_ms"):
         load_rig(None, {"lead_ms": 500})

@@ -200,7 +200,13 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert await hall.command("record/start", "take one") == ["ok", "take one.anticip"]
         await hall.move(36, 5)
         assert hall.tapes[0].raws == 5
-        assert hall.tapes[0].commands == [("gain", 0.5), ("smoothing", 2.0), ("lead_ms", 100.0), ("stop",)]
+        assert hall.tapes[0].commands == [
+            ("gain", 0.5),
+            ("smoothing", 2.0),
+            ("lead_ms", 100.0),
+            ("sound_ms", 0.0),
+            ("stop",),
+        ]
         assert await hall.command("record/stop") == ["ok", "take one.anticip"]
         assert hall.tapes[0].closed
         assert (await hall.command("record/start", "take one"))[0] == "error"
