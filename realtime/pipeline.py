@@ -142,7 +142,8 @@ class Pipeline:
         Arrivals do not go back; whatever was due before this one is done first.
         """
         self.run_until(t_arrival_ns)
-        self._now_ns = now = max(t_arrival_ns, self._now_ns)
+        # Before the first frame no time counts but that of arrivals: a replay's clock may have begun before.
+        self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._slots.newest >= 0 else t_arrival_ns
         out = self.front.feed(datagram, t_arrival_ns, sender)
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
