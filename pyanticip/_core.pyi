@@ -15,7 +15,11 @@ PARAMETERS: Final[tuple[str, ...]]
 EVENTS: Final[tuple[str, ...]]
 """Names of the two events, in order."""
 VOICE_CEILING: float
-"""Largest magnitude of a sample the voice gives: -1 dBFS."""
+"""Largest magnitude of a sample the voice gives: -2 dBFS, so that the peaks between samples stay below -1."""
+PRESETS: Final[dict[str, str]]
+"""The voice's presets: name and what it is."""
+SCALES: Final[dict[str, tuple[float, ...]]]
+"""Scales by name: semitones above the tonic."""
 
 @final
 class Voice:
@@ -25,7 +29,26 @@ class Voice:
     is ignored and counted. Every error is an `OptionError` or a `ShapeError`.
     """
 
-    def __new__(cls, sample_rate: float = 48_000.0, *, seed: int = 0) -> Voice: ...
+    def __new__(
+        cls,
+        sample_rate: float = 48_000.0,
+        *,
+        seed: int = 0,
+        preset: str | None = None,
+        tonic: float = 38.0,
+        scale: list[float] | None = None,
+        just: bool = False,
+        a4: float = 440.0,
+        chords: list[tuple[float, float, float]] = ...,
+    ) -> Voice:
+        """`preset` plays first (None: the first of `PRESETS`). `tonic` is the MIDI number of the lowest note,
+        `scale` the semitones above it (rising from 0, below 12), `just` tunes them to five-limit ratios, `a4`
+        is in Hz, `chords` are steps of the scale above the note, which phrases walk through.
+        """
+
+    def preset(self, name: str) -> None:
+        """Another of `PRESETS` takes over within 0.4 s."""
+
     def set(self, index: int, value: float) -> None:
         """Sets parameter `index` (0..7); it takes effect within 64 samples."""
 

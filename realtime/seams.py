@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyanticip import _core
 from realtime.registry import Registry
 
 if TYPE_CHECKING:
@@ -47,4 +48,6 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
 )
 
 #: Voices. A name gives what opens a :class:`realtime.voice.base.Voice` from ``[synth] options``.
-VOICES: Registry[Preset] = Registry("voice", "pyanticip.voices", {"default": "realtime.voice.open:built_in"})
+VOICES: Registry[Preset] = Registry(
+    "voice", "pyanticip.voices", {name: f"realtime.voice.open:PRESETS.{name}" for name in _core.PRESETS}
+)

@@ -138,7 +138,7 @@ def stage(
             synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=port)))
-        commands = Commands(pipeline, say, rig.file)
+        commands = Commands(pipeline, say, rig.file, synth)
         loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say)
         remotes: list[Remote] = [loader]
         if pipeline.memory is not None:

@@ -62,6 +62,7 @@ for _command in (
     info,
     export,
     play.synth,
+    play.presets,
     play.calibrate,
     play.rehearse,
     teach,

@@ -41,7 +41,16 @@ def demo(given: options.DemoOptions) -> Answer:
     """
     from realtime.programs.demo import demo as play
 
-    return play(seconds=given.seconds, out=given.out, osc=given.osc, midi=given.midi, audio=given.audio), ()
+    preset = given.over.get("synth", {}).get("preset", "default")
+    found = play(
+        seconds=given.seconds,
+        out=given.out,
+        osc=given.osc,
+        midi=given.midi,
+        audio=given.audio,
+        preset=preset,
+    )
+    return found, ()
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:LiveOptions")
@@ -175,9 +184,25 @@ def synth(given: options.SynthOptions) -> Answer:
         gain=given.gain,
         wav=given.wav,
         seconds=given.seconds,
+        preset=given.over.get("synth", {}).get("preset", "default"),
         say=say,
     )
     return found, ()
+
+
+@click.command(cls=Command, options="pyanticip.options:JsonOption")
+def presets(given: JsonOption) -> Answer:
+    """List what the built-in voice can play.
+
+    Choose with --preset, with [synth] preset in a rig, or by /anticip/control/preset while it plays.
+
+    Example: pyanticip presets --json
+    """
+    from realtime.voice.open import presets as known
+
+    found = known()
+    wide = max(map(len, found))
+    return found, [f"{name:{wide}}  {what}" for name, what in found.items()]
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:CalibrateOptions")

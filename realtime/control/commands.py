@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from realtime.control.calibration import Calibration
 from realtime.control.memory import MemoryControl
@@ -18,6 +19,7 @@ from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.sources.replay import Command
+from realtime.voice.base import Switchable
 
 __all__ = ["Commands"]
 
@@ -26,7 +28,7 @@ class Commands:
     """The commands that change what is heard, by name.
 
     ``say`` takes a line for the person at the terminal: what a replay could not do again. ``rig_file`` is
-    where a calibration is written.
+    where a calibration is written. ``voice`` plays the preset that is chosen.
     """
 
     def __init__(
@@ -34,10 +36,13 @@ class Commands:
         pipeline: Pipeline,
         say: Callable[[str], None] = lambda line: None,
         rig_file: Path | None = None,
+        voice: Switchable | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._say = say
         self._mapping: tuple[str, str] | None = None
+        self._voice = voice
+        self._preset = ""
         self._calibration = Calibration(pipeline, rig_file)
         self._memory = MemoryControl(pipeline)
         plan = PlanControl(pipeline.backend)
@@ -49,6 +54,7 @@ class Commands:
             "freeze": lambda value=1: _mode(mixer, "frozen" if switch("freeze", value) else "playing"),
             "bypass": self._bypass,
             "source": self._source,
+            "preset": self._play_preset,
             "plan": plan.boost,
             "unload": self._unload,
             **{name: self._setting(name) for name in mixer.settings},
@@ -106,6 +112,8 @@ class Commands:
             found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
+        if self._preset:
+            found.append(Command(t_ns, "preset", (self._preset,)))
         live = self._pipeline.memory
         if live is not None:
             found.append(Command(t_ns, "memory/learn" if live.memory.learning else "memory/freeze"))
@@ -135,6 +143,15 @@ class Commands:
         self._pipeline.teach(None)
         self._mapping = None
         return "the model plays alone"
+
+    def _play_preset(self, name: object) -> str:
+        """Without a voice here it is still recorded: a render of the recording has one."""
+        if name not in _core.PRESETS:
+            raise OptionError(f"preset: expected one of {', '.join(_core.PRESETS)}, got {name!r}")
+        if self._voice is not None:
+            self._voice.preset(str(name))
+        self._preset = str(name)
+        return self._preset
 
     def _bypass(self, value: object = 1) -> str:
         self._pipeline.mixer.bypass = switch("bypass", value)

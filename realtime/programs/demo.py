@@ -107,14 +107,15 @@ def demo(
     osc: tuple[str, int] | None = None,
     midi: str | None = None,
     audio: bool = True,
+    preset: str = "default",
     view: bool | None = None,
 ) -> dict[str, Any]:
     """Play the bundled performance, tell what was done and what to try next.
 
     ``seconds`` of it at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
     (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
-    works, the sound is written to demo.wav. ``view`` draws bars (None: on a terminal).
-    Returns what happened, in numbers.
+    works, the sound is written to demo.wav. ``preset`` is what the voice plays. ``view`` draws bars
+    (None: on a terminal). Returns what happened, in numbers.
     """
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
@@ -123,7 +124,7 @@ def demo(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     devices = probe() if audio else None
     audible = devices is not None and devices.usable
-    tree = {"osc": [{"host": host, "port": port}], "synth": {"enabled": audible}}
+    tree = {"osc": [{"host": host, "port": port}], "synth": {"enabled": audible, "preset": preset}}
     rig = Rig.model_validate({**tree, "midi": {"port": midi}, "control": {"enabled": False}})
     wav = out if out is not None else (_WAV if audio and not audible else None)
     kind, show = open_show(PERFORMANCE)

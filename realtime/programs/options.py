@@ -21,12 +21,14 @@ MODEL = {
     "mapping": "mapping",
     "memory": "memory.file",
 }
+PRESET = {"preset": "synth.preset"}
 SINKS = {
     "osc": "osc",
     "midi": "midi.port",
     "synth": "synth.enabled",
     "record": "record",
     "backend": "model.backend",
+    **PRESET,
 }
 
 
@@ -56,7 +58,7 @@ class RenderOptions(RigOptions, SecondsOption, JsonOption):
 
     file: Path = option("What to play.", argument=True, exists=True)
     out: Path = option("OUT.wav, OUT.npz or OUT.csv.")
-    over: Annotated[dict[str, Any], Overrides(Rig, {**MODEL, **READING})] = {}
+    over: Annotated[dict[str, Any], Overrides(Rig, {**MODEL, **PRESET, **READING})] = {}
 
 
 class RecordOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
@@ -104,6 +106,7 @@ class DemoOptions(SecondsOption, JsonOption):
         "MIDI out: virtual, or a part of a port's name.", None, metavar="PORT", min_length=1
     )
     audio: bool = option("Without: nothing is heard.", True)
+    over: Annotated[dict[str, Any], Overrides(Rig, PRESET)] = {}
 
 
 class SynthOptions(SecondsOption, JsonOption):
@@ -114,6 +117,7 @@ class SynthOptions(SecondsOption, JsonOption):
     device: str | None = option("Number or name of the audio device.", None)
     gain: float = option("Master gain, 0..1.", 1.0, ge=0, le=1)
     wav: Path | None = option("Also write what is played to this file.", None)
+    over: Annotated[dict[str, Any], Overrides(Rig, PRESET)] = {}
 
 
 class ExportOptions(JsonOption):

@@ -33,7 +33,7 @@ from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend
-from realtime.voice.base import Voice, way_ms
+from realtime.voice.base import Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
@@ -83,6 +83,16 @@ class OfflinePlayer:
                     self._strokes.cancel(EVENTS.index(plain), ahead - lag)
                 else:
                     self._strokes.strike(EVENTS.index(name), strength, max(ahead - lag, 0.0))
+
+        self._orders.put(order)
+
+    def preset(self, name: str) -> None:
+        """Let another preset take over where the next frame begins."""
+
+        def order() -> None:
+            if isinstance(self._voice, Switchable):
+                with contextlib.suppress(OptionError):
+                    self._voice.preset(name)
 
         self._orders.put(order)
 
@@ -207,7 +217,7 @@ def render(
         if player is not None:
             # The voice's own way to the ear; there is no device.
             pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.way_ms)
-        obey = Commands(pipeline).again
+        obey = Commands(pipeline, say or (lambda line: None), voice=player).again
         play_offline(_watched(items, progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())
         if not capture.times:

@@ -36,7 +36,9 @@ def _recorded(path: Path) -> dict[str, Any]:
     # Who does not say it comes from before leads were automatic.
     tree.setdefault("lead_ms", 0.0)
     tree["memory"] = _recorded_memory(path, rig.get("memory"))
-    source = rig.get("source")
+    synth, source = rig.get("synth"), rig.get("source")
+    if isinstance(synth, dict):
+        tree["synth"] = {key: synth[key] for key in ("preset", "options") if synth.get(key)}
     if isinstance(source, dict):
         kept = ("buffer_ms", "delay_ms", "from")
         tree["source"] = {key: source[key] for key in kept if source.get(key) is not None}

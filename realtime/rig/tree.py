@@ -64,7 +64,7 @@ class SynthRig(Options):
     enabled: bool = option("Play the built-in voice.", False)
     port: Port | None = None
     device: str | int | None = None
-    preset: Annotated[str, registered(VOICES)] = "default"
+    preset: Annotated[str, registered(VOICES)] = option("What the voice plays.", "default")
     options: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")

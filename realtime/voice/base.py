@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = ["Preset", "Voice", "way_ms"]
+__all__ = ["Preset", "Switchable", "Voice", "way_ms"]
 
 
 class Voice(Protocol):
@@ -50,6 +50,18 @@ class Voice(Protocol):
 
     def render(self, samples: int) -> npt.NDArray[np.float32]:
         """The next samples, shape (samples, 2), within -1..1. On the audio thread: it must not wait."""
+        ...
+
+
+@runtime_checkable
+class Switchable(Protocol):
+    """A voice that has several presets."""
+
+    def preset(self, name: str) -> None:
+        """Let another take over, without a click.
+
+        :raises OptionError: it has none of that name; nothing changes then.
+        """
         ...
 
 

@@ -1,11 +1,14 @@
-"""Opening a voice by the name of its preset, and the preset that is built in."""
+"""Opening a voice by the name of its preset, and the presets that are built in."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
@@ -13,20 +16,85 @@ from pyanticip.options import Options, first_problem
 from realtime.seams import VOICES
 from realtime.voice.base import Voice
 
-__all__ = ["built_in", "open_voice"]
+__all__ = ["PRESETS", "Harmony", "open_voice", "presets"]
+
+_NOTES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+_ROOT = re.compile(r"([A-G])([#b]?)([1-3])")
+
+
+class Harmony(Options):
+    """``[synth] options`` of the built-in presets: what their notes are."""
+
+    #: The lowest note: C1 to B3, with # or b.
+    root: str = "D2"
+    #: A name of the core's, or semitones above the root: from 0, rising, below 12, fractions allowed.
+    scale: str | tuple[float, ...] = "dorian"
+    #: just: whole semitones at five-limit ratios above the root.
+    tuning: Literal["equal", "just"] = "equal"
+    #: Hz.
+    a4: Annotated[float, Field(ge=380.0, le=500.0)] = 440.0
+    #: Steps of the scale above the note, three each, at most 8; phrases walk through them.
+    chords: tuple[tuple[float, float, float], ...] = ()
+
+    @field_validator("root")
+    @classmethod
+    def _is_a_note(cls, root: str) -> str:
+        if _ROOT.fullmatch(root) is None:
+            raise ValueError(f"expected a note from C1 to B3, as D2 or F#1, got {root!r}")
+        return root
+
+    @field_validator("scale")
+    @classmethod
+    def _is_a_scale(cls, scale: str | tuple[float, ...]) -> str | tuple[float, ...]:
+        if isinstance(scale, str):
+            if scale not in _core.SCALES:
+                raise ValueError(f"expected one of {', '.join(_core.SCALES)}, or semitones, got {scale!r}")
+        elif not (
+            1 <= len(scale) <= 12
+            and scale[0] == 0.0
+            and all(a < b for a, b in zip(scale, (*scale[1:], 12.0), strict=True))
+        ):
+            raise ValueError("expected 1 to 12 semitones that rise from 0 and stay below 12")
+        return scale
+
+    @field_validator("chords")
+    @classmethod
+    def _are_chords(
+        cls, chords: tuple[tuple[float, float, float], ...]
+    ) -> tuple[tuple[float, float, float], ...]:
+        steps = [step for chord in chords for step in chord]
+        if len(chords) > 8 or not all(math.isfinite(step) and abs(step) <= 24.0 for step in steps):
+            raise ValueError("expected at most 8 chords of steps from -24 to 24")
+        return chords
+
+    def core(self) -> dict[str, Any]:
+        """The core's keywords."""
+        letter, accidental, octave = _ROOT.fullmatch(self.root).groups()  # type: ignore[union-attr]
+        semitone = _NOTES[letter] + {"": 0, "#": 1, "b": -1}[accidental]
+        scale = _core.SCALES[self.scale] if isinstance(self.scale, str) else self.scale
+        return {
+            "tonic": 12.0 * (int(octave) + 1) + semitone,
+            "scale": list(scale),
+            "just": self.tuning == "just",
+            "a4": self.a4,
+            "chords": list(self.chords),
+        }
 
 
 class _BuiltIn:
-    """The voice of the Rust core, as it is."""
+    """A preset of the Rust core; it can be switched to any other of them."""
 
-    class Config(Options):
-        """It has no options."""
+    Config = Harmony
 
-    def __call__(self, sample_rate: float, config: Any, /) -> Voice:
-        return _core.Voice(sample_rate)
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, sample_rate: float, config: Harmony, /) -> Voice:
+        return _core.Voice(sample_rate, preset=self._name, **config.core())
 
 
-built_in = _BuiltIn()
+#: The core's presets, by name, for the registry.
+PRESETS = SimpleNamespace(**{name: _BuiltIn(name) for name in _core.PRESETS})
 
 
 def open_voice(preset: str, options: Mapping[str, Any], sample_rate: float) -> Voice:
@@ -40,3 +108,8 @@ def open_voice(preset: str, options: Mapping[str, Any], sample_rate: float) -> V
     except ValidationError as error:
         raise OptionError(f"voice {preset}: {first_problem(error)}") from None
     return opens(sample_rate, config)
+
+
+def presets() -> dict[str, str]:
+    """Every preset that can be played here, by name: what it is."""
+    return {name: _core.PRESETS.get(name) or VOICES.find(name).value for name in VOICES.names()}

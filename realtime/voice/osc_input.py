@@ -14,8 +14,9 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS
 
 __all__ = ["VoiceInput"]
 
-#: ("set", index, value, 0), ("event", index, strength, seconds ahead) or ("cancel", index, 0, seconds ahead).
-Command = tuple[str, int, float, float]
+#: ("set", index, value, 0), ("event", index, strength, seconds ahead), ("cancel", index, 0, seconds ahead) or
+#: ("preset", name).
+Command = tuple[str, int, float, float] | tuple[str, str]
 
 _BUNDLE = b"#bundle\0"
 _DEPTH = 4
@@ -74,6 +75,11 @@ class VoiceInput:
         elif (index := self._cancels.get(address)) is not None:
             (ahead,) = _floats(data, at, 1)
             out.append(("cancel", index, 0.0, _ahead(ahead)))
+        elif address == b"/anticip/control/preset":
+            tags, at = _string(data, at)
+            if tags[:2] != b",s":
+                raise ValueError("not a name")
+            out.append(("preset", _string(data, at)[0].decode("utf-8")))
         elif address.startswith(b"/"):
             self.counts["other"] += 1
             return

@@ -5,16 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
 
 __all__ = ["SynthProcess"]
 
 # What the voice's process returns for settings that make no sense: starting it again cannot help.
 _BAD_SETTINGS = 2
 _LONGEST_PAUSE = 30.0
+# A child that has begun is told its preset for so long: it listens only when it has opened its device.
+_TOLD = 5.0
 
 
 class SynthProcess:
@@ -36,6 +44,8 @@ class SynthProcess:
     ) -> None:
         self.port = port
         self._say = say
+        self._preset = self._began_with = preset
+        self._chosen = 0.0
         self._command = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port", str(port)]
         if device is not None:
             self._command += ["--device", str(device)]
@@ -65,9 +75,27 @@ class SynthProcess:
         """The child's process id while it runs."""
         return self._process.pid if self._process is not None else None
 
+    def preset(self, name: str) -> None:
+        """Let another of the built-in presets take over.
+
+        :raises OptionError: the voice that plays is not one of them.
+        """
+        if self._began_with not in _core.PRESETS:
+            raise OptionError(f"preset: the voice {self._began_with!r} has no presets to switch to")
+        self._preset, self._chosen = name, time.monotonic()
+        self._tell()
+
+    def _tell(self) -> None:
+        builder = OscMessageBuilder("/anticip/control/preset")
+        builder.add_arg(self._preset, "s")
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.sendto(builder.build().dgram, socket.MSG_DONTWAIT, ("127.0.0.1", self.port))
+
     def poll(self) -> None:
         """See whether the voice lives; start it again if not, with growing pauses."""
         now = time.monotonic()
+        if self._chosen and now - max(self._begun, self._chosen) < _TOLD:
+            self._tell()
         if self._process is None:
             if not self.given_up and now >= self._again:
                 self._start()

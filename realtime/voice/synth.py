@@ -2,8 +2,8 @@
 
 ``python -P -m realtime.voice.synth --port N``. It listens on the very addresses that every other receiver
 gets (``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``), so nothing that sends knows
-that it is built in. A thread receives and stamps; the audio callback alone touches the voice. Without
-PortAudio or without a device it says so, and goes on without sound.
+that it is built in, and on ``/anticip/control/preset``. A thread receives and stamps; the audio callback
+alone touches the voice. Without PortAudio or without a device it says so, and goes on without sound.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
 from realtime.voice.audio import own_stderr, quiet_stderr
-from realtime.voice.base import Voice, way_ms
+from realtime.voice.base import Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.strokes import Strokes
@@ -90,6 +90,12 @@ class VoicePlayer:
         return self.voice.render(samples)
 
     def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:
+        if len(command) == 2:
+            # Whoever sends to the voice itself is not answered: a name that it has not is passed over.
+            if isinstance(self.voice, Switchable):
+                with contextlib.suppress(OptionError):
+                    self.voice.preset(command[1])
+            return
         kind, index, value, ahead = command
         if kind == "set":
             self.voice.set(index, value)

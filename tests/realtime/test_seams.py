@@ -222,7 +222,7 @@ def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
     assert sound.max() == pytest.approx(0.4 * 0.625, abs=0.01)
     with pytest.raises(RigError, match=r"synth\.options\.level: input should be a valid number"):
         load_rig(None, {"synth": {"preset": "tone", "options": {"level": "loud"}}})
-    with pytest.raises(RigError, match=r"synth\.preset: expected one of default, tone, got 'harp'"):
+    with pytest.raises(RigError, match=r"synth\.preset: expected one of default, .*, tone, got 'harp'"):
         load_rig(None, {"synth": {"preset": "harp"}})
 
 

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anticip_synth::{CEILING, EVENTS, PARAMETERS, SynthError, Voice};
+use anticip_synth::{CEILING, EVENTS, Harmony, PARAMETERS, PRESETS, SCALES, Settings, SynthError, Voice};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::{Kind, raise};
 
@@ -20,6 +20,8 @@ fn refuse(error: SynthError) -> PyErr {
         | SynthError::Parameter(_)
         | SynthError::Event(_)
         | SynthError::Seconds(_)
+        | SynthError::Harmony(_)
+        | SynthError::Preset { .. }
         | SynthError::QueueFull(_) => Kind::Value,
     };
     raise(kind, &error.to_string())
@@ -43,11 +45,31 @@ impl PyVoice {
 #[pymethods]
 impl PyVoice {
     #[new]
-    #[pyo3(signature = (sample_rate=48_000.0, *, seed=0))]
-    fn new(sample_rate: f64, seed: u64) -> PyResult<Self> {
-        let voice = Voice::with_seed(sample_rate, seed).map_err(refuse)?;
-        let voice = Mutex::new(voice);
+    #[pyo3(signature = (sample_rate=48_000.0, *, seed=0, preset=None, tonic=38.0, scale=None, just=false, a4=440.0,
+        chords=vec![]))]
+    #[expect(clippy::too_many_arguments, reason = "keywords, each with its default")]
+    fn new(
+        sample_rate: f64,
+        seed: u64,
+        preset: Option<String>,
+        tonic: f32,
+        scale: Option<Vec<f32>>,
+        just: bool,
+        a4: f32,
+        chords: Vec<[f32; 3]>,
+    ) -> PyResult<Self> {
+        let scale = scale.as_deref().unwrap_or(SCALES[0].1);
+        let settings = Settings {
+            seed,
+            preset,
+            harmony: Harmony::new(tonic, scale, just, a4, &chords).map_err(refuse)?,
+        };
+        let voice = Mutex::new(Voice::with(sample_rate, &settings).map_err(refuse)?);
         Ok(Self { voice })
+    }
+
+    fn preset(&self, name: &str) -> PyResult<()> {
+        self.lock().preset(name).map_err(refuse)
     }
 
     fn set(&self, index: usize, value: f32) -> PyResult<()> {
@@ -123,5 +145,15 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("PARAMETERS", PyTuple::new(m.py(), PARAMETERS)?)?;
     m.add("EVENTS", PyTuple::new(m.py(), EVENTS)?)?;
     m.add("VOICE_CEILING", CEILING)?;
+    let presets = PyDict::new(m.py());
+    for preset in PRESETS {
+        presets.set_item(preset.name, preset.what)?;
+    }
+    m.add("PRESETS", presets)?;
+    let scales = PyDict::new(m.py());
+    for (name, notes) in SCALES {
+        scales.set_item(name, PyTuple::new(m.py(), notes)?)?;
+    }
+    m.add("SCALES", scales)?;
     m.add_class::<PyVoice>()
 }

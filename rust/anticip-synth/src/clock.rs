@@ -20,6 +20,7 @@ pub(crate) struct Beat {
     stroke: usize,
     step: f32,
     value: f32,
+    begun: bool,
 }
 
 impl Beat {
@@ -29,10 +30,12 @@ impl Beat {
             stroke: 0,
             step: STROKES * FRAME as f32 / sample_rate as f32,
             value: 1.0,
+            begun: false,
         }
     }
 
     pub(crate) fn reset(&mut self) {
+        self.begun = false;
         self.phase = ATTACK;
         self.stroke = 0;
         self.value = 1.0;
@@ -41,7 +44,8 @@ impl Beat {
     pub(crate) fn frame(&mut self) -> Line {
         let from = self.value;
         self.phase += self.step;
-        if self.phase >= 1.0 {
+        self.begun = self.phase >= 1.0;
+        if self.begun {
             self.phase -= 1.0;
             self.stroke = (self.stroke + 1) % ACCENTS.len();
         }
@@ -53,6 +57,11 @@ impl Beat {
             weight * FLOOR.powf((self.phase - ATTACK) / (1.0 - ATTACK))
         };
         Line { from, to: self.value }
+    }
+
+    /// The weight of the stroke that began in the last frame.
+    pub(crate) fn stroke(&self) -> Option<f32> {
+        self.begun.then(|| ACCENTS[self.stroke])
     }
 }
 
@@ -106,6 +115,15 @@ impl Strewer {
         }
         self.left += 0.4 + 1.2 * chance.next();
         true
+    }
+}
+
+/// Strewn notes a second at a density in 0..1; none below 0.02.
+pub(crate) fn bell_rate(density: f32) -> f32 {
+    if density < 0.02 {
+        0.0
+    } else {
+        0.5 * (5.0 * density).exp2()
     }
 }
 

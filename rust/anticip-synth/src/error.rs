@@ -1,7 +1,7 @@
 //! What can be wrong with a call.
 
 /// Everything a caller can get wrong.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SynthError {
     /// The sample rate is not one the voice runs at.
     #[error("sample rate: expected 8000 to 192000 Hz, got {0}")]
@@ -21,4 +21,15 @@ pub enum SynthError {
     /// Too many events wait for their time.
     #[error("event queue: {0} events are waiting already, this one was dropped")]
     QueueFull(usize),
+    /// Key, scale, tuning or chords.
+    #[error("{0}")]
+    Harmony(&'static str),
+    /// No preset has this name.
+    #[error("preset: expected one of {known}, got {got:?}")]
+    Preset {
+        /// What was asked for.
+        got: String,
+        /// The names that there are.
+        known: String,
+    },
 }

@@ -1,9 +1,9 @@
 //! The built-in voice: eight sound parameters and two events in, stereo samples out.
 //!
-//! [`Voice`] is a small pad instrument on fundsp's oscillators and filters: six detuned saws glide through a
-//! scale, are roughened, filtered and pulsed; bells are strewn over them at a rate of their own; an onset strikes,
-//! a phrase changes the chord and swells; an eight-line feedback delay network is the room; a look-ahead limiter
-//! keeps every sample at or below [`CEILING`] (-1 dBFS).
+//! [`Voice`] is a set of instruments, the [`PRESETS`], of which one plays and another can take over at any time.
+//! What they share stands here once: smoothed parameters, the notes ([`Harmony`]), the rhythm, place and loudness, an
+//! eight-line feedback delay network as the room, and a look-ahead limiter that keeps every sample at or below
+//! [`CEILING`] (-2 dBFS). An onset strikes, a phrase changes the chord and swells.
 //!
 //! Conventions: parameters are linear 0..1 in the order of [`PARAMETERS`], events in the order of [`EVENTS`];
 //! samples are interleaved stereo `f32`, left first; times are seconds, frequencies Hz.
@@ -22,15 +22,23 @@ mod bells;
 mod clock;
 mod control;
 mod error;
+mod harmony;
 mod limiter;
+mod modes;
+mod notes;
 mod pad;
 mod params;
+mod presets;
 mod room;
 mod strike;
+mod strings;
+mod tone;
 mod voice;
 
 pub use control::FRAME;
 pub use error::SynthError;
+pub use harmony::{Harmony, SCALES};
 pub use limiter::CEILING;
 pub use params::{EVENTS, Event, PARAMETERS, Parameter};
-pub use voice::Voice;
+pub use presets::{PRESETS, Preset};
+pub use voice::{Settings, Voice};

@@ -4,8 +4,8 @@
 //! the gain is the mean of `length` past values, each of which is at most what the sample leaving the delay line
 //! needs; the mean therefore is, too. The running sum is kept in integers, so it never drifts.
 
-/// -1 dBFS: no sample is ever larger.
-pub const CEILING: f32 = 0.891_250_9;
+/// -2 dBFS: no sample is ever larger, and what a converter draws between samples stays below -1 dBFS.
+pub const CEILING: f32 = 0.794_328_2;
 
 /// Look-ahead, seconds.
 const LOOKAHEAD: f64 = 0.002;
@@ -29,6 +29,8 @@ pub(crate) struct Limiter {
     count: u64,
     gain: f32,
     release: f32,
+    /// The last six samples, for the peak between the two in their middle.
+    recent: [[f32; 2]; 6],
 }
 
 impl Limiter {
@@ -44,6 +46,7 @@ impl Limiter {
             position: 0,
             count: 0,
             gain: 1.0,
+            recent: [[0.0; 2]; 6],
             release: (1.0 - (-1.0 / (RELEASE * sample_rate)).exp()) as f32,
         };
         limiter.reset();
@@ -64,6 +67,19 @@ impl Limiter {
         self.position = 0;
         self.count = 0;
         self.gain = 1.0;
+        self.recent = [[0.0; 2]; 6];
+    }
+
+    /// Largest magnitude half-way between the two samples in the middle of the last six (Lagrange's polynomial).
+    #[inline]
+    fn between(&mut self, input: [f32; 2]) -> f32 {
+        self.recent.rotate_left(1);
+        self.recent[5] = input;
+        let [a, b, c, d, e, f] = self.recent;
+        let half = |k: usize| {
+            0.585_937_5 * (c[k] + d[k]) - 0.097_656_25 * (b[k] + e[k]) + 0.011_718_75 * (a[k] + f[k])
+        };
+        half(0).abs().max(half(1).abs())
     }
 
     /// Keeps the running minimum of the required gain over the last `length` samples.
@@ -85,7 +101,7 @@ impl Limiter {
 
     #[inline]
     pub(crate) fn tick(&mut self, input: [f32; 2]) -> [f32; 2] {
-        let peak = input[0].abs().max(input[1].abs());
+        let peak = input[0].abs().max(input[1].abs()).max(self.between(input));
         let required = if peak > CEILING { CEILING / peak } else { 1.0 };
         let held = self.window_minimum(required);
         let risen = self.gain + (1.0 - self.gain) * self.release;

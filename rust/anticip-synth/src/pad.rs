@@ -7,7 +7,8 @@ use fundsp::oscillator::{PolySaw, Sine};
 use fundsp::svf::{LowpassMode, Svf, SvfParams};
 
 use crate::control::{FRAME, Line};
-use crate::params::frequency;
+use crate::harmony::Harmony;
+use crate::tone::{BEATING, saturate};
 
 const VOICES: usize = 3;
 /// Detuning of the two saws of a voice: 5 cents either way, a beat about every second.
@@ -16,8 +17,6 @@ const DETUNE: [f32; 2] = [0.997_116, 1.002_892];
 const LEVELS: [f32; VOICES] = [0.18, 0.14, 0.11];
 /// Level of the sine an octave below the root.
 const SUB: f32 = 0.09;
-/// Beating of full roughness, Hz: in the range where the ear hears it as harshness (Plomp & Levelt 1965).
-const BEATING: f32 = 47.0;
 /// Modulator of the frequency modulation over the root: inharmonic.
 const FM_RATIO: f32 = core::f32::consts::SQRT_2;
 /// Samples between two computations of the filter's coefficients.
@@ -44,14 +43,6 @@ pub(crate) struct Pad {
     input: BufferVec,
     output: BufferVec,
     highest: f32,
-}
-
-/// Smooth saturation, slope 1 at 0 and at most 1 beyond: the Pade approximant of tanh, exact to 2 % up to 3.
-#[inline]
-fn saturate(x: f32) -> f32 {
-    let x = x.clamp(-3.0, 3.0);
-    let s = x * x;
-    x * (27.0 + s) / (27.0 + 9.0 * s)
 }
 
 impl Pad {
@@ -106,7 +97,13 @@ impl Pad {
     }
 
     /// Writes a frame of the pad, stereo.
-    pub(crate) fn render(&mut self, controls: &PadControls, output: &mut [[f32; 2]; FRAME]) {
+    pub(crate) fn render(
+        &mut self,
+        controls: &PadControls,
+        harmony: &Harmony,
+        output: &mut [[f32; 2]; FRAME],
+    ) {
+        let frequency = |degree| harmony.frequency(degree);
         let root = controls.degree.map(frequency);
         let pitches: [Line; VOICES] = core::array::from_fn(|v| {
             Line {

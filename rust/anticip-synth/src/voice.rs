@@ -1,22 +1,24 @@
 //! The whole instrument.
 
-use fundsp::audionode::AudioNode;
-use fundsp::filter::DCBlock;
+use core::f32::consts::FRAC_PI_2;
 
-use crate::bells::{Bells, Stroke};
-use crate::clock::{Beat, Chance, Strewer};
+use crate::clock::Beat;
 use crate::control::{FRAME, Line, Smoother};
 use crate::error::SynthError;
+use crate::harmony::Harmony;
 use crate::limiter::Limiter;
-use crate::pad::{Pad, PadControls};
-use crate::params::{CHORDS, EVENTS, Event, PARAMETERS, Parameter, bell_rate, degree, frequency};
+use crate::params::{EVENTS, Event, PARAMETERS, Parameter};
+use crate::presets::{Controls, Instrument, PRESETS};
 use crate::room::Room;
-use crate::strike::Strike;
 
 /// Events that can wait for their time.
 const QUEUE: usize = 64;
 /// Longest time an event may lie ahead or a fade may take, seconds.
 const LONGEST: f64 = 60.0;
+/// Time in which one preset takes over from another, seconds.
+const CROSSFADE: f64 = 0.4;
+/// Level of everything before the limiter: a lively dance is at -16 LUFS.
+const LEVEL: f32 = 0.63;
 /// Smoothing of each parameter, seconds (95 % of a jump after 4.7 times as much).
 const SMOOTHING: [f32; 8] = [0.012, 0.006, 0.008, 0.010, 0.010, 0.030, 0.010, 0.012];
 /// Where the parameters stand before anything is set: silent, in the middle, dry.
@@ -27,6 +29,36 @@ struct Waiting {
     due: u64,
     event: Event,
     strength: f32,
+}
+
+/// Where in the list a preset is.
+fn position(name: &str) -> Result<usize, SynthError> {
+    let found = PRESETS.iter().position(|preset| preset.name == name);
+    found.ok_or_else(|| SynthError::Preset {
+        got: name.to_owned(),
+        known: PRESETS
+            .iter()
+            .map(|preset| preset.name)
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+/// A preset, and how far it is faded in: 0..1.
+struct Player {
+    instrument: Box<dyn Instrument>,
+    presence: f32,
+}
+
+/// What a voice is made with.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Seed of all chance.
+    pub seed: u64,
+    /// Name of the preset that plays first; none: the first of [`PRESETS`].
+    pub preset: Option<String>,
+    /// What the notes are.
+    pub harmony: Harmony,
 }
 
 /// The built-in voice; see the crate's description.
@@ -41,13 +73,13 @@ struct Waiting {
 /// assert!(block.iter().all(|x| x.abs() <= CEILING));
 /// # Ok::<(), anticip_synth::SynthError>(())
 /// ```
-#[derive(Clone)]
 pub struct Voice {
     sample_rate: f64,
     targets: [f32; 8],
     smoothers: [Smoother; 8],
+    harmony: Harmony,
     chord: [Smoother; 3],
-    chord_index: usize,
+    phrase: usize,
     boost: Smoother,
     boost_target: f32,
     swell: Smoother,
@@ -56,17 +88,16 @@ pub struct Voice {
     gain_target: f32,
     gain_step: f32,
     beat: Beat,
-    chance: Chance,
-    strewer: Strewer,
-    pad: Pad,
-    bells: Bells,
-    strike: Strike,
+    players: Vec<Player>,
+    first: usize,
+    chosen: usize,
+    fade_step: f32,
     room: Room,
-    blockers: [DCBlock<f32>; 2],
     limiter: Limiter,
     waiting: [Option<Waiting>; QUEUE],
     /// The frame that is being played out, and how much of it is gone.
     frame: [[f32; 2]; FRAME],
+    part: [[f32; 2]; FRAME],
     dry: [[f32; 2]; FRAME],
     wet: [[f32; 2]; FRAME],
     played: usize,
@@ -80,24 +111,26 @@ impl Voice {
     /// # Errors
     /// [`SynthError::SampleRate`] outside 8 to 192 kHz.
     pub fn new(sample_rate: f64) -> Result<Self, SynthError> {
-        Self::with_seed(sample_rate, 0)
+        Self::with(sample_rate, &Settings::default())
     }
 
-    /// The same with a seed for the strewing of bells and the noise.
+    /// The same with settings.
     ///
     /// # Errors
-    /// [`SynthError::SampleRate`] outside 8 to 192 kHz.
-    pub fn with_seed(sample_rate: f64, seed: u64) -> Result<Self, SynthError> {
+    /// [`SynthError::SampleRate`] outside 8 to 192 kHz, [`SynthError::Preset`] for a name that none has.
+    pub fn with(sample_rate: f64, settings: &Settings) -> Result<Self, SynthError> {
         if !(8_000.0..=192_000.0).contains(&sample_rate) {
             return Err(SynthError::SampleRate(sample_rate));
         }
+        let first = settings.preset.as_deref().map_or(Ok(0), position)?;
         let smoother = |tau: f32| Smoother::new(tau, sample_rate);
         let mut voice = Self {
             sample_rate,
             targets: START,
             smoothers: SMOOTHING.map(smoother),
+            harmony: settings.harmony.clone(),
             chord: [0.05; 3].map(smoother),
-            chord_index: 0,
+            phrase: 0,
             boost: smoother(0.003),
             boost_target: 0.0,
             swell: smoother(0.12),
@@ -106,20 +139,21 @@ impl Voice {
             gain_target: 1.0,
             gain_step: 0.0,
             beat: Beat::new(sample_rate),
-            chance: Chance::new(seed),
-            strewer: Strewer::new(sample_rate),
-            pad: Pad::new(sample_rate),
-            bells: Bells::new(sample_rate),
-            strike: Strike::new(sample_rate, seed ^ 0x5eed),
+            players: PRESETS
+                .iter()
+                .map(|preset| Player {
+                    instrument: (preset.build)(sample_rate, settings.seed),
+                    presence: 0.0,
+                })
+                .collect(),
+            first,
+            chosen: first,
+            fade_step: (FRAME as f64 / (CROSSFADE * sample_rate)) as f32,
             room: Room::new(sample_rate),
-            blockers: core::array::from_fn(|_| {
-                let mut node = DCBlock::new(8.0);
-                node.set_sample_rate(sample_rate);
-                node
-            }),
             limiter: Limiter::new(sample_rate),
             waiting: [None; QUEUE],
             frame: [[0.0; 2]; FRAME],
+            part: [[0.0; 2]; FRAME],
             dry: [[0.0; 2]; FRAME],
             wet: [[0.0; 2]; FRAME],
             played: FRAME,
@@ -130,14 +164,14 @@ impl Voice {
         Ok(voice)
     }
 
-    /// Back to the state of a new voice, gain included; nothing is allocated.
+    /// Back to the state of a new voice, preset and gain included; nothing is allocated.
     pub fn reset(&mut self) {
         self.targets = START;
         for (smoother, value) in self.smoothers.iter_mut().zip(START) {
             smoother.jump(value);
         }
-        self.chord_index = 0;
-        for (smoother, value) in self.chord.iter_mut().zip(CHORDS[0]) {
+        self.phrase = 0;
+        for (smoother, value) in self.chord.iter_mut().zip(self.harmony.chord(0)) {
             smoother.jump(value);
         }
         self.boost.jump(0.0);
@@ -148,20 +182,26 @@ impl Voice {
         self.gain_target = 1.0;
         self.gain_step = 0.0;
         self.beat.reset();
-        self.chance.reset();
-        self.strewer.reset();
-        self.pad.reset();
-        self.bells.reset();
-        self.strike.reset();
-        self.room.reset(START[Parameter::Space as usize]);
-        for node in &mut self.blockers {
-            node.reset();
+        self.chosen = self.first;
+        for (i, player) in self.players.iter_mut().enumerate() {
+            player.presence = if i == self.first { 1.0 } else { 0.0 };
+            player.instrument.reset();
         }
+        self.room.reset(START[Parameter::Space as usize]);
         self.limiter.reset();
         self.waiting = [None; QUEUE];
         self.played = FRAME;
         self.position = 0;
         self.ignored = 0;
+    }
+
+    /// Lets another preset take over within 0.4 s; nothing is allocated.
+    ///
+    /// # Errors
+    /// [`SynthError::Preset`] for a name that none has; nothing changes then.
+    pub fn preset(&mut self, name: &str) -> Result<(), SynthError> {
+        self.chosen = position(name)?;
+        Ok(())
     }
 
     /// Sets one parameter, 0..1 (clamped; what is not a number is ignored and counted).
@@ -291,48 +331,30 @@ impl Voice {
         (FRAME as f64 / self.sample_rate) as f32
     }
 
+    /// What an event does to all presets: an onset lifts, a phrase changes the chord and swells.
     fn happen(&mut self, event: Event, strength: f32) {
         match event {
-            Event::Onset => {
-                self.boost_target = self.boost_target.max(strength);
-                self.strike.strike(0.55 * strength);
-                let root = degree(self.targets[Parameter::Pitch as usize]);
-                self.bells.strike(Stroke {
-                    frequency: frequency(root + 7.0),
-                    ratio: 3.5,
-                    index: 1.0 + 2.0 * strength,
-                    amplitude: 0.34 * strength,
-                    decay: 0.32,
-                    weights: [1.0; 2],
-                });
-            }
+            Event::Onset => self.boost_target = self.boost_target.max(strength),
             Event::Phrase => {
-                self.chord_index = (self.chord_index + 1) % CHORDS.len();
+                self.phrase += 1;
                 self.swell_target = self.swell_target.max(strength);
-                let root = degree(self.targets[Parameter::Pitch as usize]);
-                self.bells.strike(Stroke {
-                    frequency: frequency(root - 7.0),
-                    ratio: 1.41,
-                    index: 1.2,
-                    amplitude: 0.26 * strength,
-                    decay: 1.1,
-                    weights: [1.0; 2],
-                });
             }
         }
     }
 
-    /// Lets everything happen that is due before the end of the frame.
-    fn events(&mut self) {
+    /// The events that are due before the end of the frame, in the order in which they came to lie.
+    fn events(&mut self) -> [Option<(Event, f32)>; QUEUE] {
         let end = self.position + FRAME as u64;
-        for i in 0..QUEUE {
-            if let Some(waiting) = self.waiting[i]
-                && waiting.due < end
-            {
-                self.waiting[i] = None;
-                self.happen(waiting.event, waiting.strength);
+        let mut due = [None; QUEUE];
+        for (slot, found) in self.waiting.iter_mut().zip(&mut due) {
+            if let Some(waiting) = slot.take_if(|waiting| waiting.due < end) {
+                *found = Some((waiting.event, waiting.strength));
             }
         }
+        for (event, strength) in due.into_iter().flatten() {
+            self.happen(event, strength);
+        }
+        due
     }
 
     fn step_gain(&mut self) -> Line {
@@ -349,34 +371,12 @@ impl Voice {
         self.gain
     }
 
-    /// Strews a bell if its time has come.
-    fn strew(&mut self, brightness: f32, roughness: f32, pan: f32) {
-        let density = self.targets[Parameter::Density as usize];
-        if !self.strewer.frame(bell_rate(density), &mut self.chance) {
-            return;
-        }
-        const STEPS: [f32; 6] = [0.0, 2.0, 4.0, 6.0, 7.0, 9.0];
-        let step = STEPS[(self.chance.next() * STEPS.len() as f32) as usize % STEPS.len()];
-        let root = degree(self.targets[Parameter::Pitch as usize]).round();
-        // The wider the room on either side of the place, the farther a bell may stray from it.
-        let stray = (self.chance.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
-        let angle = (0.5 + stray) * core::f32::consts::FRAC_PI_2;
-        let loud = 0.55 + 0.45 * self.chance.next();
-        self.bells.strike(Stroke {
-            frequency: frequency(root + 7.0 + step),
-            ratio: 2.0 + 0.37 * roughness,
-            index: 0.3 + 2.4 * brightness + roughness,
-            amplitude: 0.26 * loud,
-            decay: 0.26 - 0.18 * density,
-            weights: [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2),
-        });
-    }
-
     fn render_frame(&mut self) {
-        self.events();
+        let due = self.events();
         let lines: [Line; 8] = core::array::from_fn(|i| self.smoothers[i].step(self.targets[i]));
         let [pitch, loudness, brightness, roughness, _, space, pan, pulse] = lines;
-        let chord: [Line; 3] = core::array::from_fn(|v| self.chord[v].step(CHORDS[self.chord_index][v]));
+        let steps = self.harmony.chord(self.phrase);
+        let chord: [Line; 3] = core::array::from_fn(|v| self.chord[v].step(steps[v]));
         let dt = self.frame_seconds();
         let boost = self.boost.step(self.boost_target);
         self.boost_target *= (-dt / 0.12).exp();
@@ -384,37 +384,54 @@ impl Voice {
         self.swell_target *= (-dt / 1.4).exp();
         let beat = self.beat.frame();
         let gain = self.step_gain();
-        self.strew(brightness.to, roughness.to, pan.to);
 
-        let octaves = Line {
-            from: 6.0 * brightness.from + 1.5 * boost.from + swell.from + pulse.from * beat.from,
-            to: 6.0 * brightness.to + 1.5 * boost.to + swell.to + pulse.to * beat.to,
-        };
-        let controls = PadControls {
-            degree: pitch.map(degree),
-            chord,
+        let controls = Controls {
+            harmony: &self.harmony,
+            targets: &self.targets,
+            pitch,
+            degree: pitch.map(|p| self.harmony.degree(p)),
+            brightness,
             roughness,
-            octaves,
+            pan,
+            pulse,
+            chord,
+            boost,
+            swell,
+            beat,
+            stroke: self.beat.stroke(),
         };
-        self.pad.render(&controls, &mut self.dry);
-        for (i, x) in self.dry.iter_mut().enumerate() {
-            // Strokes rise above the steady level by as much as keeps the pulsed pad about as loud.
-            let rhythm = 1.0 - pulse.at(i) * (1.0 - 1.9 * beat.at(i));
-            let level = rhythm * (1.0 + 0.5 * boost.at(i) + 0.6 * swell.at(i));
-            // Here, where the pad never stops, the blockers cannot run into denormal numbers.
-            for (v, node) in x.iter_mut().zip(&mut self.blockers) {
-                *v = node.filter_mono(*v) * level;
+        self.dry = [[0.0; 2]; FRAME];
+        for (i, player) in self.players.iter_mut().enumerate() {
+            let goal = if i == self.chosen { 1.0 } else { 0.0 };
+            let fade = Line {
+                from: player.presence,
+                to: player.presence + (goal - player.presence).clamp(-self.fade_step, self.fade_step),
+            };
+            player.presence = fade.to;
+            if fade.from <= 0.0 && fade.to <= 0.0 {
+                continue;
+            }
+            for (event, strength) in due.into_iter().flatten() {
+                player.instrument.event(event, strength, &controls);
+            }
+            player.instrument.render(&controls, &mut self.part);
+            // Of equal power, as two presets have nothing to do with each other.
+            let level = fade.map(|p| if p < 1.0 { (p * FRAC_PI_2).sin() } else { 1.0 });
+            for (i, (y, x)) in self.dry.iter_mut().zip(&self.part).enumerate() {
+                y[0] += x[0] * level.at(i);
+                y[1] += x[1] * level.at(i);
+            }
+            if fade.to <= 0.0 {
+                player.instrument.reset();
             }
         }
-        self.bells.render(&mut self.dry);
-        self.strike.render(&mut self.dry);
         self.place(loudness, pan);
         self.room.render(&self.dry, &mut self.wet, space);
         for i in 0..FRAME {
             let s = space.at(i);
             let (direct, reverberant) = (1.0 - 0.3 * s, 0.75 * s * (1.0 + 0.3 * swell.at(i)));
             let mixed = core::array::from_fn(|k| {
-                (direct * self.dry[i][k] + reverberant * self.wet[i][k]) * gain.at(i)
+                (direct * self.dry[i][k] + reverberant * self.wet[i][k]) * LEVEL * gain.at(i)
             });
             self.frame[i] = self.limiter.tick(mixed);
         }

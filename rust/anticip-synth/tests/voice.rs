@@ -1,7 +1,7 @@
 //! What must hold of the voice, whatever it is told.
 #![allow(missing_docs)]
 
-use anticip_synth::{CEILING, SynthError, Voice};
+use anticip_synth::{CEILING, PRESETS, Settings, SynthError, Voice};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -9,6 +9,7 @@ enum Act {
     Set(usize, f32),
     Event(usize, f32, f64),
     Fade(f32, f64),
+    Preset(usize),
     Render(usize),
 }
 
@@ -27,6 +28,7 @@ fn act() -> impl Strategy<Value = Act> {
         6 => (0_usize..8, value()).prop_map(|(i, v)| Act::Set(i, v)),
         2 => (0_usize..2, value(), 0.0_f64..0.2).prop_map(|(e, v, s)| Act::Event(e, v, s)),
         1 => (value(), 0.0_f64..0.5).prop_map(|(v, s)| Act::Fade(v, s)),
+        1 => (0..PRESETS.len()).prop_map(Act::Preset),
         4 => (0_usize..3000).prop_map(Act::Render),
     ]
 }
@@ -42,6 +44,7 @@ fn play(voice: &mut Voice, acts: &[Act], piece: Option<usize>) -> Vec<f32> {
                 Err(other) => panic!("{other}"),
             },
             Act::Fade(v, s) => voice.fade(v, s).unwrap(),
+            Act::Preset(n) => voice.preset(PRESETS[n].name).unwrap(),
             Act::Render(count) => {
                 let start = sound.len();
                 sound.resize(start + 2 * count, f32::NAN);
@@ -55,6 +58,13 @@ fn play(voice: &mut Voice, acts: &[Act], piece: Option<usize>) -> Vec<f32> {
     sound
 }
 
+fn seeded(seed: u64) -> Settings {
+    Settings {
+        seed,
+        ..Settings::default()
+    }
+}
+
 fn loud(voice: &mut Voice) {
     voice.params(&[0.5, 1.0, 0.9, 0.7, 1.0, 0.8, 0.5, 0.6]);
 }
@@ -64,7 +74,7 @@ proptest! {
 
     #[test]
     fn no_sample_exceeds_the_ceiling(acts in prop::collection::vec(act(), 1..60), seed: u64) {
-        let mut voice = Voice::with_seed(48_000.0, seed).unwrap();
+        let mut voice = Voice::with(48_000.0, &seeded(seed)).unwrap();
         loud(&mut voice);
         for sample in play(&mut voice, &acts, None) {
             prop_assert!(sample.abs() <= CEILING);
@@ -88,11 +98,11 @@ proptest! {
 
     #[test]
     fn reset_gives_a_new_voice(acts in prop::collection::vec(act(), 1..30)) {
-        let mut used = Voice::with_seed(44_100.0, 5).unwrap();
+        let mut used = Voice::with(44_100.0, &seeded(5)).unwrap();
         loud(&mut used);
         play(&mut used, &acts, None);
         used.reset();
-        let mut new = Voice::with_seed(44_100.0, 5).unwrap();
+        let mut new = Voice::with(44_100.0, &seeded(5)).unwrap();
         loud(&mut used);
         loud(&mut new);
         let after = [Act::Event(0, 1.0, 0.0), Act::Event(1, 1.0, 0.0), Act::Render(9000)];
@@ -189,4 +199,49 @@ fn every_wrong_call_is_refused_by_name() {
         voice.event(0, 1.0, 1.0).unwrap();
     }
     assert_eq!(voice.event(0, 1.0, 1.0), Err(SynthError::QueueFull(64)));
+}
+
+#[test]
+fn every_preset_sounds_and_none_that_is_not_there_is_taken() {
+    for preset in PRESETS {
+        let settings = Settings {
+            preset: Some(preset.name.to_owned()),
+            ..Settings::default()
+        };
+        let mut voice = Voice::with(48_000.0, &settings).unwrap();
+        loud(&mut voice);
+        let mut block = vec![0.0; 2 * 48_000];
+        voice.render(&mut block).unwrap();
+        assert!(block.iter().any(|x| x.abs() > 0.02), "{}", preset.name);
+        assert!(matches!(voice.preset("bagpipe"), Err(SynthError::Preset { .. })));
+        voice.set(1, 0.0).unwrap();
+        for _ in 0..14 {
+            voice.render(&mut block).unwrap();
+        }
+        assert!(block.iter().all(|x| x.abs() < 1e-4), "{} dies away", preset.name);
+    }
+}
+
+#[test]
+fn a_preset_that_is_switched_to_plays_as_if_it_had_been_first() {
+    let mut switched = Voice::new(48_000.0).unwrap();
+    let mut first = Voice::with(
+        48_000.0,
+        &Settings {
+            preset: Some("drone".to_owned()),
+            ..Settings::default()
+        },
+    )
+    .unwrap();
+    switched.preset("drone").unwrap();
+    let (mut a, mut b) = (vec![0.0; 96_000], vec![0.0; 96_000]);
+    for voice in [&mut switched, &mut first] {
+        loud(voice);
+    }
+    for _ in 0..4 {
+        switched.render(&mut a).unwrap();
+        first.render(&mut b).unwrap();
+    }
+    let apart = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(apart < 0.05, "{apart}");
 }

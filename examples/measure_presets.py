@@ -1,0 +1,115 @@
+"""Measure the presets of the built-in voice on recorded movement: the second table of docs/voice.md.
+
+    python examples/measure_presets.py DANCE.bvh ANOTHER.bvh ...
+
+For each preset: integrated loudness of each clip (ITU-R BS.1770-4), the highest true peak (four times
+oversampled), processor time per second of sound, the closest other preset and the two clips most alike, both
+as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB).
+"""
+
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip._core import PRESETS, Voice
+from pyanticip.vocabulary import EVENTS
+from realtime.programs.render import render
+
+RATE = 48_000
+SECONDS = 40.0
+Sound = npt.NDArray[np.float32]
+Spectrum = npt.NDArray[np.float64]
+
+# BS.1770-4, tables 1 and 2: the head's shelf and the high-pass, at 48 kHz.
+SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.69065929318241, 0.73248077421585)
+HIGH = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
+
+
+def played(preset: str, moves: dict[str, npt.NDArray[np.generic]]) -> tuple[Sound, float]:
+    """What a preset makes of a rendered clip, and processor seconds per second of sound."""
+    voice, blocks, cost = Voice(RATE, preset=preset), [], 0.0
+    events = list(zip(*(moves[f"event_{part}"] for part in ("t", "name", "strength", "ahead")), strict=True))
+    for t, params in zip(moves["t"], moves["params"], strict=True):
+        begun = time.thread_time()
+        blocks.append(voice.render(max(round(float(t) * RATE) - voice.position, 0)))
+        cost += time.thread_time() - begun
+        voice.params(params)
+        for _, name, strength, ahead in (e for e in events if e[0] == t and e[1] in EVENTS):
+            voice.event(EVENTS.index(name), strength, ahead)
+    sound = np.concatenate(blocks)
+    return sound, cost * RATE / len(sound)
+
+
+def loudness(x: Sound) -> float:
+    """LUFS, gated."""
+    z = np.exp(2j * np.pi * np.fft.rfftfreq(len(x), 1 / RATE) / RATE)
+    weight = np.prod([np.polyval(b, z) / np.polyval(a, z) for b, a in (SHELF, HIGH)], axis=0)
+    y = np.fft.irfft(np.fft.rfft(x, axis=0) * weight[:, None], len(x), axis=0)
+    total = np.concatenate([[0.0], np.cumsum(np.sum(y**2, axis=1))])
+    energy = (total[19_200::4_800] - total[:-19_200:4_800]) / 19_200
+
+    def lufs(e: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.asarray(-0.691 + 10 * np.log10(e + 1e-12))
+
+    heard = energy[lufs(energy) > -70]
+    return float(lufs(heard[lufs(heard) > lufs(heard.mean()) - 10].mean()))
+
+
+def true_peak(x: Sound) -> float:
+    """dB above full scale, four times oversampled."""
+    pieces = (x[max(at - 512, 0) : at + RATE + 512] for at in range(0, len(x), RATE))
+    spectra = ((np.fft.rfft(p, axis=0), 4 * len(p)) for p in pieces if len(p) > 2_048)
+    peak = max(np.abs(4 * np.fft.irfft(s, n, axis=0))[2_048:-2_048].max() for s, n in spectra)
+    return float(20 * np.log10(peak + 1e-9))
+
+
+def spectrum(x: Sound) -> Spectrum:
+    """dB of third octaves, of the whole."""
+    mono = x.mean(axis=1, dtype=np.float64)
+    windows = np.lib.stride_tricks.sliding_window_view(mono, 8_192)[::4_096] * np.hanning(8_192)
+    power = np.mean(np.abs(np.fft.rfft(windows, axis=1)) ** 2, axis=0)
+    f = np.fft.rfftfreq(8_192, 1 / RATE)
+    edges = 50 * 2 ** ((np.arange(25) - 0.5) / 3)
+    bands = np.array([power[(f >= a) & (f < b)].sum() for a, b in pairwise(edges)])
+    return np.asarray(10 * np.log10(bands / bands.sum() + 1e-6))
+
+
+def alike(spectra: list[Spectrum]) -> Spectrum:
+    """Correlations, their diagonal left out."""
+    table = np.corrcoef(np.array(spectra))
+    np.fill_diagonal(table, -1.0)
+    return table
+
+
+def main(clips: list[Path]) -> None:
+    moves = []
+    with tempfile.TemporaryDirectory() as folder:
+        for clip in clips:
+            render(clip, Path(folder, "moves.npz"), seconds=SECONDS)
+            with np.load(Path(folder, "moves.npz")) as found:
+                moves.append(dict(found))
+    made = {preset: [played(preset, clip) for clip in moves] for preset in PRESETS}
+    spectra = {preset: [spectrum(sound) for sound, _ in sounds] for preset, sounds in made.items()}
+    presets = list(PRESETS)
+    across = np.max([alike([spectra[p][c] for p in presets]) for c in range(len(clips))], axis=0)
+    print("| preset | " + " | ".join(f"LUFS {clip.stem}" for clip in clips), end="")
+    print(" | true peak, dB | cost, % of a core | closest preset | two clips |")
+    print("|---" * (len(clips) + 5) + "|")
+    for row, preset in enumerate(presets):
+        sounds = [sound for sound, _ in made[preset]]
+        cost = 100 * np.median([seconds for _, seconds in made[preset]])
+        cells = [f"{loudness(x):.1f}" for x in sounds]
+        cells += [f"{max(map(true_peak, sounds)):.1f}", f"{cost:.1f}"]
+        nearest = int(across[row].argmax())
+        cells.append(f"{presets[nearest]} {across[row, nearest]:.2f}")
+        cells.append(f"{alike(spectra[preset]).max():.2f}" if len(clips) > 1 else "")
+        print(f"| {preset} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main([Path(name) for name in sys.argv[1:]])

@@ -1,0 +1,93 @@
+//! Cast bells: the partials of a church bell (Rossing 2000), each struck and left to ring.
+
+use super::{Controls, Instrument, scale};
+use crate::control::FRAME;
+use crate::modes::{Modes, Partial};
+use crate::notes::{Note, Notes};
+use crate::params::Event;
+use crate::tone::{Body, Tone};
+
+const LEVEL: f32 = 1.85;
+/// Bronze: neither low nor hissing.
+const RESONANCE: Body = [[1_650.0, 0.7, 9.0], [300.0, 0.5, -18.0], [7_000.0, 0.6, -14.0]];
+/// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.
+const PARTIALS: [[f32; 3]; 10] = [
+    [0.5, 0.45, 1.6],
+    [1.0, 0.7, 1.3],
+    [1.2, 0.5, 1.0],
+    [1.5, 0.3, 0.8],
+    [2.0, 1.0, 0.9],
+    [2.66, 0.5, 0.6],
+    [3.0, 0.5, 0.5],
+    [4.16, 0.6, 0.4],
+    [5.43, 0.5, 0.25],
+    [6.79, 0.4, 0.18],
+];
+
+pub(crate) struct Bells {
+    notes: Notes,
+    modes: Modes,
+    tone: Tone,
+}
+
+impl Bells {
+    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+        Self {
+            notes: Notes::new(sample_rate, seed ^ 0xbe11),
+            modes: Modes::new(sample_rate),
+            tone: Tone::new(sample_rate, &RESONANCE),
+        }
+    }
+}
+
+/// A soft mallet leaves the upper partials alone, a hard one rings them.
+fn strike(modes: &mut Modes, controls: &Controls, note: Note) {
+    let prime = controls
+        .harmony
+        .frequency(note.degree + 1.0 * controls.harmony.octave());
+    let hard = (0.7 * controls.brightness.to + 0.5 * note.strength).min(1.0);
+    let short = 1.0 / (1.0 + 0.002 * prime);
+    for [ratio, amplitude, decay] in PARTIALS {
+        let partial = Partial {
+            frequency: prime * ratio * (1.0 + 0.03 * controls.roughness.to * (ratio - 1.0)),
+            amplitude: 0.11 * note.strength * amplitude * (-1.2 * (1.0 - hard) * ratio).exp(),
+            decay: 2.2 * decay * short,
+        };
+        modes.strike(partial, note.weights);
+    }
+}
+
+impl Instrument for Bells {
+    fn reset(&mut self) {
+        self.notes.reset();
+        self.modes.reset();
+        self.tone.reset();
+    }
+
+    fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
+        let lower = match event {
+            Event::Onset => 0.0,
+            Event::Phrase => controls.harmony.octave(),
+        };
+        let note = Note {
+            degree: controls.note() - lower,
+            strength: 1.3 * strength,
+            weights: [1.0; 2],
+        };
+        strike(&mut self.modes, controls, note);
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        let modes = &mut self.modes;
+        self.notes.frame(controls, |note| strike(modes, controls, note));
+        *output = [[0.0; 2]; FRAME];
+        self.modes.render(output);
+        // The beat swings what rings, as the motor of a vibraphone does.
+        for (i, y) in output.iter_mut().enumerate() {
+            let level = controls.level(i);
+            *y = y.map(|v| v * level);
+        }
+        self.tone.render(output, controls, controls.octaves(3.5, 4.0));
+        scale(output, LEVEL);
+    }
+}

@@ -1,0 +1,139 @@
+//! A bowed string: saws with vibrato and the noise of the bow, through the resonances of a wooden body.
+
+use fundsp::audionode::AudioNode;
+use fundsp::oscillator::PolySaw;
+
+use super::{Controls, Instrument, scale};
+use crate::clock::{Chance, Strewer, bell_rate};
+use crate::control::{FRAME, Line, Smoother};
+use crate::params::{Event, Parameter};
+use crate::tone::{Band, Body, Tone, White, band};
+
+const LEVEL: f32 = 0.4;
+/// The hill of the bridge.
+const RESONANCE: Body = [[3_300.0, 0.7, 16.0], [750.0, 0.9, -10.0], [250.0, 0.7, -6.0]];
+/// Air, two plate modes, and the hill of the bridge of a violin: Hz, Q, gain.
+const BODY: [[f32; 3]; 5] = [
+    [285.0, 6.0, 0.8],
+    [460.0, 7.0, 1.2],
+    [560.0, 7.0, 1.2],
+    [1_050.0, 2.5, 0.8],
+    [2_500.0, 1.4, 1.6],
+];
+/// Vibrato: Hz and share of the frequency.
+const VIBRATO: [f32; 2] = [5.4, 0.006];
+/// Level of the saws: the string itself twice, a little apart, and the string below.
+const SAWS: [f32; 3] = [0.2, 0.2, 0.1];
+
+pub(crate) struct Bowed {
+    saws: [PolySaw<f32>; 3],
+    body: [[Band; BODY.len()]; 2],
+    tone: Tone,
+    white: White,
+    strewer: Strewer,
+    chance: Chance,
+    /// The bow that turns: 1 it draws, less it changes its direction, and the push after.
+    bow: Smoother,
+    turning: f32,
+    sway: f32,
+    dt: f32,
+}
+
+impl Bowed {
+    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+        let mut bowed = Self {
+            saws: core::array::from_fn(|k| {
+                let mut node = PolySaw::with_phase(0.29 * k as f32);
+                node.set_sample_rate(sample_rate);
+                node
+            }),
+            body: core::array::from_fn(|_| {
+                BODY.map(|[centre, q, _]| band(sample_rate, centre.min(0.4 * sample_rate as f32), q))
+            }),
+            tone: Tone::new(sample_rate, &RESONANCE),
+            white: White::new(seed ^ 0xb0),
+            strewer: Strewer::new(sample_rate),
+            chance: Chance::new(seed ^ 0xb0ed),
+            bow: Smoother::new(0.008, sample_rate),
+            turning: 0.0,
+            sway: 0.0,
+            dt: (FRAME as f64 / sample_rate) as f32,
+        };
+        bowed.reset();
+        bowed
+    }
+}
+
+impl Instrument for Bowed {
+    fn reset(&mut self) {
+        for saw in &mut self.saws {
+            saw.reset();
+        }
+        for node in self.body.iter_mut().flatten() {
+            node.reset();
+        }
+        self.tone.reset();
+        self.white.reset();
+        self.strewer.reset();
+        self.chance.reset();
+        self.bow.jump(1.0);
+        self.turning = 0.0;
+        self.sway = 0.0;
+    }
+
+    fn event(&mut self, event: Event, _: f32, _: &Controls) {
+        // An onset is a new stroke of the bow; what it lifts does the rest.
+        if matches!(event, Event::Onset) {
+            self.turning = 0.03;
+        }
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        let density = controls.target(Parameter::Density);
+        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+            self.turning = 0.03;
+        }
+        self.turning -= self.dt;
+        let pushed = 1.0 + 0.8 * (1.0 + self.turning / 0.12).clamp(0.0, 1.0);
+        let quiet = self.turning > 0.0;
+        let rested = self.turning < -0.12;
+        let bow = self.bow.step(if quiet {
+            0.15
+        } else if rested {
+            1.0
+        } else {
+            pushed
+        });
+        self.sway = (self.sway + core::f32::consts::TAU * VIBRATO[0] * self.dt) % core::f32::consts::TAU;
+        let sway = 1.0 + VIBRATO[1] * self.sway.sin();
+        let octave = controls.harmony.octave();
+        let string = controls.frequency(Line::flat(2.0 * octave));
+        let [root, fifth, _] = controls.chord;
+        let below = controls.frequency(Line {
+            from: root.from + fifth.from + octave,
+            to: root.to + fifth.to + octave,
+        });
+        let noise = 0.02 + 0.16 * controls.roughness.to;
+        for (i, y) in output.iter_mut().enumerate() {
+            let f = string.at(i) * sway;
+            let a = self.saws[0].filter_mono(f);
+            let b = self.saws[1].filter_mono(1.003 * f);
+            let c = self.saws[2].filter_mono(below.at(i));
+            let drawn = bow.at(i) * controls.level(i);
+            let hiss = noise * self.white.next();
+            let middle = SAWS[2] * c + hiss;
+            let sides = [SAWS[0] * (0.7 * a + 0.3 * b), SAWS[1] * (0.3 * a + 0.7 * b)];
+            for (k, v) in y.iter_mut().enumerate() {
+                let x = (sides[k] + middle) * drawn;
+                let wood: f32 = self.body[k]
+                    .iter_mut()
+                    .zip(BODY)
+                    .map(|(node, [_, _, gain])| gain * node.filter_mono(x))
+                    .sum();
+                *v = 0.05 * x + wood;
+            }
+        }
+        self.tone.render(output, controls, controls.octaves(2.2, 4.8));
+        scale(output, LEVEL);
+    }
+}

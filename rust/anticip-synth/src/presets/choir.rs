@@ -1,0 +1,181 @@
+//! A choir: eight singers' voices through the formants of a vowel (Peterson & Barney 1952; Sundberg 1987).
+
+use fundsp::audionode::AudioNode;
+use fundsp::oscillator::PolySaw;
+
+use super::{Controls, Instrument, scale};
+use crate::clock::{Chance, Strewer, bell_rate};
+use crate::control::{FRAME, Line, Smoother};
+use crate::params::{Event, Parameter};
+use crate::tone::{Band, Body, Tone, White, band};
+
+const LEVEL: f32 = 1.5;
+/// Where a choir is weak, and the singers' formant.
+const RESONANCE: Body = [[1_700.0, 1.2, -10.0], [180.0, 0.6, -10.0], [2_900.0, 2.0, 4.0]];
+const SINGERS: usize = 8;
+const FORMANTS: usize = 5;
+/// Vowels from closed to open to front, u o a e i: Hz of five formants, and their levels in dB.
+const VOWELS: [[[f32; FORMANTS]; 2]; 5] = [
+    [
+        [350.0, 600.0, 2_700.0, 2_900.0, 3_300.0],
+        [0.0, -9.0, -24.0, -24.0, -30.0],
+    ],
+    [
+        [450.0, 800.0, 2_830.0, 3_000.0, 3_500.0],
+        [0.0, -5.0, -18.0, -18.0, -24.0],
+    ],
+    [
+        [700.0, 1_150.0, 2_800.0, 3_200.0, 3_600.0],
+        [0.0, -2.0, -10.0, -12.0, -18.0],
+    ],
+    [
+        [500.0, 1_750.0, 2_550.0, 3_300.0, 3_700.0],
+        [0.0, -4.0, -6.0, -8.0, -14.0],
+    ],
+    [
+        [320.0, 2_150.0, 2_950.0, 3_500.0, 3_900.0],
+        [0.0, -3.0, -2.0, -5.0, -10.0],
+    ],
+];
+const BANDWIDTHS: [f32; FORMANTS] = [90.0, 110.0, 150.0, 170.0, 200.0];
+
+#[derive(Clone)]
+struct Singer {
+    saw: PolySaw<f32>,
+    /// A voice falls by 12 dB an octave: what the saw lacks of that.
+    soft: f32,
+    phase: f32,
+    speed: f32,
+    apart: f32,
+    weights: [f32; 2],
+}
+
+pub(crate) struct Choir {
+    singers: [Singer; SINGERS],
+    formants: [[Band; FORMANTS]; 2],
+    tone: Tone,
+    white: White,
+    strewer: Strewer,
+    chance: Chance,
+    breath: Smoother,
+    closed: f32,
+    dt: f32,
+    soften: f32,
+}
+
+impl Choir {
+    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+        let mut choir = Self {
+            singers: core::array::from_fn(|s| {
+                let mut saw = PolySaw::with_phase((0.137 + 0.311 * s as f32) % 1.0);
+                saw.set_sample_rate(sample_rate);
+                let side = s as f32 / (SINGERS - 1) as f32;
+                Singer {
+                    saw,
+                    soft: 0.0,
+                    phase: 0.0,
+                    speed: 4.7 + 0.17 * ((3 * s) % SINGERS) as f32,
+                    apart: 1.0 + 0.0035 * (((5 * s) % SINGERS) as f32 / 3.5 - 1.0),
+                    weights: [1.2 - 0.9 * side, 0.3 + 0.9 * side],
+                }
+            }),
+            formants: core::array::from_fn(|_| core::array::from_fn(|_| band(sample_rate, 500.0, 5.0))),
+            tone: Tone::new(sample_rate, &RESONANCE),
+            white: White::new(seed ^ 0xc0),
+            strewer: Strewer::new(sample_rate),
+            chance: Chance::new(seed ^ 0xc401),
+            breath: Smoother::new(0.012, sample_rate),
+            closed: 0.0,
+            dt: (FRAME as f64 / sample_rate) as f32,
+            soften: 1.0 - (-core::f32::consts::TAU * 500.0 / sample_rate as f32).exp(),
+        };
+        choir.reset();
+        choir
+    }
+}
+
+impl Instrument for Choir {
+    fn reset(&mut self) {
+        for singer in &mut self.singers {
+            singer.saw.reset();
+            singer.soft = 0.0;
+            singer.phase = 0.0;
+        }
+        for node in self.formants.iter_mut().flatten() {
+            node.reset();
+        }
+        self.tone.reset();
+        self.white.reset();
+        self.strewer.reset();
+        self.chance.reset();
+        self.breath.jump(1.0);
+        self.closed = 0.0;
+    }
+
+    fn event(&mut self, event: Event, _: f32, _: &Controls) {
+        if matches!(event, Event::Onset) {
+            self.closed = 0.05;
+        }
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        // A syllable: the mouth closes for a moment and opens with a breath.
+        let density = controls.target(Parameter::Density);
+        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+            self.closed = 0.05;
+        }
+        self.closed = (self.closed - self.dt).max(-1.0);
+        let open = self.breath.step(if self.closed > 0.0 { 0.08 } else { 1.0 });
+        let vowel = (controls.brightness.to * 0.999 + 0.12 * controls.boost.to).clamp(0.0, 0.999) * 4.0;
+        let (first, part) = (vowel as usize, vowel.fract());
+        let mut gains = [0.0; FORMANTS];
+        for f in 0..FORMANTS {
+            let between = |row: usize| {
+                VOWELS[first][row][f] + part * (VOWELS[first + 1][row][f] - VOWELS[first][row][f])
+            };
+            let centre = between(0);
+            gains[f] = 10.0_f32.powf(between(1) / 20.0);
+            for side in &mut self.formants {
+                side[f].set_center_q(centre, centre / BANDWIDTHS[f]);
+            }
+        }
+        let octave = controls.harmony.octave();
+        let [one, two, three] = controls.chord;
+        let parts = [Line::flat(0.0), one, two, three];
+        let lines: [Line; 4] = core::array::from_fn(|p| {
+            let lift = if p == 0 { 0.0 } else { octave };
+            controls.frequency(Line {
+                from: parts[p].from + lift,
+                to: parts[p].to + lift,
+            })
+        });
+        let mut sung = [[0.0_f32; 2]; FRAME];
+        for (s, singer) in self.singers.iter_mut().enumerate() {
+            singer.phase = (singer.phase + singer.speed * self.dt) % 1.0;
+            let bend = singer.apart * (1.0 + 0.007 * (core::f32::consts::TAU * singer.phase).sin());
+            let line = lines[s % 4];
+            for (i, y) in sung.iter_mut().enumerate() {
+                let x = singer.saw.filter_mono(line.at(i) * bend);
+                singer.soft += self.soften * (x - singer.soft);
+                y[0] += singer.soft * singer.weights[0];
+                y[1] += singer.soft * singer.weights[1];
+            }
+        }
+        let hush = 0.05 + 0.3 * controls.roughness.to;
+        for (i, y) in output.iter_mut().enumerate() {
+            let level = open.at(i) * controls.level(i);
+            // Breath is what remains while the mouth opens.
+            let air = hush * self.white.next() * (0.3 + open.at(i) * (1.0 - open.at(i)) * 6.0);
+            for (k, v) in y.iter_mut().enumerate() {
+                let x = 0.2 * sung[i][k] * level + 0.2 * air * level.min(1.0);
+                *v = self.formants[k]
+                    .iter_mut()
+                    .zip(gains)
+                    .map(|(node, gain)| gain * node.filter_mono(x))
+                    .sum();
+            }
+        }
+        self.tone.render(output, controls, controls.octaves(3.5, 3.5));
+        scale(output, LEVEL);
+    }
+}

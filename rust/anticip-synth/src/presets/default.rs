@@ -1,0 +1,139 @@
+//! The pad with bells over it.
+
+use fundsp::audionode::AudioNode;
+use fundsp::filter::DCBlock;
+
+use super::{Controls, Instrument};
+use crate::bells::{Bells, Stroke};
+use crate::clock::{Chance, Strewer, bell_rate};
+use crate::control::{FRAME, Line};
+use crate::pad::{Pad, PadControls};
+use crate::params::{Event, Parameter};
+use crate::strike::Strike;
+
+pub(crate) struct PadAndBells {
+    chance: Chance,
+    strewer: Strewer,
+    pad: Pad,
+    bells: Bells,
+    strike: Strike,
+    blockers: [DCBlock<f32>; 2],
+}
+
+impl PadAndBells {
+    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+        Self {
+            chance: Chance::new(seed),
+            strewer: Strewer::new(sample_rate),
+            pad: Pad::new(sample_rate),
+            bells: Bells::new(sample_rate),
+            strike: Strike::new(sample_rate, seed ^ 0x5eed),
+            blockers: core::array::from_fn(|_| {
+                let mut node = DCBlock::new(8.0);
+                node.set_sample_rate(sample_rate);
+                node
+            }),
+        }
+    }
+
+    /// Strews a bell if its time has come.
+    fn strew(&mut self, controls: &Controls) {
+        let density = controls.target(Parameter::Density);
+        if !self.strewer.frame(bell_rate(density), &mut self.chance) {
+            return;
+        }
+        const STEPS: [f32; 6] = [0.0, 2.0, 4.0, 6.0, 7.0, 9.0];
+        let step = STEPS[(self.chance.next() * STEPS.len() as f32) as usize % STEPS.len()];
+        let (brightness, roughness, pan) = (controls.brightness.to, controls.roughness.to, controls.pan.to);
+        // The wider the room on either side of the place, the farther a bell may stray from it.
+        let stray = (self.chance.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
+        let angle = (0.5 + stray) * core::f32::consts::FRAC_PI_2;
+        let loud = 0.55 + 0.45 * self.chance.next();
+        let harmony = controls.harmony;
+        self.bells.strike(Stroke {
+            frequency: harmony.frequency(controls.note() + harmony.octave() + step),
+            ratio: 2.0 + 0.37 * roughness,
+            index: 0.3 + 2.4 * brightness + roughness,
+            amplitude: 0.26 * loud,
+            decay: 0.26 - 0.18 * density,
+            weights: [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2),
+        });
+    }
+}
+
+impl Instrument for PadAndBells {
+    fn reset(&mut self) {
+        self.chance.reset();
+        self.strewer.reset();
+        self.pad.reset();
+        self.bells.reset();
+        self.strike.reset();
+        for node in &mut self.blockers {
+            node.reset();
+        }
+    }
+
+    fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
+        let harmony = controls.harmony;
+        let root = harmony.degree(controls.target(Parameter::Pitch));
+        match event {
+            Event::Onset => {
+                self.strike.strike(0.55 * strength);
+                self.bells.strike(Stroke {
+                    frequency: harmony.frequency(root + harmony.octave()),
+                    ratio: 3.5,
+                    index: 1.0 + 2.0 * strength,
+                    amplitude: 0.34 * strength,
+                    decay: 0.32,
+                    weights: [1.0; 2],
+                });
+            }
+            Event::Phrase => self.bells.strike(Stroke {
+                frequency: harmony.frequency(root - harmony.octave()),
+                ratio: 1.41,
+                index: 1.2,
+                amplitude: 0.26 * strength,
+                decay: 1.1,
+                weights: [1.0; 2],
+            }),
+        }
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        self.strew(controls);
+        let octaves = |brightness: f32, boost: f32, swell: f32, pulse: f32, beat: f32| {
+            6.0 * brightness + 1.5 * boost + swell + pulse * beat
+        };
+        let pad = PadControls {
+            degree: controls.degree,
+            chord: controls.chord,
+            roughness: controls.roughness,
+            octaves: Line {
+                from: octaves(
+                    controls.brightness.from,
+                    controls.boost.from,
+                    controls.swell.from,
+                    controls.pulse.from,
+                    controls.beat.from,
+                ),
+                to: octaves(
+                    controls.brightness.to,
+                    controls.boost.to,
+                    controls.swell.to,
+                    controls.pulse.to,
+                    controls.beat.to,
+                ),
+            },
+        };
+        self.pad.render(&pad, controls.harmony, output);
+        for (i, x) in output.iter_mut().enumerate() {
+            let level = controls.level(i);
+            // Here, where the pad never stops, the blockers cannot run into denormal numbers.
+            for (v, node) in x.iter_mut().zip(&mut self.blockers) {
+                *v = node.filter_mono(*v) * level;
+            }
+        }
+        self.bells.render(output);
+        self.strike.render(output);
+    }
+}

@@ -1,0 +1,123 @@
+//! Glass: a cloud of short high grains, each a sine under a Hann window (Gabor 1947; Roads 1978).
+
+use super::{Controls, Instrument, scale};
+use crate::clock::{Chance, Strewer};
+use crate::control::FRAME;
+use crate::params::{Event, Parameter};
+use crate::tone::{Body, Tone};
+
+const LEVEL: f32 = 0.85;
+/// Thin walls.
+const RESONANCE: Body = [[6_500.0, 0.6, 6.0], [1_000.0, 0.6, -12.0], [300.0, 0.6, -6.0]];
+const POOL: usize = 40;
+
+/// A sine and its window, as phases in turns.
+#[derive(Clone, Copy, Default)]
+struct Grain {
+    tone: [f32; 2],
+    tone_turn: [f32; 2],
+    window: [f32; 2],
+    window_turn: [f32; 2],
+    left: usize,
+    weights: [f32; 2],
+}
+
+pub(crate) struct Glass {
+    pool: [Grain; POOL],
+    tone: Tone,
+    strewer: Strewer,
+    chance: Chance,
+    sample_rate: f32,
+}
+
+impl Glass {
+    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+        Self {
+            pool: [Grain::default(); POOL],
+            tone: Tone::new(sample_rate, &RESONANCE),
+            strewer: Strewer::new(sample_rate),
+            chance: Chance::new(seed ^ 0x61a5),
+            sample_rate: sample_rate as f32,
+        }
+    }
+
+    fn grain(&mut self, frequency: f32, seconds: f32, amplitude: f32, side: f32) {
+        if frequency > 0.42 * self.sample_rate {
+            return;
+        }
+        let Some(grain) = self.pool.iter_mut().find(|grain| grain.left == 0) else {
+            return;
+        };
+        let samples = (seconds * self.sample_rate).max(64.0);
+        let turn = |angle: f32| [angle.cos(), angle.sin()];
+        *grain = Grain {
+            tone: [1.0, 0.0],
+            tone_turn: turn(core::f32::consts::TAU * frequency / self.sample_rate),
+            window: [1.0, 0.0],
+            window_turn: turn(core::f32::consts::TAU / samples),
+            left: samples as usize,
+            weights: [amplitude * (1.5 - side), amplitude * (0.5 + side)],
+        };
+    }
+
+    /// A grain on a note of the chord, some octaves up.
+    fn strew(&mut self, controls: &Controls, seconds: f32, amplitude: f32) {
+        let octave = controls.harmony.octave();
+        let voice = (self.chance.next() * 3.0) as usize % 3;
+        let lift = 3.0 + (self.chance.next() * (1.0 + 2.0 * controls.brightness.to)).floor();
+        let out = 1.0 + 0.05 * controls.roughness.to * (self.chance.next() - 0.5);
+        let degree = controls.note() + controls.chord[voice].to.round() + lift * octave;
+        let side = self.chance.next();
+        self.grain(controls.harmony.frequency(degree) * out, seconds, amplitude, side);
+    }
+}
+
+fn turned(a: [f32; 2], b: [f32; 2]) -> [f32; 2] {
+    [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
+}
+
+impl Instrument for Glass {
+    fn reset(&mut self) {
+        self.pool = [Grain::default(); POOL];
+        self.tone.reset();
+        self.strewer.reset();
+        self.chance.reset();
+    }
+
+    fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
+        let (count, seconds) = match event {
+            Event::Onset => (6, 0.09),
+            Event::Phrase => (10, 0.9),
+        };
+        for _ in 0..count {
+            self.strew(controls, seconds, 0.16 * strength);
+        }
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        let density = controls.target(Parameter::Density);
+        // Sparse and long to dense and short, of about the same energy.
+        let rate = 12.0 * (2.5 * density).exp2();
+        if self.strewer.frame(rate, &mut self.chance) {
+            self.strew(controls, 0.28 - 0.21 * density, 0.1);
+        }
+        *output = [[0.0; 2]; FRAME];
+        for grain in self.pool.iter_mut().filter(|grain| grain.left > 0) {
+            let count = grain.left.min(FRAME);
+            for y in output.iter_mut().take(count) {
+                grain.tone = turned(grain.tone, grain.tone_turn);
+                grain.window = turned(grain.window, grain.window_turn);
+                let x = grain.tone[1] * (0.5 - 0.5 * grain.window[0]);
+                y[0] += x * grain.weights[0];
+                y[1] += x * grain.weights[1];
+            }
+            grain.left -= count;
+        }
+        for (i, y) in output.iter_mut().enumerate() {
+            let level = controls.level(i);
+            *y = y.map(|v| v * level);
+        }
+        self.tone.render(output, controls, controls.octaves(4.5, 3.0));
+        scale(output, LEVEL);
+    }
+}

@@ -1,0 +1,142 @@
+//! The presets: what each is called, what it is, and what it does in a frame.
+//!
+//! A preset turns the controls of a frame into dry stereo sound. Loudness, place, room, limiter and the crossfade
+//! between presets belong to [`crate::Voice`] and are the same for all.
+
+mod bells;
+mod bowed;
+mod choir;
+mod default;
+mod drone;
+mod drums;
+mod glass;
+mod plucked;
+
+use crate::control::{FRAME, Line};
+use crate::harmony::Harmony;
+use crate::params::{Event, Parameter};
+
+/// A preset that can be chosen.
+#[derive(Clone, Copy)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub what: &'static str,
+    /// Sample rate and seed to a new instrument; allocates all that it will ever need.
+    pub(crate) build: fn(f64, u64) -> Box<dyn Instrument>,
+}
+
+macro_rules! presets {
+    ($($module:ident $kind:ident: $what:literal,)*) => {
+        /// Every preset, the built-in choice first.
+        pub const PRESETS: &[Preset] = &[$(Preset {
+            name: stringify!($module),
+            what: $what,
+            build: |sample_rate, seed| Box::new($module::$kind::new(sample_rate, seed)),
+        },)*];
+    };
+}
+
+presets! {
+    default PadAndBells: "a pad of six saws, with bells strewn over it",
+    plucked Plucked: "plucked strings: the melody, arpeggios and the beat",
+    bowed Bowed: "a bowed string over its fifth, in a wooden body",
+    choir Choir: "eight singers whose vowel opens with brightness",
+    drone Drone: "slowly beating partials on a low fifth",
+    bells Bells: "cast bells, struck and left to ring",
+    drums Drums: "drums, tuned and brushed, on the beat and on onsets",
+    glass Glass: "a cloud of short high grains",
+}
+
+/// What a preset is told of a frame.
+pub(crate) struct Controls<'a> {
+    pub(crate) harmony: &'a Harmony,
+    /// The eight parameters as they were set last, unsmoothed.
+    pub(crate) targets: &'a [f32; 8],
+    pub(crate) pitch: Line,
+    /// Scale step of the pitch.
+    pub(crate) degree: Line,
+    pub(crate) brightness: Line,
+    pub(crate) roughness: Line,
+    pub(crate) pan: Line,
+    pub(crate) pulse: Line,
+    /// Scale steps of the chord above the pitch, gliding.
+    pub(crate) chord: [Line; 3],
+    /// What an onset and a phrase lift, 0..1, falling.
+    pub(crate) boost: Line,
+    pub(crate) swell: Line,
+    /// Envelope of the rhythm, 0..1, and the weight of a stroke that begins in this frame.
+    pub(crate) beat: Line,
+    pub(crate) stroke: Option<f32>,
+}
+
+impl Controls<'_> {
+    pub(crate) fn target(&self, parameter: Parameter) -> f32 {
+        self.targets[parameter as usize]
+    }
+
+    /// The scale step on which the pitch rests, or that it is nearest to.
+    pub(crate) fn note(&self) -> f32 {
+        self.harmony.degree(self.target(Parameter::Pitch)).round()
+    }
+
+    /// Level of what sounds on, by rhythm, onset and phrase. Strokes rise above the steady level by as much as
+    /// keeps a pulsed sound about as loud.
+    #[inline]
+    pub(crate) fn level(&self, i: usize) -> f32 {
+        let rhythm = 1.0 - self.pulse.at(i) * (1.0 - 1.9 * self.beat.at(i));
+        rhythm * (1.0 + 0.5 * self.boost.at(i) + 0.6 * self.swell.at(i))
+    }
+
+    /// Octaves above `lowest` (itself in octaves above 110 Hz) by brightness over `span`, lifted by events and beat.
+    pub(crate) fn octaves(&self, lowest: f32, span: f32) -> Line {
+        let end = |brightness: f32, boost: f32, swell: f32, pulse: f32, beat: f32| {
+            lowest + span * brightness + boost + 0.7 * swell + pulse * beat
+        };
+        Line {
+            from: end(
+                self.brightness.from,
+                self.boost.from,
+                self.swell.from,
+                self.pulse.from,
+                self.beat.from,
+            ),
+            to: end(
+                self.brightness.to,
+                self.boost.to,
+                self.swell.to,
+                self.pulse.to,
+                self.beat.to,
+            ),
+        }
+    }
+
+    /// Frequency of `steps` above the pitch, Hz.
+    pub(crate) fn frequency(&self, steps: Line) -> Line {
+        Line {
+            from: self.degree.from + steps.from,
+            to: self.degree.to + steps.to,
+        }
+        .map(|degree| self.harmony.frequency(degree))
+    }
+}
+
+/// An instrument that plays frames.
+pub(crate) trait Instrument: Send {
+    /// Back to the state of a new one; nothing is allocated.
+    fn reset(&mut self);
+
+    /// An event that falls into the frame that is rendered next.
+    fn event(&mut self, event: Event, strength: f32, controls: &Controls);
+
+    /// Writes a frame, dry and as loud as `loudness` 1 is.
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]);
+}
+
+/// Multiplies a frame.
+pub(crate) fn scale(output: &mut [[f32; 2]; FRAME], level: f32) {
+    for y in output.iter_mut().flatten() {
+        *y *= level;
+    }
+}

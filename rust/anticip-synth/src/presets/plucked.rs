@@ -1,0 +1,71 @@
+//! Plucked strings.
+
+use super::{Controls, Instrument, scale};
+use crate::control::FRAME;
+use crate::notes::{Note, Notes};
+use crate::params::{Event, Parameter};
+use crate::strings::{Pluck, Strings};
+use crate::tone::{Body, Tone};
+
+const LEVEL: f32 = 1.6;
+/// A small box, and the nail on the string.
+const RESONANCE: Body = [[260.0, 0.8, 12.0], [1_700.0, 0.4, -19.0], [9_500.0, 0.6, 13.0]];
+
+pub(crate) struct Plucked {
+    notes: Notes,
+    strings: Strings,
+    tone: Tone,
+}
+
+impl Plucked {
+    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+        Self {
+            notes: Notes::new(sample_rate, seed ^ 0x9_1ec),
+            strings: Strings::new(sample_rate, seed),
+            tone: Tone::new(sample_rate, &RESONANCE),
+        }
+    }
+}
+
+fn pluck(strings: &mut Strings, controls: &Controls, note: Note) {
+    let brightness = controls.brightness.to;
+    strings.pluck(Pluck {
+        frequency: controls.harmony.frequency(note.degree),
+        // The box has less for high notes.
+        amplitude: note.strength * (0.22 + 0.24 * controls.target(Parameter::Pitch)),
+        ring: 1.0 + 2.6 * (1.0 - controls.target(Parameter::Density)),
+        hard: (0.15 + 0.45 * brightness + 0.4 * note.strength).min(1.0),
+        weights: note.weights,
+    });
+}
+
+impl Instrument for Plucked {
+    fn reset(&mut self) {
+        self.notes.reset();
+        self.strings.reset();
+        self.tone.reset();
+    }
+
+    fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
+        let (root, octave) = (controls.note(), controls.harmony.octave());
+        for (voice, line) in controls.chord.into_iter().enumerate() {
+            // An onset is a chord in the middle, a phrase one with its root an octave lower.
+            let lower = matches!(event, Event::Phrase) && voice == 0;
+            let note = Note {
+                degree: root + line.to.round() + if lower { -octave } else { 0.0 },
+                strength,
+                weights: [1.15 - 0.15 * voice as f32, 0.85 + 0.15 * voice as f32],
+            };
+            pluck(&mut self.strings, controls, note);
+        }
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        let strings = &mut self.strings;
+        self.notes.frame(controls, |note| pluck(strings, controls, note));
+        *output = [[0.0; 2]; FRAME];
+        self.strings.render(output);
+        self.tone.render(output, controls, controls.octaves(2.5, 4.5));
+        scale(output, LEVEL);
+    }
+}

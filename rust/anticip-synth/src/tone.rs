@@ -1,0 +1,162 @@
+//! What most presets end with: drive, beating, a body and a low-pass; and a source of noise.
+
+use fundsp::audionode::AudioNode;
+use fundsp::svf::{BandpassMode, BellMode, FixedSvf, LowpassMode, SvfParams};
+
+use crate::control::{FRAME, Line};
+use crate::presets::Controls;
+
+/// Beating of full roughness, Hz: in the range where the ear hears it as harshness (Plomp & Levelt 1965).
+pub(crate) const BEATING: f32 = 47.0;
+/// Samples between two computations of the filter's coefficients.
+const FILTER_STEP: usize = 8;
+/// A constant far below audibility (-360 dB) keeps filters out of denormal numbers.
+const BIAS: f32 = 1e-18;
+
+pub(crate) type Band = FixedSvf<f32, BandpassMode<f32>>;
+
+/// A band-pass whose peak gain is 1.
+pub(crate) fn band(sample_rate: f64, centre: f32, q: f32) -> Band {
+    let mut node = FixedSvf::new(
+        BandpassMode::new(),
+        &SvfParams {
+            sample_rate: sample_rate as f32,
+            cutoff: centre,
+            q,
+            gain: 1.0,
+        },
+    );
+    node.set_sample_rate(sample_rate);
+    node
+}
+
+/// Smooth saturation, slope 1 at 0 and at most 1 beyond: the Pade approximant of tanh, exact to 2 % up to 3.
+#[inline]
+pub(crate) fn saturate(x: f32) -> f32 {
+    let x = x.clamp(-3.0, 3.0);
+    let s = x * x;
+    x * (27.0 + s) / (27.0 + 9.0 * s)
+}
+
+/// A body that rings: Hz, Q and dB of each of its bands.
+pub(crate) type Body = [[f32; 3]; 3];
+
+/// Drive and beating by roughness, the body, a low-pass.
+pub(crate) struct Tone {
+    body: [[FixedSvf<f32, BellMode<f32>>; 3]; 2],
+    bands: Body,
+    small: f32,
+    filters: [FixedSvf<f32, LowpassMode<f32>>; 2],
+    phase: f32,
+    step: f32,
+    highest: f32,
+}
+
+impl Tone {
+    pub(crate) fn new(sample_rate: f64, body: &Body) -> Self {
+        let ring = |[centre, q, decibels]: [f32; 3]| {
+            let mut node = FixedSvf::new(
+                BellMode::new(),
+                &SvfParams {
+                    sample_rate: sample_rate as f32,
+                    cutoff: centre.min(0.4 * sample_rate as f32),
+                    q,
+                    gain: 10.0_f32.powf(decibels / 20.0),
+                },
+            );
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        let filter = || {
+            let mut node = FixedSvf::new(
+                LowpassMode::new(),
+                &SvfParams {
+                    sample_rate: sample_rate as f32,
+                    cutoff: 1_000.0,
+                    q: 0.8,
+                    gain: 1.0,
+                },
+            );
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        Self {
+            body: [body.map(ring), body.map(ring)],
+            bands: *body,
+            small: 0.0,
+            filters: [filter(), filter()],
+            phase: 0.0,
+            step: core::f32::consts::TAU * BEATING / sample_rate as f32,
+            highest: 0.42 * sample_rate as f32,
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        // Computed anew with the next frame.
+        self.small = f32::NAN;
+        for node in self.body.iter_mut().flatten() {
+            node.reset();
+        }
+        for filter in &mut self.filters {
+            filter.reset();
+        }
+        self.phase = 0.0;
+    }
+
+    /// Shapes a frame in place; `octaves` above 110 Hz is where the low-pass begins to cut.
+    pub(crate) fn render(&mut self, output: &mut [[f32; 2]; FRAME], controls: &Controls, octaves: Line) {
+        // High notes and bright ones come from a smaller body, as in a family of instruments.
+        let small = 1.6 * (controls.pitch.to - 0.5) + 0.8 * (controls.brightness.to - 0.5);
+        if small != self.small {
+            self.small = small;
+            for node in &mut self.body {
+                for (band, [centre, ..]) in node.iter_mut().zip(self.bands) {
+                    band.set_center((centre * small.exp2()).min(self.highest));
+                }
+            }
+        }
+        for (i, x) in output.iter_mut().enumerate() {
+            if i % FILTER_STEP == 0 {
+                let cutoff = (110.0 * octaves.at(i).exp2()).min(self.highest);
+                for filter in &mut self.filters {
+                    filter.set_cutoff(cutoff);
+                }
+            }
+            let rough = controls.roughness.at(i);
+            // Drive raises the level of the quiet; divided out so that roughness is not loudness.
+            let drive = 1.0 + 7.0 * rough * rough;
+            let level = 1.0 / (0.22 * drive + 0.78);
+            self.phase += self.step;
+            let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + self.phase.sin());
+            for ((v, filter), body) in x.iter_mut().zip(&mut self.filters).zip(&mut self.body) {
+                let driven = saturate(*v * drive) * level * beat + BIAS;
+                *v = filter.filter_mono(body.iter_mut().fold(driven, |v, node| node.filter_mono(v)));
+            }
+        }
+        self.phase %= core::f32::consts::TAU;
+    }
+}
+
+/// White noise, -1..1, that depends on the seed and on how much was drawn alone.
+#[derive(Clone)]
+pub(crate) struct White {
+    seed: u32,
+    state: u32,
+}
+
+impl White {
+    pub(crate) fn new(seed: u64) -> Self {
+        let seed = (seed ^ (seed >> 32)) as u32 ^ 0x9e37_79b9;
+        Self { seed, state: seed }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.state = self.seed;
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> f32 {
+        self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (self.state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    }
+}

@@ -1,0 +1,260 @@
+"""Every preset: each parameter is heard, switching does not click, stillness is silence, keys hold."""
+
+from __future__ import annotations
+
+import time
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pyanticip._core import PRESETS, SCALES, VOICE_CEILING, Voice
+from pyanticip.errors import OptionError, RigError
+from pyanticip.vocabulary import PARAMETERS
+from realtime.programs.demo import PERFORMANCE
+from realtime.programs.live import replay
+from realtime.programs.render import render
+from realtime.rig import load_rig
+from realtime.sinks.osc import message
+from realtime.sources.file import open_show
+from realtime.sources.replay import Command, Item
+from realtime.voice.open import open_voice, presets
+from realtime.voice.osc_input import VoiceInput
+from realtime.voice.synth import VoicePlayer
+
+RATE = 48_000
+CALM = dict(zip(PARAMETERS, (0.4, 0.7, 0.5, 0.1, 0.6, 0.2, 0.5, 0.0), strict=True))
+Sound = npt.NDArray[np.float32]
+
+
+def vector(**changed: float) -> npt.NDArray[np.float32]:
+    return np.array([(CALM | changed)[name] for name in PARAMETERS], np.float32)
+
+
+def played(preset: str, seconds: float = 8.0, **changed: float) -> Sound:
+    voice = Voice(RATE, preset=preset)
+    voice.params(vector(**changed))
+    voice.render(RATE)
+    return voice.render(int(seconds * RATE))
+
+
+def level(x: Sound) -> float:
+    return float(10 * np.log10(np.mean(np.square(x, dtype=np.float64)) + 1e-20))
+
+
+def power(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean power spectrum of windows of 85 ms."""
+    mono = x.mean(axis=1, dtype=np.float64)
+    frames = np.lib.stride_tricks.sliding_window_view(mono, 4096)[::2048] * np.hanning(4096)
+    return np.fft.rfftfreq(4096, 1 / RATE), np.mean(np.abs(np.fft.rfft(frames, axis=1)) ** 2, axis=0)
+
+
+def centroid(x: Sound) -> float:
+    """Octaves above 1 Hz, weighted by magnitude."""
+    f, p = power(x)
+    return float(np.log2((f * np.sqrt(p)).sum() / np.sqrt(p).sum()))
+
+
+def height(x: Sound) -> float:
+    """Octaves of the strongest partial above 1 Hz."""
+    f, p = power(x)
+    return float(np.log2(f[1:][p[1:].argmax()]))
+
+
+def modulation(low: float, high: float) -> Callable[[Sound], float]:
+    """Depth of the envelope's strongest modulation between two frequencies, relative to its mean."""
+
+    def depth(x: Sound) -> float:
+        e = np.sqrt(np.mean(x[: len(x) // 64 * 64].astype(np.float64).reshape(-1, 128) ** 2, axis=1))
+        s = np.abs(np.fft.rfft((e - e.mean()) * np.hanning(len(e)))) * 4 / len(e)
+        f = np.fft.rfftfreq(len(e), 64 / RATE)
+        return float(s[(f >= low) & (f <= high)].max() / e.mean())
+
+    return depth
+
+
+def flux(x: Sound) -> float:
+    """How much the spectrum rises from each 10 ms to the next: what strokes have much of."""
+    frames = x.mean(axis=1, dtype=np.float64)[: len(x) // 480 * 480].reshape(-1, 480) * np.hanning(480)
+    s = np.log(np.abs(np.fft.rfft(frames, axis=1)) + 1e-3)
+    return float(np.maximum(np.diff(s, axis=0), 0).mean())
+
+
+def reverberation(preset: str, space: float) -> float:
+    """Level of the second from 0.5 s after the end of the dry sound, against the sound before, dB."""
+    voice = Voice(RATE, preset=preset)
+    voice.params(vector(space=space))
+    before = level(voice.render(4 * RATE)[RATE:])
+    voice.params(vector(space=space, loudness=0.0))
+    return level(voice.render(3 * RATE // 2)[RATE // 2 :]) - before
+
+
+DESCRIPTORS: tuple[tuple[str, Callable[[Sound], float], float], ...] = (
+    ("pitch", height, 0.4),
+    ("loudness", level, 8.0),
+    ("brightness", centroid, 0.25),
+    ("roughness", modulation(46.0, 48.0), 0.08),
+    ("density", flux, 0.004),
+    ("pan", lambda x: level(x[:, 1:]) - level(x[:, :1]), 6.0),
+    ("pulse", modulation(3.5, 4.5), 0.1),
+)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    ("name", "descriptor", "least"), DESCRIPTORS, ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_every_parameter_is_heard_in_every_preset(
+    preset: str, name: str, descriptor: Callable[[Sound], float], least: float
+) -> None:
+    low, high = (descriptor(played(preset, **{name: value})) for value in (0.2, 0.8))
+    assert high - low > least, (low, high)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_space_is_heard_in_every_preset(preset: str) -> None:
+    assert reverberation(preset, 0.8) - reverberation(preset, 0.2) > 6.0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_stillness_is_silence_and_the_ceiling_holds(preset: str) -> None:
+    voice = Voice(RATE, preset=preset)
+    voice.params(np.ones(8, np.float32))
+    for n in range(20):
+        voice.event(n % 2, 1.0)
+        assert np.abs(voice.render(RATE // 5)).max() <= VOICE_CEILING
+    voice.params(vector(loudness=0.0, density=1.0, pulse=1.0))
+    voice.render(12 * RATE)
+    voice.event(0, 1.0)
+    assert np.abs(voice.render(RATE)).max() < 1e-4
+
+
+def burst(x: Sound) -> float:
+    """Largest energy of the second difference in 2.7 ms: what a click has much of."""
+    d = np.diff(x.astype(np.float64), n=2, axis=0)
+    return float(np.sum(d[: len(d) // 128 * 128].reshape(-1, 256) ** 2, axis=1).max())
+
+
+def test_switching_presets_does_not_click() -> None:
+    """Around a switch there is nothing sharper than what the presets themselves have."""
+    steady = {name: burst(played(name, 6.0)) for name in PRESETS}
+    rng, voice, last = np.random.default_rng(1), Voice(RATE), "default"
+    voice.params(vector())
+    voice.render(RATE)
+    for name in rng.permutation(list(PRESETS) * 4):
+        voice.preset(name)
+        worst = burst(voice.render(RATE // 2))
+        assert worst <= 1.5 * (np.sqrt(steady[name]) + np.sqrt(steady[last])) ** 2, (last, name)
+        last = str(name)
+
+
+def test_onsets_are_heard_when_they_are_due() -> None:
+    for preset in PRESETS:
+        voice, plain = Voice(RATE, preset=preset), Voice(RATE, preset=preset)
+        for v in (voice, plain):
+            v.params(vector(density=0.0, space=0.0))
+            v.render(RATE)
+        voice.event(0, 1.0, 0.2)
+        apart = np.abs(voice.render(RATE) - plain.render(RATE)).max(axis=1)
+        # 64 samples of a frame before, the limiter's look-ahead and a string's attack behind.
+        assert 0.2 * RATE - 64 <= np.flatnonzero(apart)[0] <= 0.2 * RATE + 200, preset
+        loud = np.flatnonzero(apart > 0.3 * apart[: RATE // 2].max())[0]
+        assert loud < 0.28 * RATE, preset
+
+
+def partials(root: str, **options: object) -> float:
+    """Hz of the strongest partial of the drone at the lowest pitch."""
+    voice = open_voice("drone", {"root": root, **options}, RATE)
+    voice.params(vector(pitch=0.0, density=0.0, brightness=0.0))
+    voice.render(RATE)
+    mono = voice.render(8 * RATE).mean(axis=1, dtype=np.float64) * np.hanning(8 * RATE)
+    return float(np.fft.rfftfreq(8 * RATE, 1 / RATE)[np.abs(np.fft.rfft(mono)).argmax()])
+
+
+def test_the_rig_sets_key_and_tuning() -> None:
+    # Partials of the drone are pairs about 1 % apart.
+    assert partials("A2") / partials("D2") == pytest.approx(2 ** (7 / 12), rel=0.02)
+    assert partials("D2", a4=480.0) / partials("D2", a4=400.0) == pytest.approx(1.2, rel=0.02)
+    for scale in (*SCALES, (0.0, 2.5, 7.0)):
+        voice = open_voice("plucked", {"scale": scale, "tuning": "just", "chords": [(0, 2, 4)]}, RATE)
+        voice.params(vector(pitch=1.0))
+        assert np.isfinite(voice.render(RATE)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"root": "H2"}, "root: expected a note from C1 to B3"),
+        ({"scale": "blue"}, "scale: expected one of dorian, .* got 'blue'"),
+        ({"scale": [0, 12]}, "scale: expected 1 to 12 semitones"),
+        ({"tuning": "pythagorean"}, "tuning: input should be 'equal' or 'just'"),
+        ({"a4": 1.0}, "a4: input should be greater than or equal to 380"),
+        ({"chords": [[0, 1, 99]]}, "chords: expected at most 8"),
+        ({"scael": "major"}, "scael"),
+    ],
+)
+def test_wrong_options_are_one_line(options: dict[str, object], says: str) -> None:
+    with pytest.raises(RigError, match=says) as told:
+        load_rig(None, {"synth": {"options": options}})
+    assert "\n" not in str(told.value)
+
+
+def test_a_preset_that_is_not_there_changes_nothing() -> None:
+    voice, plain = Voice(RATE), Voice(RATE)
+    with pytest.raises(OptionError, match=r"preset: expected one of default, .* got \"bagpipe\""):
+        voice.preset("bagpipe")
+    for v in (voice, plain):
+        v.params(vector())
+    assert np.array_equal(voice.render(RATE), plain.render(RATE))
+    assert set(presets()) >= set(PRESETS)
+
+
+def test_the_voice_obeys_the_control_address() -> None:
+    heard = VoiceInput()
+    assert heard.decode(message("/anticip/control/preset", ["choir"])) == [("preset", "choir")]
+    assert heard.decode(message("/anticip/control/preset", [3])) == []
+    assert heard.counts["malformed"] == 1
+    switched, first = VoicePlayer(Voice(RATE)), VoicePlayer(Voice(RATE))
+    now = time.monotonic()
+    settings = [("set", i, float(v), 0.0) for i, v in enumerate(vector())]
+    first.push([*settings], now)
+    switched.push([*settings, ("preset", "bagpipe"), ("preset", "choir")], now)
+    assert not np.array_equal(switched.render(RATE, now), first.render(RATE, now))
+
+
+def samples(path: Path) -> npt.NDArray[np.uint8]:
+    with wave.open(str(path)) as file:
+        return np.frombuffer(file.readframes(file.getnframes()), np.uint8)
+
+
+def test_a_recording_plays_the_change_of_preset_again(tmp_path: Path) -> None:
+    """Recorded where no voice plays, and heard where the recording is rendered."""
+    alone: dict[str, object] = {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []}
+    kind, show = open_show(PERFORMANCE)
+    begun: list[Item] = []
+    for item in show:
+        if not begun or item.t_ns - begun[0].t_ns < 4_000_000_000:
+            begun.append(item)
+    middle = Command(begun[0].t_ns + 2_500_000_000, "preset", ("bells",))
+    wrong = Command(begun[0].t_ns + 2_600_000_000, "preset", ("bagpipe",))
+    said: list[str] = []
+    for name, more in (("plain", []), ("changed", [middle, wrong])):
+        items = sorted([*begun, *more], key=lambda item: item.t_ns)
+        rig = load_rig(
+            None,
+            {**alone, "synth": {"preset": "drone"}, "record": str(tmp_path / f"{name}.anticip")},
+        )
+        replay(items, kind, rig, speed=None, say=said.append)
+        for out in ("a", "b"):
+            again = load_rig(None, {"osc": []}, tmp_path / f"{name}.anticip")
+            assert again.synth.preset == "drone"
+            render(tmp_path / f"{name}.anticip", tmp_path / f"{name}-{out}.wav", rig=again)
+    assert len(said) == 1
+    assert "preset: expected one of" in said[0]
+    plain, changed, second = (samples(tmp_path / f"{n}.wav") for n in ("plain-a", "changed-a", "changed-b"))
+    assert np.array_equal(changed, second)
+    apart = np.flatnonzero(plain != changed)[0] / 6 / RATE
+    assert 2.48 < apart < 2.6
