@@ -61,6 +61,12 @@ class Voice:
     def gain(self, value: float) -> None:
         """Moves the master gain to `value`, 0..1, within 30 ms."""
 
+    def tempo(self, bpm: float, phase: float) -> None:
+        """A beat that the rhythm of `pulse` follows: 20 to 400 a minute, and how far it has come, 0..1.
+
+        What is out of range is ignored and counted.
+        """
+
     def fade(self, value: float, seconds: float) -> None:
         """Moves the master gain to `value`, 0..1, in a straight line over `seconds` (0..60)."""
 
@@ -383,6 +389,24 @@ class StepState:
 # --- the live front end ---
 
 @final
+class TempoTracker:
+    """Follows the beat that a body keeps in feature rows at 50 Hz: steps, strokes.
+
+    What it tells of a frame: beats a minute (50 to 214; the last known, 0 before any), phase 0..1 (0 at the
+    beat, where the model's onsets lie), trust 0..1 (0: the body keeps no beat).
+    """
+
+    def __new__(cls) -> TempoTracker: ...
+    def push(self, row: npt.NDArray[np.float32]) -> tuple[float, float, float]:
+        """The beat with this row, (231,) or (279,), as the newest. Raises :class:`ShapeError` for another."""
+
+    def push_many(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """The same for each of rows (T, 231 or 279): (T, 3)."""
+
+    def reset(self) -> None:
+        """The next row is a first row again; the last beats a minute are held, without trust."""
+
+@final
 class FrontOutput:
     """The frames of the 50 Hz grid that one datagram completed; the newest of them in full."""
 
@@ -433,6 +457,10 @@ class FrontOutput:
     @property
     def activity(self) -> float:
         """0 while the body stands still in the newest row, 1 while it moves; 1 without a noise gate."""
+
+    @property
+    def tempo(self) -> tuple[float, float, float]:
+        """The beat that the body keeps in the newest row, as :class:`TempoTracker` tells it."""
 
     @property
     def filled(self) -> int:

@@ -28,10 +28,10 @@ from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
 from realtime.playout import FRAME_NS, Playout
 from realtime.protocols import Front, FrontFrame, Lesson, Observer, Tape
-from realtime.sinks.base import ControlFrame, Sink
+from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
 from realtime.slots import FRAME, Slot, Slots
-from realtime.status import stream_words, taught_words
+from realtime.status import stream_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
@@ -116,6 +116,7 @@ class Pipeline:
         self._scalars: list[float] = [0.0] * 7
         # The time of the newest frame that a datagram completed.
         self._local_ns = 0
+        self._tempo: Tempo = (0.0, 0.0, 0.0)
         self._taped: list[float] = []
         self._status_ns = -_STATUS_NS
 
@@ -163,7 +164,7 @@ class Pipeline:
         self.mixer.lead.hear((slot.release_ns - out.t_local_ns) / 1e6)
         if self.memory is not None:
             self.mixer.trust = self.memory.trust
-        self._scalars = out.scalars.tolist()
+        self._scalars, self._tempo = out.scalars.tolist(), out.tempo
         taught = self._by_mapping(out, step, slot)
         self._step, self._row, self._guessed = step, out.features[-1], 0
         self._local_ns = out.t_local_ns
@@ -215,8 +216,18 @@ class Pipeline:
         place = self.memory.place if self.memory is not None and self._slots.away == 0 else None
         told = self.mixer.extras, field, plan, trust, place
         said = ControlFrame(number, number * FRAME, self._scalars, params, events, status, *told, now)
-        said.state = self.state
+        said.state, said.tempo = self.state, self.tempo
         return said
+
+    @property
+    def tempo(self) -> Tempo:
+        """The body's beat in the newest frame; it goes on through frames without a datagram, and is trusted
+        while these are bridged."""
+        bpm, phase, trust = self._tempo
+        away = self._slots.away
+        if away <= 0:
+            return self._tempo
+        return bpm, (phase + away * FRAME * bpm / 60.0) % 1.0, trust if away <= _BRIDGED else 0.0
 
     def teach(self, taught: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None: none any more."""
@@ -369,6 +380,7 @@ class Pipeline:
             f"failed_steps={self.counts['failed_steps']}",
             f"lead_ms={self.mixer.lead.leads[_LOUDNESS]:.0f}"
             + (" (auto)" if self.mixer.lead_ms == "auto" else ""),
+            *tempo_words(self.tempo),
             f"recording={'yes' if self.tape is not None else 'no'}",
             *(() if self.memory is None else self.memory.words()),
             *taught_words(self.taught, self.mapping_error, self.lacking),

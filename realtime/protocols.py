@@ -77,6 +77,11 @@ class FrontFrame(Protocol):
         ...
 
     @property
+    def tempo(self) -> tuple[float, float, float]:
+        """The beat that the body keeps: beats a minute, phase 0..1, trust 0..1."""
+        ...
+
+    @property
     def valid(self) -> bool:
         """False while too much of the window is missing."""
         ...

@@ -32,7 +32,11 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
 SINKS: Registry[SinkType] = Registry(
     "sink",
     "pyanticip.sinks",
-    {"osc": "realtime.sinks.osc:OscSink", "midi": "realtime.sinks.midi.sink:MidiSink"},
+    {
+        "osc": "realtime.sinks.osc:OscSink",
+        "midi": "realtime.sinks.midi.sink:MidiSink",
+        "link": "realtime.sinks.link:LinkSink",
+    },
 )
 
 #: What steps the model. A name gives what opens a checkpoint (its folder; None: the one that comes with the

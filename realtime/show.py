@@ -19,6 +19,7 @@ from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
 from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Command
+from realtime.status import BeatWatch
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
@@ -260,7 +261,7 @@ class Show:
 
     async def _watch(self) -> None:
         """Once a second: look after the children."""
-        failed, warned = False, ""
+        failed, warned, beat = False, "", BeatWatch()
         while True:
             await asyncio.sleep(1.0)
             if self._synth is not None:
@@ -272,6 +273,8 @@ class Show:
             if self._monitor is not None:
                 for news in self._monitor.watch(time.monotonic(), self.pipeline.front):
                     self._say(news)
+            if (line := beat.look(self.pipeline.tempo)) is not None:
+                self._say(line)
             trouble = self._mapping_trouble()
             if trouble and trouble != warned:
                 self._say(trouble)

@@ -1,4 +1,4 @@
-"""Words of `/anticip/status` about the stream and about the mapping."""
+"""Words of `/anticip/status` about the stream, the beat and the mapping."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.playout import Playout
 from realtime.protocols import Front
+from realtime.sinks.base import Tempo
 
-__all__ = ["stream_words", "taught_words"]
+__all__ = ["BeatWatch", "stream_words", "taught_words", "tempo_words"]
 
 # A sender that was not heard for so long is not counted as ignored any more.
 _RECENT_NS = 60_000_000_000
+# A beat is told from this trust on; at the terminal when it has lasted for so many looks, a second apart,
+# and is another than the last by this part.
+_TRUSTED = 0.5
+_LASTS = 3
+_OTHER = 0.08
 
 
 def stream_words(front: Front, playout: Playout | None, now_ns: int) -> list[str]:
@@ -37,3 +43,25 @@ def taught_words(taught: LiveMapping | None, error: str, lacking: Sequence[str])
     beyond = f" ({mapping.beyond}s)" if taught.is_beyond else ""
     found = [f"mapping={mapping.name}", f"novelty={taught.novelty:.1f}{beyond}"]
     return [*found, f"lacking={','.join(lacking)}"] if lacking else found
+
+
+def tempo_words(tempo: Tempo) -> list[str]:
+    """The beats a minute, while the body keeps a beat."""
+    return [f"tempo={tempo[0]:.0f}"] if tempo[2] >= _TRUSTED else []
+
+
+class BeatWatch:
+    """Looked through once a second, says at the terminal when a body keeps a beat, or another one."""
+
+    def __init__(self) -> None:
+        self._told = 0.0
+        self._looks = 0
+
+    def look(self, tempo: Tempo) -> str | None:
+        """A line where there is news."""
+        bpm, _, trust = tempo
+        self._looks = self._looks + 1 if trust >= _TRUSTED else 0
+        if self._looks < _LASTS or abs(bpm - self._told) <= _OTHER * self._told:
+            return None
+        self._told = bpm
+        return f"the body keeps a beat: {bpm:.0f} a minute"

@@ -152,3 +152,15 @@ def evaluate_following(given: options.FollowingOptions) -> Answer:
         given.picture.write_bytes(following.picture(given.data))
         wrote.append(f"wrote {given.picture}")
     return report, [following.markdown(report), *wrote]
+
+
+@evaluate.command("tempo", options=f"{OPTIONS}:TempoOptions", extra="train")
+def evaluate_tempo(given: options.TempoOptions) -> Answer:
+    """Does it keep the body's beat? The live tracker beside two rivals, against steps counted by the feet.
+
+    Example: pyanticip evaluate tempo --data data --split test
+    """
+    from training.evaluate import tempo
+
+    report = tempo.evaluate(given.data, given.split, given.cache)
+    return report, tempo.markdown(report)

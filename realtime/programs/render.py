@@ -27,14 +27,16 @@ from realtime import tuning
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.rig import Rig
+from realtime.sinks.base import Tempo
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.file import open_show
 from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend
-from realtime.voice.base import Switchable, Voice, way_ms
+from realtime.voice.base import Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
+from realtime.voice.osc_input import TRUSTED
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
 
@@ -67,13 +69,16 @@ class OfflinePlayer:
         """How long the voice takes to sound."""
         return way_ms(self._voice)
 
-    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event]) -> None:
-        """Render up to ``seconds``, then set the parameters and announce the events."""
+    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event], tempo: Tempo) -> None:
+        """Render up to ``seconds``, then set the parameters, announce the events and tell the beat."""
         values = np.asarray(params, np.float32)
 
         def order() -> None:
             self._render_to(seconds)
             self._voice.params(values)
+            bpm, phase, trust = tempo
+            if trust >= TRUSTED and isinstance(self._voice, Rhythmic):
+                self._voice.tempo(bpm, phase)
             lag = self._voice.latency / SAMPLE_RATE
             for name, strength, ahead in events:
                 plain = name.removesuffix(CANCEL)

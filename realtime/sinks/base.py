@@ -10,7 +10,11 @@ from pydantic import BaseModel
 
 from pyanticip.controls import Event
 
-__all__ = ["ControlFrame", "Extra", "Sink", "SinkType"]
+__all__ = ["ControlFrame", "Extra", "Sink", "SinkType", "Tempo"]
+
+Tempo = tuple[float, float, float]
+"""The beat that the body keeps: beats a minute (0: none was ever known), phase 0..1 (0 at the beat), trust
+0..1 (0: the body keeps none, and the first number is the last known)."""
 
 
 @dataclass(slots=True)
@@ -26,9 +30,10 @@ class ControlFrame:
     100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``place`` is where the performer is
     in what was rehearsed: take (-1: nowhere), seconds in it, tempo, trust; ``t_ns`` is when it leaves, on the
     clock of the arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
-    where there are events. A cue is an event called ``cue/<name>``, its strength the trust of the place. An
-    event called ``<name>/cancel`` says that what was announced for so many seconds ahead will not come.
-    ``state`` is playing, silent, frozen, stopped or panic.
+    where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. A cue is an
+    event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel`` says
+    that what was announced for so many seconds ahead will not come. ``state`` is
+    playing, silent, frozen, stopped or panic.
     """
 
     seq: int
@@ -45,6 +50,7 @@ class ControlFrame:
     t_ns: int = 0
     wall_ns: int = 0
     state: str = "playing"
+    tempo: Tempo = (0.0, 0.0, 0.0)
 
 
 class Extra(Protocol):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pyanticip.controls import CANCEL, Event
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra, Tempo
 
 __all__ = ["CaptureSink", "Player"]
 
@@ -19,8 +19,8 @@ __all__ = ["CaptureSink", "Player"]
 class Player(Protocol):
     """Something that turns frames into sound."""
 
-    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event]) -> None:
-        """Parameters and events of a moment, in seconds since the beginning."""
+    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event], tempo: Tempo) -> None:
+        """Parameters, events and the beat of a moment, in seconds since the beginning."""
         ...
 
 
@@ -62,7 +62,7 @@ class CaptureSink:
         self.gates.append(self.gate)
         self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
         if self._player is not None:
-            self._player.play(now, frame.params, frame.events)
+            self._player.play(now, frame.params, frame.events, frame.tempo)
 
     def due(self, name: str) -> list[float]:
         """When the events of a name were due that were announced and not called off, seconds, ascending."""

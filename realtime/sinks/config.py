@@ -15,11 +15,13 @@ from realtime.config import Port, named
 __all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
 
 Argument = str | int | float
-Part = Literal["frame", "scalars", "param", "params", "event", "field", "plan", "trust", "place", "status"]
+Part = Literal[
+    "frame", "scalars", "param", "params", "tempo", "event", "field", "plan", "trust", "place", "status"
+]
 #: What an OSC bundle is made of, in order.
 PARTS: tuple[Part, ...] = get_args(Part)
 _CALLED_OFF = tuple(name + CANCEL for name in EVENTS)
-_RENAMED = ("frame", "scalars", "params", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
+_RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
 
 
 class RangeConfig(Options):

@@ -84,7 +84,7 @@ class OscSink:
     def _build(self) -> None:
         """Lay the bundle out once and remember where each number stands."""
         out = bytearray(_HEADER)
-        self._frame_at = self._scalars_at = self._params_at = 0
+        self._frame_at = self._scalars_at = self._params_at = self._tempo_at = 0
         self._param_at: list[int] = []
 
         def element(where: Address, values: Sequence[Argument], types: str) -> int:
@@ -108,6 +108,8 @@ class OscSink:
         if "params" in self._send:
             count = len(PARAMETERS)
             self._params_at = element(self._named("params", "params"), (0.0,) * count, "f" * count)
+        if "tempo" in self._send:
+            self._tempo_at = element(self._named("tempo", "tempo"), (0.0,) * 3, "fff")
         self._bundle = out
         self._lists: dict[tuple[str, int], tuple[bytes, struct.Struct]] = {}
         self._events: dict[str, tuple[bytes, int]] = {}
@@ -218,6 +220,8 @@ class OscSink:
             pack(">f", out, at, value)
         if self._params_at:
             pack(">8f", out, self._params_at, *params)
+        if self._tempo_at:
+            pack(">3f", out, self._tempo_at, *frame.tempo)
         for (at, unit), value in zip(self._extra_at, frame.extras, strict=False):
             pack(">f", out, at, unit(value))
         return out

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = ["Preset", "Switchable", "Voice", "way_ms"]
+__all__ = ["Preset", "Rhythmic", "Switchable", "Voice", "way_ms"]
 
 
 class Voice(Protocol):
@@ -62,6 +62,15 @@ class Switchable(Protocol):
 
         :raises OptionError: it has none of that name; nothing changes then.
         """
+        ...
+
+
+@runtime_checkable
+class Rhythmic(Protocol):
+    """A voice whose rhythm follows a beat."""
+
+    def tempo(self, bpm: float, phase: float) -> None:
+        """Beats a minute, and how far the beat has come now, 0..1."""
         ...
 
 

@@ -12,15 +12,18 @@ from collections.abc import Iterator
 from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 
-__all__ = ["VoiceInput"]
+__all__ = ["TRUSTED", "VoiceInput"]
 
-#: ("set", index, value, 0), ("event", index, strength, seconds ahead), ("cancel", index, 0, seconds ahead) or
-#: ("preset", name).
+#: ("set", index, value, 0), ("event", index, strength, seconds ahead), ("cancel", index, 0, seconds ahead),
+#: ("tempo", 0, bpm, phase) or ("preset", name).
 Command = tuple[str, int, float, float] | tuple[str, str]
 
 _BUNDLE = b"#bundle\0"
 _DEPTH = 4
 _LONGEST_AHEAD = 10.0
+
+#: Trust from which on a beat is followed; before that the rhythm goes on as it does.
+TRUSTED = 0.5
 
 
 class VoiceInput:
@@ -68,6 +71,10 @@ class VoiceInput:
         elif address == b"/anticip/params":
             values = _floats(data, at, len(PARAMETERS))
             out.extend(("set", i, _unit(value), 0.0) for i, value in enumerate(values))
+        elif address == b"/anticip/tempo":
+            bpm, phase, trust = (_finite(value) for value in _floats(data, at, 3))
+            if trust >= TRUSTED:
+                out.append(("tempo", 0, bpm, _unit(phase)))
         elif (index := self._events.get(address)) is not None:
             strength, ahead = _floats(data, at, 2)
             out.append(("event", index, _unit(strength), _ahead(ahead)))

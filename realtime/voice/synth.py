@@ -1,9 +1,10 @@
 """The built-in voice as a process of its own: OSC in, sound out.
 
 ``python -P -m realtime.voice.synth --port N``. It listens on the very addresses that every other receiver
-gets (``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``), so nothing that sends knows
-that it is built in, and on ``/anticip/control/preset``. A thread receives and stamps; the audio callback
-alone touches the voice. Without PortAudio or without a device it says so, and goes on without sound.
+gets (``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``, ``/anticip/tempo``), so
+nothing that sends knows that it is built in, and on ``/anticip/control/preset``. A thread receives and
+stamps; the audio callback alone touches the voice. Without PortAudio or without a device it says so, and goes
+on without sound.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy.typing as npt
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
 from realtime.voice.audio import own_stderr, quiet_stderr
-from realtime.voice.base import Switchable, Voice, way_ms
+from realtime.voice.base import Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.strokes import Strokes
@@ -100,7 +101,14 @@ class VoicePlayer:
         if kind == "set":
             self.voice.set(index, value)
             return
-        wait = arrival + ahead - now - latency - self.voice.latency / self.voice.sample_rate
+        lag = self.voice.latency / self.voice.sample_rate
+        if kind == "tempo":
+            if isinstance(self.voice, Rhythmic):
+                # What is rendered now is heard later, when the beat has gone on.
+                gone = now + latency + lag - arrival
+                self.voice.tempo(value, (ahead + gone * value / 60.0) % 1.0)
+            return
+        wait = arrival + ahead - now - latency - lag
         if kind == "cancel":
             self._strokes.cancel(index, wait)
             return

@@ -34,6 +34,7 @@ class PaperFrame:
         self.poses = np.tile(np.float32([1, 0, 0, 0]), (self.rows, 22, 1))
         self.root = np.zeros(3, np.float32)
         self.activity = 1.0
+        self.tempo = (120.0, (self.seq * 0.04) % 1.0, 0.9)
         self.filled = self.rows - 1
         self.stages_ns = (1000, 2000, 3000)
 

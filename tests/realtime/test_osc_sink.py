@@ -25,7 +25,7 @@ PARAMS = [0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]
 
 
 def frame(seq: int = 7, events: list = [], status: tuple[str, ...] = ()) -> ControlFrame:  # noqa: B006
-    return ControlFrame(seq, 0.14, SCALARS, PARAMS, events, status)
+    return ControlFrame(seq, 0.14, SCALARS, PARAMS, events, status, tempo=(112.5, 0.25, 0.75))
 
 
 def open_sink(port: int, **options: Any) -> OscSink:
@@ -57,6 +57,7 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
         "/anticip/scalars",
         *[f"/anticip/param/{name}" for name in PARAMETERS],
         "/anticip/params",
+        "/anticip/tempo",
         "/anticip/event/onset",
         "/anticip/status",
     ]
@@ -66,6 +67,7 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     assert values["/anticip/scalars"] == pytest.approx(SCALARS)
     assert values["/anticip/params"] == pytest.approx(PARAMS)
     assert [values[f"/anticip/param/{n}"][0] for n in PARAMETERS] == pytest.approx(PARAMS)
+    assert values["/anticip/tempo"] == [112.5, 0.25, 0.75]
     assert values["/anticip/event/onset"] == pytest.approx([0.9, 0.05])
     assert values["/anticip/status"] == ["playing", "backend=onnx"]
     sink.close()
@@ -219,7 +221,7 @@ def test_where_an_event_has_an_address_of_its_own_what_calls_it_off_needs_one(
     ):
         sink = open_sink(receiver.getsockname()[1], addresses=addresses)
         sink.send(frame(events=events))
-        assert heard(receiver)[11:] == expected
+        assert heard(receiver)[12:] == expected
         sink.close()
 
 

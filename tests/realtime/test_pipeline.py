@@ -10,6 +10,7 @@ from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES, Pipeline
 from realtime.playout import Playout
+from realtime.status import BeatWatch
 from realtime.step.base import StepResult
 
 
@@ -296,6 +297,44 @@ def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
         s.clock.advance_to(s.clock.now_ns() + 20_000_000)
     assert [f.seq for f in s.ear.frames] == [0, 1, 2, 3, 4, 5]
     assert s.ear.frames[-1].seconds == pytest.approx(0.1)
+
+
+def test_the_beat_goes_on_while_frames_are_missing(stage: Any) -> None:
+    s = stage()
+    for n in range(10):
+        s.frame(n)
+    assert s.ear.frames[-1].tempo == (120.0, pytest.approx(0.36), 0.9)
+    s.silence(60)
+    told = [f.tempo for f in s.ear.frames[10:]]
+    assert len(told) > 50
+    assert {bpm for bpm, _, _ in told} == {120.0}
+    for i, (_, phase, trust) in enumerate(told):
+        assert phase == pytest.approx((0.40 + 0.04 * i) % 1.0, abs=1e-6)
+        assert trust == (0.9 if i < 20 else 0.0), "a bridged frame is trusted, silence is not"
+
+
+def test_the_status_tells_the_beat_while_there_is_one(stage: Any) -> None:
+    s = stage()
+    assert not any(word.startswith("tempo=") for word in s.pipeline.status())
+    s.frame(0)
+    assert "tempo=120" in s.pipeline.status()
+    s.silence(30)
+    assert not any(word.startswith("tempo=") for word in s.pipeline.status())
+
+
+def test_the_terminal_is_told_of_a_beat_that_lasts() -> None:
+    watch = BeatWatch()
+    told = [
+        watch.look((bpm, 0.3, trust))
+        for bpm, trust in [(112.4, 0.9)] * 2 + [(90.0, 0.2)] + [(112.4, 0.9)] * 5
+    ]
+    assert told[:5] == [None] * 5
+    assert told[5:] == ["the body keeps a beat: 112 a minute", None, None]
+    assert [watch.look((bpm, 0.3, 0.9)) for bpm in (115.0, 140.0, 140.0)] == [
+        None,
+        "the body keeps a beat: 140 a minute",
+        None,
+    ]
 
 
 def test_the_status_comes_once_a_second_and_before_the_first_frame(stage: Any) -> None:

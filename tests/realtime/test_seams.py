@@ -192,7 +192,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
     for wrong, says in (
         ({"kind": "lines"}, "command line: sink.0.path: field required"),
         ({"kind": "lines", "path": "x", "every": "often"}, "sink.0.every: input should be a valid integer"),
-        ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, lines, got 'fax'"),
+        ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, link, lines, got 'fax'"),
     ):
         with pytest.raises(RigError, match=says):
             load_rig(None, {"sink": [wrong]})

@@ -87,6 +87,19 @@ class ForecastOptions(JsonOption):
         super().check()
 
 
+class TempoOptions(JsonOption):
+    """Of ``evaluate tempo``."""
+
+    data: Path = option("A set, or a folder of takes.")
+    split: Literal["train", "validation", "test"] = option("Which people.", "validation")
+    cache: Path | None = option("Folder of sets that are made on the way.", None)
+
+    def check(self) -> None:
+        """As for all, and whether the data are any."""
+        super().check()
+        check_motion(self.data)
+
+
 class FollowingOptions(JsonOption):
     """Of ``evaluate following``."""
 

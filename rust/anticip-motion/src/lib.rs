@@ -21,6 +21,7 @@ mod rest;
 mod retarget;
 mod skeleton;
 pub mod standard;
+mod tempo;
 pub mod twin;
 
 pub use agreement::{Agreement, BONES, Disagreement};
@@ -37,3 +38,4 @@ pub use noise::NoiseGate;
 pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
 pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;
+pub use tempo::{Tempo, TempoTracker};

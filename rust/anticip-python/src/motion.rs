@@ -7,6 +7,7 @@ mod live;
 mod noise;
 mod resample;
 mod step;
+mod tempo;
 
 use anticip_motion::MotionError;
 use pyo3::prelude::*;
@@ -20,7 +21,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     live::register(m)?;
     noise::register(m)?;
     resample::register(m)?;
-    step::register(m)
+    step::register(m)?;
+    tempo::register(m)
 }
 
 /// The one place where a motion error becomes a Python exception.

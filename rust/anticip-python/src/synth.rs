@@ -99,6 +99,10 @@ impl PyVoice {
         self.lock().fade(value, seconds).map_err(refuse)
     }
 
+    fn tempo(&self, bpm: f32, phase: f32) {
+        self.lock().tempo(bpm, phase);
+    }
+
     fn render<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
         if samples > LONGEST {
             let message = format!("samples: expected at most {LONGEST}, got {samples}");

@@ -4,8 +4,10 @@ use fundsp::math::{rnd1, smooth3};
 
 use crate::control::{FRAME, Line};
 
-/// Strokes a second.
+/// Strokes a second before a beat is told, and about as many after.
 pub(crate) const STROKES: f32 = 4.0;
+/// Time in which the rhythm finds to a beat, seconds.
+const PULL: f32 = 0.2;
 /// Weight of each of the eight strokes in a bar.
 const ACCENTS: [f32; 8] = [1.0, 0.62, 0.8, 0.55, 0.92, 0.6, 0.84, 0.7];
 /// Part of a stroke spent rising.
@@ -18,17 +20,24 @@ const FLOOR: f32 = 0.04;
 pub(crate) struct Beat {
     phase: f32,
     stroke: usize,
+    /// Seconds of a frame, and strokes in it.
+    seconds: f32,
     step: f32,
+    /// Strokes by which the rhythm is behind the beat.
+    behind: f32,
     value: f32,
     begun: bool,
 }
 
 impl Beat {
     pub(crate) fn new(sample_rate: f64) -> Self {
+        let seconds = FRAME as f32 / sample_rate as f32;
         Self {
             phase: ATTACK,
             stroke: 0,
-            step: STROKES * FRAME as f32 / sample_rate as f32,
+            seconds,
+            step: STROKES * seconds,
+            behind: 0.0,
             value: 1.0,
             begun: false,
         }
@@ -38,12 +47,27 @@ impl Beat {
         self.begun = false;
         self.phase = ATTACK;
         self.stroke = 0;
+        self.step = STROKES * self.seconds;
+        self.behind = 0.0;
         self.value = 1.0;
+    }
+
+    /// Follows a beat, which has come so far (0..1): its strokes are one, two or four to a beat, the first of them on it.
+    pub(crate) fn follow(&mut self, bpm: f32, phase: f32) {
+        let beats = bpm / 60.0;
+        let strokes = (STROKES / beats).log2().round().clamp(0.0, 3.0).exp2();
+        self.step = beats * strokes * self.seconds;
+        let here = (self.stroke % strokes as usize) as f32 + self.phase;
+        let half = 0.5 * strokes;
+        self.behind = (phase * strokes - here + half).rem_euclid(strokes) - half;
     }
 
     pub(crate) fn frame(&mut self) -> Line {
         let from = self.value;
-        self.phase += self.step;
+        // It hurries or tarries, but does not leap.
+        let pull = (self.behind * self.seconds / PULL).clamp(-0.5 * self.step, self.step);
+        self.behind -= pull;
+        self.phase += self.step + pull;
         self.begun = self.phase >= 1.0;
         if self.begun {
             self.phase -= 1.0;
@@ -138,6 +162,37 @@ mod tests {
         let ticks = (0..75_000).filter(|_| strewer.frame(8.0, &mut chance)).count();
         assert!((780..=820).contains(&ticks), "{ticks}");
         assert!(!strewer.frame(0.0, &mut chance));
+    }
+
+    #[test]
+    fn the_beat_is_followed() {
+        for bpm in [50.0, 112.0, 170.0, 214.0] {
+            let mut beat = Beat::new(48_000.0);
+            let mut ons = Vec::new();
+            let mut last = 0.0;
+            for frame in 0..7_500 {
+                let seconds = frame as f32 * 64.0 / 48_000.0;
+                if frame % 15 == 0 {
+                    beat.follow(bpm, (seconds * bpm / 60.0 + 0.3).fract());
+                }
+                let line = beat.frame();
+                assert!((line.to - line.from).abs() < 0.25);
+                if beat.phase < last {
+                    ons.push((seconds * bpm / 60.0 + 0.3, beat.stroke));
+                }
+                last = beat.phase;
+            }
+            let settled: Vec<_> = ons.iter().filter(|(at, _)| *at > 0.06 * bpm).collect();
+            assert!(settled.len() > 8, "{bpm}: {ons:?}");
+            for (at, stroke) in settled {
+                let off = (at * 4.0 - (at * 4.0).round()).abs();
+                assert!(off < 0.06, "{bpm}: stroke {stroke} at beat {at}");
+                assert!(
+                    stroke % 8 != 0 || (at - at.round()).abs() < 0.02,
+                    "{bpm}: the first is on the beat, {at}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -281,6 +281,16 @@ impl Voice {
         Ok(())
     }
 
+    /// The beat that the rhythm follows: beats a minute from 20 to 400, and how far it has come, 0..1. Anything else is
+    /// ignored and counted.
+    pub fn tempo(&mut self, bpm: f32, phase: f32) {
+        if (20.0..=400.0).contains(&bpm) && (0.0..=1.0).contains(&phase) {
+            self.beat.follow(bpm, phase);
+        } else {
+            self.ignored += 1;
+        }
+    }
+
     /// Fills `output` with interleaved stereo samples, |x| <= [`crate::CEILING`].
     ///
     /// # Errors

@@ -80,7 +80,7 @@ def test_the_addresses_we_send_are_the_ones_it_hears() -> None:
     assert [c[2] for c in commands[8:16]] == pytest.approx(PARAMS)
     assert [(c[0], c[1]) for c in commands[16:]] == [("event", 0), ("event", 1)]
     assert commands[16][2:] == pytest.approx((0.7, 0.1))
-    assert heard.counts == {"datagrams": 1, "messages": 11, "events": 2, "other": 2, "malformed": 0}
+    assert heard.counts == {"datagrams": 1, "messages": 12, "events": 2, "other": 2, "malformed": 0}
 
 
 def test_numbers_of_other_types_and_more_arguments_are_taken() -> None:

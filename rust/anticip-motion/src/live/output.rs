@@ -2,6 +2,7 @@
 
 use crate::features::{CanonicalPose, FEATURE_COUNT};
 use crate::resample::MAX_GAP;
+use crate::tempo::Tempo;
 
 /// Time spent on one datagram, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct FrontOutput {
     pub root: [f32; 3],
     /// 0 while the body stands still in the newest row, 1 while it moves; 1 without a noise gate.
     pub activity: f32,
+    /// The beat that the body keeps, in the newest row.
+    pub tempo: Tempo,
     /// How many of the rows fill a gap.
     pub filled: u32,
     /// False while more than a tenth of the scalar window's joint-frames were not measured.
@@ -77,6 +80,7 @@ impl Default for FrontOutput {
             poses: Vec::with_capacity(MAX_GAP as usize + 1),
             root: [0.0; 3],
             activity: 1.0,
+            tempo: Tempo::default(),
             filled: 0,
             valid: true,
             stages: Stages::default(),

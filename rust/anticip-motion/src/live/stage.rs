@@ -13,6 +13,7 @@ use crate::canonical::JOINT_COUNT;
 use crate::features::{CanonicalPose, FEATURE_COUNT, FeatureExtractor, RATE};
 use crate::noise::NoiseGate;
 use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
+use crate::tempo::TempoTracker;
 
 /// A source slower than this between two frames (seconds) has left a gap.
 const GAP: f64 = 0.1;
@@ -42,6 +43,7 @@ pub(super) struct Stage {
     clock: StreamClock,
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
+    tempo: TempoTracker,
     gate: Option<NoiseGate>,
     /// Canonical joints not measured in the newest frame, and in the one before.
     held: [u32; 2],
@@ -65,6 +67,7 @@ impl Stage {
             clock: StreamClock::new(),
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
             extractor: None,
+            tempo: TempoTracker::new()?,
             gate: None,
             body: Body::standard(source)?,
             held: [0; 2],
@@ -220,6 +223,7 @@ impl Stage {
         let Self {
             resampler,
             extractor,
+            tempo,
             gate,
             out,
             pose,
@@ -238,6 +242,12 @@ impl Stage {
             let began = Instant::now();
             let frame = still(grid, frame, gate.as_mut(), out);
             row(grid, frame, held, extractor, out, counters);
+            if grid.start {
+                tempo.reset();
+            }
+            if let Some(features) = out.rows.last() {
+                out.tempo = tempo.push(features);
+            }
             newest = Some(grid.index);
             *scalars_ns += began.elapsed().as_nanos() as i64;
         });
@@ -284,6 +294,7 @@ impl Stage {
         guess.seq = index;
         guess.scalars = *extractor.scalars();
         guess.valid = extractor.valid();
+        guess.tempo = self.tempo.tempo().after(1.0);
         let times = self.times(index, newest, self.tolerance(newest));
         self.guess.set_times(times);
         Some(&self.guess)

@@ -10,7 +10,7 @@ const MAX_DELAY_S: f64 = 10.0;
 /// A one-pole `y += a (x - y)` delays slow changes by (1 - a)/a frames, so n of them with a = 1/(1 + d/n) delay by d
 /// frames. d = 0 passes everything through. The first frame sets the state: there is no start-up from zero.
 #[derive(Debug, Clone)]
-pub(super) struct LowPass {
+pub(crate) struct LowPass {
     gain: f64,
     width: usize,
     /// One row a pole.
@@ -20,7 +20,7 @@ pub(super) struct LowPass {
 
 impl LowPass {
     /// Delays rows of `width` numbers by `seconds`, with as many poles.
-    pub(super) fn new(seconds: f64, poles: usize, width: usize) -> Result<Self, MotionError> {
+    pub(crate) fn new(seconds: f64, poles: usize, width: usize) -> Result<Self, MotionError> {
         if !(0.0..=MAX_DELAY_S).contains(&seconds) {
             return Err(MotionError::Option {
                 option: "delay_s",
@@ -36,12 +36,12 @@ impl LowPass {
         })
     }
 
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.started = false;
     }
 
     /// Filters one row in place.
-    pub(super) fn push(&mut self, row: &mut [f64]) {
+    pub(crate) fn push(&mut self, row: &mut [f64]) {
         if !self.started {
             self.started = true;
             for stage in self.stages.chunks_exact_mut(self.width) {

@@ -11,7 +11,7 @@ mod ring;
 
 use body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
 pub use columns::{TWIN_BLOCKS, TWIN_COUNT, TwinColumns, twin_names};
-use low_pass::LowPass;
+pub(crate) use low_pass::LowPass;
 use measures::{FAST, LAGS, LONGEST_LAG, MEASURES, lags, periodicity, raw_measures, repetition, squash};
 pub use ring::{Mean, Ring};
 

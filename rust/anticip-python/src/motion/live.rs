@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::motion_error;
+use super::tempo::told;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyLiveFront>()?;
@@ -41,6 +42,8 @@ pub(super) struct PyFrontOutput {
     root: Py<PyArray1<f32>>,
     /// 0 while the body stands still in the newest row, 1 while it moves.
     activity: f32,
+    /// The beat that the body keeps in the newest row: beats a minute, phase, trust.
+    tempo: (f64, f64, f64),
     /// How many rows fill a gap.
     filled: u32,
     /// False while too much of the scalars' window was not measured.
@@ -69,6 +72,7 @@ impl PyFrontOutput {
             poses: poses.unbind(),
             root: PyArray1::from_slice(py, &out.root).unbind(),
             activity: out.activity,
+            tempo: told(out.tempo),
             filled: out.filled,
             valid: out.valid,
             stages_ns: (out.stages.decode, out.stages.resample, out.stages.scalars),

@@ -1,0 +1,74 @@
+//! The tempo that a body keeps.
+
+use anticip_motion::{FEATURE_COUNT_V1, Tempo, TempoTracker};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use super::features::{row_width, row_widths};
+use super::motion_error;
+use crate::errors::{Kind, raise};
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyTempoTracker>()
+}
+
+/// Beats a minute, phase, trust.
+pub(super) fn told(tempo: Tempo) -> (f64, f64, f64) {
+    (tempo.bpm, tempo.phase, tempo.trust)
+}
+
+/// Follows the beat of feature rows.
+#[pyclass(name = "TempoTracker", module = "pyanticip._core")]
+struct PyTempoTracker {
+    inner: TempoTracker,
+}
+
+#[pymethods]
+impl PyTempoTracker {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let inner = TempoTracker::new().map_err(|e| motion_error(&e))?;
+        Ok(Self { inner })
+    }
+
+    /// Takes the next feature row, (231,) or (279,).
+    fn push(&mut self, row: PyReadonlyArray1<'_, f32>) -> PyResult<(f64, f64, f64)> {
+        let row = row.as_slice().ok().filter(|row| row_width(row.len()));
+        let row = row.and_then(|row| row.first_chunk::<FEATURE_COUNT_V1>());
+        let row = row.ok_or_else(|| {
+            let widths = row_widths(FEATURE_COUNT_V1);
+            raise(Kind::Shape, &format!("row must be ({widths},) contiguous"))
+        })?;
+        Ok(told(self.inner.push(row)))
+    }
+
+    /// Takes rows (T, 231 or 279); the beat after each, (T, 3).
+    fn push_many<'py>(
+        &mut self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'py, f32>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (frames, width) = (rows.shape()[0], rows.shape()[1]);
+        let flat = rows.as_slice().ok().filter(|_| row_width(width)).ok_or_else(|| {
+            let widths = row_widths(FEATURE_COUNT_V1);
+            let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
+            raise(Kind::Shape, &message)
+        })?;
+        let inner = &mut self.inner;
+        let out: Vec<f64> = py.detach(|| {
+            flat.chunks_exact(width)
+                .filter_map(|row| row.first_chunk::<FEATURE_COUNT_V1>())
+                .flat_map(|row| {
+                    let Tempo { bpm, phase, trust } = inner.push(row);
+                    [bpm, phase, trust]
+                })
+                .collect()
+        });
+        PyArray1::from_vec(py, out).reshape([frames, 3])
+    }
+
+    /// The next row is a first row again; the last beats a minute are held, without trust.
+    fn reset(&mut self) {
+        self.inner.reset();
+    }
+}

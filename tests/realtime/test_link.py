@@ -1,0 +1,82 @@
+"""A Link session that the body leads, heard by another process: Ableton's own library on both sides."""
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from pyanticip.errors import DeviceError
+from realtime.rig import Rig
+from realtime.seams import SINKS
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.link import LinkConfig, LinkSink
+
+PEER = """
+import link, sys, time
+session = link.Link(90.0)
+session.enabled = True
+print("ready", flush=True)
+for line in sys.stdin:
+    state = session.captureAppSessionState()
+    now = session.clock().micros()
+    print(session.numPeers(), state.tempo(), state.beatAtTime(now, 1.0) % 1.0, flush=True)
+"""
+
+
+def test_without_the_package_one_line_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "link", None)
+    with pytest.raises(DeviceError, match=r"pip install 'pyanticip\[link\]'"):
+        LinkSink(LinkConfig())
+
+
+def test_a_rig_names_it() -> None:
+    rig = Rig.model_validate({"sink": [{"kind": "link", "latency_ms": 20.0}]})
+    assert SINKS.load("link") is LinkSink
+    assert rig.sink[0].config() == LinkConfig(latency_ms=20.0)
+
+
+@pytest.mark.slow
+def test_another_process_hears_the_body_s_beat() -> None:
+    pytest.importorskip("link")
+    peer = subprocess.Popen(
+        [sys.executable, "-P", "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert peer.stdin is not None
+    assert peer.stdout is not None
+
+    def ask() -> tuple[int, float, float]:
+        peer.stdin.write("\n")  # type: ignore[union-attr]
+        peer.stdin.flush()  # type: ignore[union-attr]
+        peers, tempo, phase = peer.stdout.readline().split()  # type: ignore[union-attr]
+        return int(peers), float(tempo), float(phase)
+
+    sink: Any = LinkSink(LinkConfig())
+    try:
+        assert peer.stdout.readline() == "ready\n"
+        begun = time.monotonic()
+        while ask()[0] == 0:
+            if time.monotonic() - begun > 20.0:
+                pytest.skip("no peer is found here: no multicast")
+            time.sleep(0.1)
+        before = ask()[1]
+        # What is not trusted is not led.
+        sink.send(ControlFrame(0, 0.0, [0.0] * 7, [0.0] * 8, tempo=(140.0, 0.0, 0.2)))
+        assert sink.counters()["sent"] == 0
+        assert ask()[1] == pytest.approx(before, abs=0.1)
+        begun, off = time.monotonic(), []
+        while (seconds := time.monotonic() - begun) < 8.0:
+            phase = (seconds * 133.0 / 60.0) % 1.0
+            sink.send(ControlFrame(1, seconds, [0.0] * 7, [0.0] * 8, tempo=(133.0, phase, 0.9)))
+            if seconds > 5.0:
+                _, tempo, heard = ask()
+                now = ((time.monotonic() - begun) * 133.0 / 60.0) % 1.0
+                off.append(((heard - now + 0.5) % 1.0 - 0.5, tempo))
+            time.sleep(0.02)
+        assert sorted(tempo for _, tempo in off)[len(off) // 2] == pytest.approx(133.0, rel=0.02)
+        assert sorted(abs(away) for away, _ in off)[len(off) // 2] < 0.06
+    finally:
+        sink.close()
+        peer.kill()
+        peer.communicate()

@@ -1,0 +1,74 @@
+"""What judges the tempo: steps counted by the feet, the tempo around them, the rivals."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyanticip import _core
+from training.evaluate import tempo
+
+
+def walker(frames: int = 400, strides: float = 0.9) -> Any:
+    """Somebody whose feet stand while the body goes over them: 0.9 strides a second."""
+    turn = 2.0 * np.pi * strides * np.arange(frames) / 50.0
+    quats = np.zeros((frames, 22, 4), np.float32)
+    quats[..., 0] = 1.0
+    for joint, swing in {14: np.sin(turn), 18: -np.sin(turn)}.items():
+        quats[:, joint, 0], quats[:, joint, 1] = np.cos(0.25 * swing), np.sin(0.25 * swing)
+    # The hips go as fast as the foot behind them that is on the ground goes back.
+    root = np.zeros((frames, 3), np.float32)
+    root[:, 2] = np.cumsum(np.abs(np.gradient(0.96 * np.sin(0.5 * np.sin(turn)))))
+    features = np.asarray(_core.motion_features(quats, root, np.ones(22, bool)))
+    example = SimpleNamespace(quats=quats, features=features, onsets=np.arange(20, frames, 28))
+
+    class Example(SimpleNamespace):
+        def __len__(self) -> int:
+            return frames
+
+    piece = SimpleNamespace(root=root, rate=50.0)
+    return SimpleNamespace(
+        example=Example(**vars(example)), piece=piece, kind="walking", person="x", name="x"
+    )
+
+
+def test_each_foot_comes_down_once_a_stride() -> None:
+    found = tempo.steps(walker())
+    assert 11 <= len(found) <= 15
+    assert np.diff(found) == pytest.approx(50.0 / 1.8, abs=2.0)
+
+
+def test_the_tempo_is_that_of_the_nearest_steps_and_none_where_they_keep_none() -> None:
+    even = np.arange(30.0, 300.0, 25.0)
+    around = tempo.tempo_around(even, 300)
+    assert around[100] == pytest.approx(120.0)
+    assert np.isnan(around[0])
+    uneven = np.array([10.0, 30.0, 70.0, 90.0, 130.0])
+    assert np.isnan(tempo.tempo_around(uneven, 150)).all()
+    assert np.isnan(tempo.tempo_around(even[:3], 150)).all()
+    faster = np.concatenate([even[:5], even[4] + 20.0 * np.arange(1, 6)])
+    around = tempo.tempo_around(faster, 220)
+    assert around[20] == pytest.approx(120.0)
+    assert around[200] == pytest.approx(150.0)
+
+
+def test_a_steady_walk_is_judged_right_and_a_wrong_tempo_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = tempo.judge([walker(), walker(strides=0.7)])
+    tracker = {line["after_s"]: line for line in lines if line["who"] == "tracker"}
+    assert tracker[3.0]["frames"] > 300
+    assert tracker[3.0]["within"] > 0.95
+    assert tracker[3.0]["trusted"] > 0.95
+    assert {line["who"] for line in lines} == set(tempo.WHO)
+    true = tempo.by_tracker
+
+    def doubled(clip: Any) -> Any:
+        told = true(clip)
+        told[:, 0] *= 2.0
+        return told
+
+    monkeypatch.setattr(tempo, "by_tracker", doubled)
+    wrong = next(line for line in tempo.judge([walker()]) if line["after_s"] == 3.0)
+    assert wrong["within"] < 0.05
+    assert wrong["octave"] > 0.95
+    assert "walking, after 3" in tempo.markdown({"split": "test", "people": ["x"], "lines": lines})
