@@ -8,7 +8,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Front", "FrontFrame", "Lesson", "Observer", "Tape"]
+__all__ = ["BEAT_TRUST", "Front", "FrontFrame", "Lesson", "Observer", "Tape"]
+
+BEAT_TRUST = 0.5
+"""Trust from which on the body keeps a beat that others go by."""
 
 F32 = npt.NDArray[np.float32]
 

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.playout import Playout
-from realtime.protocols import Front
+from realtime.protocols import BEAT_TRUST, Front
 from realtime.sinks.base import Tempo
 
 __all__ = ["BeatWatch", "stream_words", "taught_words", "tempo_words"]
 
 # A sender that was not heard for so long is not counted as ignored any more.
 _RECENT_NS = 60_000_000_000
-# A beat is told from this trust on; at the terminal when it has lasted for so many looks, a second apart,
-# and is another than the last by this part.
-_TRUSTED = 0.5
+# A beat is told at the terminal when it has lasted for so many looks, a second apart, and is another than the
+# last by this part.
 _LASTS = 3
 _OTHER = 0.08
 
@@ -47,7 +46,7 @@ def taught_words(taught: LiveMapping | None, error: str, lacking: Sequence[str])
 
 def tempo_words(tempo: Tempo) -> list[str]:
     """The beats a minute, while the body keeps a beat."""
-    return [f"tempo={tempo[0]:.0f}"] if tempo[2] >= _TRUSTED else []
+    return [f"tempo={tempo[0]:.0f}"] if tempo[2] >= BEAT_TRUST else []
 
 
 class BeatWatch:
@@ -60,7 +59,7 @@ class BeatWatch:
     def look(self, tempo: Tempo) -> str | None:
         """A line where there is news."""
         bpm, _, trust = tempo
-        self._looks = self._looks + 1 if trust >= _TRUSTED else 0
+        self._looks = self._looks + 1 if trust >= BEAT_TRUST else 0
         if self._looks < _LASTS or abs(bpm - self._told) <= _OTHER * self._told:
             return None
         self._told = bpm

@@ -26,6 +26,7 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime import tuning
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
+from realtime.protocols import BEAT_TRUST
 from realtime.rig import Rig
 from realtime.sinks.base import Tempo
 from realtime.sinks.capture import CaptureSink
@@ -36,7 +37,6 @@ from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend
 from realtime.voice.base import Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
-from realtime.voice.osc_input import TRUSTED
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
 
@@ -77,7 +77,7 @@ class OfflinePlayer:
             self._render_to(seconds)
             self._voice.params(values)
             bpm, phase, trust = tempo
-            if trust >= TRUSTED and isinstance(self._voice, Rhythmic):
+            if trust >= BEAT_TRUST and isinstance(self._voice, Rhythmic):
                 self._voice.tempo(bpm, phase)
             lag = self._voice.latency / SAMPLE_RATE
             for name, strength, ahead in events:

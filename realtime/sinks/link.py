@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pyanticip.errors import DeviceError
 from pyanticip.options import Options
+from realtime.protocols import BEAT_TRUST
 from realtime.sinks.base import ControlFrame, Extra
 
 __all__ = ["LinkConfig", "LinkSink"]
@@ -28,7 +29,7 @@ class LinkConfig(Options):
     much earlier than the body's the session's beats are, for what its members take to sound.
     """
 
-    trust: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+    trust: Annotated[float, Field(ge=0.0, le=1.0)] = BEAT_TRUST
     latency_ms: Annotated[float, Field(ge=0.0, le=500.0)] = 0.0
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS
+from realtime.protocols import BEAT_TRUST
 
-__all__ = ["TRUSTED", "VoiceInput"]
+__all__ = ["VoiceInput"]
 
 #: ("set", index, value, 0), ("event", index, strength, seconds ahead), ("cancel", index, 0, seconds ahead),
 #: ("tempo", 0, bpm, phase) or ("preset", name).
@@ -21,9 +22,6 @@ Command = tuple[str, int, float, float] | tuple[str, str]
 _BUNDLE = b"#bundle\0"
 _DEPTH = 4
 _LONGEST_AHEAD = 10.0
-
-#: Trust from which on a beat is followed; before that the rhythm goes on as it does.
-TRUSTED = 0.5
 
 
 class VoiceInput:
@@ -73,7 +71,7 @@ class VoiceInput:
             out.extend(("set", i, _unit(value), 0.0) for i, value in enumerate(values))
         elif address == b"/anticip/tempo":
             bpm, phase, trust = (_finite(value) for value in _floats(data, at, 3))
-            if trust >= TRUSTED:
+            if trust >= BEAT_TRUST:
                 out.append(("tempo", 0, bpm, _unit(phase)))
         elif (index := self._events.get(address)) is not None:
             strength, ahead = _floats(data, at, 2)

@@ -127,8 +127,8 @@ class MidiConfig(Options):
 
     ``mpe`` notes have a channel of their own each (the lower zone's members, 2 to 1 + mpe); ``bend_range``
     is what the receiver's bend is set to, in semitones (48 with MPE, where we tell it; else 2). ``clock`` is
-    beats a minute. ``latency_ms`` is what the synth takes to sound. ``max_rate`` is how often a second the
-    controls may change.
+    beats a minute, or "body": the beat that the body keeps. ``latency_ms`` is what the synth takes to sound.
+    ``max_rate`` is how often a second the controls may change.
     """
 
     port: str | None = option(
@@ -138,7 +138,7 @@ class MidiConfig(Options):
     control: tuple[MidiControl, ...] | None = None
     mpe: Annotated[int, Field(ge=0, le=15)] = 0
     bend_range: Annotated[int, Field(ge=1, le=96)] | None = None
-    clock: Annotated[float, Field(ge=20.0, le=400.0)] | None = None
+    clock: Annotated[float, Field(ge=20.0, le=400.0)] | Literal["body"] | None = None
     latency_ms: Annotated[float, Field(ge=0.0, le=400.0)] = 0.0
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
 

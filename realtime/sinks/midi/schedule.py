@@ -7,10 +7,13 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["RELEASE", "SILENCE", "Item", "Schedule", "pack", "unpack"]
+__all__ = ["RELEASE", "SILENCE", "WITHDRAWN", "Item", "Schedule", "pack", "unpack"]
 
 #: In place of a message: end every note, and what was to come; the second cuts reverbs off as well.
 RELEASE, SILENCE = b"\x00", b"\x01"
+
+#: In place of how long a note is held: it was to come at that time, and will not.
+WITHDRAWN = -1
 
 _START, _STOP = b"\xfa", b"\xfc"
 _HEAD = struct.Struct("<qqB")
@@ -20,7 +23,8 @@ _LATE_NS = 500_000_000
 
 
 class Item(NamedTuple):
-    """A message and when it is due (ns of the monotonic clock; 0: now); a note-on ends after ``hold_ns``."""
+    """A message and when it is due (ns of the monotonic clock; 0: now); a note-on ends after ``hold_ns``;
+    :data:`WITHDRAWN`: it does not come."""
 
     due_ns: int
     hold_ns: int
@@ -69,7 +73,11 @@ class Schedule:
         """Take one more; what is to be sent at once."""
         if item.message in (RELEASE, SILENCE):
             return self.quiet(sound_off=item.message == SILENCE)
-        self._push(*item)
+        if item.hold_ns == WITHDRAWN:
+            self._heap = [each for each in self._heap if (each[0], each[3]) != (item.due_ns, item.message)]
+            heapq.heapify(self._heap)
+        else:
+            self._push(*item)
         return []
 
     def _push(self, due: int, hold: int, message: bytes) -> None:

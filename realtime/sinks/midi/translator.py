@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyanticip.controls import Range
+from pyanticip.controls import CANCEL, Range
 from pyanticip.vocabulary import PARAMETERS, SCALARS
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.protocols import BEAT_TRUST
+from realtime.sinks.base import ControlFrame, Extra, Tempo
 from realtime.sinks.midi.config import MidiConfig, MidiControl, MidiNote
-from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item
+from realtime.sinks.midi.schedule import RELEASE, SILENCE, WITHDRAWN, Item
 
 __all__ = ["Translator"]
 
@@ -16,6 +17,8 @@ _CLOCK, _START = b"\xf8", b"\xfa"
 _TICKS = 24
 # Ticks leave so long before they are due: frames may be late. After a longer gap the clock begins anew.
 _AHEAD_NS, _GAP_NS = 60_000_000, 500_000_000
+# A clock that is off the body's beat goes faster or slower by this part at most.
+_PULL = 0.1
 _QUIET = {"panic": SILENCE, "stopped": RELEASE}
 _SIGNED = SCALARS.index("transition_pressure")
 
@@ -77,7 +80,7 @@ class Translator:
         self._each = [each for each in followers if each.channel == "note"]
         self._latency_ns = round(config.latency_ms * 1e6)
         self._interval_ns = round(1e9 / config.max_rate) if config.max_rate else 0
-        self._tick_ns = round(60e9 / config.clock / _TICKS) if config.clock else 0
+        self._tick_ns = round(60e9 / config.clock / _TICKS) if isinstance(config.clock, float) else 0
         self._names: tuple[str, ...] = ()
         self.forget()
 
@@ -93,6 +96,10 @@ class Translator:
         # Of each member channel, from when to when its newest note sounds.
         self._members = [(0, 0)] * self._config.mpe
         self._next_ns: int | None = None
+        # Ticks since the start.
+        self._ticked = 0
+        # What was announced and has not come: event, time, note-on.
+        self._waiting: list[tuple[str, int, bytes]] = []
         self._due_ns = -(1 << 62)
 
     def frame(self, frame: ControlFrame) -> list[Item]:
@@ -105,12 +112,14 @@ class Translator:
             self._told = True
             out += (Item(0, 0, message) for message in _zone(self._config.mpe, self._config.semitones))
         quiet = frame.state in _QUIET
-        if self._tick_ns and not quiet:
-            out += self._ticks(now)
         if not quiet:
+            out += self._ticks(now, frame.tempo)
+            self._waiting = [each for each in self._waiting if each[1] > now]
             for name, strength, ahead in frame.events:
+                if name.endswith(CANCEL):
+                    out += self._call_off(name.removesuffix(CANCEL), now + round(ahead * 1e9))
                 for voice in self._notes.get(name, ()):
-                    out += self._sound(frame, voice, strength, ahead)
+                    out += self._sound(frame, name, voice, strength, ahead)
         if now >= self._due_ns:
             late = now - self._due_ns
             self._due_ns = (self._due_ns if late < self._interval_ns else now) + self._interval_ns
@@ -130,17 +139,50 @@ class Translator:
             return []
         self._members = [(0, 0)] * len(self._members)
         self._next_ns = None
+        self._waiting = []
         return [Item(0, 0, _QUIET[state])]
 
-    def _ticks(self, now: int) -> list[Item]:
+    def _call_off(self, name: str, due: int) -> list[Item]:
+        """Take back the notes of the event of that name that was announced for about that time."""
+        mine = {when for event, when, _ in self._waiting if event == name}
+        if not mine:
+            return []
+        nearest = min(mine, key=lambda when: abs(when - due + self._latency_ns))
+        gone = [each for each in self._waiting if each[:2] == (name, nearest)]
+        self._waiting = [each for each in self._waiting if each not in gone]
+        return [Item(when, WITHDRAWN, message) for _, when, message in gone]
+
+    def _ticks(self, now: int, tempo: Tempo) -> list[Item]:
+        step, begin = self._tick_ns, now
+        if self._config.clock == "body":
+            step, begin = self._body_tick(now, tempo)
+        if not step:
+            return []
         out = []
         if self._next_ns is None or self._next_ns < now - _GAP_NS:
-            out.append(Item(now, 0, _START))
-            self._next_ns = now
+            out.append(Item(begin, 0, _START))
+            self._next_ns, self._ticked = begin, 0
         while self._next_ns <= now + _AHEAD_NS:
             out.append(Item(self._next_ns, 0, _CLOCK))
-            self._next_ns += self._tick_ns
+            self._next_ns += step
+            self._ticked += 1
         return out
+
+    def _body_tick(self, now: int, tempo: Tempo) -> tuple[int, int]:
+        """How far ticks are apart, so that the 24th comes to lie on the body's beat; when its next beat is.
+
+        While the body keeps no beat the last tempo goes on; before the first there is no clock (0).
+        """
+        bpm, phase, trust = tempo
+        if trust < BEAT_TRUST or bpm <= 0.0:
+            return self._tick_ns, now
+        beat = 60e9 / bpm
+        self._tick_ns = round(beat / _TICKS)
+        off = 0.0
+        if self._next_ns is not None:
+            there = phase + (self._next_ns - now) / beat
+            off = (there - self._ticked / _TICKS + 0.5) % 1.0 - 0.5
+        return round(self._tick_ns * (1.0 - min(max(off, -_PULL), _PULL))), now + round((1.0 - phase) * beat)
 
     def _value(self, frame: ControlFrame, name: str) -> float | None:
         """An output in 0..1; None where there is none of that name."""
@@ -167,7 +209,9 @@ class Translator:
         self._sent[key] = number
         return [Item(due, 0, message) for message in follower.messages(channel, number, before)]
 
-    def _sound(self, frame: ControlFrame, voice: _Voice, strength: float, ahead: float) -> list[Item]:
+    def _sound(
+        self, frame: ControlFrame, name: str, voice: _Voice, strength: float, ahead: float
+    ) -> list[Item]:
         """A note at the time of its event, and before it what its channel begins with."""
         value = self._value(frame, voice.output)
         if value is None:
@@ -183,7 +227,10 @@ class Translator:
             for follower in self._each:
                 self._sent.pop((channel, follower.to), None)
                 out += self._follow(frame, follower, channel, due)
-        out.append(Item(due, hold, bytes((0x90 | channel, number, velocity))))
+        message = bytes((0x90 | channel, number, velocity))
+        out.append(Item(due, hold, message))
+        if due > frame.t_ns:
+            self._waiting.append((name, due, message))
         return out
 
 

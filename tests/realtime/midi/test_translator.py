@@ -265,3 +265,51 @@ def test_what_makes_no_sense_is_one_line(table: dict[str, Any], says: str) -> No
     with pytest.raises(RigError, match=says) as caught:
         load_rig(None, {"midi": table})
     assert "\n" not in str(caught.value)
+
+
+def test_a_beat_that_is_called_off_does_not_sound() -> None:
+    made, waiting = (
+        translator(note=[{"note": 60}, {"event": "phrase", "note": 62}], latency_ms=20),
+        Schedule(),
+    )
+    events = [("onset", 1.0, 0.1), ("onset", 0.5, 0.3), ("phrase", 1.0, 0.3)]
+    for n, told in enumerate((events, [("onset/cancel", 0.0, 0.279)], [("onset/cancel", 0.0, 0.9)])):
+        for item in made.frame(frame(n, told)):
+            waiting.put(item)
+    # Of the last, nothing was left to call off but the first beat, which was still to come.
+    on = [m for m in waiting.take(START + 400_000_000) if m[0] == 0x90 and m[2]]
+    assert [m[1] for m in on] == [62]
+
+
+@pytest.mark.parametrize("bpm", [50.0, 112.0, 180.0])
+def test_the_clock_finds_the_beat_of_the_body_and_keeps_it(bpm: float) -> None:
+    made = translator(clock="body")
+    beat = 60e9 / bpm
+    quiet = frame(0)
+    assert said(made.frame(quiet)) == []
+    ticks: list[int] = []
+    for n in range(1, 1000):
+        told = frame(n)
+        # It is a tenth of a beat late from the tenth second on: the clock comes after it.
+        told.tempo = bpm, ((told.t_ns - START) / beat - (0.1 if n > 500 else 0.0)) % 1.0, 0.9
+        ticks += [item.due_ns for item in made.frame(told) if item.message == b"\xf8"]
+    gaps = [b - a for a, b in itertools.pairwise(ticks)]
+    assert all(0.85 * beat / 24 < gap < 1.15 * beat / 24 for gap in gaps)
+    beats = [(tick - START) / beat for tick in ticks[::24]]
+    before = [at for at in beats if at < 480 * FRAME / beat]
+    after = [at - 0.1 for at in beats if at > 800 * FRAME / beat]
+    assert len(before) > 4
+    assert len(after) > 2
+    assert all(abs(at - round(at)) < 0.02 for at in before + after)
+
+
+def test_the_clock_goes_on_where_the_body_keeps_no_beat() -> None:
+    made = translator(clock="body")
+    ticks = []
+    for n in range(300):
+        told = frame(n)
+        told.tempo = 120.0, (n * FRAME / 5e8) % 1.0, 0.9 if n < 100 else 0.1
+        ticks += [item.due_ns for item in made.frame(told) if item.message == b"\xf8"]
+    gaps = {b - a for a, b in itertools.pairwise(ticks[24:])}
+    assert ticks[-1] > START + 290 * FRAME
+    assert max(gaps) - min(gaps) < 1_000_000
