@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from pyanticip.errors import suggestion
+from pyanticip.vocabulary import HORIZONS_MS
 from realtime.registry import Registry
 
-__all__ = ["Port", "Seconds", "Unit", "named", "registered", "unknown"]
+__all__ = ["LeadMs", "Port", "Seconds", "Unit", "named", "registered", "unknown"]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
+
+
+def _lead_ms(value: Any) -> Any:
+    with contextlib.suppress(TypeError, ValueError):
+        if value == "auto" or (not isinstance(value, bool) and 0.0 <= float(value) <= HORIZONS_MS[-1]):
+            return value
+    raise PydanticCustomError("lead", f"expected auto, or {HORIZONS_MS[0]} to {HORIZONS_MS[-1]} ms")
+
+
+LeadMs = Annotated[float | Literal["auto"], BeforeValidator(_lead_ms)]
 
 
 def registered(registry: Registry[Any], *also: str) -> AfterValidator:

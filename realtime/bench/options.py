@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pyanticip.options import CheckpointOption, JsonOption, option
+from realtime.config import LeadMs
 from realtime.rig import BackendKind
 
 Length = Annotated[int, Field(ge=1, le=65536)]
@@ -77,4 +78,4 @@ class SoundOptions(CheckpointOption, JsonOption):
     files: tuple[Path, ...] = option("What to play.", argument=True, exists=True)
     seconds: float = option("Of each file at most.", 25.0, ge=5, le=3600)
     presets: tuple[str, ...] = option("A voice; repeatable.", ("default",), flag="--preset")
-    lead_ms: float | None = option("Else as by default: auto.", None, ge=0, le=400)
+    lead_ms: LeadMs = option("As of `live`: auto, or 0..400.", "auto", metavar="auto|MS")

@@ -30,6 +30,7 @@ from pyanticip.vocabulary import PARAMETERS, RATE
 from realtime import tuning
 from realtime.bench.ear import Ear
 from realtime.clock import OfflineClock
+from realtime.config import LeadMs
 from realtime.rig import Rig
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
@@ -146,19 +147,19 @@ def run(
     seconds: float,
     *,
     beats: Beats,
-    lead_ms: float | None = None,
+    lead_ms: LeadMs = "auto",
     checkpoint: Path | None = None,
 ) -> dict[str, Any]:
     """Measure every file with every preset; the object that ``--json`` prints: ``rows``.
 
     :param seconds: of each file at most.
-    :param lead_ms: None: as the rig has it by default.
+    :param lead_ms: 0 to 400, or auto.
     :raises MotionError: a file that cannot be read or is too short; a preset that is not there.
     """
     tuning.one_thread_each()
     from realtime.step.open import open_backend
 
-    rig = Rig() if lead_ms is None else Rig(lead_ms=lead_ms)
+    rig = Rig(lead_ms=lead_ms)
     backend = open_backend("onnx", checkpoint)
     try:
         rows = [_row(path, seconds, preset, rig, backend, beats) for preset in presets for path in files]

@@ -7,15 +7,13 @@ what was measured of the sound while playing comes as a command, which is record
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from pyanticip.controls import Smoothing
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS
+from realtime.config import LeadMs
 
-__all__ = ["Lead", "LeadMs"]
-
-LeadMs = float | Literal["auto"]
+__all__ = ["Lead"]
 
 # How late the model's loudness for now is where movement does not repeat: 20 to 40 ms in the clips of
 # `bench sound` (docs/live.md), none in walking.
@@ -107,7 +105,7 @@ class Lead:
             return [self._ms] * len(PARAMETERS)
         way = self.way_ms + _MODEL_MS
         goal = [min(way + amount * lag, _LONGEST) for lag in self._lags]
-        if not trust:
+        if not trust or min(trust) >= _SKILLED:
             return goal
         return [lead * min(_skill(trust, i, lead) / _SKILLED, 1.0) for i, lead in enumerate(goal)]
 

@@ -25,8 +25,9 @@ from pyanticip.controls import (
 )
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import BIN_MS, HORIZONS_MS, PARAMETERS
+from realtime.config import LeadMs
 from realtime.mapping.channel import MODES, Channel
-from realtime.mapping.lead import Lead, LeadMs
+from realtime.mapping.lead import Lead
 from realtime.mapping.performer import PerformerRange
 from realtime.step.base import StepResult
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, option
-from realtime.config import Port, registered
+from realtime.config import LeadMs, Port, registered
 from realtime.rig.mapping import EventsRig, PerformerRig, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.source import ModelRig, SourceRig
@@ -90,9 +90,7 @@ class Rig(Options):
     model: ModelRig = ModelRig()
     memory: MemoryRig = MemoryRig()
     cue: tuple[Cue, ...] = ()
-    lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] | Literal["auto"] = option(
-        "How far ahead to play: auto, or 0..400.", "auto", metavar="auto|MS"
-    )
+    lead_ms: LeadMs = option("How far ahead to play: auto, or 0..400.", "auto", metavar="auto|MS")
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}
     osc: tuple[OscConfig, ...] = option("OSC receiver; repeatable.", (OscConfig(),), metavar="HOST:PORT")

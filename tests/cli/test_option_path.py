@@ -69,6 +69,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     use = seen.index("mixer.Mixer.__init__")
     path = "load.load_rig load._merge live.live stage.assemble stage.build_mixer"
     # A number or a word: what click cannot read, we read.
-    assert seen[:use] == ["generate._Parsed.convert", "options.Options.check", "play.live", *path.split()]
-    # Of these one reads a number or auto, and the lead is an object of its own with a checked setting.
-    assert len(seen) <= 14, seen
+    read = ["generate._Parsed.convert", "config._lead_ms", "options.Options.check", "play.live"]
+    assert seen[:use] == [*read, *path.split()]
+    # Of these two read a number or auto, and the lead is an object of its own with a checked setting.
+    assert len(seen) <= 15, seen
