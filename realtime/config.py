@@ -42,13 +42,15 @@ def registered(registry: Registry[Any], *also: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def named(*known: str) -> AfterValidator:
-    """Annotates a table whose keys are among the known names; the error suggests the nearest."""
+def named(*known: str, also: str = "") -> AfterValidator:
+    """Annotates a table whose keys are among the known names, or begin with ``also`` (what is known only
+    while a show plays); the error suggests the nearest."""
 
     def check(table: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in table:
-            if name not in known:
-                raise ValueError(f"{name}: unknown name{unknown(name, known)}")
+            if name not in known and not (also and name.startswith(also)):
+                listed = (*known, f"{also}<name>") if also else known
+                raise ValueError(f"{name}: unknown name{unknown(name, listed)}")
         return table
 
     return AfterValidator(check)

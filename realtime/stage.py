@@ -114,6 +114,7 @@ def build_mixer(rig: Rig) -> Mixer:
         neutral=neutral,
         extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
         performer=rig.performer.build(),
+        shapes={name: table.build() for name, table in rig.shape.items()},
     )
 
 

@@ -90,6 +90,8 @@ class Commands:
                 self._pipeline.rest(command.t_ns)
             elif name == "mapping":
                 self._map_again(*arguments)
+            elif name == "shape":
+                self._shape_again(*arguments)
             elif name == "calibrate/save":
                 # The rig was written then.
                 self._calibration.play()
@@ -110,6 +112,9 @@ class Commands:
             found.append(Command(t_ns, "bypass", (1,)))
         if mixer.mode != "playing":
             found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
+        for output, shaper in mixer.shapers.items():
+            if shaper.open or shaper.toggled:
+                found.append(Command(t_ns, "shape", (output, int(shaper.open), int(shaper.toggled))))
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
         if self._preset:
@@ -136,6 +141,13 @@ class Commands:
             raise OptionError(f"{path} is another mapping now")
         self._pipeline.teach(taught)
         self._mapping = str(path), taught.mapping.sha256
+
+    def _shape_again(self, output: object, is_open: object, toggled: object) -> None:
+        """Where a gate and a toggle stood when the recording began."""
+        shaper = self._pipeline.mixer.shapers.get(str(output))
+        if shaper is None:
+            raise OptionError(f"this rig does not shape {output!r}")
+        shaper.open, shaper.toggled = bool(is_open), bool(toggled)
 
     def _unload(self) -> str:
         if self._pipeline.taught is None:

@@ -1,4 +1,4 @@
-"""One vector on its way out: smoothing, silence, and the performer's hand.
+"""One vector on its way out: smoothing, shaping, silence, and the performer's hand.
 
 The mixer has a channel for the eight sound parameters and, where a mapping teaches outputs of its own, a
 second one for these. Both obey the same modes; no change of mode and no lost signal makes a value jump.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyanticip.controls import Crossfade, Presence, Smoother, Smoothing
+from pyanticip.controls import Crossfade, Presence, Shaper, Smoother, Smoothing
 
 __all__ = ["MODES", "Channel"]
 
@@ -19,12 +19,21 @@ _FRAME = 0.02
 
 
 class Channel:
-    """A vector of any length; ``neutral`` is where it goes when nobody is there."""
+    """A vector of any length; ``neutral`` is where it goes when nobody is there.
+
+    ``shapers`` (None: as it is) come behind the smoothing, so that a gate stays sharp, and before silence and
+    the hand, which go to ``neutral`` whatever the shape.
+    """
 
     def __init__(
-        self, smoothing: Sequence[Smoothing], presence: Presence | None, neutral: Sequence[float]
+        self,
+        smoothing: Sequence[Smoothing],
+        presence: Presence | None,
+        neutral: Sequence[float],
+        shapers: Sequence[Shaper | None] = (),
     ) -> None:
         self.smoother = Smoother(smoothing)
+        self._shapers = [(i, shaper) for i, shaper in enumerate(shapers) if shaper is not None]
         self.presence = presence or Presence(neutral=neutral)
         self._neutral = list(neutral)
         self._hand = Crossfade(_RELEASE)
@@ -59,7 +68,10 @@ class Channel:
 
     def play(self, goal: list[float], dt: float) -> list[float]:
         """The vector of a frame, ``dt`` seconds of source time after the last."""
-        live = self.presence.live(self.smoother.step(goal, dt), dt)
+        shaped = self.smoother.step(goal, dt)
+        for i, shaper in self._shapers:
+            shaped[i] = shaper(shaped[i])
+        live = self.presence.live(shaped, dt)
         if self._ticked:
             # The ticks of silence have already taken the hand along.
             self._ticked, dt = False, min(dt, _FRAME)

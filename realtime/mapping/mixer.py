@@ -1,4 +1,4 @@
-"""The mixer between model and sinks: lead, fallback, gain, smoothing, silence, the performer's hand.
+"""The mixer between model and sinks: lead, fallback, gain, smoothing, shapes, silence, the performer's hand.
 
 The eight sound parameters, the outputs that a mapping teaches besides, and a list of events go out for every
 frame that comes in, and for every tick of silence. No change of mode or mapping, no late model and no lost
@@ -7,7 +7,7 @@ signal makes the output jump.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pyanticip.controls import (
@@ -19,6 +19,8 @@ from pyanticip.controls import (
     EventTrigger,
     LastMoment,
     Presence,
+    Shape,
+    Shaper,
     Smoothing,
     at_lead,
     scalar_mapping,
@@ -58,7 +60,7 @@ class Mixer:
 
     ``mode`` is one of playing, frozen, stopped, panic. While frozen the values stand still; stopped and
     panic go to neutral, slowly and at once. ``bypass`` lets the scalars play instead of the model, and
-    instead of a mapping.
+    instead of a mapping. ``shapes`` go by the name of a parameter, or ``taught/<name>``.
     """
 
     def __init__(
@@ -75,9 +77,11 @@ class Mixer:
         teaching: Teaching | None = None,
         extra_smoothing: Smoothing | None = None,
         performer: PerformerRange | None = None,
+        shapes: Mapping[str, Shape] | None = None,
     ) -> None:
         smoothing = smoothing or [Smoothing()] * len(PARAMETERS)
-        self._main = Channel(smoothing, presence, neutral)
+        self._shapers = {name: Shaper(shape) for name, shape in (shapes or {}).items()}
+        self._main = Channel(smoothing, presence, neutral, [self._shapers.get(name) for name in PARAMETERS])
         #: How far ahead each parameter is read.
         self.lead = Lead(lead_ms, smoothing, sound_ms=sound_ms, delay_ms=delay_ms)
         #: What share of each parameter 100, 200 and 400 ms ahead is foreseen, 24 numbers; empty: nobody says.
@@ -123,7 +127,8 @@ class Mixer:
         if rest:
             mine = self._main.presence
             presence = Presence(hold=mine.hold, fade=mine.fade, catch_up=mine.catch_up, neutral=rest)
-            self._extra = Channel([self._extra_smoothing] * len(rest), presence, rest)
+            shapers = [self._shapers.get(f"taught/{name}") for name in self._extra_names]
+            self._extra = Channel([self._extra_smoothing] * len(rest), presence, rest, shapers)
             self._extra.smoother.amount = self._main.smoother.amount
             # An output that was there goes on from where it is, a new one from neutral.
             self._extra.begin(self.extras)
@@ -185,6 +190,11 @@ class Mixer:
             "lead_ms": self.lead_ms,
             "sound_ms": self.sound_ms,
         }
+
+    @property
+    def shapers(self) -> Mapping[str, Shaper]:
+        """What shapes the outputs, by their names in the rig."""
+        return self._shapers
 
     @property
     def by_model(self) -> bool:

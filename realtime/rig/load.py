@@ -31,7 +31,18 @@ def _recorded(path: Path) -> dict[str, Any]:
     rig = read_recording(path).header.get("rig")
     if not isinstance(rig, dict):
         return {}
-    shaping = ("model", "lead_ms", "gain", "smoothing", "events", "silence", "mapping", "performer", "cue")
+    shaping = (
+        "model",
+        "lead_ms",
+        "gain",
+        "smoothing",
+        "shape",
+        "events",
+        "silence",
+        "mapping",
+        "performer",
+        "cue",
+    )
     tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
     # Who does not say it comes from before leads were automatic.
     tree.setdefault("lead_ms", 0.0)

@@ -1,20 +1,29 @@
-"""Tables of what shapes the controls: smoothing, events, silence, the performer."""
+"""Tables of what shapes the controls: smoothing, shapes, events, silence, the performer."""
 
 from __future__ import annotations
 
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Smoothing
+from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Shape, Smoothing
 from pyanticip.errors import OptionError
 from pyanticip.options import Options
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.config import Seconds, Unit, named
 from realtime.mapping.performer import PerformerRange, Reach
 
-__all__ = ["EventsRig", "PerformerRig", "SilenceRig", "SmoothingRig", "Smoothings", "smoothings"]
+__all__ = [
+    "EventsRig",
+    "PerformerRig",
+    "ShapeRig",
+    "Shapes",
+    "SilenceRig",
+    "SmoothingRig",
+    "Smoothings",
+    "smoothings",
+]
 
 
 class SmoothingRig(Options):
@@ -38,6 +47,35 @@ def smoothings(table: Smoothings) -> list[Smoothing]:
     """One setting for each parameter."""
     default = table.get("default", SmoothingRig())
     return [table.get(name, default).build() for name in PARAMETERS]
+
+
+class ShapeRig(Options):
+    """How one output is shaped; see :class:`pyanticip.controls.Shape`, whose ``span`` is ``in`` here."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    span: tuple[float, float] = Field(default=(0.0, 1.0), alias="in")
+    invert: bool = False
+    threshold: float | None = None
+    hysteresis: float = 0.05
+    toggle: bool = False
+    steps: int | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> ShapeRig:
+        try:
+            self.build()
+        except OptionError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def build(self) -> Shape:
+        """The shape itself."""
+        return Shape(self.span, self.invert, self.threshold, self.hysteresis, self.toggle, self.steps)
+
+
+#: Shapes by parameter, or ``taught/<name>`` of what a mapping teaches, which is known while it plays.
+Shapes = Annotated[dict[str, ShapeRig], named(*PARAMETERS, also="taught/")]
 
 
 class EventsRig(Options):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, option
 from realtime.config import LeadMs, Port, registered
-from realtime.rig.mapping import EventsRig, PerformerRig, SilenceRig, Smoothings
+from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
@@ -93,6 +93,7 @@ class Rig(Options):
     lead_ms: LeadMs = option("How far ahead to play: auto, or 0..400.", "auto", metavar="auto|MS")
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}
+    shape: Shapes = {}
     osc: tuple[OscConfig, ...] = option("OSC receiver; repeatable.", (OscConfig(),), metavar="HOST:PORT")
     midi: MidiConfig = MidiConfig()
     sink: tuple[SinkRig, ...] = ()

@@ -60,7 +60,8 @@ def wire() -> Any:
 @pytest.mark.slow
 def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire: Wire) -> None:
     port, control = free_port(), free_port()
-    (tmp_path / "rig.toml").write_text(f"lead_ms = 'auto'\n[control]\nport = {control}\n")
+    shapes = "shape.pan = {threshold = 0.5, toggle = true}\nshape.pitch = {invert = true, steps = 9}\n"
+    (tmp_path / "rig.toml").write_text(f"lead_ms = 'auto'\n{shapes}[control]\nport = {control}\n")
     live = subprocess.Popen(
         [sys.executable, "-m", "pyanticip", "live", "--rig", "rig.toml", "--json", "--record", "take.anticip",
          "--source", f"mocopi://127.0.0.1:{port}", "--osc", wire.osc],
@@ -133,6 +134,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     ]
     different = [m["/anticip/frame"] for m in played if found[m["/anticip/frame"][0]] != m]
     assert different == []
+    assert {0.0, 1.0} <= {m["/anticip/param/pan"][0] for m in played[50:200]}
     # The file says of itself what the show said.
     told = subprocess.run(
         [sys.executable, "-m", "pyanticip", "info", "take.anticip", "--json"],

@@ -1,0 +1,212 @@
+"""What the rig makes of one output: scaled, turned round, gated, toggled, in steps."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyanticip.controls import NEUTRAL, Shape, Shaper, Smoothing
+from pyanticip.errors import OptionError, RigError
+from pyanticip.vocabulary import PARAMETERS
+from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
+from realtime.mapping.mixer import Mixer
+from realtime.rig import load_rig
+from realtime.rig.tree import Rig
+from realtime.sources.replay import Command
+from realtime.stage import assemble, build_mixer
+
+UNIT = st.floats(0.0, 1.0)
+COURSE = st.lists(UNIT, min_size=1, max_size=60)
+LOUDNESS = PARAMETERS.index("loudness")
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    low, high = sorted(draw(st.lists(UNIT, min_size=2, max_size=2, unique=True)))
+    threshold = draw(st.none() | st.floats(0.01, 1.0))
+    most = threshold or 0.5
+    return Shape(
+        (low, high),
+        draw(st.booleans()),
+        threshold,
+        draw(st.floats(0.0, most, exclude_max=True)),
+        draw(st.booleans()),
+        draw(st.none() | st.integers(2, 50)),
+    )
+
+
+@given(shapes(), COURSE)
+def test_whatever_the_shape_it_stays_in_its_set_and_is_the_same_again(
+    shape: Shape, course: list[float]
+) -> None:
+    one, two = Shaper(shape), Shaper(shape)
+    shaped = [one(value) for value in course]
+    assert all(0.0 <= value <= 1.0 for value in shaped)
+    if shape.steps is not None:
+        assert set(shaped) <= {i / (shape.steps - 1) for i in range(shape.steps)}
+    if shape.toggle or shape.threshold is not None:
+        assert set(shaped) <= {0.0, 1.0}
+    assert [two(value) for value in course] == shaped
+
+
+@given(COURSE)
+def test_turned_round_twice_is_as_it_was(course: list[float]) -> None:
+    one, two = Shaper(Shape(invert=True)), Shaper(Shape(invert=True))
+    assert [two(one(value)) for value in course] == pytest.approx(course, abs=2**-53)
+
+
+@given(UNIT, st.lists(UNIT, min_size=2, max_size=2, unique=True))
+def test_the_part_that_is_used_becomes_the_whole(value: float, ends: list[float]) -> None:
+    low, high = sorted(ends)
+    shaped = Shaper(Shape((low, high)))(value)
+    assert (shaped == 0.0) if value <= low else (shaped == 1.0) if value >= high else 0.0 <= shaped <= 1.0
+
+
+@given(COURSE, st.floats(0.05, 1.0), st.floats(0.0, 0.04))
+def test_a_toggle_changes_when_the_gate_opens_and_never_else(
+    course: list[float], threshold: float, hysteresis: float
+) -> None:
+    gate = Shaper(Shape(threshold=threshold, hysteresis=hysteresis))
+    toggle = Shaper(Shape(threshold=threshold, hysteresis=hysteresis, toggle=True))
+    was, stood = 0.0, 0.0
+    for value in course:
+        is_open, stands = gate(value), toggle(value)
+        assert (stands != stood) == (is_open > was)
+        was, stood = is_open, stands
+
+
+@given(st.floats(0.1, 0.9), st.floats(0.01, 0.09), st.data())
+def test_what_trembles_by_less_than_the_hysteresis_never_chatters(
+    threshold: float, hysteresis: float, data: st.DataObject
+) -> None:
+    near = st.floats(threshold - 0.99 * hysteresis, threshold + hysteresis)
+    gate = Shaper(Shape(threshold=threshold, hysteresis=hysteresis))
+    shaped = [gate(value) for value in data.draw(st.lists(near, min_size=2, max_size=60))]
+    assert int(np.count_nonzero(np.diff(shaped))) <= 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"span": (0.5, 0.5)}, "in: expected 0 <= low < high <= 1, got 0.5, 0.5"),
+        ({"threshold": 0.0}, "threshold: expected 0 to 1"),
+        ({"threshold": 0.1, "hysteresis": 0.2}, "hysteresis: expected 0 to less than the threshold (0.1)"),
+        ({"steps": 1}, "steps: expected 2 to 1024, got 1"),
+    ],
+)
+def test_a_shape_that_makes_no_sense_is_one_line(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Shape(**fields)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("shape.pich.steps = 3", "shape.pich: unknown name; did you mean pitch?"),
+        ("shape.pitch.treshold = 0.5", "shape.pitch.treshold: unknown key; did you mean threshold?"),
+        ("shape.pitch.steps = 1", "shape.pitch.steps: expected 2 to 1024, got 1"),
+        ("shape.pitch.in = [0.5]", "shape.pitch.in"),
+        ("shape.pitch.in = [0.5, nan]", "shape.pitch.in"),
+    ],
+)
+def test_a_mistake_in_the_rig_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "rig.toml").write_text(text)
+    with pytest.raises(RigError) as caught:
+        load_rig(tmp_path / "rig.toml")
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@dataclass
+class Step:
+    params: Any
+    hazards: Any
+    gate: float = 0.0
+
+
+def step(level: float) -> Any:
+    return Step(np.full((8, 5), level, np.float32), np.zeros((2, 25), np.float32))
+
+
+class Taught:
+    names = ("light", "pitch")
+    neutral = (0.25, 0.5)
+
+
+def test_the_mixer_shapes_parameters_and_what_is_taught_and_lets_neutral_be() -> None:
+    rig = Rig.model_validate(
+        {
+            "smoothing": {"default": {"kind": "none"}},
+            "performer": {"enabled": False},
+            "shape": {
+                "loudness": {"invert": True},
+                "pitch": {"steps": 3},
+                "taught/light": {"threshold": 0.5},
+            },
+        }
+    )
+    mixer = build_mixer(rig)
+    mixer.teach(Taught())
+    for _ in range(30):
+        params, _ = mixer.play(step(0.875), [0.5] * 7, 0.02, [0.75, 0.625])
+    assert params[LOUDNESS] == 0.125
+    assert params[PARAMETERS.index("pitch")] == 0.5
+    assert params[PARAMETERS.index("density")] == 0.875
+    assert mixer.extras == [1.0]
+    mixer.set_mode("panic")
+    for _ in range(10):
+        params, _ = mixer.play(step(0.875), [0.5] * 7, 0.02, [0.75, 0.625])
+    assert params == list(NEUTRAL)
+    assert mixer.extras == [0.25]
+
+
+def test_a_gate_is_sharp_behind_a_slow_smoothing() -> None:
+    mixer = Mixer(smoothing=[Smoothing(half_life=0.2)] * 8, shapes={"density": Shape(threshold=0.5)})
+    levels = [0.0] * 5 + [0.9] * 60
+    density = [mixer.play(step(level), [0.5] * 7, 0.02)[0][PARAMETERS.index("density")] for level in levels]
+    assert set(density) == {0.0, 1.0}
+    assert int(np.count_nonzero(np.diff(density))) == 1
+
+
+def test_a_recording_that_begins_later_knows_where_toggles_stand() -> None:
+    rig = Rig.model_validate(
+        {
+            "model": {"enabled": False},
+            "memory": {"enabled": False},
+            "shape": {"loudness": {"toggle": True}, "pitch": {"threshold": 0.1}},
+        }
+    )
+    here, there = (assemble(rig, OfflineClock(0), sinks=[_Nobody()]) for _ in range(2))
+    for level in (0.0, 0.9, 0.9):
+        here.mixer.shapers["loudness"](level)
+    said = Commands(here).so_far(7)
+    assert Command(7, "shape", ("loudness", 1, 1)) in said
+    lines: list[str] = []
+    again = Commands(there, lines.append)
+    for command in said:
+        again.again(command)
+    again.again(Command(8, "shape", ("cutoff", 1, 1)))
+    assert lines == ["shape: cannot be done again as it was recorded: this rig does not shape 'cutoff'"]
+    course = [0.9, 0.2, 0.9, 0.1]
+    assert [here.mixer.shapers["loudness"](v) for v in course] == [
+        there.mixer.shapers["loudness"](v) for v in course
+    ]
+
+
+class _Nobody:
+    name = "nobody"
+
+    def announce(self, extras: Any) -> None: ...
+
+    def send(self, frame: Any) -> None: ...
+
+    def counters(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None: ...
