@@ -31,7 +31,7 @@ from realtime.protocols import Front, FrontFrame, Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
 from realtime.slots import FRAME, Slot, Slots
-from realtime.status import stream_words, taught_words, tempo_words
+from realtime.status import sink_words, stream_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
@@ -375,6 +375,7 @@ class Pipeline:
             f"frames={self.counts['frames']}",
             f"lost={lost}",
             f"bad={bad}",
+            *sink_words(self.sinks),
             *stream_words(self.front, self._slots.playout, self._now_ns),
             f"late_steps={self.counts['late_steps']}",
             f"failed_steps={self.counts['failed_steps']}",

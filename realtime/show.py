@@ -19,7 +19,7 @@ from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
 from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Command
-from realtime.status import BeatWatch
+from realtime.status import BeatWatch, SinkWatch
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
@@ -261,7 +261,7 @@ class Show:
 
     async def _watch(self) -> None:
         """Once a second: look after the children."""
-        failed, warned, beat = False, "", BeatWatch()
+        failed, warned, beat, sinks = False, "", BeatWatch(), SinkWatch()
         while True:
             await asyncio.sleep(1.0)
             if self._synth is not None:
@@ -273,6 +273,8 @@ class Show:
             if self._monitor is not None:
                 for news in self._monitor.watch(time.monotonic(), self.pipeline.front):
                     self._say(news)
+            for news in sinks.look(self.pipeline.sinks):
+                self._say(news)
             if (line := beat.look(self.pipeline.tempo)) is not None:
                 self._say(line)
             trouble = self._mapping_trouble()

@@ -1,13 +1,14 @@
-"""UDP sockets, bound and connected, with one clear line where that fails."""
+"""Sockets, bound and connected, with one clear line where that fails."""
 
 from __future__ import annotations
 
 import errno
 import socket
+from typing import Any
 
 from pyanticip.errors import DeviceError
 
-__all__ = ["bind_udp", "connect_udp", "free_port", "reason"]
+__all__ = ["bind_udp", "connect_udp", "free_port", "reason", "resolve"]
 
 
 def reason(error: BaseException) -> str:
@@ -15,14 +16,17 @@ def reason(error: BaseException) -> str:
     return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
 
 
-def _resolved(host: str, port: int, what: str, flags: int = 0) -> tuple[socket.socket, tuple[object, ...]]:
-    """A socket of the right family for an address, and that address."""
+def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int = 0) -> tuple[Any, ...]:
+    """Family, kind, protocol, name and address of the first way to a host, as ``getaddrinfo`` has them."""
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM, flags=flags)[
-            0
-        ]
+        return socket.getaddrinfo(host, port, type=kind, flags=flags)[0]
     except (socket.gaierror, UnicodeError, OverflowError) as error:
         raise DeviceError(f"{what}: cannot resolve host {host!r} ({reason(error)})") from None
+
+
+def _resolved(host: str, port: int, what: str, flags: int = 0) -> tuple[socket.socket, tuple[object, ...]]:
+    """A UDP socket of the right family for an address, and that address."""
+    family, kind, proto, _, address = resolve(host, port, what, socket.SOCK_DGRAM, flags)
     return socket.socket(family, kind, proto), address
 
 

@@ -1,4 +1,4 @@
-"""Words of `/anticip/status` about the stream, the beat and the mapping."""
+"""Words of `/anticip/status` about the stream, the beat, the mapping and who is sent to."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.playout import Playout
 from realtime.protocols import BEAT_TRUST, Front
-from realtime.sinks.base import Tempo
+from realtime.sinks.base import Sink, Tempo, trouble_of
 
-__all__ = ["BeatWatch", "stream_words", "taught_words", "tempo_words"]
+__all__ = ["BeatWatch", "SinkWatch", "sink_words", "stream_words", "taught_words", "tempo_words"]
 
 # A sender that was not heard for so long is not counted as ignored any more.
 _RECENT_NS = 60_000_000_000
@@ -47,6 +47,28 @@ def taught_words(taught: LiveMapping | None, error: str, lacking: Sequence[str])
 def tempo_words(tempo: Tempo) -> list[str]:
     """The beats a minute, while the body keeps a beat."""
     return [f"tempo={tempo[0]:.0f}"] if tempo[2] >= BEAT_TRUST else []
+
+
+def sink_words(sinks: Sequence[Sink]) -> list[str]:
+    """Who cannot be reached."""
+    return [f"away={sink.name}" for sink in sinks if trouble_of(sink)]
+
+
+class SinkWatch:
+    """Looked through once a second, says at the terminal who cannot be reached, and who is there again."""
+
+    def __init__(self) -> None:
+        self._away: set[str] = set()
+
+    def look(self, sinks: Sequence[Sink]) -> list[str]:
+        """A line for each change."""
+        trouble = {sink.name: trouble_of(sink) for sink in sinks}
+        gone = [
+            f"{name}: {why}; trying again" for name, why in trouble.items() if why and name not in self._away
+        ]
+        back = [f"{name} is there" for name, why in trouble.items() if not why and name in self._away]
+        self._away = {name for name, why in trouble.items() if why}
+        return gone + back
 
 
 class BeatWatch:

@@ -93,7 +93,7 @@ def _run(
     if isinstance(source, UdpSource):
         say(f"listening for {rig.source.kind} at {source.address[0]}:{source.address[1]}")
     for target in rig.osc:
-        say(f"sending OSC to {target.host}:{target.port}")
+        say(f"sending OSC to {target.url}")
     for sink in pipeline.sinks:
         if sink.name.startswith("midi"):
             say(f"playing {sink.name}")

@@ -94,7 +94,9 @@ class Rig(Options):
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}
     shape: Shapes = {}
-    osc: tuple[OscConfig, ...] = option("OSC receiver; repeatable.", (OscConfig(),), metavar="HOST:PORT")
+    osc: tuple[OscConfig, ...] = option(
+        "OSC receiver; repeatable.", (OscConfig(),), metavar="[tcp://]HOST:PORT"
+    )
     midi: MidiConfig = MidiConfig()
     sink: tuple[SinkRig, ...] = ()
     events: EventsRig = EventsRig()

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pyanticip.controls import Event
 
-__all__ = ["ControlFrame", "Extra", "Sink", "SinkType", "Tempo"]
+__all__ = ["ControlFrame", "Extra", "Sink", "SinkType", "Tempo", "trouble_of"]
 
 Tempo = tuple[float, float, float]
 """The beat that the body keeps: beats a minute (0: none was ever known), phase 0..1 (0 at the beat), trust
@@ -92,6 +92,11 @@ class Sink(Protocol):
     def close(self) -> None:
         """Give the resources back."""
         ...
+
+
+def trouble_of(sink: Sink) -> str:
+    """Why a sink does not reach its receiver; empty where it does, or does not say (``trouble``)."""
+    return str(getattr(sink, "trouble", ""))
 
 
 class SinkType(Protocol):

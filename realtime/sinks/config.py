@@ -11,6 +11,7 @@ from pyanticip.errors import OptionError
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, named
+from realtime.sinks.tcp import Framing
 
 __all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
 
@@ -56,17 +57,22 @@ Address = Annotated[tuple[Argument, ...], BeforeValidator(_as_address)]
 class OscConfig(Options):
     """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts.
 
+    ``framing`` is how packets stand in a TCP stream: ``slip`` as OSC 1.1 has it, ``length`` (an int32) as
+    OSC 1.0 does.
+
     ``max_rate`` bundles a second at most: a slow receiver gets the newest values, never a queue (events wait
     for the next bundle).
 
     With ``schedule`` every event leaves at once in a bundle of its own, whose time tag says when it is due:
     ``latency_ms`` after its moment, on a clock that is ``clock_offset_ms`` ahead of this machine's.
 
-    ``HOST:PORT`` stands for a receiver with everything else built in.
+    ``HOST:PORT`` or ``tcp://HOST:PORT`` stands for a receiver with everything else built in.
     """
 
     host: str = "127.0.0.1"
     port: Port = 9000
+    transport: Literal["udp", "tcp"] = "udp"
+    framing: Framing = "slip"
     prefix: str = "/anticip"
     send: tuple[Part, ...] = PARTS
     addresses: Annotated[dict[str, Address], named(*_RENAMED)] = {}
@@ -79,7 +85,16 @@ class OscConfig(Options):
     @model_validator(mode="before")
     @classmethod
     def _typed(cls, value: object) -> object:
-        return dict(zip(("host", "port"), host_port(value), strict=True)) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        transport, _, where = value.rpartition("://")
+        host, port = host_port(where)
+        return {"transport": transport or "udp", "host": host, "port": port}
+
+    @property
+    def url(self) -> str:
+        """As the command line has it."""
+        return f"{'tcp://' if self.transport == 'tcp' else ''}{self.host}:{self.port}"
 
     @model_validator(mode="after")
     def _are_addresses(self) -> OscConfig:

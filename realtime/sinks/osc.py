@@ -1,12 +1,10 @@
-"""OSC over UDP: one bundle a frame, built once with python-osc, its floats patched in place ever after.
+"""OSC, one bundle a frame: built once with python-osc, its floats patched in place ever after.
 
 Where the receiver schedules, each event leaves in a bundle of its own whose time tag says when it is due.
 """
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
@@ -17,12 +15,12 @@ from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import Address, Argument, OscConfig
-from realtime.sockets import connect_udp
+from realtime.sinks.tcp import TcpWire
+from realtime.sinks.udp import UdpWire
 
 __all__ = ["OscSink", "message", "time_tag"]
 
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
-_RETRY_NS = 1_000_000_000
 # Seconds from 1900, where NTP counts from, to 1970.
 _NTP = 2_208_988_800
 
@@ -47,23 +45,22 @@ class OscSink:
     Config = OscConfig
 
     def __init__(self, config: OscConfig) -> None:
-        host, port = config.host, config.port
-        self.name = f"osc {host}:{port}"
-        self._sock, self._address = connect_udp(host, port, f"OSC target {host}:{port}")
-        self._sock.setblocking(False)
-        # What cannot be sent now is superseded by the next frame: no queue on our side.
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 15)
+        self.name = f"osc {config.url}"
+        self._wire: UdpWire | TcpWire
+        if config.transport == "tcp":
+            self._wire = TcpWire(config.host, config.port, config.framing)
+        else:
+            self._wire = UdpWire(config.host, config.port)
+        self._transmit = self._wire.send
         self._prefix = config.prefix.rstrip("/")
         self._send = frozenset(config.send)
         self._addresses = config.addresses
         self._interval_ns = round(1e9 / config.max_rate) if config.max_rate else 0
         self._due_ns = 0
-        self._retry_ns = 0
         self._kept: list[tuple[int, Event]] = []
         self._schedules = config.schedule
         self._shift_ms = config.latency_ms + config.clock_offset_ms
         self._status: tuple[str, ...] = ()
-        self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
         linear = Range()
         ranges = {name: r.build() for name, r in config.ranges.items()}
         maps = [ranges.get(name, linear) for name in PARAMETERS]
@@ -133,7 +130,12 @@ class OscSink:
 
     def counters(self) -> dict[str, int]:
         """Bundles sent, dropped here (full buffer), refused (nobody listens), failed (network)."""
-        return dict(self._counts)
+        return dict(self._wire.counts)
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no connection, where there should be one."""
+        return self._wire.trouble
 
     def send(self, frame: ControlFrame) -> None:
         """Patch the bundle and send it. Never blocks, never raises."""
@@ -226,32 +228,6 @@ class OscSink:
             pack(">f", out, at, unit(value))
         return out
 
-    def _transmit(self, data: bytearray) -> None:
-        counts = self._counts
-        for _ in range(2):
-            try:
-                self._sock.send(data)
-            except (BlockingIOError, InterruptedError):
-                counts["dropped"] += 1
-            except ConnectionRefusedError:
-                # The answer to an earlier bundle: this one was not sent. Once more: it may be back.
-                counts["refused"] += 1
-                continue
-            except OSError:
-                counts["failed"] += 1
-                self._reconnect()
-            else:
-                counts["sent"] += 1
-            return
-
-    def _reconnect(self) -> None:
-        """The network changed under us: point the socket anew, at most once a second."""
-        now = time.monotonic_ns()
-        if now >= self._retry_ns:
-            self._retry_ns = now + _RETRY_NS
-            with contextlib.suppress(OSError):
-                self._sock.connect(self._address)  # type: ignore[arg-type]
-
     def close(self) -> None:
         """Close the socket."""
-        self._sock.close()
+        self._wire.close()
