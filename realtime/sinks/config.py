@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pyanticip.controls import CANCEL, Range
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
-from realtime.config import Port, named
+from realtime.config import Port, named, unknown
 from realtime.sinks.tcp import Framing
 
 __all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
 
 Argument = str | int | float
-Part = Literal[
-    "frame", "scalars", "param", "params", "tempo", "event", "field", "plan", "trust", "place", "status"
-]
 #: What an OSC bundle is made of, in order.
-PARTS: tuple[Part, ...] = get_args(Part)
+PARTS = ("frame", "scalars", "param", "params", "tempo", "event", "field", "plan", "trust", "place", "status")
+#: What a receiver may be sent: parts, or single ones of the parameters and events.
+_SENT = (*PARTS, *PARAMETERS, *EVENTS)
 _CALLED_OFF = tuple(name + CANCEL for name in EVENTS)
 _RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
 
@@ -46,6 +45,15 @@ class RangeConfig(Options):
         return Range(self.low, self.high, self.curve, self.exponent)
 
 
+def _known(name: str) -> str:
+    if name not in _SENT:
+        raise ValueError(f"{name}: unknown name{unknown(name, _SENT)}")
+    return name
+
+
+Sent = Annotated[str, AfterValidator(_known)]
+
+
 def _as_address(value: object) -> object:
     """An address is a string, or a list of an address and what stands before the value."""
     return (value,) if isinstance(value, str) else value
@@ -55,7 +63,8 @@ Address = Annotated[tuple[Argument, ...], BeforeValidator(_as_address)]
 
 
 class OscConfig(Options):
-    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts.
+    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts,
+    or single parameters and events by their names.
 
     ``framing`` is how packets stand in a TCP stream: ``slip`` as OSC 1.1 has it, ``length`` (an int32) as
     OSC 1.0 does.
@@ -74,7 +83,7 @@ class OscConfig(Options):
     transport: Literal["udp", "tcp"] = "udp"
     framing: Framing = "slip"
     prefix: str = "/anticip"
-    send: tuple[Part, ...] = PARTS
+    send: tuple[Sent, ...] = PARTS
     addresses: Annotated[dict[str, Address], named(*_RENAMED)] = {}
     ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None

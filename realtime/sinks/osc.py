@@ -82,7 +82,6 @@ class OscSink:
         """Lay the bundle out once and remember where each number stands."""
         out = bytearray(_HEADER)
         self._frame_at = self._scalars_at = self._params_at = self._tempo_at = 0
-        self._param_at: list[int] = []
 
         def element(where: Address, values: Sequence[Argument], types: str) -> int:
             """Append one message; the position of the first of its values."""
@@ -95,8 +94,11 @@ class OscSink:
             self._frame_at = element(self._named("frame", "frame"), (0, 0.0), "if")
         if "scalars" in self._send:
             self._scalars_at = element(self._named("scalars", "scalars"), (0.0,) * 7, "f" * 7)
-        if "param" in self._send:
-            self._param_at = [element(self._named(n, f"param/{n}"), (0.0,), "f") for n in PARAMETERS]
+        self._param_at = [
+            (element(self._named(name, f"param/{name}"), (0.0,), "f"), i)
+            for i, name in enumerate(PARAMETERS)
+            if {"param", name} & self._send
+        ]
         self._extra_at: list[tuple[int, Callable[[float], float]]] = []
         if "param" in self._send:
             for extra in self._extras:
@@ -158,7 +160,7 @@ class OscSink:
         one as well."""
         plain = name.removesuffix(CANCEL)
         known = name == plain or name in self._addresses or plain not in self._addresses
-        return known and "event" in self._send
+        return known and bool({"event", plain} & self._send)
 
     def _send_frame(self, frame: ControlFrame, events: Sequence[Event]) -> None:
         status = frame.status
@@ -218,8 +220,8 @@ class OscSink:
         params = frame.params
         if self._maps is not None:
             params = [m(v) for m, v in zip(self._maps, params, strict=True)]
-        for at, value in zip(self._param_at, params, strict=False):
-            pack(">f", out, at, value)
+        for at, i in self._param_at:
+            pack(">f", out, at, params[i])
         if self._params_at:
             pack(">8f", out, self._params_at, *params)
         if self._tempo_at:

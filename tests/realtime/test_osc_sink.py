@@ -5,6 +5,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,6 +103,20 @@ def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> N
     assert got[7] == ("/dancer/param/pulse", [0.0])
     assert got[8] == ("/bang", pytest.approx([1.0, 0.02]))
     assert len(got) == 9
+    sink.close()
+
+
+def test_single_parameters_and_events_can_be_chosen(receiver: socket.socket) -> None:
+    sink = open_sink(receiver.getsockname()[1], send=["loudness", "pan", "onset"])
+    sink.announce([SimpleNamespace(name="wobble", address=None, range=float)])  # goes with "param" alone
+    for onset in (("onset", 0.75, 0.125), ("onset/cancel", 0.0, 0.125)):
+        sink.send(frame(events=[onset, ("phrase", 0.5, 0.0), ("cue/chorus", 1.0, 0.5)], status=("playing",)))
+        numbers = [0.125] if "cancel" in onset[0] else [0.75, 0.125]
+        assert heard(receiver) == [
+            ("/anticip/param/loudness", [PARAMS[1]]),
+            ("/anticip/param/pan", [PARAMS[6]]),
+            (f"/anticip/event/{onset[0]}", numbers),
+        ]
     sink.close()
 
 

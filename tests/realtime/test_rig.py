@@ -46,6 +46,7 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
         ("[sorce]", "sorce: unknown key; did you mean source?"),
         ("[[osc]]\nprefx = '/a'", "osc.0.prefx: unknown key; did you mean prefix?"),
         ("[[osc]]\nranges.pich = {low = 1}", "osc.0.ranges.pich: unknown name; did you mean pitch?"),
+        ("[[osc]]\nsend = ['frame', 'pich']", "osc.0.send.1.pich: unknown name; did you mean pitch?"),
         ("[[osc]]\nranges.pitch = {lo = 1}", "osc.0.ranges.pitch.lo: unknown key; did you mean low?"),
         ("[[osc]]\nport = 99999", "osc.0.port"),
         ("[osc]\nport = 9001", "osc: there may be several: expected [[osc]], got [osc]"),
