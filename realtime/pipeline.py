@@ -184,7 +184,7 @@ class Pipeline:
             mapped = time.perf_counter_ns()
             self._leave(frame, slot.release_ns)
             sent = time.perf_counter_ns()
-            self._learn()
+            self._learn(now)
             if self.observer is not None:
                 # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
@@ -195,27 +195,28 @@ class Pipeline:
             self.counts["overtaken"] += 1
             if step is not None and not self.mixer.bypass:
                 self.mixer.overhear(step, out.activity, slot.since)
-            self._learn()
+            self._learn(now)
         if self.lesson is not None:
             self.lesson.frame(out)
         return True
 
-    def _learn(self) -> None:
-        """What only the next frame needs to know, once this one has left."""
+    def _learn(self, now: int) -> None:
+        """What only the next frame needs to know, and what can wait, once this one has left."""
         self.mixer.learn()
+        self.mixer.lead.learn(self.mixer.smoothing, self.mixer.trust)
         if self.memory is not None:
             self.memory.learn()
+        self._tell_status(now)
 
     def _frame(
         self, now: int, params: Sequence[float], events: Sequence[Event], step: StepResult | None
     ) -> ControlFrame:
         field, plan = telemetry_of(step)
-        status = self._due_status(now)
         number = self._slots.newest
         trust = self.memory.trust if self.memory is not None and step is not None else ()
         place = self.memory.place if self.memory is not None and self._slots.away == 0 else None
         told = self.mixer.extras, field, plan, trust, place
-        said = ControlFrame(number, number * FRAME, self._scalars, params, events, status, *told, now)
+        said = ControlFrame(number, number * FRAME, self._scalars, params, events, (), *told, now)
         said.state, said.tempo = self.state, self.tempo
         return said
 
@@ -283,7 +284,7 @@ class Pipeline:
         """A frame that no datagram has completed in time: its forecast, then hold and fade."""
         if self._slots.newest < 0:
             self._slots.due_ns = now + _STATUS_NS
-            self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self._due_status(now), t_ns=now))
+            self._tell_status(now)
             return
         self._slots.skip(silent=self._slots.away >= _BRIDGED)
         away = self._slots.away
@@ -307,6 +308,7 @@ class Pipeline:
             self.expected_ns = None
             params = self.mixer.silence((away if away == _BRIDGED + 1 else 1) * FRAME)
         self._leave(self._frame(now, params, events, step), now)
+        self._tell_status(now)
 
     def _imagine(self, now: int) -> tuple[FrontFrame, StepResult | None] | None:
         """The frame after the newest with its body carried on, and what the model says of it, if anything."""
@@ -345,11 +347,11 @@ class Pipeline:
             self.tape.output(frame.t_ns, frame.seq, values, self._scalars, frame.events, *telemetry)
         self._outlet.leave(frame, release_ns)
 
-    def _due_status(self, now: int) -> tuple[str, ...]:
-        if now - self._status_ns < _STATUS_NS:
-            return ()
-        self._status_ns = now
-        return self.status()
+    def _tell_status(self, now: int) -> None:
+        """Send the status where it is due: by itself, so that no frame waits for it."""
+        if now - self._status_ns >= _STATUS_NS:
+            self._status_ns = now
+            self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self.status(), t_ns=now))
 
     @property
     def state(self) -> str:

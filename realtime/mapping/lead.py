@@ -41,8 +41,8 @@ class Lead:
         self._lags = [1000.0 * setting.lag for setting in smoothing]
         self._delay_ms = delay_ms
         self._age, self._aged = 0.0, 0.0
-        self._now: list[float] | None = None
         self.sound_ms = sound_ms
+        self._now: list[float] | None = None
         self.ms = ms
 
     @property
@@ -55,6 +55,8 @@ class Lead:
         if value != "auto" and not HORIZONS_MS[0] <= value <= HORIZONS_MS[-1]:
             raise OptionError(f"lead_ms: expected 0 to 400 or auto, got {value:g}")
         self._ms: LeadMs = value if value == "auto" else float(value)
+        if self._ms != "auto":
+            self._now = [self._ms] * len(PARAMETERS)
 
     @property
     def sound_ms(self) -> float:
@@ -76,8 +78,8 @@ class Lead:
 
     @property
     def leads(self) -> list[float]:
-        """Of the eight parameters, as of the last :meth:`step`."""
-        return list(self._now) if self._now is not None else self._goal(1.0, ())
+        """Of the eight parameters in the coming frame, ms."""
+        return self._goal(1.0, ()) if self._now is None else self._now
 
     def hear(self, age_ms: float) -> None:
         """A frame that left so long after its own time."""
@@ -85,20 +87,18 @@ class Lead:
         if abs(self._aged - self._age) > _OFF_MS:
             self._age = self._aged
 
-    def step(self, amount: float, trust: Sequence[float]) -> list[float]:
-        """The leads of this frame, ms.
+    def learn(self, amount: float, trust: Sequence[float]) -> None:
+        """Ease the leads towards what they should be: once a frame, when it has left.
 
         ``amount`` is the factor on smoothing; ``trust`` 24 numbers, what share of each parameter at 100, 200
         and 400 ms is foreseen; empty: nobody says.
         """
-        goal = self._goal(amount, trust)
-        if self._ms != "auto" or self._now is None:
-            self._now = goal
-        else:
+        if self._ms == "auto":
+            goal = self._goal(amount, trust)
             self._now = [
-                now + min(max(to - now, -_EASE_MS), _EASE_MS) for now, to in zip(self._now, goal, strict=True)
+                now + min(max(to - now, -_EASE_MS), _EASE_MS)
+                for now, to in zip(self._now or goal, goal, strict=True)
             ]
-        return self._now
 
     def _goal(self, amount: float, trust: Sequence[float]) -> list[float]:
         if self._ms != "auto":

@@ -314,7 +314,7 @@ class Mixer:
 
     def _forecast(self, step: StepResult) -> list[float]:
         """The model's parameters at their leads, in the performer's range."""
-        target = at_lead(step.params.tolist(), self.lead.step(self.smoothing, self.trust))
+        target = at_lead(step.params.tolist(), self.lead.leads)
         return target if self.performer is None else self.performer.play(target)
 
     def overhear(self, step: StepResult, activity: float, dt: float) -> None:

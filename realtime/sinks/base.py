@@ -21,10 +21,10 @@ Tempo = tuple[float, float, float]
 class ControlFrame:
     """One frame of control: plain floats, ready to be sent.
 
-    ``seq`` counts 50 Hz frames since the stream began and never goes back (-1: a status alone);
-    ``seconds`` is the source's time since then; ``scalars`` are the seven, ``params`` the eight in 0..1;
-    ``events`` are (name, strength 0..1, seconds ahead); ``status`` is given once a second; ``extras`` are the
-    taught outputs that are none of the eight, in 0..1 (see :class:`Extra`);
+    ``seq`` counts 50 Hz frames since the stream began and never goes back; -1: the ``status`` alone, once a
+    second. ``seconds`` is the source's time since then; ``scalars`` are the seven, ``params`` the eight in
+    0..1; ``events`` are (name, strength 0..1, seconds ahead); ``extras`` are the taught
+    outputs that are none of the eight, in 0..1 (see :class:`Extra`);
     ``field`` are trust 0..1 and curvature of a model with control field, and ``plan`` the codes that a
     planning model expects, with their weights, heaviest first; ``trust`` is what share of each parameter at
     100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``place`` is where the performer is

@@ -60,7 +60,6 @@ class OscSink:
         self._kept: list[tuple[int, Event]] = []
         self._schedules = config.schedule
         self._shift_ms = config.latency_ms + config.clock_offset_ms
-        self._status: tuple[str, ...] = ()
         linear = Range()
         ranges = {name: r.build() for name, r in config.ranges.items()}
         maps = [ranges.get(name, linear) for name in PARAMETERS]
@@ -141,6 +140,12 @@ class OscSink:
 
     def send(self, frame: ControlFrame) -> None:
         """Patch the bundle and send it. Never blocks, never raises."""
+        if frame.seq < 0:
+            if "status" in self._send:
+                head, *before = self._named("status", "status")
+                dgram = message(str(head), [*before, *frame.status])
+                self._transmit(bytearray(_HEADER + struct.pack(">I", len(dgram)) + dgram))
+            return
         events: Sequence[Event] = frame.events
         if events:
             events = [event for event in events if self._wanted(event[0])]
@@ -163,24 +168,20 @@ class OscSink:
         return known and bool({"event", plain} & self._send)
 
     def _send_frame(self, frame: ControlFrame, events: Sequence[Event]) -> None:
-        status = frame.status
         if self._interval_ns:
             now = time.monotonic_ns()
             if now < self._due_ns:
                 self._kept.extend((frame.t_ns, event) for event in events)
-                self._status = status or self._status
                 return
             late = now - self._due_ns
             self._due_ns = (self._due_ns if late < self._interval_ns else now) + self._interval_ns
-            if self._kept or self._status:
+            if self._kept:
                 passed = [
                     (name, strength, max(ahead - (frame.t_ns - t_ns) / 1e9, 0.0))
                     for t_ns, (name, strength, ahead) in self._kept
                 ]
                 events, self._kept = [*passed, *events], []
-                status, self._status = status or self._status, ()
-        # A negative number: nothing plays yet, only the status is told.
-        data = self._patched(frame) if frame.seq >= 0 else bytearray(_HEADER)
+        data = self._patched(frame)
         for event in events:
             data = data + self._told(event)
         if frame.field and "field" in self._send:
@@ -191,10 +192,6 @@ class OscSink:
             data = data + self._list("trust", "f", frame.trust)
         if frame.place is not None and "place" in self._send:
             data = data + self._list("place", "ifff", frame.place)
-        if status and "status" in self._send:
-            head, *before = self._named("status", "status")
-            dgram = message(str(head), [*before, *status])
-            data = data + struct.pack(">I", len(dgram)) + dgram
         if len(data) > len(_HEADER):
             self._transmit(data)
 

@@ -64,7 +64,7 @@ def test_the_demo_sends_its_bundles_and_ends(
     result = demo(seconds=2.0, osc=ear.address, audio=False)
     assert result["frames"] == pytest.approx(101, abs=5)
     assert len(ear.bundles) == pytest.approx(result["bundles"], abs=2)
-    assert all(b"/anticip/params" in b for b in ear.bundles[5:])
+    assert all((b"/anticip/params" in b) != (b"/anticip/status" in b) for b in ear.bundles[5:])
     assert result["audio"] is None
     assert 0 < result["latency_ms"]["p50"] < 20
     told = capsys.readouterr().err

@@ -30,29 +30,34 @@ def test_the_lag_of_a_spring_is_that_of_a_ramp_it_follows():
         assert 1.999 - value == pytest.approx(setting.lag, abs=0.0011)
 
 
+def learned(lead: Lead, amount: float, trust: list[float] | tuple[()]) -> list[float]:
+    lead.learn(amount, trust)
+    return lead.leads
+
+
 def test_an_automatic_lead_is_the_way_and_what_lags():
-    plain = Lead("auto", NONE).step(1.0, ())
+    plain = learned(Lead("auto", NONE), 1.0, ())
     assert len(set(plain)) == 1
     told = Lead("auto", NONE, sound_ms=40.0, delay_ms=25.0)
-    assert told.step(1.0, ()) == [pytest.approx(lead + 65.0) for lead in plain]
+    assert learned(told, 1.0, ()) == [pytest.approx(lead + 65.0) for lead in plain]
     assert told.way_ms == pytest.approx(65.0)
     smoothed = Lead("auto", SPRING)
-    assert smoothed.step(1.0, ()) == [pytest.approx(lead + 1000.0 * Smoothing().lag) for lead in plain]
-    assert Lead("auto", SPRING).step(0.0, ()) == plain
-    assert Lead(120.0, SPRING, sound_ms=40.0).step(1.0, [0.0] * 24) == [120.0] * 8
-    assert max(Lead("auto", NONE, sound_ms=1000.0).step(1.0, ())) == 400.0
+    assert learned(smoothed, 1.0, ()) == [pytest.approx(lead + 1000.0 * Smoothing().lag) for lead in plain]
+    assert learned(Lead("auto", SPRING), 0.0, ()) == plain
+    assert learned(Lead(120.0, SPRING, sound_ms=40.0), 1.0, [0.0] * 24) == [120.0] * 8
+    assert max(learned(Lead("auto", NONE, sound_ms=1000.0), 1.0, ())) == 400.0
 
 
 def test_nothing_is_read_farther_ahead_than_there_is_skill():
     lead = Lead("auto", NONE, sound_ms=100.0)
-    full = lead.step(1.0, [1.0] * 24)[0]
+    full = learned(lead, 1.0, [1.0] * 24)[0]
     assert 100.0 < full < 200.0
     # Full skill 100 ms ahead, none at 200: linear between, and half of it is enough.
     trust = [1.0, 0.0, 0.0] * 4 + [0.25] * 12
-    some = Lead("auto", NONE, sound_ms=100.0).step(1.0, trust)
+    some = learned(Lead("auto", NONE, sound_ms=100.0), 1.0, trust)
     assert some[0] == pytest.approx(full * min((200.0 - full) / 100.0 / 0.5, 1.0))
     assert some[7] == pytest.approx(full / 2)
-    assert Lead("auto", NONE, sound_ms=100.0).step(1.0, [0.0] * 24) == [0.0] * 8
+    assert learned(Lead("auto", NONE, sound_ms=100.0), 1.0, [0.0] * 24) == [0.0] * 8
 
 
 @given(
@@ -67,7 +72,7 @@ def test_it_never_jumps_and_is_the_same_again(moves):
             lead.hear(age)
             if sound is not None:
                 lead.sound_ms = sound
-            yield list(lead.step(1.0, [trust] * 24))
+            yield list(learned(lead, 1.0, [trust] * 24))
 
     first = list(leads())
     assert list(leads()) == first

@@ -25,8 +25,8 @@ SCALARS = [0.1, 0.2, -1.5, 0.4, 0.5, 0.6, 0.7]
 PARAMS = [0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]
 
 
-def frame(seq: int = 7, events: list = [], status: tuple[str, ...] = ()) -> ControlFrame:  # noqa: B006
-    return ControlFrame(seq, 0.14, SCALARS, PARAMS, events, status, tempo=(112.5, 0.25, 0.75))
+def frame(seq: int = 7, events: list = []) -> ControlFrame:  # noqa: B006
+    return ControlFrame(seq, 0.14, SCALARS, PARAMS, events, tempo=(112.5, 0.25, 0.75))
 
 
 def open_sink(port: int, **options: Any) -> OscSink:
@@ -51,7 +51,7 @@ def heard(sock: socket.socket) -> list[tuple[str, list]]:
 
 def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     sink = open_sink(receiver.getsockname()[1])
-    sink.send(frame(events=[("onset", 0.9, 0.05)], status=("playing", "backend=onnx")))
+    sink.send(frame(events=[("onset", 0.9, 0.05)]))
     got = heard(receiver)
     assert [address for address, _ in got] == [
         "/anticip/frame",
@@ -60,7 +60,6 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
         "/anticip/params",
         "/anticip/tempo",
         "/anticip/event/onset",
-        "/anticip/status",
     ]
     values = dict(got)
     assert values["/anticip/frame"] == [7, pytest.approx(0.14)]
@@ -70,17 +69,16 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     assert [values[f"/anticip/param/{n}"][0] for n in PARAMETERS] == pytest.approx(PARAMS)
     assert values["/anticip/tempo"] == [112.5, 0.25, 0.75]
     assert values["/anticip/event/onset"] == pytest.approx([0.9, 0.05])
-    assert values["/anticip/status"] == ["playing", "backend=onnx"]
     sink.close()
 
 
 def test_patching_leaves_nothing_of_the_last_frame(receiver: socket.socket) -> None:
     sink = open_sink(receiver.getsockname()[1])
-    sink.send(frame(events=[("onset", 0.9, 0.05), ("phrase", 0.8, 0.1)], status=("playing",)))
+    sink.send(frame(events=[("onset", 0.9, 0.05), ("phrase", 0.8, 0.1)]))
     first = heard(receiver)
     sink.send(ControlFrame(8, 0.16, [0.0] * 7, [0.5] * 8))
     second = heard(receiver)
-    assert len(first) == len(second) + 3
+    assert len(first) == len(second) + 2
     assert dict(second)["/anticip/params"] == [0.5] * 8
     assert dict(second)["/anticip/frame"][0] == 8
     sink.close()
@@ -97,7 +95,7 @@ def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> N
             "pulse": {"low": 1.0, "high": 0.0},
         },
     )
-    sink.send(frame(events=[("onset", 1.0, 0.02)], status=("playing",)))
+    sink.send(frame(events=[("onset", 1.0, 0.02)]))
     got = heard(receiver)
     assert got[0] == ("/n_set", [1000, "freq", pytest.approx(110.0)])
     assert got[7] == ("/dancer/param/pulse", [0.0])
@@ -110,7 +108,7 @@ def test_single_parameters_and_events_can_be_chosen(receiver: socket.socket) -> 
     sink = open_sink(receiver.getsockname()[1], send=["loudness", "pan", "onset"])
     sink.announce([SimpleNamespace(name="wobble", address=None, range=float)])  # goes with "param" alone
     for onset in (("onset", 0.75, 0.125), ("onset/cancel", 0.0, 0.125)):
-        sink.send(frame(events=[onset, ("phrase", 0.5, 0.0), ("cue/chorus", 1.0, 0.5)], status=("playing",)))
+        sink.send(frame(events=[onset, ("phrase", 0.5, 0.0), ("cue/chorus", 1.0, 0.5)]))
         numbers = [0.125] if "cancel" in onset[0] else [0.75, 0.125]
         assert heard(receiver) == [
             ("/anticip/param/loudness", [PARAMS[1]]),

@@ -41,7 +41,6 @@ class Wire:
             except BlockingIOError:
                 return found
             messages = {m.address: list(m.params) for m in OscBundle(data)}
-            messages.pop("/anticip/status", None)
             if "/anticip/frame" in messages:
                 found.append(messages)
 

@@ -14,6 +14,7 @@ class Ear:
 
     name: str = "ear"
     frames: list[ControlFrame] = field(default_factory=list)
+    statuses: list[tuple[str, ...]] = field(default_factory=list)
     extras: list[str] = field(default_factory=list)
     closed: bool = False
 
@@ -21,7 +22,10 @@ class Ear:
         self.extras = [extra.name for extra in extras]
 
     def send(self, frame: ControlFrame) -> None:
-        self.frames.append(frame)
+        if frame.seq < 0:
+            self.statuses.append(frame.status)
+        else:
+            self.frames.append(frame)
 
     def counters(self) -> dict[str, int]:
         return {"sent": len(self.frames)}
