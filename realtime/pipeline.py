@@ -22,6 +22,7 @@ import numpy.typing as npt
 from pyanticip.controls import Event
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import Clock
+from realtime.mapping.labels import Labels
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
@@ -84,6 +85,8 @@ class Pipeline:
         self.lesson: Lesson | None = None
         self.taught: LiveMapping | None = None
         self.mapping_error = ""
+        self._labels: Labels | None = None
+        self._parted: list[Event] = []
         self.lacking: list[str] = []
         self.observer: Observer | None = None
         self.kind = kind
@@ -216,7 +219,10 @@ class Pipeline:
         trust = self.memory.trust if self.memory is not None and step is not None else ()
         place = self.memory.place if self.memory is not None and self._slots.away == 0 else None
         told = self.mixer.extras, field, plan, trust, place
-        said = ControlFrame(number, number * FRAME, self._scalars, params, events, (), *told, now)
+        classes, changed = self._labels.step(self.mixer.extras) if self._labels is not None else ((), ())
+        events = [*events, *self._parted, *changed]
+        self._parted = []
+        said = ControlFrame(number, number * FRAME, self._scalars, params, events, (), *told, classes, now)
         said.state, said.tempo = self.state, self.tempo
         return said
 
@@ -232,6 +238,9 @@ class Pipeline:
 
     def teach(self, taught: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None: none any more."""
+        if self._labels is not None:
+            self._parted += self._labels.part()
+        self._labels = taught.labels if taught is not None and taught.mapping.classes else None
         self.taught = taught
         self.mapping_error = ""
         self.lacking = []

@@ -55,19 +55,20 @@ def add(given: options.AddOptions) -> Answer:
     """Add takes from motion files.
 
     With --values the whole take wants these; with --curve values change over time (a header t,NAME,... and
-    seconds from the file's first frame). What lies before --start leads in: the model sees it, nothing is
-    learnt from it.
+    seconds from the file's first frame); with --class it shows a label of a class, as pose=crouch. What lies
+    before --start leads in: the model sees it, nothing is learnt from it.
 
     Example: pyanticip teach add mine spin.bvh --start 2 --end 9 --values brightness=.8,cutoff=4000
     """
     from realtime.teaching.adding import add_file, ready_outputs
 
-    if given.values is None and given.curve is None:
-        raise click.UsageError("a take needs --values or --curve")
+    if given.values is None and given.curve is None and given.labels is None:
+        raise click.UsageError("a take needs --values, --curve or --class")
     if given.take is not None and len(given.files) > 1:
         raise click.UsageError("--take names one take; give one file, or no name")
-    values = _values(given.values)
+    values, labels = _values(given.values), _labels(given.labels)
     with _for_a_take(given.project) as opened:
+        _tell_new(opened, labels)
         made = ready_outputs(opened, values or (_columns(given.curve) if given.curve else {}))
         if made and not given.as_json:
             click.echo(f"outputs, each 0..1: {', '.join(made)}")
@@ -79,6 +80,7 @@ def add(given: options.AddOptions) -> Answer:
                 name=given.take,
                 values=values,
                 curve=given.curve,
+                labels=labels,
                 start=given.start,
                 end=given.end,
                 rate=given.rate,
@@ -103,10 +105,11 @@ def record(given: options.RecordOptions) -> Answer:
     from realtime.teaching.adding import ready_outputs
     from realtime.teaching.recording import record_take
 
-    values = _values(given.values)
-    if not values:
-        raise click.UsageError("a take needs --values")
+    values, labels = _values(given.values), _labels(given.labels)
+    if not (values or labels):
+        raise click.UsageError("a take needs --values or --class")
     with _for_a_take(given.project) as opened:
+        _tell_new(opened, labels)
         made = ready_outputs(opened, values)
         if made:
             say(f"{given.project}: outputs, each 0..1: {', '.join(made)}")
@@ -115,6 +118,7 @@ def record(given: options.RecordOptions) -> Answer:
             given.source,
             name=given.take,
             values=values,
+            labels=labels,
             seconds=given.seconds,
             countdown=given.countdown,
             say=say,
@@ -135,12 +139,15 @@ def list_(given: options.ListOptions) -> Answer:
     result = {
         "revision": opened.state.revision,
         "outputs": [output.to_dict() for output in outputs],
+        "classes": opened.state.classes,
         "takes": [{**take.to_dict(), "frames": take.frames} for take in takes],
         "mappings": mappings,
     }
     lines = [f"output {output.describe()}" for output in outputs]
+    lines += [f"class {name}: {', '.join(labels)}" for name, labels in opened.state.classes.items()]
     for take in takes:
         wanted = [f"{n}={v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
+        wanted += [f"{n}={label}" for n, label in take.labels.items()]
         lines.append(
             f"take {take.name}: {take.frames / RATE:.2f} s, {', '.join(wanted) or 'teaches nothing'}"
         )
@@ -171,16 +178,19 @@ def rename(given: options.RenameOptions) -> None:
 
 @teach.command("set", options=f"{OPTIONS}:SetOptions")
 def set_(given: options.SetOptions) -> None:
-    """Change what a take wants; NAME=none takes an output out of it.
+    """Change what a take wants, or shows of a class; NAME=none takes an output or a class out of it.
 
-    Example: pyanticip teach set mine spin brightness=.9,cutoff=none
+    Example: pyanticip teach set mine spin brightness=.9,cutoff=none,pose=stand
     """
-    from pyanticip.teach.outputs import parse_values
-
     parts = [part for part in given.values.replace(",", " ").split() if part]
     gone: dict[str, float | None] = {p[: -len("=none")]: None for p in parts if p.endswith("=none")}
-    kept = ",".join(p for p in parts if not p.endswith("=none"))
-    _open(given.project).set_values(given.take, {**gone, **(parse_values(kept) if kept else {})})
+    kept = [p for p in parts if not p.endswith("=none")]
+    opened = _open(given.project)
+    classes = opened.state.classes
+    said = [p for p in kept if p.partition("=")[0] in classes]
+    values, labels = _values(",".join(p for p in kept if p not in said)), _labels(",".join(said))
+    _tell_new(opened, labels)
+    opened.set_values(given.take, {**gone, **values}, labels)
 
 
 @teach.command("outputs", options=f"{OPTIONS}:OutputsOptions")
@@ -243,6 +253,8 @@ def fit(given: options.FitCommandOptions) -> Answer:
 
 def _summary(part: dict[str, Any], lead_ms: int) -> list[str]:
     """What a part's report says, for people."""
+    if "class" in part:
+        return _class_summary(part)
     lines = [
         f"{part['kind']} on {'+'.join(part['inputs'])}, {part['frames']} frames of {len(part['takes'])} takes"
     ]
@@ -270,6 +282,31 @@ def _summary(part: dict[str, Any], lead_ms: int) -> list[str]:
     return lines
 
 
+def _class_summary(part: dict[str, Any]) -> list[str]:
+    """What a class's report says, for people."""
+    lines = [
+        f"class {part['class']}: {', '.join(part['labels'])}; {part['kind']} on {'+'.join(part['inputs'])},"
+        f" {part['frames']} frames of {len(part['takes'])} takes"
+    ]
+    if part["accuracy"] is None:
+        return [*lines, "  not judged: nothing can be left out; record more takes"]
+    lines.append(f"  right, of the frames left out: {100 * part['accuracy']:.0f} % (each label counts alike)")
+    for label, row in zip(part["labels"], part["confusion"], strict=True):
+        wrong = [
+            f"{other} {100 * share:.0f} %"
+            for other, share in zip(part["labels"], row, strict=True)
+            if other != label and share >= 0.005
+        ]
+        if wrong:
+            lines.append(f"    {label} taken for {', '.join(wrong)}")
+    if part["judged_by_blocks"]:
+        lines.append(
+            f"  left out in blocks of time, because no other take shows the same: "
+            f"{', '.join(part['judged_by_blocks'])}; that is kinder than a second take would be"
+        )
+    return lines
+
+
 @teach.command("check", options=f"{OPTIONS}:CheckOptions")
 def check(given: options.CheckOptions) -> Answer:
     """Check files, hashes and the mapping, and play it over its own takes.
@@ -284,8 +321,9 @@ def check(given: options.CheckOptions) -> Answer:
     lines = [f"broken: {line}" for line in found["problems"]]
     lines += [f"warning: {line}" for line in found["warnings"]]
     for row in found.get("played", []):
-        errors = ", ".join(f"{name} {100 * e:.1f} %" for name, e in row["error"].items())
-        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, error on what was learnt: {errors}")
+        said = [f"error of {name} {100 * e:.1f} %" for name, e in row["error"].items()]
+        said += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
+        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, on what was learnt: {', '.join(said)}")
     if found["mapping"]:
         lines.append(f"mapping {found['mapping']}: {found['frame_us']:.0f} us a frame")
     fine = found["fine"]
@@ -353,6 +391,22 @@ def _values(text: str | None) -> dict[str, float]:
     from pyanticip.teach.outputs import parse_values
 
     return parse_values(text) if text else {}
+
+
+def _labels(text: str | None) -> dict[str, str]:
+    from pyanticip.teach.labels import parse_labels
+
+    return parse_labels(text) if text else {}
+
+
+def _tell_new(project: Project, labels: dict[str, str]) -> None:
+    """Say what is shown for the first time beside what was shown before: it may be a typing mistake."""
+    for name, label in labels.items():
+        known = project.state.classes.get(name, ())
+        if known and label not in known:
+            say(f"{name}={label} is new; so far: {', '.join(known)}")
+        elif not known and project.state.classes:
+            say(f"class {name} is new; so far: {', '.join(project.state.classes)}")
 
 
 def _columns(curve: Path) -> dict[str, None]:

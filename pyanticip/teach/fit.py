@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,47 +18,29 @@ import numpy.typing as npt
 
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
+from pyanticip.teach.classes import fit_class
 from pyanticip.teach.folds import Fold, alone, folds
+from pyanticip.teach.frames import (
+    JUDGE,
+    LEARN,
+    Frames,
+    Part,
+    TakeData,
+    floor,
+    input_choices,
+    normal,
+    novelty_arrays,
+)
 from pyanticip.teach.heads import Projection
-from pyanticip.teach.inputs import BODY, SCALES
-from pyanticip.teach.options import BLOCKS, FitOptions
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 
-__all__ = ["Part", "TakeData", "fit_parts"]
+__all__ = ["fit_parts"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
-SETTLE = 25
-"""Frames at the start of a take without lead-in that are not learnt: the model has seen nothing before
-them."""
-
-_LEARN, _JUDGE = 3000, 400
 _PENALTIES, _DECAY = (0.001, 0.01, 0.1, 1.0), 0.003
-_NEAR_COMPONENTS, _NEAR_PLACES, _NEAR_LEVEL = 12, 256, 0.95
-
-
-@dataclass(frozen=True)
-class TakeData:
-    """A take as heads see it: input blocks (total, width), where learning begins, wanted values in 0..1."""
-
-    name: str
-    blocks: Mapping[str, F32]
-    begin: int
-    wanted: Mapping[str, F64]
-    """Per output (total - begin,)."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A fitted head for the outputs that the same takes demonstrate."""
-
-    outputs: tuple[str, ...]
-    inputs: tuple[str, ...]
-    kind: str
-    setting: float
-    arrays: dict[str, F32]
-    report: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,7 +54,7 @@ class _Candidate:
     ) -> tuple[Projection, heads.Arrays]:
         """Projection and head of frames ``x[inputs]`` (N, F)."""
         data = x[self.inputs]
-        projection = Projection.fit(data, weight, _floor(self.inputs, data.shape[1]))
+        projection = Projection.fit(data, weight, floor(self.inputs, data.shape[1]))
         return projection, heads.fit_head(self.kind, self.setting, projection(data), y, weight)
 
 
@@ -82,7 +64,7 @@ def fit_parts(
     options: FitOptions,
     on_progress: Callable[[str], None] = lambda line: None,
 ) -> list[Part]:
-    """A head for every group of outputs that the same takes demonstrate.
+    """A head for every group of outputs that the same takes demonstrate, and one for every class.
 
     :raises OptionError: nothing to learn from.
     """
@@ -91,20 +73,24 @@ def fit_parts(
         teaching = tuple(i for i, take in enumerate(takes) if output.name in take.wanted)
         if teaching:
             groups.setdefault(teaching, []).append(output.name)
-    if not groups:
+    classes = sorted({name for take in takes for name in take.labels})
+    if not (groups or classes):
         raise OptionError("nothing to learn from: no take teaches any output; add one: pyanticip teach add")
     parts = []
     for members, names in groups.items():
         on_progress(f"fitting {', '.join(names)} on {len(members)} takes")
         parts.append(_fit_group([takes[i] for i in members], tuple(names), options))
+    for name in classes:
+        on_progress(f"fitting class {name}")
+        parts.append(fit_class(takes, name, options))
     return parts
 
 
 def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOptions) -> Part:
     lead = options.lead_ms // 20
-    now = _Frames.of(takes, names, 0)
-    ahead = now if lead == 0 else _Frames.of(takes, names, lead)
-    choices = _inputs(takes, options)
+    now = Frames.of(takes, names, 0)
+    ahead = now if lead == 0 else Frames.of(takes, names, lead)
+    choices = input_choices(takes, options)
     x = {inputs: ahead.inputs(inputs) for inputs in choices}
     made = folds(ahead.wanted)
     candidates = _candidates(choices, options.kind, len(ahead.y))
@@ -119,7 +105,7 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
         best = next((i for i, c in enumerate(candidates) if c.kind != "mlp"), 0)
     chosen = candidates[best]
     projection, arrays = _final(chosen, x, ahead)
-    near = _near(made, projection, x[chosen.inputs], ahead.weight)
+    near = novelty_arrays(made, projection, x[chosen.inputs], ahead.weight)
     report = _report(takes, names, made, candidates, errors, best, ahead)
     report["cross_validation_seconds"] = round(time.perf_counter() - begun, 3)
     if lead and made:
@@ -132,59 +118,6 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
         {"mean": projection.mean, "basis": projection.basis, **arrays, **near},
         report,
     )
-
-
-@dataclass(frozen=True)
-class _Frames:
-    """The frames of a group of takes in a row: inputs at t, what is wanted ``lead`` frames later."""
-
-    takes: tuple[Mapping[str, F32], ...]
-    spans: tuple[tuple[int, int], ...]
-    wanted: tuple[F64, ...]
-    y: F64
-    weight: F64
-
-    @classmethod
-    def of(cls, takes: Sequence[TakeData], names: Sequence[str], lead: int) -> _Frames:
-        spans, wanted, weights = [], [], []
-        for take in takes:
-            y = np.stack([take.wanted[name] for name in names], 1)
-            skip = min(max(SETTLE - take.begin, 0), len(y) // 4)
-            last = len(y) - lead
-            if last <= skip:
-                raise OptionError(
-                    f"take {take.name}: {len(y)} frames too few to learn {20 * lead} ms ahead: record longer"
-                )
-            spans.append((take.begin + skip, take.begin + last))
-            wanted.append(y[skip + lead :])
-            # A long take says more than a short one, but not as many times more as it is longer.
-            weights.append(np.full(last - skip, (last - skip) ** -0.5))
-        weight = np.concatenate(weights)
-        return cls(
-            tuple(take.blocks for take in takes),
-            tuple(spans),
-            tuple(wanted),
-            np.concatenate(wanted),
-            weight / weight.sum(),
-        )
-
-    def inputs(self, blocks: tuple[str, ...]) -> F32:
-        """(N, F) float32."""
-        rows = [
-            np.concatenate([take[b][low:high] for b in blocks], 1)
-            for take, (low, high) in zip(self.takes, self.spans, strict=True)
-        ]
-        return np.concatenate(rows)
-
-
-def _inputs(takes: Sequence[TakeData], options: FitOptions) -> list[tuple[str, ...]]:
-    there = tuple(b for b in BLOCKS if all(b in take.blocks for take in takes))
-    if options.blocks is not None:
-        lacking = [b for b in options.blocks if b not in there]
-        if lacking:
-            raise OptionError(f"inputs: {lacking[0]!r} needs a model that tells its hidden state")
-        return [options.blocks]
-    return [there, ("body",)] if len(there) > 1 else [there]
 
 
 def _candidates(choices: Sequence[tuple[str, ...]], kind: str, frames: int) -> list[_Candidate]:
@@ -201,18 +134,18 @@ def _candidates(choices: Sequence[tuple[str, ...]], kind: str, frames: int) -> l
 
 
 def _judged(
-    fold: Fold, candidates: Sequence[_Candidate], x: Mapping[tuple[str, ...], F32], frames: _Frames
+    fold: Fold, candidates: Sequence[_Candidate], x: Mapping[tuple[str, ...], F32], frames: Frames
 ) -> list[F64]:
     """Mean absolute error of each candidate and output on the frames left out."""
-    learn = fold.learn[heads.thinned(frames.weight[fold.learn], _LEARN)]
-    judge = fold.judge[:: max(1, len(fold.judge) // _JUDGE)]
-    weight = _normal(frames.weight[fold.learn], len(learn))
+    learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
+    judge = fold.judge[:: max(1, len(fold.judge) // JUDGE)]
+    weight = normal(frames.weight[fold.learn], len(learn))
     errors = []
     projections: dict[tuple[str, ...], tuple[Projection, F32, F32]] = {}
     for candidate in candidates:
         if candidate.inputs not in projections:
             data = x[candidate.inputs]
-            made = Projection.fit(data[learn], weight, _floor(candidate.inputs, data.shape[1]))
+            made = Projection.fit(data[learn], weight, floor(candidate.inputs, data.shape[1]))
             projections[candidate.inputs] = made, made(data[learn]), made(data[judge])
         _, known, new = projections[candidate.inputs]
         arrays = heads.fit_head(candidate.kind, candidate.setting, known, frames.y[learn], weight)
@@ -221,49 +154,12 @@ def _judged(
     return errors
 
 
-def _normal(weight: F64, kept: int) -> F64:
-    """Weights of the frames that are kept: thinning has taken care of them where it thinned."""
-    return weight / weight.sum() if kept == len(weight) else np.full(kept, 1.0 / kept)
-
-
 def _final(
-    chosen: _Candidate, x: Mapping[tuple[str, ...], F32], frames: _Frames
+    chosen: _Candidate, x: Mapping[tuple[str, ...], F32], frames: Frames
 ) -> tuple[Projection, heads.Arrays]:
-    kept = heads.thinned(frames.weight, 2 * _LEARN)
+    kept = heads.thinned(frames.weight, 2 * LEARN)
     data = {chosen.inputs: x[chosen.inputs][kept]}
-    return chosen.fitted(data, frames.y[kept], _normal(frames.weight, len(kept)))
-
-
-def _floor(inputs: Sequence[str], width: int) -> F64:
-    """What is added to the spread of each input."""
-    widths = {"body": BODY, "hidden": width - (BODY if "body" in inputs else 0)}
-    return np.concatenate([np.full(widths[b], 0.5 * SCALES[b]) for b in inputs])
-
-
-def _near(made: Sequence[Fold], projection: Projection, x: F32, weight: F64) -> heads.Arrays:
-    """What novelty is measured by: places of the takes, and how far away a take that was left out is."""
-    u = projection(x)[:, :_NEAR_COMPONENTS]
-    # Every component counts alike, but for those in which the takes hardly differ.
-    spread = np.sqrt(u.var(0) + 0.05 * u.var(0).max() + 1e-12)
-    u = (u / spread).astype(np.float32)
-    away: list[F64] = []
-    for fold in made:
-        learn = fold.learn[heads.thinned(weight[fold.learn], _NEAR_PLACES)]
-        judge = fold.judge[:: max(1, len(fold.judge) // _JUDGE)]
-        away.append(_nearest(u[judge], u[learn]))
-    level = float(np.quantile(np.concatenate(away), _NEAR_LEVEL)) if away else 1.0
-    places = u[heads.thinned(weight, _NEAR_PLACES)]
-    return {
-        "near_places": np.ascontiguousarray(places),
-        "near_scale": (1.0 / spread).astype(np.float32),
-        "near_level": np.array([max(level, 1e-3)], np.float32),
-    }
-
-
-def _nearest(u: F32, places: F32) -> F64:
-    squares = (u**2).sum(1)[:, None] + (places**2).sum(1) - 2.0 * (u @ places.T)
-    found: F64 = np.sqrt(np.maximum(squares.min(1), 0.0)).astype(np.float64)
-    return found
+    return chosen.fitted(data, frames.y[kept], normal(frames.weight, len(kept)))
 
 
 def _report(
@@ -273,7 +169,7 @@ def _report(
     candidates: Sequence[_Candidate],
     errors: F64,
     best: int,
-    frames: _Frames,
+    frames: Frames,
 ) -> dict[str, Any]:
     """What is told about a part: errors as shares of an output's range."""
     chosen = candidates[best]
@@ -321,7 +217,7 @@ def _report(
     }
 
 
-def _held(made: Sequence[Fold], chosen: _Candidate, now: _Frames, ahead: _Frames) -> list[float]:
+def _held(made: Sequence[Fold], chosen: _Candidate, now: Frames, ahead: Frames) -> list[float]:
     """The error, ``lead`` later, of the same head taught without lead: what the lead is worth."""
     told = []
     lengths = [high - low for low, high in ahead.spans]
@@ -330,10 +226,10 @@ def _held(made: Sequence[Fold], chosen: _Candidate, now: _Frames, ahead: _Frames
     place = np.concatenate([starts_now[i] + np.arange(n) for i, n in enumerate(lengths)])
     x = {chosen.inputs: now.inputs(chosen.inputs)}
     for fold in made:
-        learn, judge = place[fold.learn], fold.judge[:: max(1, len(fold.judge) // _JUDGE)]
-        kept = learn[heads.thinned(now.weight[learn], _LEARN)]
+        learn, judge = place[fold.learn], fold.judge[:: max(1, len(fold.judge) // JUDGE)]
+        kept = learn[heads.thinned(now.weight[learn], LEARN)]
         data = {chosen.inputs: x[chosen.inputs][kept]}
-        weight = _normal(now.weight[learn], len(kept))
+        weight = normal(now.weight[learn], len(kept))
         projection, arrays = chosen.fitted(data, now.y[kept], weight)
         given = heads.compile_head(chosen.kind, arrays)(projection(x[chosen.inputs][place[judge]]))
         told.append(np.abs(given - ahead.y[judge]).mean(0))

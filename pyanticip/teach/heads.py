@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Projection", "compile_head", "fit_head", "knn_settings", "thinned"]
+__all__ = ["Projection", "compile_head", "fit_head", "knn_settings", "product", "thinned"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -59,10 +59,10 @@ class Projection:
 
     def __call__(self, x: F32) -> F32:
         """Components (N, K) of inputs (N, F)."""
-        return _product(x - self.mean, self.basis)
+        return product(x - self.mean, self.basis)
 
 
-def _product(a: F32, b: F32) -> F32:
+def product(a: F32, b: F32) -> F32:
     """``a @ b``; for a single row without BLAS, which may wake a thread pool for it and wait for the pool."""
     if len(a) == 1:
         alone: F32 = np.einsum("k,km->m", a[0], b)[None]
@@ -118,7 +118,7 @@ def _ridge(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
     slope, level = arrays["slope"], arrays["level"]
 
     def apply(u: F32) -> F32:
-        return _unit(_product(u, slope) + level)
+        return _unit(product(u, slope) + level)
 
     return apply
 
@@ -157,7 +157,7 @@ def _knn(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
             return alone(u[0, :width])[None]
         seen = u[:, :width]
         # The frame's own square is the same for all places: added after the choice.
-        away = squares + _product(seen, turned)
+        away = squares + product(seen, turned)
         if count < len(places):
             near = np.argpartition(away, count - 1, axis=1)[:, :count]
         else:
@@ -221,6 +221,6 @@ def _mlp(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
     leave, leave_bias = arrays["leave"], arrays["leave_bias"]
 
     def apply(u: F32) -> F32:
-        return _unit(_product(np.tanh(_product(u, enter) + enter_bias), leave) + leave_bias)
+        return _unit(product(np.tanh(product(u, enter) + enter_bias), leave) + leave_bias)
 
     return apply

@@ -25,8 +25,11 @@ from safetensors import SafetensorError
 
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
-from pyanticip.teach.fit import Part
+from pyanticip.teach.classes import likeness
+from pyanticip.teach.classifiers import compile_classifier
+from pyanticip.teach.frames import Part
 from pyanticip.teach.inputs import BODY
+from pyanticip.teach.labels import NONE, check_labels
 from pyanticip.teach.options import BEYOND, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output, unique_names
 from pyanticip.vocabulary import CANONICAL_JOINTS
@@ -34,16 +37,23 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 __all__ = ["FORMAT", "VERSION", "Mapping", "load_mapping", "pack_mapping"]
 
 F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
 
-FORMAT, VERSION = "anticip-mapping", 1
+FORMAT, VERSION = "anticip-mapping", 2
 _FEATURES_VERSION = 1
 """Whose columns the heads read: the first ones of a row."""
 _LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
 _MOST_PARTS = 64
+_NOT_LOOKED_AT = np.zeros(1)
 _HEAD_SHAPES: dict[str, tuple[tuple[str, str], ...]] = {
     "ridge": (("slope", "kn"), ("level", "n")),
     "knn": (("places", "pq"), ("squares", "p"), ("values", "pn"), ("neighbours", "1")),
     "mlp": (("enter", "kh"), ("enter_bias", "h"), ("leave", "hn"), ("leave_bias", "n")),
+}
+_SURE = (("sharpness", "1"), ("unlike", "2"))
+_CLASS_SHAPES: dict[str, tuple[tuple[str, str], ...]] = {
+    "logit": (*_HEAD_SHAPES["ridge"], *_SURE),
+    "vote": (*_HEAD_SHAPES["knn"], *_SURE),
 }
 _SHAPES = (("mean", "f"), ("basis", "fk"), ("near_places", "cr"), ("near_scale", "r"), ("near_level", "1"))
 
@@ -68,7 +78,7 @@ def pack_mapping(
         for i, part in enumerate(parts)
         for name, array in part.arrays.items()
     }
-    taught = {name for part in parts for name in part.outputs}
+    taught = {name for part in parts if not part.label_of for name in part.outputs}
     tree = {
         "format": FORMAT,
         "version": VERSION,
@@ -80,7 +90,13 @@ def pack_mapping(
         "beyond": options.beyond,
         "novelty": options.novelty,
         "parts": [
-            {"outputs": list(p.outputs), "inputs": list(p.inputs), "kind": p.kind, "report": p.report}
+            {
+                "class": p.label_of,
+                "outputs": list(p.outputs),
+                "inputs": list(p.inputs),
+                "kind": p.kind,
+                "report": p.report,
+            }
             for p in parts
         ],
         "told": dict(told),
@@ -101,15 +117,37 @@ class _Head:
     near_squares: F32
     near_scale: F32
     near_level: float
+    unlike: F32 | None = None
+    """Of a class: what tells from the novelty that a frame is none of its labels."""
+    shows_none: bool = False
+    """Whether the last label that it tells is none of them."""
+
+    def told(self, u: F32, novelty: F64) -> F32:
+        """What it gives (N, n) for components (N, K) of novelty (N,): of a class the labels, then none."""
+        values: F32 = self.apply(u)
+        if self.unlike is None:
+            return values
+        like = np.asarray(likeness(self.unlike, novelty), np.float32)[:, None]
+        named = values[:, :-1] if self.shows_none else values
+        return np.concatenate([named * like, 1.0 - like * named.sum(1, keepdims=True)], 1)
+
+    def novelty(self, u: F32) -> F64:
+        """How far components (N, K) are from everything shown."""
+        near = u[:, : len(self.near_scale)] * self.near_scale
+        along = np.einsum("ck,nk->nc", self.near_places, near)
+        gap = (self.near_squares - 2.0 * along).min(1) + np.einsum("nk,nk->n", near, near)
+        found: F64 = np.sqrt(np.maximum(gap.astype(np.float64), 0.0)) / self.near_level
+        return found
 
 
 class Mapping:
     """Taught outputs from what a frame gives. Made by :func:`load_mapping`.
 
-    ``outputs`` in order; ``inputs`` the blocks that any head sees; ``lead_ms`` how far ahead it was taught;
-    ``beyond`` and ``novelty_limit`` what to do far from everything shown; ``mask`` (22,) the joints it was
-    taught with; ``model`` name and sha256 of the checkpoint it belongs to, or None; ``reports`` one per head;
-    ``told`` where it comes from; ``sha256`` of the file.
+    ``outputs`` in order; ``classes`` and the labels of each, the last of which is ``none``; ``names`` of all
+    that it gives, where a label is ``class/CLASS/LABEL``; ``inputs`` the blocks that any head sees;
+    ``lead_ms`` how far ahead it was taught; ``beyond`` and ``novelty_limit`` what to do far from everything
+    shown; ``mask`` (22,) the joints it was taught with; ``model`` name and sha256 of the checkpoint it
+    belongs to, or None; ``reports`` one per head; ``told`` where it comes from; ``sha256`` of the file.
     """
 
     def __init__(self, name: str, tree: Table[str, Any], arrays: Table[str, F32], sha256: str) -> None:
@@ -124,7 +162,11 @@ class Mapping:
         self.reports: list[dict[str, Any]] = [dict(part["report"]) for part in tree["parts"]]
         self.told: dict[str, Any] = dict(tree["told"])
         self.hidden = 0
+        self.classes = _classes(tree)
         order = [output.name for output in self.outputs]
+        for name, labels in self.classes.items():
+            order += [f"class/{name}/{label}" for label in labels]
+        self.names = tuple(order)
         self._heads = [self._head(i, part, order, arrays) for i, part in enumerate(tree["parts"])]
         taught = sorted(place for head in self._heads for place in head.places)
         if taught != list(range(len(order))):
@@ -133,18 +175,22 @@ class Mapping:
 
     def _head(self, i: int, part: Table[str, Any], order: list[str], arrays: Table[str, F32]) -> _Head:
         kind, inputs = part["kind"], check_blocks(part["inputs"])
-        places = tuple(order.index(name) for name in part["outputs"])
-        sizes = {"n": len(places), "1": 1}
+        name = part.get("class", "")
+        if name:
+            places = tuple(order.index(f"class/{name}/{label}") for label in self.classes[name])
+        else:
+            places = tuple(order.index(output) for output in part["outputs"])
+        sizes = {"n": len(part["outputs"]), "1": 1, "2": 2}
         mine: dict[str, F32] = {}
-        for name, letters in (*_SHAPES, *_HEAD_SHAPES[kind]):
-            array = arrays[f"{i}.{name}"]
+        for key, letters in (*_SHAPES, *(_CLASS_SHAPES if name else _HEAD_SHAPES)[kind]):
+            array = arrays[f"{i}.{key}"]
             if array.dtype != np.float32 or array.ndim != len(letters) or not np.isfinite(array).all():
-                raise FormatError(f"array {i}.{name} must be {len(letters)}-dimensional finite float32")
+                raise FormatError(f"array {i}.{key} must be {len(letters)}-dimensional finite float32")
             for letter, size in zip(letters, array.shape, strict=True):
                 if size < 1 or sizes.setdefault(letter, size) != size:
-                    raise FormatError(f"array {i}.{name} has a shape that does not fit: {array.shape}")
-            mine[name] = array
-        if kind == "knn" and not 1 <= float(mine["neighbours"][0]) <= sizes["p"]:
+                    raise FormatError(f"array {i}.{key} has a shape that does not fit: {array.shape}")
+            mine[key] = array
+        if "neighbours" in mine and not 1 <= float(mine["neighbours"][0]) <= sizes["p"]:
             raise FormatError(f"array {i}.neighbours is out of range")
         if sizes.get("q", 0) > sizes["k"] or sizes["r"] > sizes["k"]:
             raise FormatError(f"head {i}: more components than the projection gives")
@@ -157,11 +203,13 @@ class Mapping:
             places,
             inputs,
             heads.Projection(mine["mean"], mine["basis"]),
-            heads.compile_head(kind, mine),
+            compile_classifier(kind, mine) if name else heads.compile_head(kind, mine),
             near,
             np.einsum("nk,nk->n", near, near),
             mine["near_scale"],
             max(float(mine["near_level"][0]), 1e-6),
+            mine.get("unlike"),
+            bool(name) and NONE in part["outputs"],
         )
 
     @property
@@ -194,34 +242,29 @@ class Mapping:
         return [CANONICAL_JOINTS[i] for i in np.flatnonzero(missing)]
 
     def apply(self, blocks: Table[str, F32], *, novel: bool = True) -> tuple[list[float], list[float]]:
-        """Values in 0..1 and novelty, per output, of one frame's input blocks (width,).
+        """Values in 0..1 and novelty, per name, of one frame's input blocks (width,).
 
-        Without ``novel`` the novelty is not looked at, and 0.
+        Without ``novel`` the novelty of outputs is not looked at, and 0.
         """
-        values = [0.0] * len(self.outputs)
-        novelty = [0.0] * len(self.outputs)
+        values = [0.0] * len(self.names)
+        novelty = [0.0] * len(self.names)
         for head in self._heads:
             x = blocks[head.inputs[0]]
             if len(head.inputs) > 1:
                 x = np.concatenate([blocks[b] for b in head.inputs])
             u = head.projection(x[None])
-            new = 0.0
-            if novel:
-                near = u[0, : len(head.near_scale)] * head.near_scale
-                along = np.einsum("ck,k->c", head.near_places, near)
-                gap = float((head.near_squares - 2.0 * along).min() + np.einsum("k,k->", near, near))
-                new = max(gap, 0.0) ** 0.5 / head.near_level
-            for place, value in zip(head.places, head.apply(u)[0].tolist(), strict=True):
-                values[place], novelty[place] = value, new
+            new = head.novelty(u) if novel or head.unlike is not None else _NOT_LOOKED_AT
+            for place, value in zip(head.places, head.told(u, new)[0].tolist(), strict=True):
+                values[place], novelty[place] = value, float(new[0])
         return values, novelty
 
     def apply_batch(self, blocks: Table[str, F32]) -> F32:
         """Values (T, n) in 0..1 of input blocks (T, width): :meth:`apply` for whole takes."""
         frames = len(next(iter(blocks.values())))
-        out = np.zeros((frames, len(self.outputs)), np.float32)
+        out = np.zeros((frames, len(self.names)), np.float32)
         for head in self._heads:
             u = head.projection(np.concatenate([blocks[b] for b in head.inputs], 1))
-            out[:, list(head.places)] = head.apply(u)
+            out[:, list(head.places)] = head.told(u, head.novelty(u))
         return out
 
 
@@ -279,6 +322,22 @@ def _tree(file: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
         raise FormatError(f"{file}: is no mapping; pyanticip teach fit writes them")
     return tree
+
+
+def _classes(tree: Table[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The classes that heads tell, each with its labels and ``none``."""
+    found: dict[str, tuple[str, ...]] = {}
+    for part in tree["parts"]:
+        name = part.get("class", "")
+        if not name:
+            continue
+        labels = [str(label) for label in part["outputs"]]
+        for label in labels:
+            check_labels({name: label})
+        if name in found or len(set(labels)) != len(labels) or NONE in labels[:-1]:
+            raise FormatError(f"class {name}: its labels are garbled")
+        found[name] = (*(label for label in labels if label != NONE), NONE)
+    return found
 
 
 def _check(tree: Table[str, Any]) -> None:

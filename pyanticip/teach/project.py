@@ -145,6 +145,7 @@ class Project:
         begin: int = 0,
         values: Mapping[str, float] | None = None,
         columns: Mapping[str, F64] | None = None,
+        labels: Mapping[str, str] | None = None,
         source: str = "",
     ) -> TakeEntry:
         """One more demonstration.
@@ -152,6 +153,7 @@ class Project:
         :param clip: motion on the canonical body at 50 Hz; the first ``begin`` frames lead in.
         :param values: constants, in the outputs' own units.
         :param columns: curves (frames after ``begin``,), in the outputs' own units.
+        :param labels: which label of a class it shows.
         :raises OptionError: a name that is there already, unknown outputs, values outside their ranges.
         """
         check_take_name(name)
@@ -176,6 +178,7 @@ class Project:
             values=values,
             curve=self._store_curves(columns) if columns else None,
             columns={output: output for output in columns},
+            labels=dict(labels or {}),
         )
         for output, column in columns.items():
             self._in_range(name, output, (float(column.min()), float(column.max())))
@@ -210,20 +213,31 @@ class Project:
 
         self._change(f"rename take {old} to {new}", edit)
 
-    def set_values(self, name: str, values: Mapping[str, float | None]) -> None:
-        """Other constants for a take; ``None`` takes an output out of what it teaches."""
+    def set_values(
+        self, name: str, values: Mapping[str, float | None], labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Other constants and labels for a take; ``None`` takes an output or a class out of what it
+        teaches."""
+        labels = labels or {}
 
         def edit(s: State) -> State:
             take = s.take(name)
-            for output in values:
+            gone = {n for n, v in values.items() if v is None and n in take.labels}
+            for output in values.keys() - gone:
                 known_output(s.outputs, output)
                 take = _without(take, output)
             given = {output: float(v) for output, v in values.items() if v is not None}
-            take = replace(take, values={**take.values, **given})
+            kept = {n: label for n, label in take.labels.items() if n not in gone}
+            take = replace(take, values={**take.values, **given}, labels={**kept, **labels})
             _check_taught(s, take)
             return replace(s, takes=tuple(take if t.name == name else t for t in s.takes))
 
-        said = ",".join(f"{k}={'none' if v is None else f'{v:g}'}" for k, v in values.items())
+        said = ",".join(
+            [
+                *(f"{k}={'none' if v is None else f'{v:g}'}" for k, v in values.items()),
+                *(f"{k}={label}" for k, label in labels.items()),
+            ]
+        )
         self._change(f"set {said} in take {name}", edit)
 
     def _in_range(self, take: str, name: str, values: tuple[float, ...]) -> None:
@@ -393,8 +407,8 @@ class Project:
 
 
 def _check_taught(state: State, take: TakeEntry) -> None:
-    if not take.taught:
-        raise OptionError(f"take {take.name}: teaches nothing; give values or a curve")
+    if not (take.taught or take.labels):
+        raise OptionError(f"take {take.name}: teaches nothing; give values, a curve or a class")
     for name in take.taught:
         output = known_output(state.outputs, name)
         value = take.values.get(name)

@@ -16,7 +16,8 @@ from typing import Any
 from unicodedata import category
 
 from pyanticip.errors import FormatError, MotionError, OptionError
-from pyanticip.teach.outputs import Output, unique_names
+from pyanticip.teach.labels import NONE, check_labels
+from pyanticip.teach.outputs import MOST_OUTPUTS, Output, unique_names
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
     "read_state",
 ]
 
-FORMAT, VERSION = "anticip-teach", 1
+FORMAT, VERSION = "anticip-teach", 2
 MOST_TAKES = 2000
 LONGEST = 90_000
 """Frames of one take: 30 minutes at 50 Hz."""
@@ -62,7 +63,8 @@ class TakeEntry:
     ``motion`` and ``curve`` are SHA-256 of files in ``takes`` and ``curves``; of the motion's ``total``
     frames at 50 Hz the first ``begin`` lead in: the model sees them, nothing is learnt from them. ``values``
     are constants, ``columns`` say which column of the curve file belongs to an output; both are in the
-    outputs' own units. ``mask`` has a 1 for each of the 22 joints that the source had.
+    outputs' own units. ``labels`` say of a class which of its labels the take shows. ``mask`` has a 1 for
+    each of the 22 joints that the source had.
     """
 
     name: str
@@ -75,6 +77,7 @@ class TakeEntry:
     values: Mapping[str, float] = field(default_factory=dict)
     curve: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_take_name(self.name)
@@ -97,6 +100,7 @@ class TakeEntry:
             raise OptionError(f"take {self.name}: columns without a curve")
         if set(self.values) & set(self.columns):
             raise OptionError(f"take {self.name}: an output has a value and a curve")
+        check_labels(self.labels)
 
     @property
     def frames(self) -> int:
@@ -111,7 +115,11 @@ class TakeEntry:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         found = {name: getattr(self, name) for name in self.__slots__}
-        return found | {"values": dict(self.values), "columns": dict(self.columns)}
+        return found | {
+            "values": dict(self.values),
+            "columns": dict(self.columns),
+            "labels": dict(self.labels),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,22 @@ class State:
                 raise OptionError(
                     f"take {take.name} teaches {min(take.taught - known)!r}, which is no output"
                 )
+        both = known & self.classes.keys()
+        if both:
+            raise OptionError(f"class {min(both)}: an output has that name; choose another")
+        # What says how likely each label is goes out as an output does; and one for none of them.
+        count = len(self.outputs) + sum(len({*labels, NONE}) for labels in self.classes.values())
+        if self.classes and count > MOST_OUTPUTS:
+            raise OptionError(f"at most {MOST_OUTPUTS} outputs and labels together, got {count}")
+
+    @property
+    def classes(self) -> dict[str, tuple[str, ...]]:
+        """The classes that takes show, each with its labels in the order of their names."""
+        found: dict[str, set[str]] = {}
+        for take in self.takes:
+            for name, label in take.labels.items():
+                found.setdefault(name, set()).add(label)
+        return {name: tuple(sorted(labels)) for name, labels in sorted(found.items())}
 
     def take(self, name: str) -> TakeEntry:
         """The take of that name. Raises OptionError."""

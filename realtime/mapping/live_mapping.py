@@ -3,17 +3,21 @@ tamed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.controls import Range
 from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.teach.inputs import body
+from pyanticip.teach.labels import NONE
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.outputs import Output
 from pyanticip.vocabulary import PARAMETERS
+from realtime.mapping.labels import Labels
 from realtime.step.base import StepBackend, StepResult
 
 __all__ = ["LiveMapping", "open_mapping"]
@@ -26,25 +30,42 @@ _BEYOND = 0.3
 _BACK = 0.8
 # Frames between two looks at the novelty where nothing depends on it.
 _LOOK = 25
+_LINEAR = Range()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something that is told beside the outputs, 0..1 at an address of its own."""
+
+    name: str
+    address: str | None = None
+    range: Range = _LINEAR
 
 
 class LiveMapping:
     """The live face of a :class:`Mapping`: rows and steps in, values in 0..1 out.
 
-    ``names`` and ``neutral`` (0..1) of its outputs; ``extras`` those that are none of the eight; ``novelty``
-    of the newest frame, the largest of all heads.
+    ``names`` and ``neutral`` (0..1) of its outputs and labels; ``extras`` those that are none of the eight;
+    ``labels`` decides which are shown; ``novelty`` of the newest frame, the largest of all heads.
     """
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
-        self.names = [output.name for output in mapping.outputs]
-        self.neutral = [output.rest for output in mapping.outputs]
-        self.extras: list[Output] = [o for o in mapping.outputs if o.name not in PARAMETERS]
+        self.names = list(mapping.names)
+        # Where nobody is there, no label is shown.
+        told = self.names[len(mapping.outputs) :]
+        self.neutral = [o.rest for o in mapping.outputs] + [float(n.endswith(f"/{NONE}")) for n in told]
+        self.extras: list[Output | Told] = [o for o in mapping.outputs if o.name not in PARAMETERS]
+        begin = len(self.extras)
+        self.extras += [Told(name) for name in told]
+        at = {name: begin + told.index(f"class/{name}/{own[0]}") for name, own in mapping.classes.items()}
+        self.labels = Labels(mapping.classes, at)
         self.novelty = 0.0
         self._frames = 0
+        # Of outputs alone: a class says itself that a frame is none of its labels.
         self._held = list(self.neutral)
-        self._away = [0.0] * len(self.names)
-        self._beyond = [False] * len(self.names)
+        self._away = [0.0] * len(mapping.outputs)
+        self._beyond = [False] * len(mapping.outputs)
 
     def step(self, row: F32, step: StepResult | None, dt: float) -> list[float] | None:
         """The values of the newest feature row (231 or 279,), ``dt`` seconds after the last.
@@ -85,7 +106,7 @@ class LiveMapping:
     def _tamed(self, values: list[float], novelty: list[float], dt: float) -> list[float]:
         """Hold, or go to neutral, where the movement is like nothing that was shown."""
         limit = self.mapping.novelty_limit
-        for i, (value, new) in enumerate(zip(values, novelty, strict=True)):
+        for i, (value, new) in enumerate(zip(values[: len(self._away)], novelty, strict=False)):
             self._beyond[i] = new > limit * (_BACK if self._beyond[i] else 1.0)
             way = dt / _BEYOND
             self._away[i] = min(max(self._away[i] + (way if self._beyond[i] else -way), 0.0), 1.0)
@@ -95,7 +116,9 @@ class LiveMapping:
 
     def _held_back(self, values: list[float]) -> list[float]:
         goals = self._held if self.mapping.beyond == "hold" else self.neutral
-        return [v + away * (goal - v) for v, away, goal in zip(values, self._away, goals, strict=True)]
+        away = self._away
+        held = [v + a * (goal - v) for v, a, goal in zip(values[: len(away)], away, goals, strict=False)]
+        return held + values[len(away) :]
 
     @property
     def is_beyond(self) -> bool:

@@ -128,7 +128,10 @@ class Mixer:
             mine = self._main.presence
             presence = Presence(hold=mine.hold, fade=mine.fade, catch_up=mine.catch_up, neutral=rest)
             shapers = [self._shapers.get(f"taught/{name}") for name in self._extra_names]
-            self._extra = Channel([self._extra_smoothing] * len(rest), presence, rest, shapers)
+            # What is likely is told as it is: labels and what they trigger would come late.
+            plain = Smoothing("none")
+            smoothing = [plain if "/" in name else self._extra_smoothing for name in self._extra_names]
+            self._extra = Channel(smoothing, presence, rest, shapers)
             self._extra.smoother.amount = self._main.smoother.amount
             # An output that was there goes on from where it is, a new one from neutral.
             self._extra.begin(self.extras)

@@ -272,7 +272,10 @@ def _cut(arrays: dict[str, npt.NDArray[Any]], kept: int) -> dict[str, npt.NDArra
 
 def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]], outputs: list[str]) -> None:
     buffer = io.BytesIO()
-    names = {"parameters": np.array(PARAMETERS, "U16"), "outputs": np.array(outputs, "U48")}
+    names = {
+        "parameters": np.array(PARAMETERS, "U16"),
+        "outputs": np.array(outputs or np.empty(0, "U48"), np.str_),
+    }
     np.savez(buffer, **names, **arrays)  # type: ignore[arg-type]
     _write(out, buffer.getvalue())
 

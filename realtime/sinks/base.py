@@ -28,12 +28,14 @@ class ControlFrame:
     ``field`` are trust 0..1 and curvature of a model with control field, and ``plan`` the codes that a
     planning model expects, with their weights, heaviest first; ``trust`` is what share of each parameter at
     100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``place`` is where the performer is
-    in what was rehearsed: take (-1: nowhere), seconds in it, tempo, trust; ``t_ns`` is when it leaves, on the
-    clock of the arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
+    in what was rehearsed: take (-1: nowhere), seconds in it, tempo, trust; ``classes`` are a taught class,
+    the label that is shown, and how likely that is, each; ``t_ns`` is when it leaves, on the clock of the
+    arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
     where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. A cue is an
     event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel`` says
-    that what was announced for so many seconds ahead will not come. ``state`` is
-    playing, silent, frozen, stopped or panic.
+    that what was announced for so many seconds ahead will not come; one called
+    ``class/<name>/enter:<label>`` or ``class/<name>/leave:<label>`` that a label is shown from now on, or no
+    more. ``state`` is playing, silent, frozen, stopped or panic.
     """
 
     seq: int
@@ -47,6 +49,7 @@ class ControlFrame:
     plan: Sequence[tuple[int, float]] = ()
     trust: Sequence[float] = ()
     place: tuple[int, float, float, float] | None = None
+    classes: Sequence[tuple[str, str, float]] = ()
     t_ns: int = 0
     wall_ns: int = 0
     state: str = "playing"
@@ -54,7 +57,10 @@ class ControlFrame:
 
 
 class Extra(Protocol):
-    """A taught output that is none of the eight: a name, perhaps an address of its own, a range."""
+    """A taught output that is none of the eight: a name, perhaps an address of its own, a range.
+
+    A name with a stroke in it, as ``class/pose/crouch``, is how likely a label of a class is.
+    """
 
     @property
     def name(self) -> str:
@@ -63,7 +69,7 @@ class Extra(Protocol):
 
     @property
     def address(self) -> str | None:
-        """Where it is sent; None: ``/anticip/param/<name>``."""
+        """Where it is sent; None: ``/anticip/param/<name>``, or ``/anticip/<name>`` with a stroke in it."""
         ...
 
     @property

@@ -92,7 +92,7 @@ class CaptureSink:
             "scalars": np.array(self.scalars, np.float32).reshape(count, 7),
             "gate": np.array(self.gates, np.float32),
             "event_t": np.array([e[0] for e in self.events], np.float64),
-            "event_name": np.array([e[1] for e in self.events], "U48"),
+            "event_name": np.array([e[1] for e in self.events] or np.empty(0, "U48"), np.str_),
             "event_strength": np.array([e[2] for e in self.events], np.float32),
             "event_ahead": np.array([e[3] for e in self.events], np.float32),
         }

@@ -17,7 +17,20 @@ __all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
 
 Argument = str | int | float
 #: What an OSC bundle is made of, in order.
-PARTS = ("frame", "scalars", "param", "params", "tempo", "event", "field", "plan", "trust", "place", "status")
+PARTS = (
+    "frame",
+    "scalars",
+    "param",
+    "params",
+    "tempo",
+    "event",
+    "class",
+    "field",
+    "plan",
+    "trust",
+    "place",
+    "status",
+)
 #: What a receiver may be sent: parts, or single ones of the parameters and events.
 _SENT = (*PARTS, *PARAMETERS, *EVENTS)
 _CALLED_OFF = tuple(name + CANCEL for name in EVENTS)

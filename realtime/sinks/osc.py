@@ -98,11 +98,12 @@ class OscSink:
             for i, name in enumerate(PARAMETERS)
             if {"param", name} & self._send
         ]
-        self._extra_at: list[tuple[int, Callable[[float], float]]] = []
-        if "param" in self._send:
-            for extra in self._extras:
-                where = (extra.address or f"{self._prefix}/param/{extra.name}",)
-                self._extra_at.append((element(where, (0.0,), "f"), extra.range))
+        self._extra_at: list[tuple[int, int, Callable[[float], float]]] = []
+        for place, extra in enumerate(self._extras):
+            told = "/" in extra.name
+            if ("class" if told else "param") in self._send:
+                where = extra.address or f"{self._prefix}/{extra.name if told else f'param/{extra.name}'}"
+                self._extra_at.append((element((where,), (0.0,), "f"), place, extra.range))
         if "params" in self._send:
             count = len(PARAMETERS)
             self._params_at = element(self._named("params", "params"), (0.0,) * count, "f" * count)
@@ -110,14 +111,18 @@ class OscSink:
             self._tempo_at = element(self._named("tempo", "tempo"), (0.0,) * 3, "fff")
         self._bundle = out
         self._lists: dict[tuple[str, int], tuple[bytes, struct.Struct]] = {}
+        self._labels: dict[tuple[str, str], bytes] = {}
         self._events: dict[str, tuple[bytes, int]] = {}
         for name in EVENTS:
             self._event(name)
 
     def _event(self, name: str) -> tuple[bytes, int]:
-        """The element of an event, a cue or what calls one off, and where its numbers stand; made once."""
+        """The element of an event, a cue, a label or what calls one off, and where its numbers stand; made
+        once."""
         count = 1 if name.endswith(CANCEL) else 2
-        head, *before = self._named(name, name if name.startswith("cue/") else f"event/{name}")
+        plain, _, label = name.partition(":")
+        head, *before = self._named(plain, plain if "/" in plain.removesuffix(CANCEL) else f"event/{plain}")
+        before += [label] if label else []
         dgram = message(str(head), [*before, *(0.0,) * count])
         self._events[name] = made = struct.pack(">I", len(dgram)) + dgram, len(dgram) + 4 - 4 * count
         return made
@@ -163,6 +168,8 @@ class OscSink:
     def _wanted(self, name: str) -> bool:
         """Whether this receiver is told: where an event has an address of its own, what calls it off needs
         one as well."""
+        if name.startswith("class/"):
+            return "class" in self._send
         plain = name.removesuffix(CANCEL)
         known = name == plain or name in self._addresses or plain not in self._addresses
         return known and bool({"event", plain} & self._send)
@@ -184,6 +191,9 @@ class OscSink:
         data = self._patched(frame)
         for event in events:
             data = data + self._told(event)
+        if frame.classes and "class" in self._send:
+            for name, label, likely in frame.classes:
+                data = data + self._label(name, label, likely)
         if frame.field and "field" in self._send:
             data = data + self._list("field", "f", frame.field)
         if frame.plan and "plan" in self._send:
@@ -207,6 +217,14 @@ class OscSink:
             known = self._lists[name, len(values)] = (element[: len(element) - body.size], body)
         return known[0] + known[1].pack(*values)
 
+    def _label(self, name: str, label: str, likely: float) -> bytes:
+        """The element that tells which label of a class is shown; its head is made once."""
+        head = self._labels.get((name, label))
+        if head is None:
+            dgram = message(f"{self._prefix}/class/{name}", [label, 0.0])
+            head = self._labels[name, label] = struct.pack(">I", len(dgram)) + dgram[:-4]
+        return head + struct.pack(">f", likely)
+
     def _patched(self, frame: ControlFrame) -> bytearray:
         out = self._bundle
         pack = struct.pack_into
@@ -223,8 +241,10 @@ class OscSink:
             pack(">8f", out, self._params_at, *params)
         if self._tempo_at:
             pack(">3f", out, self._tempo_at, *frame.tempo)
-        for (at, unit), value in zip(self._extra_at, frame.extras, strict=False):
-            pack(">f", out, at, unit(value))
+        extras = frame.extras
+        for at, place, unit in self._extra_at:
+            if place < len(extras):
+                pack(">f", out, at, unit(extras[place]))
         return out
 
     def close(self) -> None:

@@ -59,6 +59,8 @@ class Outlet:
         if self._carried:
             due = [(name, s, (t - frame.t_ns) / 1e9) for t, name, s in self._carried]
             self._carried.clear()
+            # A label that was entered or left is so still.
+            due = [(name, s, max(a, 0.0) if name.startswith("class/") else a) for name, s, a in due]
             late = [event for event in due if event[2] < 0.0]
             self._counts["stale_events"] += len(late)
             frame.events = [*(event for event in due if event[2] >= 0.0), *frame.events]

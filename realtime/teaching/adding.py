@@ -32,6 +32,7 @@ def add_file(
     name: str | None = None,
     values: Mapping[str, float] | None = None,
     curve: Path | None = None,
+    labels: Mapping[str, str] | None = None,
     start: float = 0.0,
     end: float | None = None,
     rate: float | None = None,
@@ -42,6 +43,7 @@ def add_file(
     :param values: constants, in the outputs' own units.
     :param curve: a file of curves (:func:`pyanticip.teach.curves.load_curves`), whose seconds count from the
         file's first frame; columns that are no outputs are left out.
+    :param labels: which label of a class it shows.
     :param start: seconds into the file where the take begins; what comes before leads in.
     :param end: seconds into the file where it ends.
     :raises MotionError: a file that cannot be read, outputs that do not exist, nothing wanted.
@@ -74,6 +76,7 @@ def add_file(
         begin=lead_in,
         values=values,
         columns=columns,
+        labels=labels,
         source=file.name
         if (start, end) == (0.0, None)
         else f"{file.name} {first / RATE:g}..{last / RATE:g} s",

@@ -30,9 +30,10 @@ def check_project(
 ) -> dict[str, Any]:
     """Look at everything a project holds, and play its mapping over its takes.
 
-    The result says ``fine`` (bool), ``problems`` and ``warnings`` (lines), per take the mean absolute error
-    of what the mapping gives against what is wanted (shares of the outputs' ranges; on what it has *learnt*:
-    the cross-validated error is the one to believe), and what a frame of it costs.
+    The result says ``fine`` (bool), ``problems`` and ``warnings`` (lines), per take how often a class was
+    told ``right`` and the mean absolute error of what the mapping gives against what is wanted (shares of the
+    outputs' ranges; on what it has *learnt*: what is cross-validated is to be believed), and what a frame of
+    it costs.
 
     :raises FormatError: no project.
     """
@@ -94,7 +95,17 @@ def _played(
             for name, y in data.wanted.items()
             if name in names and len(y) > lead
         }
-        rows.append({"take": take.name, "seconds": round(take.frames / RATE, 2), "error": errors})
+        right = {
+            name: round(float(np.mean([labels[i] == take.labels[name] for i in said])), 4)
+            for name, labels in mapping.classes.items()
+            if name in take.labels
+            for said in [
+                given[:, [mapping.names.index(f"class/{name}/{label}") for label in labels]].argmax(1)
+            ]
+        }
+        rows.append(
+            {"right": right, "take": take.name, "seconds": round(take.frames / RATE, 2), "error": errors}
+        )
     return rows, warnings
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.motion.atomic import write_atomic
-from pyanticip.teach.fit import Part, TakeData, fit_parts
+from pyanticip.teach.fit import fit_parts
+from pyanticip.teach.frames import Part, TakeData
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
@@ -57,7 +58,7 @@ def fit_project(
     parts = fit_parts(takes, state.outputs, options, say)
     fitted = time.perf_counter()
     path = _write(project, state, parts, options, backend)
-    taught = {name for part in parts for name in part.outputs}
+    taught = {name for part in parts if not part.label_of for name in part.outputs}
     idle = [output.name for output in state.outputs if output.name not in taught]
     if idle:
         warnings.append(f"no take teaches {', '.join(idle)}")
@@ -89,6 +90,8 @@ def fit_project(
 
 def _untaught(part: Part) -> str:
     """What to say of outputs that the movement does not tell: the mean would do as well."""
+    if part.label_of:
+        return _confused(part.report)
     errors, means = part.report["error"] or {}, part.report["error_of_the_mean"] or {}
     names = [name for name, error in errors.items() if error >= means[name]]
     if not names:
@@ -97,6 +100,16 @@ def _untaught(part: Part) -> str:
         f"{', '.join(names)}: no better than always saying the mean: the takes do not show movements that"
         " differ where the values do"
     )
+
+
+def _confused(report: dict[str, Any]) -> str:
+    """What to say of labels that are more often taken for another than not."""
+    found = []
+    for label, row in zip(report["labels"], report["confusion"], strict=False):
+        worst = int(np.argmax(row))
+        if report["labels"][worst] != label and sum(row) > 0.0:
+            found.append(f"{label} is taken for {report['labels'][worst]}")
+    return f"class {report['class']}: {'; '.join(found)}: show more takes of these" if found else ""
 
 
 def take_data(project: Project, take: TakeEntry, observer: Observer, warnings: list[str]) -> TakeData:
@@ -112,7 +125,7 @@ def take_data(project: Project, take: TakeEntry, observer: Observer, warnings: l
                 f" {output.low:g}..{output.high:g} and were clipped"
             )
         wanted[name] = output.to_units(values)
-    return TakeData(take.name, observer.blocks(take), take.begin, wanted)
+    return TakeData(take.name, observer.blocks(take), take.begin, wanted, take.labels)
 
 
 def use_mapping(project: Project, name: str) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.recorded import on_grid
+from pyanticip.teach.labels import check_labels
 from pyanticip.teach.outputs import known_output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
@@ -68,6 +69,7 @@ class PlayedTake:
     columns: Mapping[str, F64]
     source: str
     cut: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def store(self, project: Project) -> TakeEntry:
         """Add it to the project."""
@@ -77,6 +79,7 @@ class PlayedTake:
             begin=self.begin,
             values=self.values,
             columns=self.columns,
+            labels=self.labels,
             source=self.source,
         )
 
@@ -102,6 +105,7 @@ class Lesson:
     ) -> None:
         self.project = project
         self.wanted: dict[str, float] = {}
+        self.labels: dict[str, str] = {}
         self.busy = ""
         self._mask = mask
         self._source = source
@@ -139,16 +143,20 @@ class Lesson:
                 raise OptionError(f"{name}: expected {output.low:g} to {output.high:g}, got {value:g}")
         self.wanted = {**self.wanted, **values}
 
+    def show(self, labels: Mapping[str, str]) -> None:
+        """Takes that end from now on show these labels; classes not named keep theirs. Raises OptionError."""
+        self.labels = {**self.labels, **check_labels(dict(labels))}
+
     def want_nothing(self) -> None:
-        """Forget what is wanted."""
-        self.wanted = {}
+        """Forget what is wanted, and the labels."""
+        self.wanted, self.labels = {}, {}
 
     def start(self, name: str | None = None, seconds: float | None = None) -> str:
         """Begin a take with the next frame; its name. ``seconds``: it ends by itself."""
         if self._take is not None:
             raise OptionError(f"take {self._name} is being played; stop it first")
-        if not self.wanted:
-            raise OptionError("nothing is wanted yet: give values first, as brightness=.8")
+        if not (self.wanted or self.labels):
+            raise OptionError("nothing is wanted yet: give values first, as brightness=.8, or a class")
         taken = {take.name for take in self.project.state.takes}
         number = len(taken) + 1
         while name is None:
@@ -209,7 +217,7 @@ class Lesson:
         mask = np.asarray(() if self._mask is None else self._mask(), np.bool_)  # none given: all joints
         clip = Clip(quats, root, RATE, canonical_skeleton(), name=name, mask=mask)
         values, columns = _wanted(frames, at[lead:] - begin, len(clip) - begin)
-        return PlayedTake(name, clip, begin, values, columns, self._source, self._cut)
+        return PlayedTake(name, clip, begin, values, columns, self._source, self._cut, dict(self.labels))
 
     def _connected(self, first: int) -> list[_Kept]:
         """The frames before the take that belong to the same stream, without a long gap."""

@@ -28,6 +28,12 @@ class TakeOptions(ProjectOptions, JsonOption):
     values: str | None = option(
         "What is wanted throughout, as brightness=.8,pitch=.2.", None, metavar="NAME=X,..."
     )
+    labels: str | None = option(
+        "What it shows, as pose=crouch; none: nothing of these.",
+        None,
+        flag="--class",
+        metavar="NAME=LABEL,...",
+    )
 
 
 class AddOptions(TakeOptions):
@@ -71,7 +77,7 @@ class SetOptions(ProjectOptions):
     """Of ``teach set``."""
 
     take: str = option("Its name.", argument=True)
-    values: str = option("What it wants.", argument=True, metavar="NAME=X,...")
+    values: str = option("What it wants or shows.", argument=True, metavar="NAME=X,...")
 
 
 class OutputsOptions(ProjectOptions):

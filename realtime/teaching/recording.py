@@ -30,18 +30,19 @@ def record_take(
     *,
     name: str | None,
     values: Mapping[str, float],
+    labels: Mapping[str, str],
     seconds: float | None,
     countdown: float = 3.0,
     say: Say = lambda line: None,
 ) -> TakeEntry:
-    """Record one take with constant values and store it; Ctrl-C ends it as ``seconds`` would.
+    """Record one take with constant values and labels and store it; Ctrl-C ends it as ``seconds`` would.
 
     The countdown begins with the first frame that the suit sends; what it sends then leads in.
 
     :raises DeviceError: the port is taken, or nothing comes for half a minute.
     :raises OptionError: values outside their ranges, a name that is there already, a take too short.
     """
-    return asyncio.run(_record(project, source, name, values, seconds, countdown, say))
+    return asyncio.run(_record(project, source, name, values, labels, seconds, countdown, say))
 
 
 async def _record(
@@ -49,6 +50,7 @@ async def _record(
     source: SourceRig,
     name: str | None,
     values: Mapping[str, float],
+    labels: Mapping[str, str],
     seconds: float | None,
     countdown: float,
     say: Say,
@@ -59,6 +61,7 @@ async def _record(
     front = LiveFront(source.kind, steady=True)
     lesson = Lesson(project, mask=lambda: front.mask, source=source.kind, full=done.set)
     lesson.want(values)
+    lesson.show(labels)
 
     def receive(datagram: bytes, arrival: int, sender: str) -> None:
         out = front.feed(datagram, arrival, sender)

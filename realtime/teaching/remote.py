@@ -102,6 +102,7 @@ class TeachRemote:
         pipeline.lesson = self.lesson
         self.actions: dict[str, Action] = {
             "teach/values": self._values,
+            "teach/class": self._class,
             "teach/clear": self._clear,
             "teach/output": self._output,
             "teach/start": self._start,
@@ -129,6 +130,13 @@ class TeachRemote:
     def _param(self, name: str, value: object) -> str:
         self.lesson.want({name: number(name, value)})
         return f"{self.lesson.wanted[name]:g}"
+
+    def _class(self, *pairs: object) -> str:
+        """Pairs of a class and a label."""
+        if len(pairs) % 2 or not pairs:
+            raise OptionError("teach/class: expected pairs of a class and a label, as pose crouch")
+        self.lesson.show({str(n): str(label) for n, label in zip(pairs[::2], pairs[1::2], strict=True)})
+        return " ".join(f"{name}={label}" for name, label in self.lesson.labels.items())
 
     async def _output(self, text: object) -> str:
         """One more output, in the short form of the command line."""
@@ -162,7 +170,11 @@ class TeachRemote:
         played = self.lesson.stop()
         take = await self._loader.beside(lambda: played.store(self._project))
         taught = ", ".join(
-            [*(f"{n}={v:g}" for n, v in take.values.items()), *(f"{n}: curve" for n in take.columns)]
+            [
+                *(f"{n}={v:g}" for n, v in take.values.items()),
+                *(f"{n}: curve" for n in take.columns),
+                *(f"{n}={label}" for n, label in take.labels.items()),
+            ]
         )
         cut = "; the signal was lost, it ends there" if played.cut else ""
         line = f"take {take.name}: {take.frames / RATE:.1f} s, {taught}{cut}"
@@ -204,6 +216,10 @@ def fit_line(report: dict[str, Any]) -> str:
     """A fit in one line: kinds, cross-validated errors as shares of the range, time."""
     said = []
     for part in report["parts"]:
+        if "class" in part:
+            right = "not judged" if part["accuracy"] is None else f"{100 * part['accuracy']:.0f} % right"
+            said.append(f"{part['class']}: {right}")
+            continue
         errors = part["error"]
         how = ", ".join(f"{name} {100 * e:.1f} %" for name, e in errors.items()) if errors else "not judged"
         said.append(f"{part['kind']}: {how}")

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip.errors import CheckpointError, FormatError, MotionError
-from pyanticip.teach.fit import TakeData, fit_parts
+from pyanticip.teach.fit import fit_parts
+from pyanticip.teach.frames import TakeData
 from pyanticip.teach.inputs import BODY
 from pyanticip.teach.mapping import FORMAT, load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
@@ -108,7 +109,7 @@ def rebuilt(data: bytes, **change: object) -> bytes:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"version": 2}, "newer than this program's"),
+        ({"version": 3}, "newer than this program's"),
         ({"version": "1"}, "whole number"),
         ({"features_version": 9}, "features version 9"),
         ({"format": "x"}, "is no mapping"),

@@ -1,0 +1,164 @@
+"""What takes show, as heads learn it: their frames in a row, and how far from all of them a frame is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.errors import OptionError
+from pyanticip.teach import heads
+from pyanticip.teach.folds import Fold
+from pyanticip.teach.heads import Projection
+from pyanticip.teach.inputs import BODY, SCALES
+from pyanticip.teach.options import BLOCKS, FitOptions
+
+__all__ = [
+    "JUDGE",
+    "LEARN",
+    "Frames",
+    "Part",
+    "TakeData",
+    "floor",
+    "input_choices",
+    "nearest",
+    "normal",
+    "novelty_arrays",
+]
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+
+LEARN, JUDGE = 3000, 400
+"""Frames that a fold's head learns from, and that it is judged by, at most."""
+
+_NEAR_COMPONENTS, _NEAR_PLACES, _NEAR_LEVEL = 12, 256, 0.95
+
+SETTLE = 25
+"""Frames at the start of a take without lead-in that are not learnt: the model has seen nothing before
+them."""
+
+
+@dataclass(frozen=True)
+class TakeData:
+    """A take as heads see it: input blocks (total, width), where learning begins, wanted values in 0..1."""
+
+    name: str
+    blocks: Mapping[str, F32]
+    begin: int
+    wanted: Mapping[str, F64]
+    """Per output (total - begin,)."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Per class what it shows."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A fitted head for the outputs that the same takes demonstrate.
+
+    ``label_of`` names the class whose labels the outputs are; empty: they are values.
+    """
+
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+    kind: str
+    setting: float
+    arrays: dict[str, F32]
+    report: dict[str, Any] = field(default_factory=dict)
+    label_of: str = ""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The frames of a group of takes in a row: inputs at t, what is wanted ``lead`` frames later."""
+
+    takes: tuple[Mapping[str, F32], ...]
+    spans: tuple[tuple[int, int], ...]
+    wanted: tuple[F64, ...]
+    y: F64
+    weight: F64
+
+    @classmethod
+    def of(cls, takes: Sequence[TakeData], names: Sequence[str], lead: int) -> Frames:
+        """The frames that teach these outputs ``lead`` frames ahead. Raises OptionError."""
+        spans, wanted, weights = [], [], []
+        for take in takes:
+            y = np.stack([take.wanted[name] for name in names], 1)
+            skip = min(max(SETTLE - take.begin, 0), len(y) // 4)
+            last = len(y) - lead
+            if last <= skip:
+                raise OptionError(
+                    f"take {take.name}: {len(y)} frames too few to learn {20 * lead} ms ahead: record longer"
+                )
+            spans.append((take.begin + skip, take.begin + last))
+            wanted.append(y[skip + lead :])
+            # A long take says more than a short one, but not as many times more as it is longer.
+            weights.append(np.full(last - skip, (last - skip) ** -0.5))
+        weight = np.concatenate(weights)
+        return cls(
+            tuple(take.blocks for take in takes),
+            tuple(spans),
+            tuple(wanted),
+            np.concatenate(wanted),
+            weight / weight.sum(),
+        )
+
+    def inputs(self, blocks: tuple[str, ...]) -> F32:
+        """(N, F) float32."""
+        rows = [
+            np.concatenate([take[b][low:high] for b in blocks], 1)
+            for take, (low, high) in zip(self.takes, self.spans, strict=True)
+        ]
+        return np.concatenate(rows)
+
+
+def input_choices(takes: Sequence[TakeData], options: FitOptions) -> list[tuple[str, ...]]:
+    """The blocks of inputs that are tried. Raises OptionError."""
+    there = tuple(b for b in BLOCKS if all(b in take.blocks for take in takes))
+    if options.blocks is not None:
+        lacking = [b for b in options.blocks if b not in there]
+        if lacking:
+            raise OptionError(f"inputs: {lacking[0]!r} needs a model that tells its hidden state")
+        return [options.blocks]
+    return [there, ("body",)] if len(there) > 1 else [there]
+
+
+def normal(weight: F64, kept: int) -> F64:
+    """Weights of the frames that are kept: thinning has taken care of them where it thinned."""
+    return weight / weight.sum() if kept == len(weight) else np.full(kept, 1.0 / kept)
+
+
+def floor(inputs: Sequence[str], width: int) -> F64:
+    """What is added to the spread of each input."""
+    widths = {"body": BODY, "hidden": width - (BODY if "body" in inputs else 0)}
+    return np.concatenate([np.full(widths[b], 0.5 * SCALES[b]) for b in inputs])
+
+
+def novelty_arrays(made: Sequence[Fold], projection: Projection, x: F32, weight: F64) -> heads.Arrays:
+    """What novelty is measured by: places of the takes, and how far away a take that was left out is."""
+    u = projection(x)[:, :_NEAR_COMPONENTS]
+    # Every component counts alike, but for those in which the takes hardly differ.
+    spread = np.sqrt(u.var(0) + 0.05 * u.var(0).max() + 1e-12)
+    u = (u / spread).astype(np.float32)
+    away: list[F64] = []
+    for fold in made:
+        learn = fold.learn[heads.thinned(weight[fold.learn], _NEAR_PLACES)]
+        judge = fold.judge[:: max(1, len(fold.judge) // JUDGE)]
+        away.append(nearest(u[judge], u[learn]))
+    level = float(np.quantile(np.concatenate(away), _NEAR_LEVEL)) if away else 1.0
+    places = u[heads.thinned(weight, _NEAR_PLACES)]
+    return {
+        "near_places": np.ascontiguousarray(places),
+        "near_scale": (1.0 / spread).astype(np.float32),
+        "near_level": np.array([max(level, 1e-3)], np.float32),
+    }
+
+
+def nearest(u: F32, places: F32) -> F64:
+    """How far each of ``u`` (N, r) is from the nearest of the places (c, r)."""
+    squares = (u**2).sum(1)[:, None] + (places**2).sum(1) - 2.0 * (u @ places.T)
+    found: F64 = np.sqrt(np.maximum(squares.min(1), 0.0)).astype(np.float64)
+    return found

@@ -1,0 +1,55 @@
+"""Classes: which of these is shown. A class has a name and labels; the takes say which label they show.
+
+The label ``none`` is for takes that show none of the others: what is done between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pyanticip.errors import OptionError
+
+__all__ = ["NONE", "check_labels", "parse_labels"]
+
+NONE = "none"
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+# /anticip/class/NAME/enter and leave are triggers.
+_TAKEN = ("enter", "leave")
+
+
+def check_labels(labels: object) -> Mapping[str, str]:
+    """Labels by class, both fit for an OSC address.
+
+    :raises OptionError: a name that is not, or no table of names.
+    """
+    if not isinstance(labels, dict):
+        raise OptionError("labels: expected a table of classes")
+    for name, label in labels.items():
+        for what, text in (("class", name), ("label", label)):
+            if not isinstance(text, str) or not _NAME.fullmatch(text):
+                raise OptionError(
+                    f"{what}: expected a letter, then letters, digits, _, - (32 at most),"
+                    f" got {str(text)[:60]!r}"
+                )
+        if label in _TAKEN:
+            raise OptionError(f"class {name}: {label!r} is the name of a trigger; choose another label")
+    return labels
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """Labels from ``pose=crouch,place=left`` (commas or blanks between them).
+
+    :raises OptionError: anything else.
+    """
+    found: dict[str, str] = {}
+    for part in re.split(r"[,\s]+", text.strip()):
+        name, mark, label = part.partition("=")
+        if not mark:
+            raise OptionError(f"classes: expected NAME=LABEL,..., as pose=crouch, got {text[:80]!r}")
+        if name in found:
+            raise OptionError(f"classes: {name!r} is given twice")
+        found[name] = label
+    check_labels(found)
+    return found

@@ -1,0 +1,300 @@
+"""Classes: which label is shown, how likely, and what that triggers."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pythonosc.osc_bundle import OscBundle
+from support.ear import Ear
+from support.swinging import LEFT_ARM, SPINE, swing
+
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.teach.classifiers import compile_classifier, fit_classifier, sharpened
+from pyanticip.teach.labels import NONE, parse_labels
+from pyanticip.teach.mapping import load_mapping
+from pyanticip.teach.options import FitOptions
+from pyanticip.teach.outputs import Output
+from pyanticip.teach.project import MANIFEST, MAPPING, Project
+from realtime.clock import OfflineClock
+from realtime.mapping.labels import Labels
+from realtime.mapping.live_mapping import open_mapping
+from realtime.pipeline import Pipeline
+from realtime.programs.render import render
+from realtime.rig import Rig
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import OscConfig
+from realtime.sinks.osc import OscSink
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
+from realtime.teaching.fitting import fit_project
+from realtime.teaching.lesson import Lesson
+from realtime.teaching.observe import observe
+
+RIGHT = {"speed": 0.7}
+LEFT = {"joint": LEFT_ARM, "level": 1.2}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Two arms, three takes each, of which one also wants a value."""
+    made = Project.create(tmp_path_factory.mktemp("classes") / "mine", (Output("cutoff", 200, 8000),))
+    for i in range(3):
+        right, left = swing(2, seed=i, **RIGHT), swing(2, seed=i, **LEFT)  # type: ignore[arg-type]
+        made.add_take(f"right {i}", right, labels={"arm": "right"}, values={"cutoff": 300})
+        made.add_take(f"left {i}", left, labels={"arm": "left"}, values={"cutoff": 6000})
+    return made
+
+
+@pytest.fixture(scope="module")
+def fitted(project: Project) -> Path:
+    report = fit_project(project.folder, FitOptions(), model=False)
+    part = next(part for part in report["parts"] if "class" in part)
+    assert part["accuracy"] > 0.95
+    assert [fold["whole"] for fold in part["folds"]] == [True] * 6
+    return project.folder / MAPPING
+
+
+def play(fitted: Path | None, *clips: object) -> tuple[Ear, Pipeline]:
+    ear, clock = Ear(), OfflineClock()
+    rig = Rig(
+        mapping=None if fitted is None else str(fitted),
+        model={"enabled": False},  # type: ignore[arg-type]
+        performer={"steady": False},  # type: ignore[arg-type]
+    )
+    pipeline = assemble(rig, clock, kind="msgpack", sinks=[ear])  # type: ignore[list-item]
+    quats = np.concatenate([clip.quats for clip in clips])  # type: ignore[attr-defined]
+    clip = replace(swing(len(quats) / 50), quats=quats)
+    play_offline((Datagram(*p) for p in datagrams(clip, "msgpack")), clock, pipeline.feed)
+    return ear, pipeline
+
+
+def triggers(ear: Ear) -> list[str]:
+    return [name for frame in ear.frames for name, *_ in frame.events if name.startswith("class/")]
+
+
+def test_live_enters_and_leaves_once_each(fitted: Path) -> None:
+    ear, pipeline = play(fitted, swing(2, seed=7, **RIGHT), swing(2, seed=8, **LEFT))  # type: ignore[arg-type]
+    assert triggers(ear) == ["class/arm/enter:right", "class/arm/leave:right", "class/arm/enter:left"]
+    assert ear.frames[-1].classes[0][:2] == ("arm", "left")
+    assert ear.extras == ["cutoff", "class/arm/left", "class/arm/right", "class/arm/none"]
+    for frame in ear.frames:
+        assert sum(frame.extras[1:]) == pytest.approx(1.0, abs=1e-5)
+    pipeline.teach(None)
+    pipeline.run_until(pipeline.fade_out(pipeline.due_ns))
+    assert triggers(ear)[3:] == ["class/arm/leave:left"], "what plays no more is left"
+
+
+def test_what_is_unlike_everything_shown_is_none_of_it(fitted: Path) -> None:
+    ear, _ = play(fitted, swing(1, seed=7, **RIGHT), swing(2, joint=SPINE, level=1.2))  # type: ignore[arg-type]
+    assert triggers(ear) == ["class/arm/enter:right", "class/arm/leave:right"]
+    name, label, likely = ear.frames[-1].classes[0]
+    assert (name, label) == ("arm", NONE)
+    assert likely > 0.6
+
+
+def test_live_says_what_the_take_says_offline_and_a_replay_the_same_bits(
+    project: Project, fitted: Path
+) -> None:
+    clip = project.motion(project.state.take("left 1"))
+    mapping = load_mapping(fitted)
+    offline = mapping.apply_batch(observe(clip.features(), None))
+    first, again = (play(fitted, clip)[0] for _ in range(2))
+    live = np.array([frame.extras[1:] for frame in first.frames])
+    assert live[25:] == pytest.approx(offline[25:, 1:], abs=2e-3)
+    assert [f.extras for f in first.frames] == [f.extras for f in again.frames]
+    assert [f.events for f in first.frames] == [f.events for f in again.frames]
+
+
+def test_a_silent_suit_shows_nothing(fitted: Path) -> None:
+    ear, pipeline = play(fitted, swing(2, seed=7, **RIGHT))  # type: ignore[arg-type]
+    pipeline.run_until(pipeline.due_ns + 20_000_000_000)
+    assert triggers(ear) == ["class/arm/enter:right", "class/arm/leave:right"]
+    assert ear.frames[-1].classes[0][:2] == ("arm", NONE)
+
+
+def test_a_render_has_the_labels(project: Project, fitted: Path, tmp_path: Path) -> None:
+    take = project.motion_path(project.state.take("right 1"))
+    rig = Rig(mapping=str(fitted), model={"enabled": False})  # type: ignore[arg-type]
+    render(take, tmp_path / "a.npz", rig=rig)
+    with np.load(tmp_path / "a.npz") as made:
+        assert made["outputs"].tolist()[1:] == ["class/arm/left", "class/arm/right", "class/arm/none"]
+        assert made["taught"][-1, 2] > 0.9
+        assert made["event_name"].tolist()[:1] == ["class/arm/enter:right"]
+    render(take, tmp_path / "a.csv", rig=rig)
+    assert "class/arm/right" in (tmp_path / "a.csv").read_text().splitlines()[0].split(",")
+
+
+def test_osc_tells_label_likelihoods_and_triggers(fitted: Path) -> None:
+    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    ear.bind(("127.0.0.1", 0))
+    ear.settimeout(2)
+    sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me"))
+    sink.announce(open_mapping(fitted, None).extras)
+    frame = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[0.0, 0.125, 0.75, 0.125])
+    frame.classes = [("arm", "right", 0.75)]
+    frame.events = [("class/arm/leave:left", 0.25, 0.0), ("class/arm/enter:right", 0.75, 0.0)]
+    sink.send(frame)
+    heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+    assert heard["/me/class/arm"] == ["right", 0.75]
+    assert heard["/me/class/arm/right"] == [0.75]
+    assert heard["/me/class/arm/none"] == [0.125]
+    assert heard["/me/class/arm/enter"] == ["right", 0.75, 0.0]
+    assert heard["/me/class/arm/leave"] == ["left", 0.25, 0.0]
+    sink.close()
+    sink = OscSink(OscConfig(port=ear.getsockname()[1], send=("param", "event")))
+    sink.announce(open_mapping(fitted, None).extras)
+    sink.send(frame)
+    heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+    assert heard["/anticip/param/cutoff"] == [200.0]
+    assert not any("class" in address for address in heard)
+    sink.close()
+    ear.close()
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), max_size=80))
+def test_a_label_is_entered_and_left_in_turn(rows: list[list[float]]) -> None:
+    labels = Labels({"pose": ("a", "b", NONE)}, {"pose": 2})
+    inside, last = NONE, -9
+    for t, row in enumerate(rows):
+        told, events = labels.step([0.0, 0.0, *row])
+        for name, *_ in events:
+            what, _, label = name.removeprefix("class/pose/").partition(":")
+            assert (inside == label) == (what == "leave")
+            inside = NONE if what == "leave" else label
+        if events:
+            assert t - last >= 3, "no label lasts shorter than it takes to be sure"
+            last = t
+        assert told == [("pose", inside, row[("a", "b", NONE).index(inside)])]
+
+
+@pytest.mark.parametrize("kind", ["logit", "vote"])
+@given(seed=st.integers(0, 50), labels=st.integers(2, 5))
+def test_a_classifier_tells_what_it_was_shown(kind: str, seed: int, labels: int) -> None:
+    random = np.random.default_rng(seed)
+    shown = np.repeat(np.arange(labels), 20)
+    places = 4.0 * np.eye(labels, 6)[shown] + 0.3 * random.normal(size=(len(shown), 6))
+    y = np.eye(labels)[shown]
+    setting = 0.1 if kind == "logit" else 4.0
+    weight = np.full(len(shown), 1 / len(shown))
+    arrays = fit_classifier(kind, setting, places.astype(np.float32), y, weight)
+    told = compile_classifier(kind, arrays)(places.astype(np.float32))
+    assert (told.argmax(1) == shown).all()
+    assert told.sum(1) == pytest.approx(np.ones(len(shown)), abs=1e-5)
+    softer = sharpened(told, 0.3)
+    assert (softer.max(1) <= told.max(1) + 1e-6).all()
+    alone = np.concatenate([compile_classifier(kind, arrays)(u[None].astype(np.float32)) for u in places])
+    assert alone == pytest.approx(told, abs=1e-4)
+
+
+def test_a_label_taught_as_none_is_none(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "mine")
+    for i in range(2):
+        made.add_take(f"right {i}", swing(2, seed=i), labels={"arm": "right"})
+        made.add_take(f"left {i}", swing(2, seed=i, joint=LEFT_ARM, level=1.0), labels={"arm": NONE})
+    fit_project(made.folder, FitOptions(), model=False)
+    mapping = load_mapping(made.folder / MAPPING)
+    assert mapping.names == ("class/arm/right", "class/arm/none")
+    told = mapping.apply_batch(observe(made.motion(made.state.take("left 0")).features(), None))
+    assert told[30:, 1].min() > 0.6
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    for text, says in (
+        ("pose", "expected NAME=LABEL"),
+        ("pose=a,pose=b", "given twice"),
+        ("po/se=a", "class: expected a letter"),
+        ("pose=", "label: expected a letter"),
+        ("pose=enter", "name of a trigger"),
+    ):
+        with pytest.raises(OptionError, match=says):
+            parse_labels(text)
+    made = Project.create(tmp_path / "mine", (Output("cutoff"),))
+    made.add_take("a", swing(2), labels={"pose": "up"})
+    with pytest.raises(OptionError, match="class pose: all takes show up"):
+        fit_project(made.folder, FitOptions(), model=False)
+    with pytest.raises(OptionError, match="class cutoff: an output has that name"):
+        made.add_take("b", swing(2), labels={"cutoff": "up"})
+    for i in range(62):
+        made.add_take(f"t{i}", swing(0.5), labels={"pose": f"p{i}"}) if i < 61 else None
+    with pytest.raises(OptionError, match="at most 64 outputs and labels together"):
+        made.add_take("more", swing(0.5), labels={"pose": "q"})
+
+
+def test_a_manifest_of_before_is_read_and_a_garbled_one_refused(project: Project, tmp_path: Path) -> None:
+    tree = json.loads((project.folder / MANIFEST).read_bytes())
+    for take in tree["takes"]:
+        assert take.pop("labels")
+    (tmp_path / MANIFEST).write_text(json.dumps({**tree, "version": 1}))
+    assert Project.open(tmp_path).state.classes == {}
+    tree["takes"][0]["labels"] = {"pose": 3}
+    (tmp_path / MANIFEST).write_text(json.dumps(tree))
+    with pytest.raises(FormatError, match="label: expected a letter"):
+        Project.open(tmp_path)
+
+
+def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    made = Project.create(tmp_path / "mine")
+    lesson = Lesson(made)
+    lesson.show({"pose": "up"})
+    lesson.start("one")
+    clip = swing(1)
+    for i in range(50):
+        lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
+    lesson.stop().store(made)
+    assert made.state.take("one").labels == {"pose": "up"}
+    made.set_values("one", {}, {"pose": "down"})
+    assert made.state.classes == {"pose": ("down",)}
+    with pytest.raises(OptionError, match="teaches nothing"):
+        made.set_values("one", {"pose": None})
+    lesson.want_nothing()
+    with pytest.raises(OptionError, match="nothing is wanted yet"):
+        lesson.start("two")
+
+
+@pytest.fixture
+def damaged(fitted: Path, tmp_path: Path) -> Callable[[str, object], Path]:
+    """The mapping with something else in its metadata; the checksum is of the arrays alone."""
+
+    def write(key: str, value: object) -> Path:
+        data = fitted.read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + size])
+        tree = json.loads(header["__metadata__"]["anticip-mapping"])
+        next(part for part in tree["parts"] if part["class"])[key] = value
+        header["__metadata__"]["anticip-mapping"] = json.dumps(tree)
+        text = json.dumps(header).encode()
+        file = tmp_path / "bad.safetensors"
+        file.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("class", "../x"),
+        ("outputs", ["left", "left"]),
+        ("outputs", ["left", "enter"]),
+        ("outputs", ["left"]),
+        ("outputs", ["none", "left"]),
+        ("kind", "ridge"),
+        ("outputs", 3),
+    ],
+)
+def test_a_garbled_class_is_no_mapping(
+    damaged: Callable[[str, object], Path], key: str, value: object
+) -> None:
+    with pytest.raises(FormatError):
+        load_mapping(damaged(key, value))
