@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from pyanticip.errors import DeviceError, OptionError
 from realtime.control.commands import Commands
 from realtime.control.server import Action, ControlServer, Remote
+from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
@@ -93,6 +94,8 @@ class Show:
         self._again = False
         self._told_ms = pipeline.mixer.sound_ms
         self.interrupted = False
+        #: Who tells clients of what is sent and obeyed.
+        self.oscquery: OscQueryProcess | None = None
         self.commands = commands
         self._remotes = remotes
         self.control = None if control is None else self._remote(control, must_listen)
@@ -147,6 +150,8 @@ class Show:
             self.stop_recording()
             sinks = {sink.name: sink.counters() for sink in self.pipeline.sinks}
             self.pipeline.close()
+            if self.oscquery is not None:
+                self.oscquery.close()
             if self._synth is not None:
                 self._synth.close()
         return {
@@ -264,6 +269,8 @@ class Show:
         failed, warned, beat, sinks = False, "", BeatWatch(), SinkWatch()
         while True:
             await asyncio.sleep(1.0)
+            if self.oscquery is not None:
+                self.oscquery.poll()
             if self._synth is not None:
                 self._synth.poll()
                 self._follow_sound(self._synth.sound_ms)

@@ -20,6 +20,8 @@ from realtime.control.server import Remote
 from realtime.mapping.live_mapping import open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.memory.live_memory import LiveMemory, open_memory
+from realtime.oscquery.offer import Offer
+from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.playout import Playout
 from realtime.recording.recorder import Recorder
@@ -145,6 +147,7 @@ def stage(
         if pipeline.memory is not None:
             file = rig.memory.file or rig.record or "x"
             remotes.append(MemoryRemote(pipeline.memory, Path(file).parent))
+        project = None
         if rig.teach is not None:
             folder = Path(rig.teach)
             project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
@@ -166,6 +169,16 @@ def stage(
             ),
             say=say,
         )
+        if rig.oscquery.enabled:
+            if show.control is not None:
+                undo.callback(show.control.close)
+            target = OscConfig(send=rig.oscquery.send)
+            told = Offer(target, pipeline, show.control, lambda: _taught(project))
+            obeys = None if show.control is None else show.control.address
+            show.oscquery = OscQueryProcess(rig.oscquery, obeys, told, say)
+            sink = OscSink(target.model_copy(update={"port": show.oscquery.port}))
+            sink.announce(pipeline.taught.extras if pipeline.taught is not None else ())
+            pipeline.sinks.append(sink)
         if isinstance(stream, ReplaySource):
             stream.ended = show.end
             stream.obey = show.again
@@ -173,6 +186,10 @@ def stage(
             show.start_recording(Path(rig.record))
         undo.pop_all()
     return show
+
+
+def _taught(project: Project | None) -> list[str]:
+    return [] if project is None else [output.name for output in project.state.outputs]
 
 
 def _mapping_file(mapping: str | None, teach: str | None) -> Path | None:

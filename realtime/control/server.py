@@ -15,7 +15,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
 
-__all__ = ["Action", "ControlServer", "Remote", "number", "switch"]
+__all__ = ["CONTROL", "Action", "ControlServer", "Remote", "number", "switch"]
 
 #: Takes the arguments of a command, returns what the reply says, now or (awaitable) when it is done. A
 #: MotionError becomes an error reply.
@@ -34,7 +34,10 @@ class Remote(Protocol):
         ...
 
 
-_CONTROL, _REPLY = "/anticip/control/", "/anticip/reply/"
+CONTROL = "/anticip/control/"
+"""What stands before the name of a command."""
+
+_REPLY = "/anticip/reply/"
 _BURST = 16
 
 
@@ -67,9 +70,14 @@ class ControlServer:
         # strict_timing would *sleep* until a bundle's time tag and stall the loop.
         self._dispatcher = Dispatcher(strict_timing=False)
         for name in self._actions:
-            self._dispatcher.map(_CONTROL + name, self._handle, needs_reply_address=True)
+            self._dispatcher.map(CONTROL + name, self._handle, needs_reply_address=True)
         self._dispatcher.set_default_handler(self._unknown, needs_reply_address=True)
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The commands, and the beginnings of those whose rest is an argument."""
+        return tuple(self._actions), tuple(self._families)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Obey from now on."""
@@ -91,11 +99,13 @@ class ControlServer:
                 self.counts["alien"] += 1
 
     def _handle(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
-        name = address.removeprefix(_CONTROL)
+        name = address.removeprefix(CONTROL)
         self._obey(peer, name, self._actions[name], arguments)
 
     def _obey(self, peer: tuple[Any, ...], name: str, action: Action, arguments: tuple[Any, ...]) -> None:
         self.counts["commands"] += 1
+        # Nil is how some programs press a button.
+        arguments = tuple(argument for argument in arguments if argument is not None)
         try:
             found = action(*arguments)
         except (MotionError, OSError) as error:
@@ -123,10 +133,10 @@ class ControlServer:
         self._reply(peer, name, verdict, text)
 
     def _unknown(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
-        if not address.startswith(_CONTROL):
+        if not address.startswith(CONTROL):
             self.counts["alien"] += 1
             return
-        name = address.removeprefix(_CONTROL)
+        name = address.removeprefix(CONTROL)
         for family, action in self._families.items():
             if name.startswith(family):
                 self._obey(peer, name, action, (name.removeprefix(family), *arguments))
@@ -138,7 +148,7 @@ class ControlServer:
     def _refuse(self, name: str, text: str) -> None:
         self.counts["errors"] += 1
         # Names come from the network: nothing that a terminal obeys.
-        line = "".join(c if c.isprintable() else "?" for c in f"refused {_CONTROL}{name}: {text}")[:300]
+        line = "".join(c if c.isprintable() else "?" for c in f"refused {CONTROL}{name}: {text}")[:300]
         if line != self._refusal:
             self._refusal = line
             self._refused(line)

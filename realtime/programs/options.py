@@ -26,6 +26,7 @@ SINKS = {
     "osc": "osc",
     "midi": "midi.port",
     "synth": "synth.enabled",
+    "oscquery": "oscquery.enabled",
     "record": "record",
     "backend": "model.backend",
     **PRESET,

@@ -15,10 +15,10 @@ from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Sm
 from realtime.rig.memory import MemoryRig
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
-from realtime.sinks.config import OscConfig
+from realtime.sinks.config import PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
 
-__all__ = ["ControlRig", "Rig", "SinkRig", "SynthRig"]
+__all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
 
 
 class ControlRig(Options):
@@ -28,6 +28,19 @@ class ControlRig(Options):
     host: str = "127.0.0.1"
     port: Port = 9010
     reply_port: Port | None = None
+
+
+class OscQueryRig(Options):
+    """Where the description of what is sent and obeyed is served. Loopback unless ``host`` says otherwise.
+
+    ``name`` is what it is found by; ``send`` chooses what is offered, as that of a receiver does.
+    """
+
+    enabled: bool = option("Let OSCQuery clients find everything.", False)
+    host: str = "127.0.0.1"
+    port: Port = 9020
+    name: Annotated[str, Field(min_length=1, max_length=60)] = "pyanticip"
+    send: tuple[Sendable, ...] = PARTS
 
 
 def _config(config: type[BaseModel], given: Mapping[str, Any], *key: str) -> BaseModel:
@@ -103,6 +116,7 @@ class Rig(Options):
     silence: SilenceRig = SilenceRig()
     performer: PerformerRig = PerformerRig()
     control: ControlRig = ControlRig()
+    oscquery: OscQueryRig = OscQueryRig()
     synth: SynthRig = SynthRig()
     record: str | None = option("Record to a new .anticip file.", None, metavar="PATH")
     mapping: str | None = option("LiveMapping outputs: what `teach fit` wrote.", None, metavar="PATH")

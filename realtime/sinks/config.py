@@ -13,7 +13,7 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, named, unknown
 from realtime.sinks.tcp import Framing
 
-__all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig"]
+__all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
 
 Argument = str | int | float
 #: What an OSC bundle is made of, in order.
@@ -64,7 +64,7 @@ def _known(name: str) -> str:
     return name
 
 
-Sent = Annotated[str, AfterValidator(_known)]
+Sendable = Annotated[str, AfterValidator(_known)]
 
 
 def _as_address(value: object) -> object:
@@ -96,7 +96,7 @@ class OscConfig(Options):
     transport: Literal["udp", "tcp"] = "udp"
     framing: Framing = "slip"
     prefix: str = "/anticip"
-    send: tuple[Sent, ...] = PARTS
+    send: tuple[Sendable, ...] = PARTS
     addresses: Annotated[dict[str, Address], named(*_RENAMED)] = {}
     ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None

@@ -15,6 +15,7 @@ from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import Address, Argument, OscConfig
+from realtime.sinks.outputs import SENT, extra_address
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
@@ -37,6 +38,10 @@ def message(address: str, arguments: Sequence[Argument], types: str | None = Non
         builder.add_arg(argument, types[i] if types else None)
     dgram: bytes = builder.build().dgram
     return dgram
+
+
+def _zeros(types: str) -> list[Argument]:
+    return [0 if kind == "i" else 0.0 for kind in types]
 
 
 class OscSink:
@@ -82,33 +87,31 @@ class OscSink:
         out = bytearray(_HEADER)
         self._frame_at = self._scalars_at = self._params_at = self._tempo_at = 0
 
-        def element(where: Address, values: Sequence[Argument], types: str) -> int:
+        def element(where: Address, types: str) -> int:
             """Append one message; the position of the first of its values."""
             head, *before = where
-            dgram = message(str(head), [*before, *values])
+            dgram = message(str(head), [*before, *_zeros(types)])
             out.extend(struct.pack(">I", len(dgram)) + dgram)
             return len(out) - 4 * len(types)
 
         if "frame" in self._send:
-            self._frame_at = element(self._named("frame", "frame"), (0, 0.0), "if")
+            self._frame_at = element(self._named("frame", "frame"), SENT["frame"].types)
         if "scalars" in self._send:
-            self._scalars_at = element(self._named("scalars", "scalars"), (0.0,) * 7, "f" * 7)
+            self._scalars_at = element(self._named("scalars", "scalars"), SENT["scalars"].types)
         self._param_at = [
-            (element(self._named(name, f"param/{name}"), (0.0,), "f"), i)
+            (element(self._named(name, f"param/{name}"), SENT[f"param/{name}"].types), i)
             for i, name in enumerate(PARAMETERS)
             if {"param", name} & self._send
         ]
         self._extra_at: list[tuple[int, int, Callable[[float], float]]] = []
         for place, extra in enumerate(self._extras):
-            told = "/" in extra.name
-            if ("class" if told else "param") in self._send:
-                where = extra.address or f"{self._prefix}/{extra.name if told else f'param/{extra.name}'}"
-                self._extra_at.append((element((where,), (0.0,), "f"), place, extra.range))
+            part, address = extra_address(self._prefix, extra)
+            if part in self._send:
+                self._extra_at.append((element((address,), "f"), place, extra.range))
         if "params" in self._send:
-            count = len(PARAMETERS)
-            self._params_at = element(self._named("params", "params"), (0.0,) * count, "f" * count)
+            self._params_at = element(self._named("params", "params"), SENT["params"].types)
         if "tempo" in self._send:
-            self._tempo_at = element(self._named("tempo", "tempo"), (0.0,) * 3, "fff")
+            self._tempo_at = element(self._named("tempo", "tempo"), SENT["tempo"].types)
         self._bundle = out
         self._lists: dict[tuple[str, int], tuple[bytes, struct.Struct]] = {}
         self._labels: dict[tuple[str, str], bytes] = {}
@@ -195,23 +198,24 @@ class OscSink:
             for name, label, likely in frame.classes:
                 data = data + self._label(name, label, likely)
         if frame.field and "field" in self._send:
-            data = data + self._list("field", "f", frame.field)
+            data = data + self._list("field", frame.field)
         if frame.plan and "plan" in self._send:
-            data = data + self._list("plan", "if", [number for pair in frame.plan for number in pair])
+            data = data + self._list("plan", [number for pair in frame.plan for number in pair])
         if frame.trust and "trust" in self._send:
-            data = data + self._list("trust", "f", frame.trust)
+            data = data + self._list("trust", frame.trust)
         if frame.place is not None and "place" in self._send:
-            data = data + self._list("place", "ifff", frame.place)
+            data = data + self._list("place", frame.place)
         if len(data) > len(_HEADER):
             self._transmit(data)
 
-    def _list(self, name: str, types: str, values: Sequence[float]) -> bytes:
+    def _list(self, name: str, values: Sequence[float]) -> bytes:
         """An element with this many values, whose types repeat; its head is made once for each length."""
         known = self._lists.get((name, len(values)))
         if known is None:
+            types = SENT[name].types
             kinds = types * (len(values) // len(types))
             head, *before = self._named(name, name)
-            dgram = message(str(head), [*before, *(0 if kind == "i" else 0.0 for kind in kinds)])
+            dgram = message(str(head), [*before, *_zeros(kinds)])
             body = struct.Struct(">" + kinds)
             element = struct.pack(">I", len(dgram)) + dgram
             known = self._lists[name, len(values)] = (element[: len(element) - body.size], body)

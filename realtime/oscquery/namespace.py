@@ -1,0 +1,75 @@
+"""The namespace as OSCQuery has it, made of the tables that the show itself goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from realtime.control.described import CONTROLS, Control
+from realtime.control.server import CONTROL
+from realtime.sinks.base import Extra
+from realtime.sinks.outputs import Limits, sent
+
+__all__ = ["Attributes", "Nodes", "controls", "outputs"]
+
+#: The attributes of a node, by the names of the proposal.
+Attributes = dict[str, Any]
+#: Nodes by their addresses.
+Nodes = dict[str, Attributes]
+
+_READ, _WRITE = 1, 2
+
+
+def outputs(
+    prefix: str, send: Sequence[str], extras: Iterable[Extra] = (), cues: Iterable[str] = ()
+) -> Nodes:
+    """What is sent. ``OPTIONAL`` and ``REPEATS`` are for our own server: there only once it was sent, and of
+    as many types as were sent."""
+    found: Nodes = {}
+    for address, message in sent(prefix, send, extras, cues):
+        node: Attributes = {"TYPE": message.types, "ACCESS": _READ, "DESCRIPTION": message.text}
+        if any(message.limits):
+            node["RANGE"] = [_range(limits) for limits in message.limits]
+        if any(message.units):
+            node["UNIT"] = list(message.units)
+        if not message.always:
+            node["OPTIONAL"] = True
+        if message.repeats:
+            node["REPEATS"] = True
+        found[address] = node
+    return found
+
+
+def controls(
+    names: Iterable[str],
+    families: Iterable[str] = (),
+    members: Iterable[str] = (),
+    values: Mapping[str, Any] | None = None,
+) -> Nodes:
+    """What is obeyed: commands by name, and for each of the ``families`` one of each of its ``members``.
+
+    ``values`` are those of commands that can be asked for.
+    """
+    known = {name: CONTROLS.get(name) for name in names}
+    known |= {family + member: CONTROLS.get(family) for family in families for member in members}
+    return {CONTROL + name: _control(told, (values or {}).get(name)) for name, told in known.items()}
+
+
+def _control(told: Control | None, value: Any) -> Attributes:
+    told = told or Control("N", "")
+    node: Attributes = {"TYPE": told.types, "ACCESS": _WRITE, "DESCRIPTION": told.text}
+    if told.limits is not None:
+        node["RANGE"] = [_range(told.limits)]
+    if told.unit is not None:
+        node["UNIT"] = [told.unit]
+    if value is not None:
+        node |= {"ACCESS": _READ | _WRITE, "VALUE": [value]}
+    return node
+
+
+def _range(limits: Limits) -> dict[str, Any] | None:
+    if limits is None:
+        return None
+    if isinstance(limits[0], str):
+        return {"VALS": list(limits)}
+    return {"MIN": limits[0], "MAX": limits[1]}

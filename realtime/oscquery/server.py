@@ -1,0 +1,196 @@
+"""The process that answers OSCQuery clients: ``python -P -m realtime.oscquery.server OPTIONS``, as JSON.
+
+It is one more OSC target: bundles come over loopback, and descriptions of all nodes through standard input, a
+line of JSON each. When that ends, by whatever death of the show, so does the process. What the show should
+know goes to standard output, a line each: ``ready``, ``error TEXT``, ``note TEXT``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from http import HTTPStatus
+from typing import Any
+
+from pyanticip.errors import DeviceError
+from realtime.oscquery.space import Space
+from realtime.sockets import bind_udp, reason
+
+__all__ = ["main"]
+
+# A description is a line of some tens of kilobytes; what a client says is short; one that does not read is
+# not sent more than this.
+_LINE, _SAID, _UNREAD = 1 << 22, 1 << 14, 1 << 18
+
+
+class Server:
+    """Answers over HTTP, and streams over websockets what a client listens to."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        # The addresses that each client listens to.
+        self._listening: dict[Any, set[str]] = {}
+
+    def process(self, connection: Any, request: Any) -> Any:
+        """Answer a request that is no websocket's."""
+        from websockets.datastructures import Headers
+        from websockets.http11 import Response
+
+        if "websocket" in request.headers.get("Upgrade", "").lower():
+            return None
+        status, body = self._space.answer(request.path)
+        headers = Headers({"Content-Type": "application/json; charset=utf-8", "Connection": "close"})
+        if status != HTTPStatus.NO_CONTENT:
+            headers["Content-Length"] = str(len(body))
+        return Response(status.value, status.phrase, headers, body)
+
+    async def listen(self, client: Any) -> None:
+        """One websocket: LISTEN and IGNORE an address."""
+        from websockets.exceptions import ConnectionClosed
+
+        self._listening[client] = wanted = set()
+        try:
+            async for said in client:
+                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+                    told = json.loads(said)
+                    command, address = told["COMMAND"], str(told["DATA"])
+                    if command == "LISTEN" and address in self._space.addresses:
+                        wanted.add(address)
+                    elif command == "IGNORE":
+                        wanted.discard(address)
+        except ConnectionClosed:
+            pass
+        finally:
+            del self._listening[client]
+
+    def hear(self, bundle: bytes) -> None:
+        """A bundle of the show: keep it, and send on what is listened to."""
+        before = self._space.addresses
+        for message in self._space.hear(bundle):
+            self._send(
+                [c for c, wanted in self._listening.items() if message.address in wanted], message.dgram
+            )
+        self._tell(before)
+
+    def describe(self, line: bytes) -> None:
+        """Other nodes: who is connected is told which have come and gone."""
+        before = self._space.addresses
+        self._space.describe(json.loads(line))
+        self._tell(before)
+
+    def _tell(self, before: set[str]) -> None:
+        now = self._space.addresses
+        for command, changed in (("PATH_ADDED", now - before), ("PATH_REMOVED", before - now)):
+            for address in sorted(changed):
+                self._send(list(self._listening), json.dumps({"COMMAND": command, "DATA": address}))
+
+    @staticmethod
+    def _send(clients: list[Any], message: bytes | str) -> None:
+        from websockets.asyncio.server import broadcast
+
+        broadcast([c for c in clients if c.transport.get_write_buffer_size() < _UNREAD], message)
+
+
+class _Ear(asyncio.DatagramProtocol):
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        self._server.hear(data)
+
+
+async def announced(options: dict[str, Any]) -> Any:
+    """Tell of the services by mDNS, on loopback alone where nobody else could reach them."""
+    import ifaddr
+    from zeroconf import IPVersion
+    from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+    host = socket.gethostbyname(options["host"])
+    everywhere = host == "0.0.0.0"
+    mine = [str(ip.ip) for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
+    addresses = [ip for ip in mine if not ip.startswith("127.")] if everywhere else [host]
+    zeroconf = AsyncZeroconf(interfaces=addresses, ip_version=IPVersion.V4Only)
+    services = [("_oscjson._tcp", options["port"])]
+    if options["osc_port"]:
+        services.append(("_osc._udp", options["osc_port"]))
+    for kind, port in services:
+        info = AsyncServiceInfo(
+            f"{kind}.local.",
+            f"{options['name']}.{kind}.local.",
+            port=port,
+            parsed_addresses=addresses,
+            server=f"{socket.gethostname().partition('.')[0]}.local.",
+        )
+        await zeroconf.async_register_service(info, allow_name_change=True)
+    return zeroconf
+
+
+async def serve(options: dict[str, Any]) -> None:
+    """Answer until standard input ends. Raises a DeviceError where the ports are not to be had."""
+    from websockets.asyncio.server import serve as serve_websockets
+
+    host: dict[str, Any] = {"NAME": options["name"]}
+    if options["osc_port"]:
+        host |= {"OSC_PORT": options["osc_port"], "OSC_TRANSPORT": "UDP"}
+        if options["osc_ip"] != "0.0.0.0":
+            host["OSC_IP"] = options["osc_ip"]
+    server = Server(Space(host))
+    loop = asyncio.get_running_loop()
+    ear = bind_udp("127.0.0.1", options["ear"], "OSCQuery")
+    await loop.create_datagram_endpoint(lambda: _Ear(server), sock=ear)
+    lines = asyncio.StreamReader(limit=_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    try:
+        # A page in a browser says where it comes from, and has no business here.
+        answering = await serve_websockets(
+            server.listen,
+            options["host"],
+            options["port"],
+            process_request=server.process,
+            origins=[None],
+            max_size=_SAID,
+        )
+    except OSError as error:
+        where = f"{options['host']}:{options['port']}"
+        raise DeviceError(f"OSCQuery: cannot listen at {where} ({reason(error)})") from None
+    server.describe(await lines.readline())
+    _say("ready")
+    zeroconf = None
+    try:
+        zeroconf = await announced(options)
+    except Exception as error:
+        _say(f"note OSCQuery is not announced by mDNS: {type(error).__name__}: {error}")
+    while line := await lines.readline():
+        server.describe(line)
+    if zeroconf is not None:
+        await zeroconf.async_close()
+    answering.close()
+
+
+def _say(line: str) -> None:
+    print(" ".join(line.split()), flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """The process."""
+    # The terminal's Ctrl-C is for the show.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nobody's request is worth a line, and the show's processor comes first.
+    logging.disable(logging.CRITICAL)
+    os.nice(5)
+    try:
+        asyncio.run(serve(json.loads(arguments[0])))
+    except Exception as error:
+        _say(f"error {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""What a client is answered: the tree of nodes, their values, and one attribute or all of them. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pythonosc.osc_bundle import OscBundle
+from pythonosc.osc_message import OscMessage
+
+__all__ = ["EXTENSIONS", "Space"]
+
+_ATTRIBUTES = ("FULL_PATH", "CONTENTS", "TYPE", "ACCESS", "DESCRIPTION", "RANGE", "UNIT", "VALUE")
+#: What of the proposal's optional parts is there.
+EXTENSIONS = {
+    name: name in _ATTRIBUTES or name in ("LISTEN", "PATH_ADDED", "PATH_REMOVED")
+    for name in (
+        "ACCESS", "VALUE", "RANGE", "DESCRIPTION", "CLIPMODE", "UNIT", "TAGS", "CRITICAL", "EXTENDED_TYPE",
+        "OVERLOADS", "HTML", "ECHO", "LISTEN", "PATH_CHANGED", "PATH_RENAMED", "PATH_ADDED", "PATH_REMOVED",
+    )
+}  # fmt: skip
+
+
+class Space:
+    """Addresses, what is known of them, and what was sent last.
+
+    ``host`` is what HOST_INFO says.
+    """
+
+    def __init__(self, host: Mapping[str, Any]) -> None:
+        self.host = {**host, "EXTENSIONS": EXTENSIONS}
+        self._nodes: dict[str, dict[str, Any]] = {}
+        self._sent: dict[str, OscMessage] = {}
+
+    @property
+    def addresses(self) -> set[str]:
+        """Those that a client sees."""
+        return {a for a, node in self._nodes.items() if "OPTIONAL" not in node or a in self._sent}
+
+    def describe(self, nodes: Mapping[str, dict[str, Any]]) -> None:
+        """From now on there are these nodes."""
+        self._nodes = dict(nodes)
+
+    def hear(self, bundle: bytes) -> list[OscMessage]:
+        """Keep what was sent, and return its messages; nothing of what is no bundle."""
+        try:
+            found = [m for m in OscBundle(bundle) if isinstance(m, OscMessage)]
+        except Exception:
+            # python-osc raises several kinds for bytes that are not OSC.
+            return []
+        for message in found:
+            self._sent[message.address] = message
+        return found
+
+    def answer(self, target: str) -> tuple[HTTPStatus, bytes]:
+        """What a request for a path, and perhaps one attribute of it, is answered."""
+        try:
+            parts = urlsplit(target)
+            path, asked = unquote(parts.path), unquote(parts.query).partition("&")[0].partition("=")[0]
+        except ValueError:
+            return HTTPStatus.BAD_REQUEST, b""
+        # Some clients take it for a path.
+        if asked == "HOST_INFO" or path == "/HOST_INFO":
+            return HTTPStatus.OK, _json(self.host)
+        if asked and asked not in EXTENSIONS and asked not in _ATTRIBUTES:
+            return HTTPStatus.BAD_REQUEST, b""
+        node = self._node("/" + path.strip("/"))
+        if node is None:
+            return HTTPStatus.NOT_FOUND, b""
+        if not asked:
+            return HTTPStatus.OK, _json(node)
+        if asked not in node:
+            return HTTPStatus.NO_CONTENT, b""
+        return HTTPStatus.OK, _json({asked: node[asked]})
+
+    def _node(self, path: str) -> dict[str, Any] | None:
+        """A node and all below it; None where there is nothing."""
+        begin = path.rstrip("/") + "/"
+        below = {a for a in self.addresses if a == path or a.startswith(begin)}
+        if not below and path != "/":
+            return None
+        root = self._attributes(path)
+        for address in sorted(below - {path}):
+            at, here = root, path.rstrip("/")
+            for name in address.removeprefix(begin).split("/"):
+                here = f"{here}/{name}"
+                at = at.setdefault("CONTENTS", {}).setdefault(name, self._attributes(here))
+        return root
+
+    def _attributes(self, address: str) -> dict[str, Any]:
+        """A node by itself; where there is no method it is a container."""
+        node: dict[str, Any] = {"FULL_PATH": address}
+        known = self._nodes.get(address)
+        if known is None:
+            return {**node, "ACCESS": 0}
+        node |= {name: value for name, value in known.items() if name in _ATTRIBUTES}
+        message = self._sent.get(address)
+        if message is not None:
+            node["VALUE"] = [_plain(value) for value in message.params]
+            if "REPEATS" in known:
+                times = max(len(message.params) // len(known["TYPE"]), 1)
+                node["TYPE"] = known["TYPE"] * times
+        return node
+
+
+def _plain(value: Any) -> Any:
+    """A value of OSC as JSON has it; None where it has none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float) else None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False).encode()

@@ -1,0 +1,108 @@
+"""What a bundle says, message by message: types, ranges and what they mean. The sinks send by it, and whoever
+asks is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pyanticip.controls import CANCEL
+from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
+from realtime.sinks.base import Extra
+
+__all__ = ["SENT", "Limits", "Message", "extra_address", "sent"]
+
+Limits = tuple[float, float] | tuple[str, ...] | None
+"""The least and the greatest of a number, or the words there are; None: anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: OSC types (``repeats``: as often as there is something to say), what it means; for each
+    value its range and its unit (of the OSCQuery proposal), None where it has none. ``always``: in every
+    bundle, or announced by an event; else only where the show has it."""
+
+    part: str
+    types: str
+    text: str
+    limits: Sequence[Limits] = ()
+    units: Sequence[str | None] = ()
+    repeats: bool = False
+    always: bool = True
+
+
+_UNIT = (0.0, 1.0)
+_S = "time.second"
+
+#: By the address behind the prefix.
+SENT: dict[str, Message] = {
+    "frame": Message("frame", "if", "frame number, seconds", ((0, 2**31 - 1), None), (None, _S)),
+    "scalars": Message(
+        "scalars",
+        "f" * len(SCALARS),
+        ", ".join(SCALARS),
+        [(-2.0, 2.0) if name == "transition_pressure" else _UNIT for name in SCALARS],
+    ),
+    **{f"param/{name}": Message("param", "f", name, (_UNIT,)) for name in PARAMETERS},
+    "params": Message("params", "f" * len(PARAMETERS), ", ".join(PARAMETERS), (_UNIT,) * len(PARAMETERS)),
+    "tempo": Message(
+        "tempo", "fff", "beats a minute, phase, trust", (None, _UNIT, _UNIT), ("time.bpm", None, None)
+    ),
+    **{
+        f"event/{name}": Message("event", "ff", f"{name}: strength, seconds ahead", (_UNIT, None), (None, _S))
+        for name in EVENTS
+    },
+    **{
+        f"event/{name}{CANCEL}": Message("event", "f", f"no {name} in so many seconds", (None,), (_S,))
+        for name in EVENTS
+    },
+    "field": Message("field", "ff", "trust, curvature", (_UNIT, None), always=False),
+    "plan": Message("plan", "if", "codes and weights", repeats=True, always=False),
+    "trust": Message("trust", "f", "foreseen share: parameters by horizon", repeats=True, always=False),
+    "place": Message(
+        "place", "ifff", "take, seconds, tempo, trust", (None, None, None, _UNIT), (None, _S, None, None),
+        always=False,
+    ),
+    "status": Message("status", "s", "state, then name=value", repeats=True),
+}  # fmt: skip
+
+
+def extra_address(prefix: str, extra: Extra) -> tuple[str, str]:
+    """The part that a taught output belongs to, and where it is sent."""
+    if "/" in extra.name:
+        return "class", extra.address or f"{prefix}/{extra.name}"
+    return "param", extra.address or f"{prefix}/param/{extra.name}"
+
+
+_CUE = Message("event", "ff", "cue: trust, seconds ahead", (_UNIT, None), (None, _S))
+
+
+def sent(
+    prefix: str, send: Sequence[str], extras: Iterable[Extra], cues: Iterable[str]
+) -> Iterator[tuple[str, Message]]:
+    """Address and message of everything that a target without addresses of its own is sent by ``send``.
+
+    ``extras`` are what a mapping teaches, ``cues`` the names of the cues.
+    """
+    for tail, message in SENT.items():
+        # A part, or a single parameter or event.
+        if {message.part, *tail.split("/")[1:2]} & set(send):
+            yield f"{prefix}/{tail}", message
+    classes: dict[str, list[str]] = {}
+    for extra in extras:
+        part, address = extra_address(prefix, extra)
+        if part in send:
+            low, high = sorted((extra.range(0.0), extra.range(1.0)))
+            yield address, Message(part, "f", extra.name.rpartition("/")[2], ((low, high),))
+        if part == "class" and part in send:
+            name, _, label = extra.name.rpartition("/")
+            classes.setdefault(name, []).append(label)
+    for name, labels in classes.items():
+        shown = tuple(labels)
+        yield f"{prefix}/{name}", Message("class", "sf", "label, how likely", (shown, _UNIT), always=False)
+        for change in ("enter", "leave"):
+            told = Message("class", "sff", f"{change}: label, strength, ahead", (shown, _UNIT, None))
+            yield f"{prefix}/{name}/{change}", told
+    if "event" in send:
+        for cue in cues:
+            yield f"{prefix}/cue/{cue}", _CUE

@@ -1,0 +1,473 @@
+"""OSCQuery: what is described is what is sent and obeyed, and no request does harm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pythonosc.osc_bundle import OscBundle
+from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip.controls import Range
+from pyanticip.errors import DeviceError
+from pyanticip.teach.outputs import Output
+from pyanticip.teach.project import Project
+from realtime.bench.performer import mocopi_datagrams
+from realtime.control.described import CONTROLS
+from realtime.oscquery import process as oscquery_process
+from realtime.oscquery.namespace import controls, outputs
+from realtime.oscquery.process import OscQueryProcess
+from realtime.oscquery.space import Space
+from realtime.rig.tree import OscQueryRig
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import PARTS, OscConfig
+from realtime.sinks.osc import OscSink
+from realtime.sinks.outputs import SENT
+from realtime.sockets import free_port
+
+served = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("websockets", "zeroconf")),
+    reason="the extra oscquery is not installed",
+)
+LABELS = [
+    SimpleNamespace(name=f"class/pose/{label}", address=None, range=Range()) for label in ("tall", "low")
+]
+EXTRAS: list[Any] = [Output("cutoff", 8000.0, 200.0), Output("mix", address="/fx/mix"), *LABELS]
+OFFERED = {**outputs("/anticip", PARTS, EXTRAS, ["chorus"]), **controls(CONTROLS, values={"gain": 1.5})}
+ATTRIBUTES = ["VALUE", "TYPE", "RANGE", "HOST_INFO", "CONTENTS", "ACCESS", "TAGS", "", "X", "VALUE=1&TYPE"]
+
+
+def space() -> Space:
+    made = Space({"NAME": "pyanticip"})
+    made.describe(OFFERED)
+    return made
+
+
+def types_of(data: bytes) -> dict[str, str]:
+    """Addresses and type tags of a bundle, read off the bytes."""
+    found = {}
+    for message in OscBundle(data):
+        assert isinstance(message, OscMessage)
+        tags = message.dgram[message.dgram.index(b",") + 1 :]
+        found[message.address] = tags[: tags.index(b"\0")].decode()
+    return found
+
+
+def everything_sent() -> list[bytes]:
+    """Bundles with all that there can be: a frame's and the status."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
+        ear.bind(("127.0.0.1", 0))
+        ear.settimeout(2)
+        sink = OscSink(OscConfig(port=ear.getsockname()[1]))
+        sink.announce(EXTRAS)
+        events = [("onset", 0.5, 0.1), ("onset/cancel", 0.1, 0.1), ("phrase", 0.5, 0.1)]
+        events += [("phrase/cancel", 0.1, 0.1), ("cue/chorus", 0.5, 0.2)]
+        events += [("class/pose/enter:low", 0.75, 0.0), ("class/pose/leave:tall", 0.75, 0.0)]
+        frame = ControlFrame(7, 0.14, [0.5] * 7, [0.25] * 8, events, (), [0.5, 1.0, 0.25, 0.75])
+        frame.classes = [("pose", "low", 0.75)]
+        frame.field, frame.plan = (0.5, 0.25), [(7, 0.75), (9, 0.25)]
+        frame.trust, frame.place = [0.5] * 24, (1, 2.5, 1.0, 0.75)
+        sink.send(frame)
+        sink.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "frames=7")))
+        sink.close()
+        return [ear.recv(65536), ear.recv(65536)]
+
+
+def test_what_is_described_is_what_is_sent() -> None:
+    bundles = everything_sent()
+    types = types_of(bundles[0]) | types_of(bundles[1])
+    assert {message.part for message in SENT.values()} | {"class"} == set(PARTS)
+    described = outputs("/anticip", PARTS, EXTRAS, ["chorus"])
+    assert types.keys() == described.keys()
+    heard = space()
+    assert sum(len(heard.hear(bundle)) for bundle in bundles) == len(described)
+    for address, tags in types.items():
+        status, body = heard.answer(address)
+        node = json.loads(body)
+        assert (status, node["TYPE"], node["ACCESS"]) == (HTTPStatus.OK, tags, 1)
+        assert len(node["VALUE"]) == len(tags)
+        # One for each value, or none at all.
+        assert {len(node[name]) for name in ("RANGE", "UNIT") if name in node} <= {len(tags)}
+    node = json.loads(heard.answer("/anticip/param/cutoff")[1])
+    assert (node["RANGE"], node["VALUE"]) == ([{"MIN": 200.0, "MAX": 8000.0}], [4100.0])
+    node = json.loads(heard.answer("/anticip/class/pose")[1])
+    assert (node["RANGE"][0], node["VALUE"]) == ({"VALS": ["tall", "low"]}, ["low", 0.75])
+
+
+def test_a_part_that_is_left_out_is_not_described() -> None:
+    assert set(outputs("/anticip", ["tempo", "frame"])) == {"/anticip/tempo", "/anticip/frame"}
+    onset = {"/anticip/event/onset", "/anticip/event/onset/cancel"}
+    assert set(outputs("/anticip", ["pitch", "onset"], EXTRAS)) == {"/anticip/param/pitch", *onset}
+
+
+def test_what_the_show_may_not_have_is_there_when_it_was_sent() -> None:
+    made = space()
+    assert made.answer("/anticip/trust")[0] == HTTPStatus.NOT_FOUND
+    made.hear(everything_sent()[0])
+    assert made.answer("/anticip/trust")[0] == HTTPStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "body"),
+    [
+        ("/nowhere", 404, None),
+        ("/anticip/param/pitch/", 200, None),
+        ("/anticip/param/pitch?VALUE", 204, None),
+        ("/anticip/param/pitch?TYPE", 200, {"TYPE": "f"}),
+        ("/anticip/param/pitch?RANGE", 200, {"RANGE": [{"MIN": 0.0, "MAX": 1.0}]}),
+        ("/anticip?TYPE", 204, None),
+        ("/anticip/control/gain?VALUE", 200, {"VALUE": [1.5]}),
+        ("/anticip/control/start?ACCESS", 200, {"ACCESS": 2}),
+        ("/?TAGS", 204, None),
+        ("/?WHAT", 400, None),
+        ("/fx/mix?FULL_PATH", 200, {"FULL_PATH": "/fx/mix"}),
+    ],
+)
+def test_answers_are_those_of_the_proposal(target: str, status: int, body: Any) -> None:
+    found, data = space().answer(target)
+    assert found == status
+    if body is not None:
+        assert json.loads(data) == body
+    assert (data == b"") == (status != 200)
+
+
+def methods(node: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every method below a node, by its own address."""
+    found = {node["FULL_PATH"]: node} if "TYPE" in node else {}
+    for name, child in node.get("CONTENTS", {}).items():
+        assert child["FULL_PATH"] == f"{node['FULL_PATH'].rstrip('/')}/{name}"
+        found |= methods(child)
+    return found
+
+
+def test_the_tree_holds_every_node_once() -> None:
+    made = space()
+    made.hear(everything_sent()[0])
+    assert methods(json.loads(made.answer("/")[1])).keys() == OFFERED.keys()
+    assert json.loads(made.answer("?HOST_INFO")[1]) == json.loads(made.answer("/HOST_INFO")[1])
+    assert json.loads(made.answer("?HOST_INFO")[1])["EXTENSIONS"]["LISTEN"] is True
+
+
+_SOME = st.sampled_from([*OFFERED, "/", "/anticip", "//[", "/%00", "/anticip/%2e%2e"])
+
+
+@given(st.text(max_size=80) | st.tuples(_SOME, st.sampled_from(ATTRIBUTES)).map("?".join) | _SOME)
+def test_no_request_is_too_strange(target: str) -> None:
+    status, body = space().answer(target)
+    assert status in (200, 204, 400, 404)
+    if status == HTTPStatus.OK:
+        assert isinstance(json.loads(body), dict)
+    else:
+        assert body == b""
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_bundle_change_nothing(data: bytes) -> None:
+    made = space()
+    before = made.answer("/")
+    made.hear(data)
+    made.hear(b"#bundle\0" + data)
+    assert made.answer("/") == before or b'"VALUE"' in made.answer("/")[1]
+
+
+# -- the process ---------------------------------------------------------------------------------------------
+
+
+class Offered:
+    """A show that offers what it is told."""
+
+    def __init__(self) -> None:
+        self.told = {a: node for a, node in OFFERED.items() if a != "/fx/mix"}
+
+    def version(self) -> object:
+        return tuple(self.told)
+
+    def nodes(self) -> dict[str, Any]:
+        return self.told
+
+
+class Served:
+    """The process, and a client's view of it."""
+
+    def __init__(self) -> None:
+        self.offer, self.said = Offered(), list[str]()
+        self.rig = OscQueryRig(enabled=True, port=free_port(), name=f"test {os.getpid()}")
+        self.process = OscQueryProcess(self.rig, ("127.0.0.1", 9010), self.offer, self.said.append)  # type: ignore[arg-type]
+
+    def get(self, target: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.rig.port}{target}", timeout=5) as answer:
+            return json.loads(answer.read())
+
+    def send(self, bundle: bytes) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.sendto(bundle, ("127.0.0.1", self.process.port))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    made = Served()
+    yield made
+    made.process.close()
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return found
+
+
+@served
+def test_a_client_reads_values_over_http(server: Served) -> None:
+    info = server.get("/?HOST_INFO")
+    assert (info["NAME"], info["OSC_IP"], info["OSC_PORT"]) == (server.rig.name, "127.0.0.1", 9010)
+    server.send(everything_sent()[0])
+    assert wait_for(lambda: server.get("/anticip/params").get("VALUE")) == [0.25] * 8
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        server.get("/nowhere")
+    assert caught.value.code == 404
+    caught.value.close()
+
+
+@served
+def test_a_client_listens_and_hears_of_what_comes_and_goes(server: Served) -> None:
+    from websockets.asyncio.client import connect
+
+    async def client() -> tuple[OscMessage, dict[str, Any]]:
+        async with connect(f"ws://127.0.0.1:{server.rig.port}", proxy=None) as stream:
+            for strange in ("", "[]", "{}", '{"COMMAND": []}', b"\xff\xfe", "[" * 5000):
+                await stream.send(strange)
+            await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": "/nowhere"}))
+            await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": "/anticip/param/density"}))
+            heard: str | bytes = ""
+            while not isinstance(heard, bytes):
+                server.send(everything_sent()[0])
+                with contextlib.suppress(TimeoutError):
+                    heard = await asyncio.wait_for(stream.recv(), 0.1)
+            server.offer.told["/fx/mix"] = OFFERED["/fx/mix"]
+            server.process.poll()
+            news: str | bytes = b""
+            while isinstance(news, bytes):
+                news = await asyncio.wait_for(stream.recv(), 10)
+            return OscMessage(heard), json.loads(news)
+
+    message, news = asyncio.run(client())
+    assert (message.address, message.params) == ("/anticip/param/density", [0.25])
+    assert news == {"COMMAND": "PATH_ADDED", "DATA": "/fx/mix"}
+    assert server.get("/fx/mix")["TYPE"] == "f"
+
+
+@served
+def test_a_page_of_somebody_elses_may_not_listen(server: Served) -> None:
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import InvalidStatus
+
+    async def page() -> None:
+        async with connect(f"ws://127.0.0.1:{server.rig.port}", origin="http://example.org", proxy=None):  # type: ignore[arg-type]
+            raise AssertionError("it was let in")
+
+    with pytest.raises(InvalidStatus):
+        asyncio.run(page())
+
+
+STRANGE = [
+    b"\0" * 100,
+    b"GET\r\n\r\n",
+    b"POST / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\n" + b"a" * 99999,
+    b"GET /%ff?%ff HTTP/1.1\r\n\r\n",
+    b"GET //[ HTTP/1.1\r\n\r\n",
+]
+
+
+@served
+def test_what_is_no_http_leaves_it_as_it_is(server: Served) -> None:
+    pid = server.process.pid
+    for strange in STRANGE:
+        with (
+            socket.create_connection(("127.0.0.1", server.rig.port), timeout=5) as sock,
+            contextlib.suppress(ConnectionError),
+        ):
+            sock.sendall(strange)
+            sock.shutdown(socket.SHUT_WR)
+            while sock.recv(4096):
+                pass
+    server.send(b"#bundle\0garbage")
+    server.process.poll()
+    assert server.get("/")["FULL_PATH"] == "/"
+    assert server.process.pid == pid
+
+
+@served
+def test_it_is_found_by_mdns(server: Served) -> None:
+    from zeroconf import ServiceBrowser, ServiceListener, Zeroconf
+
+    found: dict[str, Any] = {}
+
+    class Listener(ServiceListener):
+        def add_service(self, zc: Zeroconf, type_: str, name: str) -> None:
+            found[name] = zc.get_service_info(type_, name)
+
+        def update_service(self, zc: Zeroconf, type_: str, name: str) -> None: ...
+
+        def remove_service(self, zc: Zeroconf, type_: str, name: str) -> None: ...
+
+    names = {
+        f"{server.rig.name}._oscjson._tcp.local.": server.rig.port,
+        f"{server.rig.name}._osc._udp.local.": 9010,
+    }
+    zeroconf = Zeroconf(interfaces=["127.0.0.1"])
+    browser = ServiceBrowser(zeroconf, ["_oscjson._tcp.local.", "_osc._udp.local."], Listener())
+    wait_for(lambda: all(found.get(name) for name in names))
+    browser.cancel()
+    zeroconf.close()
+    assert {name: found[name].port for name in names} == names
+    assert all(found[name].parsed_addresses() == ["127.0.0.1"] for name in names)
+
+
+@served
+def test_it_is_started_again_where_it_dies_and_tells_all_anew(server: Served) -> None:
+    pid = server.process.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+    def lives() -> bool:
+        server.process.poll()
+        with contextlib.suppress(OSError):
+            return bool(server.get("/anticip/control/gain")["VALUE"] == [1.5])
+        return False
+
+    wait_for(lives)
+    assert server.process.pid != pid
+    assert any("starting it again in 1 s" in line for line in server.said)
+
+
+@served
+def test_a_port_that_is_taken_and_an_extra_that_is_not_there_are_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        rig = OscQueryRig(enabled=True, port=taken.getsockname()[1])
+        with pytest.raises(
+            DeviceError, match=r"^OSCQuery: cannot listen at 127\.0\.0\.1:\d+ \(.*in use.*\)$"
+        ):
+            OscQueryProcess(rig, None, Offered(), print)  # type: ignore[arg-type]
+    gone = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None))
+    monkeypatch.setattr(oscquery_process, "importlib", gone)
+    with pytest.raises(DeviceError, match=r"OSCQuery needs websockets: pip install 'pyanticip\[oscquery\]'"):
+        OscQueryProcess(OscQueryRig(), None, Offered(), print)  # type: ignore[arg-type]
+
+
+# -- a whole show --------------------------------------------------------------------------------
+
+
+def value_for(node: dict[str, Any], address: str) -> list[Any]:
+    """What the description says that a command takes."""
+    plain: dict[str, Any] = {"N": None, "T": True, "i": 1, "f": 0.5, "s": "x"}
+    values = [plain[kind] for kind in node["TYPE"]]
+    for i, ends in enumerate(node.get("RANGE", [])):
+        values[i] = ends["VALS"][0] if "VALS" in ends else ends["MAX"]
+    return values
+
+
+@served
+@pytest.mark.slow
+def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
+    skeleton, frames = mocopi_datagrams(120)
+    suit, control, query = free_port(), free_port(), free_port()
+    Project.create(tmp_path / "mine", (Output("cutoff", 200.0, 8000.0),))
+    ear, hand = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+    ear.bind(("127.0.0.1", 0))
+    ear.setblocking(False)
+    hand.bind(("127.0.0.1", 0))
+    hand.settimeout(10)
+    (tmp_path / "rig.toml").write_text(
+        f"teach = 'mine'\n[control]\nport = {control}\n[oscquery]\nport = {query}\n"
+        f"[[osc]]\nport = {ear.getsockname()[1]}\n"
+    )
+    words = ["live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{suit}", "--oscquery"]
+    show = subprocess.Popen(
+        [sys.executable, "-m", "pyanticip", *words],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+    def tree() -> dict[str, dict[str, Any]]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{query}/", timeout=5) as answer:
+            return methods(json.loads(answer.read()))
+
+    def is_there() -> bool:
+        with contextlib.suppress(OSError):
+            return bool(tree())
+        return False
+
+    heard: dict[str, str] = {}
+    try:
+        wait_for(is_there, 40)
+        for n, frame in enumerate(frames):
+            if n % 50 == 0:
+                hand.sendto(skeleton, ("127.0.0.1", suit))
+            hand.sendto(frame, ("127.0.0.1", suit))
+            time.sleep(0.02)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    heard |= types_of(ear.recv(65536))
+        nodes = tree()
+        told = {a: node["TYPE"] for a, node in nodes.items() if not a.startswith("/anticip/control/")}
+        assert heard.keys() <= told.keys()
+        assert {a for a in told if "/event/" not in a} <= heard.keys()
+        assert {a: t for a, t in heard.items() if a != "/anticip/status"} == {
+            a: told[a] for a in heard if a != "/anticip/status"
+        }
+        # What is obeyed, as the show itself lists it.
+        builder = OscMessageBuilder("/anticip/control/nonsense")
+        hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+        known = str(OscMessage(hand.recv(65536)).params[1]).partition("known: ")[2].split(", ")
+        commands = {a: node for a, node in nodes.items() if a.startswith("/anticip/control/")}
+        assert commands.keys() == {f"/anticip/control/{name}" for name in [*known, "teach/param/cutoff"]}
+        assert [a for a, node in commands.items() if not node["DESCRIPTION"]] == []
+        for address, node in commands.items():
+            builder = OscMessageBuilder(address)
+            for kind, value in zip(node["TYPE"], value_for(node, address), strict=True):
+                builder.add_arg(value, kind)
+            hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+            reply = OscMessage(hand.recv(65536))
+            assert reply.address == address.replace("/control/", "/reply/")
+            verdict, text = reply.params
+            # It may have its reasons, but not that it was said in the wrong way.
+            wrong = (
+                "number of arguments",
+                "expected a number",
+                "unknown command",
+                "expected a code",
+                "pairs",
+            )
+            assert verdict == "ok" or not any(word in text for word in wrong), (address, text)
+            if "RANGE" in node:
+                assert verdict == "ok" or address.endswith("/load"), (address, text)
+    finally:
+        show.send_signal(signal.SIGINT)
+        said = show.communicate(timeout=20)[0]
+        ear.close()
+        hand.close()
+    assert show.returncode == 0, said
+    assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in said
