@@ -248,6 +248,8 @@ def fit(given: options.FitCommandOptions) -> Answer:
     )
     own = given.checkpoint is not None and report["model"] is not None
     on = f" --checkpoint {typed(given.checkpoint)}" if own else ""
+    if report["page"]:
+        lines.append(f"what was shown, and what is taken for what: {report['page']}")
     return report, [*lines, f"wrote {made}; play it: pyanticip live --mapping {typed(made)}{on}"]
 
 
@@ -323,7 +325,8 @@ def check(given: options.CheckOptions) -> Answer:
     for row in found.get("played", []):
         said = [f"error of {name} {100 * e:.1f} %" for name, e in row["error"].items()]
         said += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
-        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, on what was learnt: {', '.join(said)}")
+        on = "on what was learnt: " if given.mapping is None else ""
+        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {on}{', '.join(said)}")
     if found["mapping"]:
         lines.append(f"mapping {found['mapping']}: {found['frame_us']:.0f} us a frame")
     fine = found["fine"]

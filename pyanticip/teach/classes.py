@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
-from pyanticip.teach.classifiers import compile_classifier, fit_classifier, sharpness
+from pyanticip.teach.classifiers import compile_classifier, fit_classifier, sharpened, sharpness
 from pyanticip.teach.folds import Fold, alone, folds
 from pyanticip.teach.frames import (
     JUDGE,
@@ -28,6 +28,7 @@ from pyanticip.teach.frames import (
     nearest,
     normal,
     novelty_arrays,
+    picked,
 )
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.labels import NONE
@@ -98,7 +99,12 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
         "unlike": _unlike(near, projection(x[inputs]), frames, made, labels),
     }
     report = _report(mine, name, labels, made, scores, told, truth, candidates[best], frames)
-    return Part(tuple(labels), inputs, kind, setting, arrays, report, label_of=name)
+    left_out = [
+        one
+        for i, fold in enumerate(made)
+        for one in frames.left_out(_judged(fold), sharpened(told[i][picked(scores, i)], sharp))
+    ]
+    return Part(tuple(labels), inputs, kind, setting, arrays, report, label_of=name, left_out=left_out)
 
 
 def likeness(unlike: F32, novelty: F64 | float) -> F64 | float:
@@ -193,9 +199,7 @@ def _report(
     confusion = np.zeros((len(labels), len(labels)))
     rows = []
     for i, (fold, y) in enumerate(zip(made, truth, strict=True)):
-        others = np.delete(scores, i, 0)
-        pick = int((others if len(others) else scores).mean(0).argmin())
-        said = told[i][pick].argmax(1)
+        said = told[i][picked(scores, i)].argmax(1)
         # Each take counts alike.
         np.add.at(confusion, (y.argmax(1), said), 1.0 / len(y))
         rows.append(

@@ -30,6 +30,7 @@ from pyanticip.teach.frames import (
     input_choices,
     normal,
     novelty_arrays,
+    picked,
 )
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.options import FitOptions
@@ -95,9 +96,13 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
     made = folds(ahead.wanted)
     candidates = _candidates(choices, options.kind, len(ahead.y))
     begun = time.perf_counter()
-    errors = np.array([_judged(fold, candidates, x, ahead) for fold in made]).reshape(
-        len(made), len(candidates), len(names)
-    )
+    told = [_judged(fold, candidates, x, ahead) for fold in made]
+    errors = np.array(
+        [
+            [np.abs(given - ahead.y[_thin(fold)]).mean(0) for given in row]
+            for fold, row in zip(made, told, strict=True)
+        ]
+    ).reshape(len(made), len(candidates), len(names))
     if made:
         best = int(errors.mean((0, 2)).argmin())
     else:
@@ -110,6 +115,7 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
     report["cross_validation_seconds"] = round(time.perf_counter() - begun, 3)
     if lead and made:
         report["error_without_lead"] = dict(zip(names, _held(made, chosen, now, ahead), strict=True))
+    picks = [picked(errors.mean(2), i) for i in range(len(made))]
     return Part(
         names,
         chosen.inputs,
@@ -117,6 +123,11 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
         chosen.setting,
         {"mean": projection.mean, "basis": projection.basis, **arrays, **near},
         report,
+        left_out=[
+            one
+            for fold, row, pick in zip(made, told, picks, strict=True)
+            for one in ahead.left_out(_thin(fold), row[pick])
+        ],
     )
 
 
@@ -135,12 +146,12 @@ def _candidates(choices: Sequence[tuple[str, ...]], kind: str, frames: int) -> l
 
 def _judged(
     fold: Fold, candidates: Sequence[_Candidate], x: Mapping[tuple[str, ...], F32], frames: Frames
-) -> list[F64]:
-    """Mean absolute error of each candidate and output on the frames left out."""
+) -> list[F32]:
+    """What each candidate says (N, n) of the frames left out."""
     learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
-    judge = fold.judge[:: max(1, len(fold.judge) // JUDGE)]
+    judge = _thin(fold)
     weight = normal(frames.weight[fold.learn], len(learn))
-    errors = []
+    said = []
     projections: dict[tuple[str, ...], tuple[Projection, F32, F32]] = {}
     for candidate in candidates:
         if candidate.inputs not in projections:
@@ -149,9 +160,13 @@ def _judged(
             projections[candidate.inputs] = made, made(data[learn]), made(data[judge])
         _, known, new = projections[candidate.inputs]
         arrays = heads.fit_head(candidate.kind, candidate.setting, known, frames.y[learn], weight)
-        given = heads.compile_head(candidate.kind, arrays)(new)
-        errors.append(np.abs(given - frames.y[judge]).mean(0))
-    return errors
+        said.append(heads.compile_head(candidate.kind, arrays)(new))
+    return said
+
+
+def _thin(fold: Fold) -> npt.NDArray[np.int64]:
+    """The frames that a fold is judged by."""
+    return fold.judge[:: max(1, len(fold.judge) // JUDGE)]
 
 
 def _final(
@@ -189,9 +204,7 @@ def _report(
         return report | {"error": None, "error_of_the_mean": None, "folds": [], "candidates": []}
     shown, mean = [], []
     for i, fold in enumerate(made):
-        others = np.delete(errors, i, 0)
-        pick = int(others.mean((0, 2)).argmin()) if len(others) else best
-        shown.append(errors[i, pick])
+        shown.append(errors[i, picked(errors.mean(2), i)])
         level = np.average(frames.y[fold.learn], axis=0, weights=frames.weight[fold.learn])
         mean.append(np.abs(frames.y[fold.judge] - level).mean(0))
     return report | {

@@ -15,11 +15,13 @@ from pyanticip.teach.folds import Fold
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.inputs import BODY, SCALES
 from pyanticip.teach.options import BLOCKS, FitOptions
+from pyanticip.vocabulary import RATE
 
 __all__ = [
     "JUDGE",
     "LEARN",
     "Frames",
+    "LeftOut",
     "Part",
     "TakeData",
     "floor",
@@ -27,6 +29,7 @@ __all__ = [
     "nearest",
     "normal",
     "novelty_arrays",
+    "picked",
 ]
 
 F32 = npt.NDArray[np.float32]
@@ -56,10 +59,24 @@ class TakeData:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """What a head said of frames of a take that it had not learnt.
+
+    ``seconds`` (N,) into the take, ``wanted`` and ``told`` (N, n) in 0..1.
+    """
+
+    take: str
+    seconds: F64
+    wanted: F64
+    told: F32
+
+
+@dataclass(frozen=True)
 class Part:
     """A fitted head for the outputs that the same takes demonstrate.
 
-    ``label_of`` names the class whose labels the outputs are; empty: they are values.
+    ``label_of`` names the class whose labels the outputs are; empty: they are values. ``left_out`` is what
+    was said in cross-validation.
     """
 
     outputs: tuple[str, ...]
@@ -69,6 +86,7 @@ class Part:
     arrays: dict[str, F32]
     report: dict[str, Any] = field(default_factory=dict)
     label_of: str = ""
+    left_out: Sequence[LeftOut] = ()
 
 
 @dataclass(frozen=True)
@@ -80,11 +98,13 @@ class Frames:
     wanted: tuple[F64, ...]
     y: F64
     weight: F64
+    names: tuple[str, ...]
+    begins: tuple[int, ...]
 
     @classmethod
     def of(cls, takes: Sequence[TakeData], names: Sequence[str], lead: int) -> Frames:
         """The frames that teach these outputs ``lead`` frames ahead. Raises OptionError."""
-        spans, wanted, weights = [], [], []
+        spans, wanted, weights, begins = [], [], [], []
         for take in takes:
             y = np.stack([take.wanted[name] for name in names], 1)
             skip = min(max(SETTLE - take.begin, 0), len(y) // 4)
@@ -94,6 +114,7 @@ class Frames:
                     f"take {take.name}: {len(y)} frames too few to learn {20 * lead} ms ahead: record longer"
                 )
             spans.append((take.begin + skip, take.begin + last))
+            begins.append(skip + lead)
             wanted.append(y[skip + lead :])
             # A long take says more than a short one, but not as many times more as it is longer.
             weights.append(np.full(last - skip, (last - skip) ** -0.5))
@@ -104,7 +125,20 @@ class Frames:
             tuple(wanted),
             np.concatenate(wanted),
             weight / weight.sum(),
+            tuple(take.name for take in takes),
+            tuple(begins),
         )
+
+    def left_out(self, judged: npt.NDArray[np.int64], told: F32) -> list[LeftOut]:
+        """What was said (N, n) of frames with these numbers, take by take."""
+        edges = np.cumsum([0, *map(len, self.wanted)])
+        whose = np.searchsorted(edges, judged, "right") - 1
+        found = []
+        for i in np.unique(whose).tolist():
+            mine = judged[whose == i]
+            seconds = (mine - edges[i] + self.begins[i]) / RATE
+            found.append(LeftOut(self.names[i], seconds, self.y[mine], told[whose == i]))
+        return found
 
     def inputs(self, blocks: tuple[str, ...]) -> F32:
         """(N, F) float32."""
@@ -162,3 +196,9 @@ def nearest(u: F32, places: F32) -> F64:
     squares = (u**2).sum(1)[:, None] + (places**2).sum(1) - 2.0 * (u @ places.T)
     found: F64 = np.sqrt(np.maximum(squares.min(1), 0.0)).astype(np.float64)
     return found
+
+
+def picked(scores: F64, fold: int) -> int:
+    """The candidate that the other folds would have chosen, of scores (folds, candidates): least is best."""
+    others = np.delete(scores, fold, 0)
+    return int((others if len(others) else scores).mean(0).argmin())

@@ -8,6 +8,7 @@
       takes/<sha>.npz       motion, one file per take; `pyanticip replay` plays it
       curves/<sha>.safetensors
       mapping.safetensors   what `pyanticip live --mapping` plays; replaced only by a complete one
+      report.html           how well the newest fit does, take by take
       mappings/             every mapping that was ever fitted
       cache/                what the model said about the takes; may be deleted
 

@@ -52,7 +52,8 @@ def check_project(
     try:
         mapping = load_mapping(file)
         fitted = mapping.told.get("revision")
-        if isinstance(fitted, int) and fitted < project.state.revision:
+        own = mapping_file is None or mapping_file.resolve().is_relative_to(project.folder.resolve())
+        if own and isinstance(fitted, int) and fitted < project.state.revision:
             changes = [s.did for s in project.history() if s.revision > fitted]
             warnings.append(f"changed since the mapping was fitted ({'; '.join(changes[-3:])}): fit it anew")
         played, extra = _played(project, mapping, checkpoint, model) if not problems else ([], [])

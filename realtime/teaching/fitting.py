@@ -22,6 +22,7 @@ from pyanticip.teach.state import State, TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from realtime.step.open import open_onnx
 from realtime.teaching.observe import ModelBackend, Observer
+from realtime.teaching.page import write_page
 
 __all__ = ["fit_project", "take_data", "use_mapping"]
 
@@ -63,8 +64,7 @@ def fit_project(
     if idle:
         warnings.append(f"no take teaches {', '.join(idle)}")
     warnings += [warning for part in parts if (warning := _untaught(part))]
-    done = time.perf_counter()
-    return {
+    report = {
         "mapping": str(project.folder / MAPPING),
         "kept_as": str(path),
         "revision": state.revision,
@@ -76,6 +76,16 @@ def fit_project(
         if any("hidden" in part.inputs for part in parts) and backend
         else None,
         "warnings": warnings,
+    }
+    page = None
+    try:
+        page = str(write_page(project, parts, report))
+    except DeviceError as error:
+        # The mapping is there and plays.
+        warnings.append(str(error))
+    done = time.perf_counter()
+    return report | {
+        "page": page,
         "seconds": round(done - begun, 3),
         "processor_seconds": round(time.process_time() - worked, 3),
         "stages_s": {

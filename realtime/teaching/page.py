@@ -1,0 +1,230 @@
+"""The page after a fit: what was shown, what cross-validation says of each take, what is taken for what.
+
+One HTML file with its drawings inside (SVG): nothing is fetched, nothing but NumPy is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip.errors import DeviceError
+from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.clip import Clip
+from pyanticip.teach.frames import LeftOut, Part
+from pyanticip.teach.project import Project
+from pyanticip.teach.state import TakeEntry
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
+
+__all__ = ["PAGE", "write_page"]
+
+PAGE = "report.html"
+
+MOST_TAKES = 100
+
+F64 = npt.NDArray[np.float64]
+
+_HIPS = ("left_upper_leg", "right_upper_leg")
+_MOMENTS = (0.06, 0.35, 0.65, 0.94)
+_FIGURE, _TALL, _HEIGHT_M = 62, 112, 2.0
+_CHART_WIDTH, _CHART_HEIGHT = 300, 76
+# Okabe and Ito: told apart by people who see few colours.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 66rem;
+  margin: 2rem auto; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; } td, th { padding: .25rem .7rem; text-align: right; }
+th { font-weight: 600; color: #555; } td:first-child, th:first-child { text-align: left; }
+.takes td { border-top: 1px solid #ddd; vertical-align: middle; text-align: left; }
+.cell { min-width: 3.6rem; text-align: center; } .note { color: #555; } .warning { color: #a33b00; }
+.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .9em; border-radius: 2px; }
+"""
+
+
+def write_page(project: Project, parts: Sequence[Part], report: Mapping[str, Any]) -> Path:
+    """Write the page of a fit into the project's folder; where it lies.
+
+    :raises DeviceError: it cannot be written.
+    """
+    path = project.folder / PAGE
+    body = [*_head(project, report), *(line for part in parts for line in _part(part))]
+    body += _takes(project, parts)
+    title = escape(project.folder.resolve().name)
+    page = (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
+        + "\n".join(body)
+        + "</html>\n"
+    )
+    try:
+        write_atomic(path, page.encode())
+    except OSError as error:
+        raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+    return path
+
+
+def _head(project: Project, report: Mapping[str, Any]) -> Iterable[str]:
+    yield f"<h1>{escape(project.folder.resolve().name)}, revision {report['revision']}</h1>"
+    lead = f", {report['lead_ms']} ms ahead" if report["lead_ms"] else ""
+    yield (
+        f"<p>{report['takes']} takes, {report['seconds_of_takes']:.0f} s{lead}. All errors are of frames that"
+        " were left out when the head was fitted: whole takes where another shows the same, else blocks of"
+        " time, which is kinder.</p>"
+    )
+    for line in report["warnings"]:
+        yield f"<p class=warning>{escape(line)}</p>"
+
+
+def _part(part: Part) -> Iterable[str]:
+    report = part.report
+    how = f"{report['kind']} on {' and '.join(report['inputs'])}"
+    if part.label_of:
+        yield f"<h2>Class {escape(part.label_of)} <span class=note>{how}</span></h2>"
+        yield from _confusion(report)
+    else:
+        yield f"<h2>{escape(', '.join(part.outputs))} <span class=note>{how}</span></h2>"
+        if report["error"] is None:
+            yield "<p class=warning>Not judged: nothing can be left out of one short take.</p>"
+        else:
+            yield "<table><tr><th>error, % of the range<th>cross-validated<th>always the mean</tr>"
+            for i, (name, error) in enumerate(report["error"].items()):
+                mean = report["error_of_the_mean"][name]
+                yield f"<tr><td>{_key(i)}{escape(name)}<td>{100 * error:.1f}<td>{100 * mean:.1f}</tr>"
+            yield "</table>"
+    for key, says in (
+        ("judged_by_blocks", "no other take shows the same, so left out in blocks of time"),
+        ("not_judged", "too short to judge"),
+    ):
+        if report[key]:
+            yield f"<p class=note>{escape(', '.join(report[key]))}: {says}.</p>"
+
+
+def _confusion(report: Mapping[str, Any]) -> Iterable[str]:
+    if report["accuracy"] is None:
+        yield "<p class=warning>Not judged: nothing can be left out. Record more takes.</p>"
+        return
+    labels = report["labels"]
+    right = f"{100 * report['accuracy']:.0f} %"
+    yield f"<p>{right} of the frames left out are told right, each label counting alike.</p>"
+    yield "<table><tr><th>shown \\ told" + "".join(f"<th class=cell>{escape(n)}" for n in labels) + "</tr>"
+    for i, (label, row) in enumerate(zip(labels, report["confusion"], strict=True)):
+        cells = []
+        for j, share in enumerate(row):
+            colour = f"rgba(0,114,178,{share:.2f})" if i == j else f"rgba(213,94,0,{share:.2f})"
+            ink = "#fff" if share > 0.55 else "#222"
+            cells.append(f'<td class=cell style="background:{colour};color:{ink}">{100 * share:.0f} %')
+        yield f"<tr><td>{_key(i)}{escape(label)}{''.join(cells)}</tr>"
+    yield "</table>"
+
+
+def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
+    """Every take: figures, what was wanted and told, and how far apart that was; the worst first."""
+    seen: dict[str, list[tuple[Part, list[LeftOut]]]] = {take.name: [] for take in project.state.takes}
+    for part in parts:
+        mine: dict[str, list[LeftOut]] = {}
+        for one in part.left_out:
+            mine.setdefault(one.take, []).append(one)
+        for name, rows in mine.items():
+            seen[name].append((part, rows))
+    wrong = {name: max((_wrong(*row) for row in rows), default=0.0) for name, rows in seen.items()}
+    takes = sorted(project.state.takes, key=lambda take: -wrong[take.name])
+    yield "<h2>Takes <span class=note>the worst first; thick: told, thin: wanted; of classes how likely each"
+    yield "label is, left out</span></h2><table class=takes>"
+    for take in takes[:MOST_TAKES]:
+        said = [f"{n} = {v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
+        said += [f"{n} = {label}" for n, label in take.labels.items()]
+        charts = "".join(_chart(take, part, rows) for part, rows in seen[take.name])
+        errors = "<br>".join(_told(part, rows) for part, rows in seen[take.name]) or "not judged"
+        yield f"<tr><td><b>{escape(take.name)}</b><br>{take.frames / RATE:.1f} s<br>"
+        yield f"<span class=note>{escape(', '.join(said))}</span>"
+        yield f"<td>{_figures(project.motion(take), take.begin)}<td>{charts}<td>{errors}</tr>"
+    yield "</table>"
+    if len(takes) > MOST_TAKES:
+        yield f"<p class=note>And {len(takes) - MOST_TAKES} more.</p>"
+
+
+def _wrong(part: Part, rows: Sequence[LeftOut]) -> float:
+    """Share of the frames told wrong, or the error as a share of the range."""
+    wanted = np.concatenate([one.wanted for one in rows])
+    told = np.concatenate([one.told for one in rows])
+    if part.label_of:
+        return float((told.argmax(1) != wanted.argmax(1)).mean())
+    return float(np.abs(told - wanted).mean())
+
+
+def _told(part: Part, rows: Sequence[LeftOut]) -> str:
+    wrong = 100 * _wrong(part, rows)
+    if not part.label_of:
+        return f"{escape(', '.join(part.outputs))}: off by {wrong:.1f} %"
+    if wrong < 0.5:
+        return f"{escape(part.label_of)}: right"
+    wanted = int(rows[0].wanted[0].argmax())
+    counts = np.bincount(np.concatenate([one.told.argmax(1) for one in rows]), minlength=len(part.outputs))
+    counts[wanted] = 0
+    other = part.outputs[int(counts.argmax())]
+    return f"{escape(part.label_of)}: {wrong:.0f} % wrong, mostly {escape(other)}"
+
+
+def _chart(take: TakeEntry, part: Part, rows: Sequence[LeftOut]) -> str:
+    """Over the take's time: what was wanted and told of every output, or how likely every label is."""
+    seconds = np.concatenate([one.seconds for one in rows])
+    order = np.argsort(seconds, kind="stable")
+    x = seconds[order] / max(take.frames / RATE, 1e-9) * _CHART_WIDTH
+    wanted = np.concatenate([one.wanted for one in rows])[order]
+    told = np.concatenate([one.told for one in rows])[order].astype(np.float64)
+    drawn = [
+        f'<rect width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}" fill="#f6f6f6"/>',
+        *(
+            _line(x, told[:, i], _colour(i), 2.0)
+            + ("" if part.label_of else _line(x, wanted[:, i], _colour(i), 0.8))
+            for i in range(told.shape[1])
+        ),
+    ]
+    return (
+        f'<svg width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}"'
+        f' viewBox="0 -3 {_CHART_WIDTH} {_CHART_HEIGHT + 6}">' + "".join(drawn) + "</svg><br>"
+    )
+
+
+def _line(x: F64, y: F64, colour: str, width: float) -> str:
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, _CHART_HEIGHT * (1 - y.clip(0, 1)), strict=True))
+    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}"/>'
+
+
+def _figures(clip: Clip, begin: int) -> str:
+    """The body at a few moments of the take, seen from the front and a little from the side."""
+    parents = clip.skeleton.parents
+    at = [begin + round(share * (len(clip) - 1 - begin)) for share in _MOMENTS]
+    places = clip[min(at) :].positions()[[t - min(at) for t in at]].astype(np.float64)
+    left, right = (CANONICAL_JOINTS.index(name) for name in _HIPS)
+    scale = _TALL / _HEIGHT_M
+    bones = []
+    for i, pose in enumerate(places):
+        across = pose[left] - pose[right]
+        turn = np.arctan2(across[2], across[0]) + 0.5
+        middle = pose[0]
+        flat = (pose[:, 0] - middle[0]) * np.cos(turn) + (pose[:, 2] - middle[2]) * np.sin(turn)
+        xs = (i + 0.5) * _FIGURE + scale * flat
+        ys = _TALL - 3 - scale * (pose[:, 1] - places[..., 1].min())
+        for joint, parent in enumerate(parents):
+            if parent >= 0:
+                bones.append(f"M{xs[parent]:.1f} {ys[parent]:.1f}L{xs[joint]:.1f} {ys[joint]:.1f}")
+    width = _FIGURE * len(_MOMENTS)
+    return (
+        f'<svg width="{width}" height="{_TALL}"><path d="{"".join(bones)}" fill="none" stroke="#333"'
+        ' stroke-width="2.2" stroke-linecap="round"/></svg>'
+    )
+
+
+def _colour(i: int) -> str:
+    return _COLOURS[i % len(_COLOURS)]
+
+
+def _key(i: int) -> str:
+    return f'<span class=key style="background:{_colour(i)}"></span>'

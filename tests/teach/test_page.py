@@ -1,0 +1,92 @@
+"""The page after a fit."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.swinging import LEFT_ARM, swing
+
+from pyanticip.teach.folds import folds
+from pyanticip.teach.frames import Frames, TakeData
+from pyanticip.teach.options import FitOptions
+from pyanticip.teach.outputs import Output
+from pyanticip.teach.project import MAPPING, Project
+from realtime.teaching.fitting import fit_project
+from realtime.teaching.page import PAGE
+
+
+class Reader(HTMLParser):
+    """Text and drawings of a page, read by another's parser."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.lines: list[str] = []
+        self.asked: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "polyline":
+            self.lines.append(given["points"] or "")
+        self.asked += [v for k, v in attrs if k in ("src", "href") and v]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_a_page_shows_every_take_and_what_was_said_of_it(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "a & b", (Output("cutoff"),))
+    for i in range(2):
+        made.add_take(f"r{i}", swing(2, seed=i), labels={"arm": "right"}, values={"cutoff": 0.9})
+        left = swing(2, seed=i, joint=LEFT_ARM, level=1.0)
+        made.add_take(f"l{i}", left, labels={"arm": "left"}, values={"cutoff": 0.1})
+    report = fit_project(made.folder, FitOptions(kind="ridge"), model=False)
+    assert report["page"] == str(made.folder / PAGE)
+    page = (made.folder / PAGE).read_text()
+    read = Reader(page)
+    text = " ".join(read.words)
+    assert "a & b" in text
+    for name in ("r0", "r1", "l0", "l1", "Class", "cutoff", "left", "right"):
+        assert name in read.words or name in text
+    assert read.asked == [], "nothing is fetched"
+    # Of each take: wanted and told of the value, and two labels.
+    assert len(read.lines) == 4 * (2 + 2)
+    points = np.array([[float(x) for x in pair.split(",")] for pair in read.lines[0].split()])
+    assert np.isfinite(points).all()
+    assert (np.diff(points[:, 0]) > 0).all()
+    for drawn in page.split("<svg")[1:]:
+        ET.fromstring("<svg" + drawn.partition("</svg>")[0] + "</svg>")
+
+
+def test_what_was_left_out_stands_at_its_time() -> None:
+    def take(name: str, begin: int, level: float) -> TakeData:
+        return TakeData(
+            name, {"body": np.zeros((100, 3), np.float32)}, begin, {"x": np.full(100 - begin, level)}
+        )
+
+    frames = Frames.of([take("a", 40, 0.2), take("b", 0, 0.2)], ["x"], lead=5)
+    (a, b) = folds(frames.wanted)
+    told = np.arange(len(b.judge), dtype=np.float32)[:, None]
+    (one,) = frames.left_out(b.judge, told)
+    assert one.take == "b"
+    # Half a second at the start is not learnt, and what is wanted comes a tenth of a second later.
+    assert one.seconds[0] == pytest.approx((25 + 5) / 50)
+    assert one.seconds[-1] == pytest.approx(99 / 50)
+    assert one.told[:, 0].tolist() == told[:, 0].tolist()
+    (other,) = frames.left_out(a.judge, np.zeros((len(a.judge), 1), np.float32))
+    assert (other.take, other.seconds[0]) == ("a", pytest.approx(5 / 50))
+
+
+def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "mine", (Output("cutoff"),))
+    made.add_take("one", swing(2), values={"cutoff": 1.0})
+    (made.folder / PAGE).mkdir()
+    report = fit_project(made.folder, FitOptions(kind="ridge"), model=False)
+    assert report["page"] is None
+    assert any("report.html: cannot be written" in line for line in report["warnings"])
+    assert (made.folder / MAPPING).exists()
