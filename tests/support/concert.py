@@ -1,0 +1,313 @@
+"""Real programs that play what `pyanticip replay` sends them, and what was heard of each, by one clock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pythonosc.osc_bundle import OscBundle
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+RATE = 48_000
+FOLDERS = Path(__file__).resolve().parents[2] / "examples" / "receivers"
+#: What each folder needs; the last is what plays.
+PROGRAMS = {
+    "supercollider": ("scsynth", "sclang"),
+    "scsynth": ("oscsend", "scsynth"),
+    "puredata": ("pd",),
+    "csound": ("csound",),
+    "chuck": ("chuck",),
+}
+ENVIRONMENT = {
+    **os.environ,
+    "QT_QPA_PLATFORM": "offscreen",
+    "QTWEBENGINE_DISABLE_SANDBOX": "1",
+    "SC_SYNTHDEF_PATH": ".",
+    "SC_JACK_DEFAULT_OUTPUTS": "",
+}
+#: What they say of a machine without a network or a screen, or of a busy one.
+SOUNDLESS = re.compile("Zeroconf|WebEngineContext|rtjack: xrun")
+
+
+def missing(name: str) -> list[str]:
+    return [program for program in PROGRAMS[name] if shutil.which(program) is None]
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
+@dataclass
+class Heard:
+    """What one receiver played: (samples, 2), and all that it printed."""
+
+    sound: NDArray[np.float32]
+    log: str
+
+
+@dataclass
+class Concert:
+    """What was sent and what was heard; every time is in seconds of the recording."""
+
+    heard: dict[str, Heard] = field(default_factory=dict)
+    #: Arrival, and the eight parameters.
+    sent: list[tuple[float, list[float]]] = field(default_factory=list)
+    #: Due, kind, strength; without those that were called off.
+    events: list[tuple[float, str, float]] = field(default_factory=list)
+    called_off: list[tuple[float, str]] = field(default_factory=list)
+    #: Which samples were recorded; a busy machine loses some.
+    there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    panic: float = 0.0
+    resumed: float = 0.0
+    killed: float = 0.0
+
+
+class Listener(threading.Thread):
+    """Notes all that comes, and when."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind(("127.0.0.1", 0))
+        self.port = self.sock.getsockname()[1]
+        self.came: list[tuple[float, bytes]] = []
+        self.start()
+
+    def run(self) -> None:
+        while data := self.sock.recv(65536):
+            self.came.append((time.time(), data))
+
+    def notes(self) -> Iterator[tuple[float, float, str, list[float]]]:
+        """When it came and when it is due, address, arguments."""
+        for now, data in self.came:
+            if data.startswith(b"#bundle"):  # not what answers a command
+                bundle = OscBundle(data)
+                for m in bundle:
+                    yield now, bundle.timestamp, m.address, list(m.params)
+
+
+class Player:
+    """One receiver's program, from a copy of its folder that listens at a free port."""
+
+    def __init__(self, name: str, folder: Path, server: str) -> None:
+        self.name, self.port = name, free_port()
+        self.folder = shutil.copytree(FOLDERS / name, folder / name)
+        self.rig = (self.folder / "rig.toml").read_text()
+        known = re.search(r"^port = (\d+)$", self.rig, re.M)
+        assert known
+        self.rig = self.rig.replace(known[0], f"port = {self.port}")
+        file = next(path for path in self.folder.iterdir() if path.suffix in {".scd", ".pd", ".csd", ".ck"})
+        if name in ("puredata", "csound", "chuck"):
+            text = file.read_text()
+            assert text.count(known[1]) == 1
+            file.write_text(text.replace(known[1], str(self.port)))
+        if name == "supercollider":  # its server is one of our JACK's
+            start = self.folder / "start.scd"
+            start.write_text(
+                f's.addr = NetAddr("127.0.0.1", {free_port()}); s.options.device = "{server}:{name}";\n'
+                f's.options.maxLogins = 1; "{file}".load;\n'
+            )
+        self.command, self.ready = {
+            "supercollider": (["sclang", "-u", str(self.port), "start.scd"], "anticip: ready"),
+            "scsynth": (["scsynth", "-u", str(self.port), "-H", f"{server}:{name}"], "server ready"),
+            "puredata": (
+                ["pd", "-nogui", "-jack", "-jackname", name, "-channels", "2", "-stderr", file.name],
+                "",
+            ),
+            "csound": (
+                ["csound", "-odac:system:playback_", "-+rtaudio=jack", "-+jack_client=csound", file.name],
+                "",
+            ),
+            "chuck": (["chuck", "--bufsize:256", file.name], ""),
+        }[name]
+        self.log = self.folder / "log"
+        with self.log.open("w") as out:
+            self.process = subprocess.Popen(
+                self.command,
+                cwd=self.folder,
+                env={**ENVIRONMENT, "JACK_DEFAULT_SERVER": server, "XDG_RUNTIME_DIR": str(self.folder)},
+                stdin=subprocess.PIPE,  # sclang ends where there is none
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait(self) -> None:
+        wait_for(lambda: self.ready in self.said(), f"{self.name}: {self.said()[-2000:]}")
+        if self.name == "scsynth":
+            subprocess.run(
+                ["oscsend", "127.0.0.1", str(self.port), "/s_new", "siii", "anticip", "1000", "0", "0"],
+                check=True,
+            )
+
+    def close(self) -> None:
+        for how in (signal.SIGTERM, signal.SIGKILL):  # who ends himself leaves no shared memory behind
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(self.process.pid, how)
+                self.process.wait(3)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+@contextlib.contextmanager
+def jack_server() -> Iterator[str]:
+    """The name of a server of our own. Its threads go before others where the system allows it."""
+    name = f"receivers{os.getpid()}"
+    environment = {**os.environ, "JACK_DEFAULT_SERVER": name}
+    process = subprocess.Popen(
+        ["jackd", "-n", name, "-d", "dummy", "-r", str(RATE), "-p", "256"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: _asked(environment, "jack_lsp").returncode == 0, "JACK")
+        yield name
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _asked(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+class Recorder:
+    """Two ports of each receiver, recorded by ``jack_recorder.py``."""
+
+    def __init__(self, server: str, names: list[str], folder: Path) -> None:
+        self._file = folder / "recorded.npz"
+        self._environment = {**os.environ, "JACK_DEFAULT_SERVER": server}
+        script = str(Path(__file__).with_name("jack_recorder.py"))
+        ports = [f"{name}_{side}" for name in names for side in "lr"]
+        self.process = subprocess.Popen(
+            [sys.executable, script, server, str(self._file), *ports], stdin=subprocess.PIPE
+        )
+
+    def connect(self, name: str) -> None:
+        """Connect the first two outputs of that program; one that does not play yet refuses."""
+
+        def connected() -> bool:
+            listed = _asked(self._environment, "jack_lsp", "-p").stdout
+            found = re.findall(r"^(\S.*)\n\s+properties: output", listed, re.M)
+            found = [port for port in found if port.lower().startswith(name)][:2]
+            for port, side in zip(found, "lr", strict=False):
+                _asked(self._environment, "jack_connect", port, f"recorder:{name}_{side}")
+            listed = _asked(self._environment, "jack_lsp", "-c").stdout
+            return len(re.findall(rf"^ +recorder:{name}_[lr]$", listed, re.M)) == 2
+
+        wait_for(connected, f"the ports of {name}")
+
+    def close(self) -> tuple[Callable[[float], float], NDArray[np.float32], NDArray[np.bool_]]:
+        """What tells a Unix time's place in the recording, s; (2 * receivers, samples); what is there."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(20) == 0
+        data = np.load(self._file)
+        # The callback comes a little late, now and then more. Where the server stood still, it changes.
+        offsets = data["times"] - data["frames"] / RATE
+        offsets = np.array([np.min(offsets[max(i - 100, 0) : i + 101]) for i in range(len(offsets))])
+
+        def place(unix: float) -> float:
+            return float(unix - np.interp(unix, data["times"], offsets))
+
+        return place, data["sound"], data["there"]
+
+
+def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: float, kill: float) -> Concert:
+    """Play a motion file to these receivers at once: with a panic, on again, and then the sender dies."""
+    concert, plain, tagged = Concert(), Listener(), Listener()
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(jack_server())
+        # Csound first: 6.18 may crash where it finds other programs' ports.
+        names = sorted(names, key=lambda name: name != "csound")
+        recorder = Recorder(server, names, folder)
+        stack.callback(recorder.process.kill)
+        players = []
+        for name in names:
+            player = Player(name, folder, server)
+            stack.callback(player.close)
+            players.append(player)
+            player.wait()
+            recorder.connect(name)
+        control = free_port()
+        rig = "\n".join(
+            [
+                *(player.rig for player in players),
+                f'[[osc]]\nport = {plain.port}\nsend = ["params"]',
+                f'[[osc]]\nport = {tagged.port}\nsend = ["event"]\nschedule = true',
+                f"[control]\nport = {control}",
+            ]
+        )
+        (folder / "rig.toml").write_text(rig)
+        command = [sys.executable, "-P", "-m", "pyanticip", "replay", str(file), "--rig"]
+        with (folder / "replay.log").open("w") as log:
+            sender = subprocess.Popen(
+                [*command, str(folder / "rig.toml")], stdout=log, stderr=subprocess.STDOUT
+            )
+        stack.callback(sender.wait)
+        stack.callback(sender.kill)
+        wait_for(lambda: plain.came, "the first frame: " + (folder / "replay.log").read_text())
+        began = time.time()
+
+        def until(seconds: float) -> float:
+            time.sleep(max(began + seconds - time.time(), 0.0))
+            return time.time()
+
+        def command_to(name: str) -> None:
+            dgram = OscMessageBuilder(f"/anticip/control/{name}").build().dgram
+            plain.sock.sendto(dgram, ("127.0.0.1", control))
+
+        concert.panic = until(panic)
+        command_to("panic")
+        concert.resumed = until(resume)
+        command_to("start")
+        concert.killed = until(kill)
+        sender.kill()
+        until(kill + 3.5)
+        place, sound, concert.there = recorder.close()
+        logs = [player.said() for player in players]
+    for i, name in enumerate(names):
+        concert.heard[name] = Heard(sound[2 * i : 2 * i + 2].T, logs[i])
+    concert.sent = [(place(at), p) for at, _, address, p in plain.notes() if address == "/anticip/params"]
+    for at, due, address, values in tagged.notes():
+        kind = address.removeprefix("/anticip/event/")
+        if kind.endswith("/cancel"):
+            kind, off = kind.removesuffix("/cancel"), place(at + values[0])
+            event = min((e for e in concert.events if e[1] == kind), key=lambda e: abs(e[0] - off))
+            concert.events.remove(event)
+            concert.called_off.append(event[:2])
+        else:
+            concert.events.append((place(due), kind, values[0]))
+    concert.panic, concert.resumed, concert.killed = map(
+        place, (concert.panic, concert.resumed, concert.killed)
+    )
+    return concert
