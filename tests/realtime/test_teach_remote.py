@@ -112,6 +112,8 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
                     "ok",
                     f"mix={mix:g} cutoff={cutoff:g}",
                 ]
+                arm = {"east": "right"}.get(name, "left")
+                assert await remote.ask("teach/class", "arm", arm) == ["ok", f"arm={arm}"]
                 assert await remote.ask("teach/start", name) == ["ok", name]
                 assert (await remote.ask("teach/start", name))[0] == "error"
                 await asyncio.sleep(1.5)
@@ -119,6 +121,9 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
                 assert verdict == "ok", line
                 assert line.startswith(f"take {name}: ")
             # A fader that moves while the take is played becomes a curve; the length is given beforehand.
+            assert (await remote.ask("teach/class", "arm"))[1].startswith("teach/class: expected pairs")
+            assert (await remote.ask("teach/class", "arm", "a b"))[1].startswith("label: expected a letter")
+            assert (await remote.ask("teach/class", "arm", "right"))[0] == "ok"
             assert (await remote.ask("teach/param/mix", 0.2))[0] == "ok"
             assert (await remote.ask("teach/start", "bent", 2.0))[0] == "ok"
             suit.move(swing(3.0))
@@ -133,9 +138,14 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
             verdict, line = await remote.ask("teach/fit", "knn")
             assert verdict == "ok", line
             assert "fit took" in line
+            assert "arm: " in line
             heard(synth)
             await asyncio.sleep(0.4)
-            assert "/synth/cutoff" in heard(synth)
+            at_work = heard(synth)
+            assert "/synth/cutoff" in at_work
+            label, likely = at_work["/anticip/class/arm"]
+            assert label in ("left", "right", "none")
+            assert 0.0 <= likely <= 1.0
             assert (await remote.ask("load", "mapping", "../x"))[0] == "error"
             assert (await remote.ask("load", "mapping"))[0] == "ok"
             assert (await remote.ask("teach/undo"))[1] == "undone: add take bent"

@@ -33,6 +33,7 @@ from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
+from realtime.sinks.outlet import Outlet
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.teaching.fitting import fit_project
@@ -158,6 +159,26 @@ def test_osc_tells_label_likelihoods_and_triggers(fitted: Path) -> None:
     assert not any("class" in address for address in heard)
     sink.close()
     ear.close()
+
+
+def test_a_loop_that_is_late_loses_a_beat_and_no_label() -> None:
+    class Late:
+        live = True
+        speed = 1.0
+        now = 1_000_000_000
+
+        def now_ns(self) -> int:
+            return self.now
+
+    clock, ear, counts = Late(), Ear(), {"superseded": 0, "stale_events": 0}
+    outlet = Outlet([ear], clock, counts)  # type: ignore[arg-type, list-item]
+    late = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=800_000_000)
+    late.events = [("onset", 1.0, 0.05), ("class/arm/enter:left", 0.9, 0.0)]
+    outlet.send(late)
+    outlet.send(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8, t_ns=clock.now))
+    (frame,) = ear.frames
+    assert frame.events == [("class/arm/enter:left", 0.9, 0.0)]
+    assert counts == {"superseded": 1, "stale_events": 1}
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), max_size=80))
