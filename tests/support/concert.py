@@ -38,8 +38,8 @@ ENVIRONMENT = {
     "SC_SYNTHDEF_PATH": ".",
     "SC_JACK_DEFAULT_OUTPUTS": "",
 }
-#: What they say of a machine without a network or a screen, or of a busy one.
-SOUNDLESS = re.compile("Zeroconf|WebEngineContext|rtjack: xrun")
+#: What they say of a machine without a network, a screen or a right to real-time priority, or of a busy one.
+SOUNDLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real-time|scheduling")
 
 
 def missing(name: str) -> list[str]:
@@ -142,6 +142,12 @@ class Player:
             ),
             "chuck": (["chuck", "--bufsize:256", file.name], ""),
         }[name]
+        first = ["chrt", "--rr", "5"]  # the others ask for it themselves
+        if (
+            name == "csound"
+            and subprocess.run([*first, "true"], capture_output=True, check=False).returncode == 0
+        ):
+            self.command = [*first, *self.command]
         self.log = self.folder / "log"
         with self.log.open("w") as out:
             self.process = subprocess.Popen(
