@@ -183,6 +183,7 @@ class Pipeline:
                 due = self.memory.following.due()
                 events = [*events, *due] if self.mixer.mode == "playing" else events
             frame = self._frame(now, params, events, step)
+            frame.pose, frame.root = out.poses[-1], out.root
             self._newest = step, frame
             mapped = time.perf_counter_ns()
             self._leave(frame, slot.release_ns)
@@ -224,6 +225,7 @@ class Pipeline:
         self._parted = []
         said = ControlFrame(number, number * FRAME, self._scalars, params, events, (), *told, classes, now)
         said.state, said.tempo = self.state, self.tempo
+        said.forecast = None if step is None else step.params
         return said
 
     @property

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pyanticip.errors import DeviceError, OptionError
+from realtime.child import Child
 from realtime.control.commands import Commands
 from realtime.control.server import Action, ControlServer, Remote
-from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
-from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import Command
+from realtime.sources.watch import SourceWatch
 from realtime.status import BeatWatch, SinkWatch
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
@@ -59,7 +59,7 @@ class Show:
     ``control`` says where the remote control listens; it offers ``commands`` and what ``remotes`` add.
     ``record`` opens a recorder for a path (None: recording is not offered). ``say`` takes one line of
     text for the person at the terminal. ``must_listen``: without its remote control there is no show.
-    ``monitor`` watches whether the suit is there.
+    ``watch`` tells whether the suit is there.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Show:
         record: Callable[[Path], Any] | None = None,
         synth: SynthProcess | None = None,
         must_listen: bool = True,
-        monitor: SourceMonitor | None = None,
+        watch: SourceWatch | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.pipeline = pipeline
@@ -83,7 +83,7 @@ class Show:
         self._open_tape = record
         self._tape: Taping | None = None
         self._synth = synth
-        self._monitor = monitor
+        self._source_watch = watch
         self._say = say
         self._collector = Collector()
         self._timer: asyncio.TimerHandle | None = None
@@ -94,8 +94,8 @@ class Show:
         self._again = False
         self._told_ms = pipeline.mixer.sound_ms
         self.interrupted = False
-        #: Who tells clients of what is sent and obeyed.
-        self.oscquery: OscQueryProcess | None = None
+        #: Processes beside the voice that are looked after once a second.
+        self.children: list[Child] = []
         self.commands = commands
         self._remotes = remotes
         self.control = None if control is None else self._remote(control, must_listen)
@@ -150,8 +150,8 @@ class Show:
             self.stop_recording()
             sinks = {sink.name: sink.counters() for sink in self.pipeline.sinks}
             self.pipeline.close()
-            if self.oscquery is not None:
-                self.oscquery.close()
+            for child in self.children:
+                child.close()
             if self._synth is not None:
                 self._synth.close()
         return {
@@ -269,16 +269,16 @@ class Show:
         failed, warned, beat, sinks = False, "", BeatWatch(), SinkWatch()
         while True:
             await asyncio.sleep(1.0)
-            if self.oscquery is not None:
-                self.oscquery.poll()
+            for child in self.children:
+                child.poll()
             if self._synth is not None:
                 self._synth.poll()
                 self._follow_sound(self._synth.sound_ms)
             if self.pipeline.model_error and not failed:
                 failed = True
                 self._say(f"the model failed, the scalars play: {self.pipeline.model_error}")
-            if self._monitor is not None:
-                for news in self._monitor.watch(time.monotonic(), self.pipeline.front):
+            if self._source_watch is not None:
+                for news in self._source_watch.watch(time.monotonic(), self.pipeline.front):
                     self._say(news)
             for news in sinks.look(self.pipeline.sinks):
                 self._say(news)

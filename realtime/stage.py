@@ -20,6 +20,9 @@ from realtime.control.server import Remote
 from realtime.mapping.live_mapping import open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.memory.live_memory import LiveMemory, open_memory
+from realtime.monitor.feed import MonitorFeed
+from realtime.monitor.health import health
+from realtime.monitor.process import MonitorProcess
 from realtime.oscquery.offer import Offer
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
@@ -34,9 +37,9 @@ from realtime.sinks.base import Sink
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
-from realtime.sources.monitor import SourceMonitor
 from realtime.sources.replay import ReplaySource
 from realtime.sources.udp import UdpSource
+from realtime.sources.watch import SourceWatch
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.teaching.remote import Loader, TeachRemote
@@ -162,23 +165,31 @@ def stage(
             record=partial(open_recorder, rig, pipeline),
             synth=synth,
             must_listen=isinstance(stream, UdpSource),
-            monitor=(
-                SourceMonitor(stream.kind, stream.address, time.monotonic(), lambda: stream.trouble)
+            watch=(
+                SourceWatch(stream.kind, stream.address, time.monotonic(), lambda: stream.trouble)
                 if isinstance(stream, UdpSource)
                 else None
             ),
             say=say,
         )
+        if show.control is not None:
+            undo.callback(show.control.close)
+        obeys = None if show.control is None else show.control.address
         if rig.oscquery.enabled:
-            if show.control is not None:
-                undo.callback(show.control.close)
             target = OscConfig(send=rig.oscquery.send)
             told = Offer(target, pipeline, show.control, lambda: _taught(project))
-            obeys = None if show.control is None else show.control.address
-            show.oscquery = OscQueryProcess(rig.oscquery, obeys, told, say)
-            sink = OscSink(target.model_copy(update={"port": show.oscquery.port}))
+            oscquery = OscQueryProcess(rig.oscquery, obeys, told, say)
+            undo.callback(oscquery.close)
+            show.children.append(oscquery)
+            sink = OscSink(target.model_copy(update={"port": oscquery.port}))
             sink.announce(pipeline.taught.extras if pipeline.taught is not None else ())
             pipeline.sinks.append(sink)
+        if rig.monitor.enabled:
+            stands = partial(health, pipeline, commands, show.control, rig.synth.preset)
+            monitor = MonitorProcess(rig.monitor, obeys, stands, say)
+            undo.callback(monitor.close)
+            show.children.append(monitor)
+            pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock))
         if isinstance(stream, ReplaySource):
             stream.ended = show.end
             stream.obey = show.again

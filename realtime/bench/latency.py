@@ -43,6 +43,7 @@ def run(
     model: bool = True,
     prewarm: bool = True,
     priority: bool = True,
+    monitor: bool = False,
 ) -> dict[str, Any]:
     """Measure for ``seconds`` after the warm-up; the object that ``--json`` prints."""
     if not 1.0 <= seconds <= 3600.0:
@@ -66,6 +67,7 @@ def run(
                 "source": {"kind": "mocopi", "port": free_port()},
                 "osc": [{"port": receiver_port}],
                 "control": {"port": free_port()},
+                "monitor": {"enabled": monitor, "port": free_port()},
                 "model": {
                     "backend": backend,
                     "checkpoint": str(checkpoint) if checkpoint else None,
@@ -129,6 +131,7 @@ def run(
         },
         **_model(pipeline.backend),
         "prewarm": prewarm,
+        "monitor": monitor,
         "stamp": source.stamp,
         "seconds": seconds,
         "source": str(file) if file else "mocopi, synthetic motion",

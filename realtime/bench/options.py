@@ -23,6 +23,7 @@ class LatencyOptions(CheckpointOption, JsonOption):
     model: bool = option("Without: the seven scalars play alone.", True)
     prewarm: bool = option("Without: every step runs cold.", True)
     priority: bool = option("Without: scheduled as any program.", True)
+    monitor: bool = option("With the monitor beside it, which nobody looks at.", False)
 
 
 class NetworkOptions(CheckpointOption, JsonOption):

@@ -43,6 +43,8 @@ class Commands:
         self._mapping: tuple[str, str] | None = None
         self._voice = voice
         self._preset = ""
+        #: The one sender that is heard, as it was told; empty: whoever comes.
+        self.listens_to = ""
         self._calibration = Calibration(pipeline, rig_file)
         self._memory = MemoryControl(pipeline)
         plan = PlanControl(pipeline.backend)
@@ -61,6 +63,11 @@ class Commands:
             **self._calibration.actions,
             **self._memory.actions,
         }
+
+    @property
+    def preset(self) -> str:
+        """The preset that was chosen while playing; empty: none was."""
+        return self._preset
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,6 +189,7 @@ class Commands:
         front, who = self._pipeline.front, str(sender)
         if not who:
             front.listen_to(None)
+            self.listens_to = ""
             return "whoever comes"
         senders = [name for name, *_ in front.senders()]
         if not any(who in (name, name.rpartition(":")[0]) for name in senders):
@@ -189,6 +197,7 @@ class Commands:
                 f"source: nobody was heard from {who!r}; heard: {', '.join(senders) or 'nobody'}"
             )
         front.listen_to(who)
+        self.listens_to = who
         return who
 
 

@@ -102,8 +102,6 @@ def _run(
     if show.control is not None:
         host, control_port = show.control.address
         say(f"obeying /anticip/control at {host}:{control_port}")
-    if show.oscquery is not None:
-        say(f"describing everything to OSCQuery clients at http://{show.oscquery.where}")
     if pipeline.backend is not None:
         say(f"model steps on {pipeline.backend.name}")
     tuning.settle()

@@ -31,6 +31,7 @@ SINKS = {
     "backend": "model.backend",
     **PRESET,
 }
+BESIDE = {"teach": "teach", "monitor": "monitor"}
 
 
 class RigOptions(Options):
@@ -43,7 +44,7 @@ class RigOptions(Options):
 class LiveOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
     """Of ``live``."""
 
-    over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **SINKS, **MODEL, "teach": "teach"})] = {}
+    over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **SINKS, **MODEL, **BESIDE})] = {}
 
 
 class ReplayOptions(RigOptions, SecondsOption, JsonOption):
@@ -51,7 +52,7 @@ class ReplayOptions(RigOptions, SecondsOption, JsonOption):
 
     file: Path = option("What to play.", argument=True, exists=True)
     speed: str = option("Times the recorded pace; max: as fast as it goes.", "1", metavar="X|max")
-    over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, "teach": "teach"})] = {}
+    over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, **BESIDE})] = {}
 
 
 class RenderOptions(RigOptions, SecondsOption, JsonOption):

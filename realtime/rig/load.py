@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from pyanticip.errors import RigError
 from realtime.config import unknown
+from realtime.rig.monitor import monitor_table
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 
@@ -96,6 +97,8 @@ def load_rig(
     over = dict(overrides or {})
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
+    if isinstance(over.get("monitor"), str):
+        over["monitor"] = monitor_table(over["monitor"])
     if told := {name: value for name, value in body.items() if value is not None}:
         over["source"] = {**over.get("source", {}), **told}
     if "file" in over.get("memory", {}) and isinstance(tree.get("memory"), dict):

@@ -13,6 +13,7 @@ from pyanticip.options import Options, option
 from realtime.config import LeadMs, Port, registered
 from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
+from realtime.rig.monitor import MonitorRig
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import PARTS, OscConfig, Sendable
@@ -117,6 +118,12 @@ class Rig(Options):
     performer: PerformerRig = PerformerRig()
     control: ControlRig = ControlRig()
     oscquery: OscQueryRig = OscQueryRig()
+    monitor: MonitorRig = option(
+        "Show the show in a browser, and steer it there.",
+        MonitorRig(),
+        metavar="[HOST:PORT]",
+        alone="on",
+    )
     synth: SynthRig = SynthRig()
     record: str | None = option("Record to a new .anticip file.", None, metavar="PATH")
     mapping: str | None = option("LiveMapping outputs: what `teach fit` wrote.", None, metavar="PATH")

@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 
 from pyanticip.controls import Event
 
 __all__ = ["ControlFrame", "Extra", "Sink", "SinkType", "Tempo", "trouble_of"]
+
+F32 = npt.NDArray[np.float32]
 
 Tempo = tuple[float, float, float]
 """The beat that the body keeps: beats a minute (0: none was ever known), phase 0..1 (0 at the beat), trust
@@ -31,7 +35,9 @@ class ControlFrame:
     in what was rehearsed: take (-1: nowhere), seconds in it, tempo, trust; ``classes`` are a taught class,
     the label that is shown, and how likely that is, each; ``t_ns`` is when it leaves, on the clock of the
     arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
-    where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. A cue is an
+    where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. ``pose``
+    (22, 4) and ``root`` (3,) are the body where a datagram brought it, and ``forecast`` (8, 5) what the model
+    says of the parameters at its horizons: for who draws them. A cue is an
     event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel`` says
     that what was announced for so many seconds ahead will not come; one called
     ``class/<name>/enter:<label>`` or ``class/<name>/leave:<label>`` that a label is shown from now on, or no
@@ -54,6 +60,9 @@ class ControlFrame:
     wall_ns: int = 0
     state: str = "playing"
     tempo: Tempo = (0.0, 0.0, 0.0)
+    pose: F32 | None = None
+    root: F32 | None = None
+    forecast: F32 | None = None
 
 
 class Extra(Protocol):

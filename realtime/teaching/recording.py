@@ -12,8 +12,8 @@ from pyanticip.errors import DeviceError
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from realtime.rig import SourceRig
-from realtime.sources.monitor import why_silent
 from realtime.sources.udp import UdpSource
+from realtime.sources.watch import why_silent
 from realtime.teaching.lesson import Lesson
 
 __all__ = ["record_take"]

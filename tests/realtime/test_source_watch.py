@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from realtime.sources.monitor import SourceMonitor, why_silent
+from realtime.sources.watch import SourceWatch, why_silent
 
 HERE = ("127.0.0.1", 12351)
 
 
 def said(seen: list[tuple[float, dict[str, int]]]) -> list[str]:
-    attendance = SourceMonitor("mocopi", HERE, 0.0)
+    attendance = SourceWatch("mocopi", HERE, 0.0)
     return [line for now, counts in seen if (line := attendance.look(now, counts))]
 
 
@@ -66,7 +66,7 @@ class Front:
 
 
 def test_who_plays_who_does_not_and_at_which_rate() -> None:
-    attendance, front = SourceMonitor("mocopi", ("0.0.0.0", 12351), 0.0), Front()
+    attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     assert attendance.watch(1.0, front) == []
     front.frames, front.heard = 30, [("a:1", True, 30, 0)]
     assert attendance.watch(2.0, front) == ["frames of mocopi come", "a:1 plays"]

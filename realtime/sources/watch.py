@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from realtime.protocols import Front
 
-__all__ = ["SourceMonitor", "why_silent"]
+__all__ = ["SourceWatch", "why_silent"]
 
 _PATIENCE_S = 3.0
 _BAD = ("truncated", "malformed", "alien")
@@ -15,7 +15,7 @@ _MEASURED_S = 1.0
 _MOST_OTHERS = 16
 
 
-class SourceMonitor:
+class SourceWatch:
     """Told once a second what the front end has counted, says what a performer should know.
 
     Nothing has come, or nothing that is a frame; frames come; they have stopped; they come again. ``trouble``

@@ -1,0 +1,63 @@
+"""Draw the pictures of docs/monitor.md: the monitor's page beside a show that plays the bundled performance.
+
+    python examples/draw_monitor.py           # needs Chromium, and pip install 'pyanticip[monitor]'
+
+plays realtime/data/performance.bvh as a mocopi would send it into `pyanticip live --monitor`, and writes
+docs/img/monitor.png (a laptop, light) and docs/img/monitor_phone.png (a phone, dark).
+"""
+
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from realtime.programs.demo import PERFORMANCE
+from realtime.sockets import free_port
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def main() -> None:
+    if BROWSER is None:
+        sys.exit("draw_monitor: no Chromium here")
+    suit, control = free_port(), free_port()
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        page = f"127.0.0.1:{sock.getsockname()[1]}"
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "rig.toml").write_text(f"[control]\nport = {control}\n")
+        me = [sys.executable, "-m", "pyanticip"]
+        source = f"mocopi://127.0.0.1:{suit}"
+        live = subprocess.Popen(
+            [*me, "live", "--rig", f"{folder}/rig.toml", "--source", source, "--monitor", page]
+        )
+        time.sleep(4)
+        send = subprocess.Popen(
+            [*me, "send", str(PERFORMANCE), "--as", "mocopi", "--to", f"127.0.0.1:{suit}", "--loop"]
+        )
+        time.sleep(10)
+        for name, size, dark in (
+            ("monitor", "1440,900", []),
+            ("monitor_phone", "500,1300", ["--force-dark-mode"]),
+        ):
+            subprocess.run(
+                [
+                    BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", *dark,
+                    *(["--blink-settings=preferredColorScheme=0"] if dark else []),
+                    f"--user-data-dir={folder}/{name}", f"--window-size={size}",
+                    "--virtual-time-budget=8000", f"--screenshot={IMAGES / name}.png", f"http://{page}/",
+                ],
+                check=True,
+                stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        for process in (send, live):
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    main()

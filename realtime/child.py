@@ -1,0 +1,162 @@
+"""A child process of the show: fed and heard through pipes that never block, started again when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from pyanticip.errors import DeviceError
+
+__all__ = ["Child"]
+
+_LONGEST_PAUSE = 30.0
+_OPENING_S = 20.0
+_WELL_S = 60.0
+# What a child that does not read is told is kept up to this; no line but the one it reads goes beyond.
+_UNREAD = 1 << 20
+_PIPE = 1 << 16
+
+
+class Child:
+    """Runs ``python -P -m MODULE ARGUMENTS`` and keeps it running.
+
+    It lives in a session of its own, so that Ctrl-C reaches the show alone, and has to end when its standard
+    input does: with the show, whatever that dies of. ``name`` is what the person at the terminal, who is told
+    by ``say``, knows it as. A child that ends with one of the codes ``final`` is not started again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        say: Callable[[str], None],
+        final: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self._say = say
+        self._final = tuple(final)
+        self._command = [sys.executable, "-P", "-m", module, *arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pause, self._again = 1.0, 0.0
+        self._heard = b""
+        self._unread = b""
+        #: When it was started last (monotonic seconds), how often after the first time, whether for good.
+        self.begun = 0.0
+        self.restarts = -1
+        self.given_up = False
+        self._start()
+
+    def _start(self) -> None:
+        pipe = subprocess.PIPE
+        self._process = process = subprocess.Popen(
+            self._command, stdin=pipe, stdout=pipe, bufsize=0, start_new_session=True
+        )
+        for end in (process.stdin, process.stdout):
+            if end is not None:
+                os.set_blocking(end.fileno(), False)
+        self._heard, self._unread = b"", b""
+        self.begun = time.monotonic()
+        self.restarts += 1
+        self._greet()
+
+    def _greet(self) -> None:
+        """What a new process is told first."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._process.pid if self._process is not None else None
+
+    def poll(self) -> list[str]:
+        """The lines that it has said; where it has died it is started again, with growing pauses."""
+        now = time.monotonic()
+        if self._process is None:
+            if not self.given_up and now >= self._again:
+                self._start()
+            return []
+        lines = self._listen()
+        self.write(b"")
+        code = self._process.poll()
+        if code is None:
+            if now - self.begun > _WELL_S:
+                self._pause = 1.0
+            return lines
+        self._release()
+        if code in self._final:
+            self.given_up = True
+            self._say(f"going on without {self.name}")
+            return lines
+        self._say(f"{self.name} ended (code {code}); starting it again in {self._pause:g} s")
+        self._again = now + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return lines
+
+    def opened(self) -> None:
+        """Wait until it says ``ready``, once, before the show begins.
+
+        Raises
+        ------
+        DeviceError
+            It has said ``error TEXT`` instead, or nothing.
+        """
+        deadline = time.monotonic() + _OPENING_S
+        said: list[str] = []
+        while not said and (process := self._process) is not None and time.monotonic() < deadline:
+            has_ended = process.poll() is not None
+            self.write(b"")
+            select.select([process.stdout] if process.stdout is not None else [], [], [], 0.05)
+            said = self._listen()
+            if has_ended:
+                break
+        if said[:1] != ["ready"]:
+            self.close()
+            failed = said[0].removeprefix("error ") if said else f"{self.name}: its process does not answer"
+            raise DeviceError(failed)
+
+    def write(self, line: bytes) -> None:
+        """Tell it a line, now or when it reads again. Never blocks."""
+        self._unread += line
+        if self._process is None or self._process.stdin is None:
+            self._unread = b""
+            return
+        with contextlib.suppress(OSError):
+            while self._unread:
+                self._unread = self._unread[os.write(self._process.stdin.fileno(), self._unread[:_PIPE]) :]
+        if len(self._unread) > _UNREAD:
+            # It hangs: what it has begun to read is all that it gets.
+            self._unread = self._unread[: self._unread.index(b"\n") + 1]
+
+    def _listen(self) -> list[str]:
+        if self._process is None or self._process.stdout is None:
+            return []
+        self._heard += self._process.stdout.read() or b""
+        *lines, self._heard = self._heard.split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+    def _release(self) -> subprocess.Popen[bytes] | None:
+        process, self._process = self._process, None
+        for pipe in (process.stdin, process.stdout) if process is not None else ():
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        return process
+
+    def close(self) -> None:
+        """End it: let it finish by itself, then make it."""
+        self.given_up = True
+        process = self._release()
+        if process is None:
+            return
+        for wait in (2.0, 1.0):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(wait)
+                return
+            process.terminate()
+        process.kill()
+        process.wait()

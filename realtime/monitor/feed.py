@@ -1,0 +1,85 @@
+"""What the monitor's process is told of every frame: a datagram over loopback, dropped where it cannot go."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+
+import msgpack
+import numpy as np
+
+from realtime.clock import Clock
+from realtime.sinks.base import ControlFrame, Extra
+from realtime.sockets import connect_udp
+
+__all__ = ["MonitorFeed"]
+
+# msgpack has no types.
+_packb: Callable[..., bytes] = msgpack.packb
+
+
+class MonitorFeed:
+    """A sink that packs frames for :mod:`realtime.monitor.server`.
+
+    A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``pose`` (22, 4)
+    and ``forecast`` (8, 5) as the bytes of float32 (none where a frame did not come, or nothing is foreseen),
+    ``root`` (3,) likewise, and ``way_ms``, the time from the datagram until here; a status is its words.
+    """
+
+    name = "monitor"
+
+    def __init__(self, port: int, clock: Clock) -> None:
+        self._sock, _ = connect_udp("127.0.0.1", port, "monitor")
+        self._sock.setblocking(False)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        self._clock = clock
+        self._extras: list[str] = []
+        self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """From now on these outputs are shown as well."""
+        self._extras = [extra.name for extra in extras]
+
+    def send(self, frame: ControlFrame) -> None:
+        """Send a frame or drop it."""
+        if frame.seq < 0:
+            told: dict[str, object] = {"status": list(frame.status)}
+        else:
+            told = {
+                "seq": frame.seq,
+                "seconds": frame.seconds,
+                "state": frame.state,
+                "scalars": list(frame.scalars),
+                "params": list(frame.params),
+                "extras": dict(zip(self._extras, frame.extras, strict=False)),
+                "events": list(frame.events),
+                "tempo": list(frame.tempo),
+                "trust": list(frame.trust),
+                "place": frame.place,
+                "pose": _bytes(frame.pose),
+                "root": _bytes(frame.root),
+                "forecast": _bytes(frame.forecast),
+                "way_ms": (self._clock.now_ns() - frame.t_ns) / 1e6,
+            }
+        try:
+            self._sock.send(_packb(told))
+        except (BlockingIOError, InterruptedError):
+            self._counts["dropped"] += 1
+        except ConnectionRefusedError:
+            self._counts["refused"] += 1
+        except OSError:
+            self._counts["failed"] += 1
+        else:
+            self._counts["sent"] += 1
+
+    def counters(self) -> dict[str, int]:
+        """Frames told, and those that could not be."""
+        return dict(self._counts)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+
+def _bytes(values: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None) -> bytes:
+    return b"" if values is None else np.ascontiguousarray(values, np.float32).tobytes()

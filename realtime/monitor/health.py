@@ -1,0 +1,42 @@
+"""How a show stands, once a second: what the monitor's page shows beside the frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyanticip import _core
+from pyanticip.vocabulary import PARAMETERS
+from realtime.control.commands import Commands
+from realtime.control.server import ControlServer
+from realtime.pipeline import Pipeline
+
+__all__ = ["health"]
+
+_LOUDNESS = PARAMETERS.index("loudness")
+
+
+def health(
+    pipeline: Pipeline, commands: Commands, control: ControlServer | None, preset: str
+) -> Mapping[str, Any]:
+    """JSON of the state, the settings, who is heard and who hears; ``preset`` is that of the rig."""
+    mixer, counters = pipeline.mixer, pipeline.front.counters()
+    return {
+        "state": pipeline.state,
+        "mode": mixer.mode,
+        "bypass": mixer.bypass,
+        "settings": mixer.settings,
+        "lead_ms": mixer.lead.leads[_LOUDNESS],
+        "source": pipeline.kind,
+        "rate": pipeline.front.timing[0],
+        "lost": counters.get("lost", 0),
+        "bad": sum(counters.get(name, 0) for name in ("truncated", "malformed", "alien")),
+        "backend": "none" if pipeline.backend is None else pipeline.backend.name,
+        "recording": pipeline.tape is not None,
+        "presets": list(_core.PRESETS),
+        "preset": commands.preset or preset,
+        "senders": [(name, plays, frames) for name, plays, frames, _ in pipeline.front.senders()],
+        "listens_to": commands.listens_to,
+        "sinks": {sink.name: sink.counters() for sink in pipeline.sinks},
+        "commands": [] if control is None else [name for names in control.names for name in names],
+    }

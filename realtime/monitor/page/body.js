@@ -1,0 +1,113 @@
+// The body: forward kinematics of local rotations (quaternions w x y z, y up), drawn as lines, turned by dragging.
+
+const turn = (q, v) => {
+  const [w, x, y, z] = q, [a, b, c] = v;
+  const tx = 2 * (y * c - z * b), ty = 2 * (z * a - x * c), tz = 2 * (x * b - y * a);
+  return [a + w * tx + y * tz - z * ty, b + w * ty + z * tx - x * tz, c + w * tz + x * ty - y * tx];
+};
+const times = (p, q) => [
+  p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
+  p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
+  p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
+  p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0],
+];
+const back = (q) => [q[0], -q[1], -q[2], -q[3]];
+
+/** Rotation vector of a unit quaternion, the shorter way round. */
+function log(q) {
+  const s = q[0] < 0 ? -1 : 1, n = Math.hypot(q[1], q[2], q[3]);
+  const k = n < 1e-9 ? 0 : (2 * s * Math.atan2(n, s * q[0])) / n;
+  return [q[1] * k, q[2] * k, q[3] * k];
+}
+function exp(v) {
+  const angle = Math.hypot(...v), k = angle < 1e-9 ? 0.5 : Math.sin(angle / 2) / angle;
+  return [Math.cos(angle / 2), v[0] * k, v[1] * k, v[2] * k];
+}
+
+// Over so many frames the speed is taken; it dies away with this time constant.
+const SPAN = 3, FADE = 0.15, FRAME = 0.02;
+
+/** Every joint carried on by its own speed for so many seconds: what stands in for a forecast of the body. */
+export function carriedOn(poses, seconds) {
+  const last = poses[poses.length - 1], before = poses[Math.max(0, poses.length - 1 - SPAN)];
+  const frames = poses.length - 1 - Math.max(0, poses.length - 1 - SPAN);
+  if (!frames) return last;
+  const share = (FADE * (1 - Math.exp(-seconds / FADE))) / (frames * FRAME);
+  return last.map((q, j) => times(q, exp(log(times(back(before[j]), q)).map((v) => v * share))));
+}
+
+export class Body {
+  constructor(canvas, hello) {
+    this.canvas = canvas;
+    this.hello = hello;
+    this.yaw = 0.5;
+    this.pitch = 0.15;
+    let from = null;
+    canvas.addEventListener("pointerdown", (e) => { from = [e.clientX, e.clientY]; canvas.setPointerCapture(e.pointerId); });
+    canvas.addEventListener("pointerup", () => { from = null; });
+    canvas.addEventListener("pointermove", (e) => {
+      if (!from) return;
+      this.yaw += (e.clientX - from[0]) / 120;
+      this.pitch = Math.max(-0.3, Math.min(1.4, this.pitch + (e.clientY - from[1]) / 200));
+      from = [e.clientX, e.clientY];
+    });
+  }
+
+  joints(pose, root) {
+    const { parents, offsets } = this.hello, at = [], world = [];
+    pose.forEach((q, j) => {
+      const p = parents[j];
+      world.push(p < 0 ? q : times(world[p], q));
+      at.push(p < 0 ? root : turn(world[p], offsets[j]).map((v, k) => v + at[p][k]));
+    });
+    return at;
+  }
+
+  draw(poses, root, colours) {
+    const { canvas } = this, ratio = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth, height = canvas.clientHeight;
+    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
+    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
+    const g = canvas.getContext("2d");
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.clearRect(0, 0, width, height);
+    const scale = height / 2.3, cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
+    const there = poses.length && root, centre = there ? [root[0], 0, root[2]] : [0, 0, 0];
+    const flat = (v) => {
+      const x = v[0] - centre[0], z = v[2] - centre[2], depth = -sy * x + cy * z;
+      return [width / 2 + scale * (cy * x + sy * z), height * 0.9 - scale * (cp * v[1] - sp * depth)];
+    };
+    const line = (a, b) => { g.moveTo(...flat(a)); g.lineTo(...flat(b)); };
+    g.strokeStyle = colours.line;
+    g.lineWidth = 1;
+    g.beginPath();
+    // The floor: squares of half a metre that stay where they are while the body walks.
+    const near = (v) => Math.round(v * 2) / 2;
+    for (let k = -3; k <= 3; k++) {
+      const x = near(centre[0]) + k / 2, z = near(centre[2]) + k / 2;
+      line([x, 0, near(centre[2]) - 1.5], [x, 0, near(centre[2]) + 1.5]);
+      line([near(centre[0]) - 1.5, 0, z], [near(centre[0]) + 1.5, 0, z]);
+    }
+    g.stroke();
+    if (!there) return;
+    const bones = (pose, colour, wide) => {
+      const at = this.joints(pose, root);
+      g.strokeStyle = colour;
+      g.lineWidth = wide;
+      g.lineCap = "round";
+      g.beginPath();
+      this.hello.parents.forEach((p, j) => { if (p >= 0) line(at[p], at[j]); });
+      g.stroke();
+      const head = this.hello.joints.indexOf("head");
+      if (head < 0) return;
+      const [x, y] = flat(turn([1, 0, 0, 0], at[head]));
+      g.beginPath();
+      g.arc(x, y - 0.06 * scale, 0.09 * scale, 0, 7);
+      g.stroke();
+    };
+    g.globalAlpha = 0.55;
+    bones(carriedOn(poses, 0.2), colours.future, 3);
+    g.globalAlpha = 1;
+    bones(poses[poses.length - 1], colours.ink, 4);
+  }
+}

@@ -1,0 +1,219 @@
+// The monitor: what the show tells, drawn; what is pressed, told to the show.
+
+import { Body } from "./body.js";
+import { Plots } from "./plots.js";
+
+const $ = (id) => document.getElementById(id);
+const FRAME = 0.02, KEPT = 400;
+// Bounds of the seven scalars; all others are 0 to 1.
+const RANGES = { transition_pressure: [-2, 2] };
+
+let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500;
+let history = [], poses = [], events = [], newest = null, health = {}, arrived = 0;
+
+function colours() {
+  const css = getComputedStyle(document.documentElement);
+  return Object.fromEntries(["ink", "soft", "line", "scalar", "param", "future", "event"].map((n) => [n, css.getPropertyValue("--" + n).trim()]));
+}
+let palette = colours();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = colours(); });
+
+function say(text, bad) {
+  $("answer").textContent = text;
+  $("answer").classList.toggle("bad", Boolean(bad));
+}
+
+function tell(name, ...rest) {
+  if (!socket || socket.readyState !== WebSocket.OPEN) { say("the show is gone", true); return; }
+  socket.send(JSON.stringify({ do: name, with: rest }));
+}
+
+// -- what comes ------------------------------------------------------------------------------------
+
+function begin(told) {
+  hello = told;
+  body ??= new Body($("body"), hello);
+  params ??= new Plots($("params").querySelector("canvas"), hello.params.map((name) => ({ name, low: 0, high: 1 })), "param");
+  scalars ??= new Plots($("scalars").querySelector("canvas"), hello.scalars.map((name) => {
+    const [low, high] = RANGES[name] ?? [0, 1];
+    return { name, low, high };
+  }), "scalar");
+}
+
+const kept = (told) => ({ t: told.seq * FRAME, values: told.params, scalars: told.scalars, extras: Object.values(told.extras) });
+
+function frame(told) {
+  if (newest && told.seq < newest.seq) { history = []; poses = []; events = []; }
+  newest = told;
+  arrived = performance.now();
+  const t = told.seq * FRAME;
+  history.push(kept(told));
+  const names = Object.keys(told.extras);
+  if (params.lanes.length !== hello.params.length + names.length) {
+    params.lanes = [...hello.params, ...names].map((name) => ({ name, low: 0, high: 1 }));
+  }
+  if (told.pose) poses.push(told.pose);
+  if (history.length > KEPT) history.shift();
+  if (poses.length > 8) poses.shift();
+  for (const [name, strength, ahead] of told.events) {
+    const due = t + ahead;
+    if (name.endsWith("/cancel")) {
+      const plain = name.slice(0, -7), mine = events.filter((e) => e.name === plain && e.t > t && e.state === "due");
+      const off = mine.sort((a, b) => Math.abs(a.t - due) - Math.abs(b.t - due))[0];
+      if (off) off.state = "off";
+    } else events.push({ t: due, name, strength, state: "due" });
+  }
+  for (const e of events) if (e.state === "due" && e.t <= t) e.state = "come";
+  events = events.filter((e) => e.t > t - 7);
+}
+
+function words(status) {
+  $("words").replaceChildren(...status.map((word) => Object.assign(document.createElement("li"), { textContent: word })));
+}
+
+function options(select, pairs, value) {
+  const asked = JSON.stringify(pairs);
+  if (select.dataset.asked !== asked) {
+    select.dataset.asked = asked;
+    select.replaceChildren(...pairs.map(([v, text]) => Object.assign(document.createElement("option"), { value: v, textContent: text })));
+  }
+  if (document.activeElement !== select) select.value = value;
+}
+
+function row(cells, bad = []) {
+  const tr = document.createElement("tr");
+  cells.forEach((text, i) => tr.append(Object.assign(document.createElement("td"), { textContent: text, className: bad[i] ? "bad" : "" })));
+  return tr;
+}
+
+function stand(told) {
+  const before = health;
+  health = told;
+  for (const [name, value] of Object.entries(told.settings)) {
+    const input = $(name);
+    if (!input || document.activeElement === input) continue;
+    const number = value === "auto" ? told.lead_ms : value;
+    input.value = number;
+    input.nextElementSibling.textContent = value === "auto" ? `auto ${Math.round(number)}` : `${+number.toFixed(2)}`;
+  }
+  $("auto").classList.toggle("on", told.settings.lead_ms === "auto");
+  document.querySelector("[data-switch=freeze]").classList.toggle("on", told.mode === "frozen");
+  document.querySelector("[data-switch=bypass]").classList.toggle("on", told.bypass);
+  $("record").classList.toggle("on", Boolean(told.recording));
+  $("record").textContent = told.recording ? "Stop recording" : "Record";
+  options($("preset"), told.presets.map((p) => [p, p]), told.preset);
+  options($("source"), [["", "whoever comes"], ...told.senders.map(([name]) => [name, name])], told.listens_to ?? "");
+  $("senders").tBodies[0].replaceChildren(...told.senders.map(([name, plays, frames]) => row([name, plays ? "plays" : "waits", `${frames} frames`])));
+  $("sinks").tBodies[0].replaceChildren(...Object.entries(told.sinks).map(([name, c]) => {
+    const was = before.sinks?.[name] ?? c, worse = (k) => c[k] > was[k];
+    return row([name, c.sent, c.dropped, c.refused, c.failed], [false, false, worse("dropped"), worse("refused"), worse("failed")]);
+  }));
+  for (const id of ["teach", "memory", "calibrate"]) $(id).hidden = !told.commands.some((c) => c.startsWith(id));
+  options($("commands"), told.commands.map((c) => [c, ""]), "");
+  const facts = [
+    ["suit", told.source], ["rate", told.rate ? `${told.rate.toFixed(0)} Hz` : "-"],
+    ["lost", told.lost, told.lost > (before.lost ?? told.lost)],
+    ["way", newest ? `${newest.way_ms.toFixed(2)} ms` : "-"],
+    ["tempo", newest && newest.tempo[2] >= 0.5 ? `${newest.tempo[0].toFixed(0)} bpm` : "-"],
+    ["trust", newest && newest.trust.length ? `${Math.round(100 * newest.trust.reduce((a, b) => a + b) / newest.trust.length)} %` : "-"],
+    ["place", newest && newest.place && newest.place[0] >= 0 ? `${newest.place[1].toFixed(1)} s` : "-"],
+    ["model", told.backend], ["bad", told.bad, told.bad > (before.bad ?? told.bad)],
+  ];
+  $("facts").replaceChildren(...facts.map(([name, value, bad]) => {
+    const div = document.createElement("div");
+    div.append(Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value, className: bad ? "bad" : "" }));
+    return div;
+  }));
+  state(told.state);
+}
+
+function state(text) {
+  $("state").textContent = text;
+  $("state").className = `pill ${text}`;
+}
+
+function connect() {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  socket = new WebSocket(`${scheme}//${location.host}/live${location.search}`);
+  socket.onmessage = ({ data }) => {
+    const told = JSON.parse(data);
+    pause = 500;
+    if (told.hello) begin(told.hello);
+    else if (told.past) history = told.past.map(kept);
+    else if (told.frame && hello) frame(told.frame);
+    else if (told.status) words(told.status);
+    else if (told.health) stand(told.health);
+    else if (told.reply !== undefined) say(`${told.reply} ${told.text}`, !told.ok);
+  };
+  socket.onclose = () => {
+    state("gone");
+    setTimeout(connect, pause);
+    pause = Math.min(2 * pause, 8000);
+  };
+}
+
+// -- what is drawn ---------------------------------------------------------------------------------
+
+function draw() {
+  requestAnimationFrame(draw);
+  if (!hello || document.hidden) return;
+  const fresh = performance.now() - arrived < 300 && newest;
+  $("light").classList.toggle("on", Boolean(fresh && newest.pose));
+  $("bridged").hidden = !fresh || Boolean(newest.pose);
+  const now = newest ? newest.seq * FRAME : 0, root = newest && (newest.root ?? draw.root);
+  draw.root = root;
+  body.draw(poses, root, palette);
+  let future = null;
+  if (newest && newest.forecast) {
+    const at = hello.horizons_ms, rows = hello.params.map((_, i) => newest.forecast[i]);
+    future = rows.map((row) => row.map((v, k) => ({ t: now + at[k] / 1000, v })));
+  }
+  const sent = history.map(({ t, values, extras }) => ({ t, values: extras.length ? [...values, ...extras] : values }));
+  params.draw(now, sent, future ?? [], events, palette);
+  scalars.draw(now, history.map(({ t, scalars: values }) => ({ t, values })), null, null, palette);
+}
+
+// -- what is pressed -------------------------------------------------------------------------------
+
+/** Words to arguments: numbers are numbers. */
+const parsed = (text) => text.trim().split(/\s+/).filter(Boolean).map((word) => (word !== "" && Number.isFinite(Number(word)) ? Number(word) : word));
+
+for (const button of document.querySelectorAll("[data-do]")) {
+  button.addEventListener("click", () => tell(button.dataset.do, ...JSON.parse(button.dataset.with ?? "[]")));
+}
+for (const button of document.querySelectorAll("[data-switch]")) {
+  button.addEventListener("click", () => {
+    const on = button.classList.contains("on");
+    if (button.dataset.switch === "freeze") tell(on ? "start" : "freeze");
+    else tell(button.dataset.switch, on ? 0 : 1);
+  });
+}
+for (const input of document.querySelectorAll("[data-set]")) {
+  let last = 0;
+  const send = () => { last = performance.now(); tell(input.dataset.set, Number(input.value)); };
+  input.addEventListener("input", () => {
+    input.nextElementSibling.textContent = input.value;
+    if (performance.now() - last > 50) send();
+  });
+  input.addEventListener("change", () => { send(); input.blur(); });
+}
+$("preset").addEventListener("change", (e) => { tell("preset", e.target.value); e.target.blur(); });
+$("source").addEventListener("change", (e) => { tell("source", e.target.value); e.target.blur(); });
+$("record").addEventListener("click", () => tell(health.recording ? "record/stop" : "record/start"));
+$("want").addEventListener("click", () => {
+  const pairs = $("taught").value.trim().split(/[\s,]+/).filter(Boolean).map((pair) => pair.split("="));
+  tell("teach/values", ...pairs.flatMap(([name, value]) => [name, ...parsed(value ?? "")]));
+});
+$("begin").addEventListener("click", () => tell("teach/start", ...($("take").value.trim() ? [$("take").value.trim()] : [])));
+$("here").addEventListener("click", () => tell("cue/set", $("cue").value.trim()));
+$("do").addEventListener("click", () => { const [name, ...rest] = parsed($("command").value); if (name) tell(String(name), ...rest); });
+$("command").addEventListener("keydown", (e) => { if (e.key === "Enter") $("do").click(); });
+addEventListener("keydown", (e) => {
+  if (e.key === "Escape") { tell("panic"); return; }
+  if (e.target.matches("input, select, textarea") || e.ctrlKey || e.metaKey || e.altKey) return;
+  const button = document.querySelector(`[data-key="${CSS.escape(e.key.toLowerCase())}"]`);
+  if (button) { e.preventDefault(); button.click(); }
+});
+
+connect();
+draw();

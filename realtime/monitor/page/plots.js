@@ -1,0 +1,94 @@
+// Scrolling plots, one lane a value: the past to the left of the line "now", what is foreseen to the right.
+
+const PAST = 6, FUTURE = 0.6;
+
+export class Plots {
+  /** lanes: {name, low, high}[]; with a lane for events at the foot where there are any. */
+  constructor(canvas, lanes, colour) {
+    this.canvas = canvas;
+    this.lanes = lanes;
+    this.colour = colour;
+  }
+
+  /**
+   * now: seconds of the newest frame; history: {t, values}[]; future: {t, v}[] a lane, or null;
+   * events: {t, name, strength, state}[] or null for no lane.
+   */
+  draw(now, history, future, events, colours) {
+    const { canvas, lanes } = this, ratio = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth, height = canvas.clientHeight;
+    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
+    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
+    const g = canvas.getContext("2d");
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.clearRect(0, 0, width, height);
+    const count = lanes.length + (events ? 1 : 0), lane = height / count;
+    // The future is drawn wider than it is: it is what this is for.
+    const edge = width * (future ? 0.7 : 1) - 1;
+    const x = (t) => (t <= now ? edge - ((now - t) / PAST) * edge : edge + ((t - now) / FUTURE) * (width - edge));
+    g.font = "12px system-ui, sans-serif";
+    g.textBaseline = "top";
+    lanes.forEach((one, i) => {
+      const top = i * lane, tall = lane - 4;
+      const y = (v) => top + 2 + tall * (1 - (Math.max(one.low, Math.min(one.high, v)) - one.low) / (one.high - one.low));
+      g.strokeStyle = colours.line;
+      g.lineWidth = 1;
+      g.beginPath();
+      g.moveTo(0, top + lane - 1);
+      g.lineTo(width, top + lane - 1);
+      if (one.low < 0) { g.moveTo(0, y(0)); g.lineTo(edge, y(0)); }
+      g.stroke();
+      g.strokeStyle = colours[this.colour];
+      g.lineWidth = 1.6;
+      g.beginPath();
+      let joined = false;
+      for (const { t, values } of history) {
+        const v = values[i];
+        if (t < now - PAST || v === undefined || v === null) { joined = false; continue; }
+        if (joined) g.lineTo(x(t), y(v)); else g.moveTo(x(t), y(v));
+        joined = true;
+      }
+      g.stroke();
+      if (future && future[i]) {
+        g.strokeStyle = g.fillStyle = colours.future;
+        g.beginPath();
+        future[i].forEach(({ t, v }, k) => (k ? g.lineTo(x(t), y(v)) : g.moveTo(x(t), y(v))));
+        g.stroke();
+        for (const { t, v } of future[i]) { g.beginPath(); g.arc(x(t), y(v), 2, 0, 7); g.fill(); }
+      }
+      const newest = history.length ? history[history.length - 1].values[i] : undefined;
+      g.fillStyle = colours.ink;
+      g.fillText(one.name.replaceAll("_", " "), 4, top + 3);
+      g.fillStyle = colours.soft;
+      if (newest !== undefined && newest !== null) g.fillText(newest.toFixed(2), 4, top + 18);
+    });
+    if (events) {
+      const top = lanes.length * lane, middle = top + lane / 2;
+      g.fillStyle = colours.ink;
+      g.fillText("events", 4, top + 3);
+      for (const { t, name, strength, state } of events) {
+        if (t < now - PAST || t > now + FUTURE) continue;
+        g.strokeStyle = g.fillStyle = state === "off" ? colours.soft : colours.event;
+        g.lineWidth = 2;
+        g.beginPath();
+        g.arc(x(t), middle, 3 + 6 * strength, 0, 7);
+        if (state === "due") g.stroke(); else if (state === "off") { g.moveTo(x(t) - 5, middle - 5); g.lineTo(x(t) + 5, middle + 5); g.stroke(); } else g.fill();
+        if (name !== "onset") g.fillText(name.replace("cue/", ""), x(t) + 8, middle - 6);
+      }
+    }
+    if (future) {
+      g.strokeStyle = colours.soft;
+      g.setLineDash([3, 3]);
+      g.beginPath();
+      g.moveTo(edge, 0);
+      g.lineTo(edge, height);
+      g.stroke();
+      g.setLineDash([]);
+      g.fillStyle = colours.soft;
+      g.textAlign = "right";
+      g.fillText("now", edge - 3, 3);
+      g.fillText("+0.4 s", x(now + 0.4) + 16, 3);
+      g.textAlign = "left";
+    }
+  }
+}

@@ -1,0 +1,76 @@
+"""The monitor's process beside a show: begun, told once a second how things stand, and kept alive."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyanticip.errors import DeviceError
+from realtime.child import Child
+from realtime.rig.monitor import MonitorRig
+from realtime.sockets import free_port
+
+__all__ = ["MonitorProcess", "address_of_this_machine"]
+
+
+class MonitorProcess(Child):
+    """Runs :mod:`realtime.monitor.server`; its frames go to ``port`` of loopback.
+
+    ``obeys`` is where the remote control listens, None where there is none; ``health`` says how things stand.
+    Raises a DeviceError where it cannot begin.
+    """
+
+    def __init__(
+        self,
+        rig: MonitorRig,
+        obeys: tuple[str, int] | None,
+        health: Callable[[], Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> None:
+        if importlib.util.find_spec("websockets") is None:
+            raise DeviceError("the monitor needs websockets: pip install 'pyanticip[monitor]'")
+        self.port = free_port()
+        token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
+        told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
+        shown = address_of_this_machine() if rig.host in ("0.0.0.0", "::") else rig.host
+        #: What to open in a browser.
+        self.url = f"http://{shown}:{rig.port}/{f'?token={token}' if token else ''}"
+        self._health = health
+        super().__init__("the monitor", "realtime.monitor.server", [json.dumps(told)], say)
+        self.opened()
+        say(f"monitor at {self.url}")
+        if not rig.is_local and sys.stderr.isatty() and importlib.util.find_spec("segno") is not None:
+            for line in _qr(self.url):
+                say(line)
+
+    def poll(self) -> list[str]:
+        """See whether it lives, and tell it how things stand: once a second."""
+        lines = super().poll()
+        self.write(json.dumps(self._health()).encode() + b"\n")
+        return lines
+
+
+def _qr(text: str) -> list[str]:
+    """A QR code for a terminal, to be photographed from the screen."""
+    import segno
+
+    drawn = io.StringIO()
+    segno.make(text, micro=False).terminal(drawn, compact=True)
+    return drawn.getvalue().splitlines()
+
+
+def address_of_this_machine() -> str:
+    """The address by which others on the network reach this machine; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(("192.0.2.1", 9))
+            address: str = sock.getsockname()[0]
+        except OSError:
+            return "127.0.0.1"
+    return address

@@ -1,0 +1,285 @@
+"""The process that has the monitor's page: ``python -P -m realtime.monitor.server OPTIONS``, as JSON.
+
+Frames come over loopback (:mod:`realtime.monitor.feed`), how things stand through standard input, a line of
+JSON a second; when that ends, by whatever death of the show, so does the process. What somebody does at the
+page goes to the show's remote control like anybody's OSC, and its answers come back to the page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import logging
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgpack
+import numpy as np
+from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip.errors import DeviceError
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, SCALARS
+from realtime.sockets import bind_udp, reason
+
+__all__ = ["main"]
+
+# msgpack has no types.
+_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
+_LINE, _SAID = 1 << 20, 1 << 14
+# A browser that does not keep up is not sent what it has not read: it misses frames, and nobody waits.
+_UNREAD = 1 << 17
+# Frames that a newcomer sees at once.
+_PAST = 300
+_KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_SHAPES = {"pose": (-1, 4), "root": (3,), "forecast": (-1, len(HORIZONS_MS))}
+_REPLY = "/anticip/reply/"
+_HERE = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Page:
+    """The files, and who may have them.
+
+    On this machine alone, only what was asked for by one of its own names is answered, and only a page of
+    ours may speak (neither another site's page nor a name that was made to point here); beyond it, whoever
+    knows the token.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._token: str = options["token"]
+        self._local = not self._token
+        self._files = {
+            f"/{file.name}": (file.read_bytes(), _KINDS[file.name.rpartition(".")[2]])
+            for file in resources.files("realtime.monitor").joinpath("page").iterdir()
+            if file.name.rpartition(".")[2] in _KINDS
+        }
+        self._files["/"] = self._files["/index.html"]
+
+    def refuses(self, target: str, headers: Any) -> str | None:
+        """Why this request for a page or a websocket is not answered."""
+        host = headers.get("Host", "")
+        if self._local and host.rpartition(":")[0] not in _HERE and host not in _HERE:
+            return "this monitor is for the machine it runs on"
+        origin = headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return "a page of another site may not"
+        if self._token:
+            given = parse_qs(urlsplit(target).query).get("token", [""])[-1]
+            if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
+                return "open the address, with its token, that `pyanticip live` has printed"
+        return None
+
+    def answer(self, connection: Any, request: Any) -> Any:
+        """Answer what is no websocket's; let that pass."""
+        path = urlsplit(request.path).path
+        asks_for_files = "websocket" not in request.headers.get("Upgrade", "").lower()
+        # Scripts and styles hold nothing; the page that loads them does not repeat the token.
+        free = asks_for_files and path in self._files and path not in ("/", "/index.html")
+        if (why := None if free else self.refuses(request.path, request.headers)) is not None:
+            return connection.respond(403, why + "\n")
+        if not asks_for_files:
+            return None if path == "/live" else connection.respond(404, "no such page\n")
+        if path not in self._files:
+            return connection.respond(404, "no such page\n")
+        body, kind = self._files[path]
+        response = connection.respond(200, "")
+        response.body = body
+        del response.headers["Content-Type"], response.headers["Content-Length"]
+        response.headers["Content-Type"] = f"{kind}; charset=utf-8"
+        response.headers["Content-Length"] = str(len(body))
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["Content-Security-Policy"] = (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'"
+        )
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+
+class Remote(asyncio.DatagramProtocol):
+    """Speaks to the show's remote control and hears its answers."""
+
+    def __init__(self, obeys: tuple[str, int] | None, heard: Any) -> None:
+        self._obeys = obeys and ("127.0.0.1" if obeys[0] == "0.0.0.0" else obeys[0], obeys[1])
+        self._heard = heard
+        self._transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        """The socket is there."""
+        self._transport = transport
+
+    def say(self, told: dict[str, Any]) -> str | None:
+        """Send one command; why not, where it makes no sense."""
+        name, arguments = told.get("do"), told.get("with", [])
+        if self._obeys is None:
+            return "the remote control is off"
+        if not isinstance(name, str) or not name.isascii() or not 0 < len(name) <= 100:
+            return "no such command"
+        if not isinstance(arguments, list) or len(arguments) > 128:
+            return f"{name}: what it is told makes no sense"
+        builder = OscMessageBuilder("/anticip/control/" + name)
+        for argument in arguments:
+            if not isinstance(argument, (str, bool, int, float)):
+                return f"{name}: what it is told makes no sense"
+            if isinstance(argument, int) and not isinstance(argument, bool):
+                argument = float(argument)
+            builder.add_arg(argument)
+        self._transport.sendto(builder.build().dgram, self._obeys)
+        return None
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        """An answer."""
+        with contextlib.suppress(Exception):
+            message = OscMessage(data)
+            if message.address.startswith(_REPLY):
+                verdict, text = (*message.params, "", "")[:2]
+                name = message.address.removeprefix(_REPLY)
+                self._heard({"reply": name, "ok": verdict == "ok", "text": str(text)})
+
+
+class Server:
+    """Everybody who looks, and what they are shown."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.remote: Remote | None = None
+        self._clients: set[Any] = set()
+        self._past: deque[dict[str, Any]] = deque(maxlen=_PAST)
+        # What newcomers have to know, by kind, in its newest form.
+        self._known: dict[str, str] = {"hello": _json(_hello())}
+
+    async def look(self, client: Any) -> None:
+        """One browser."""
+        from websockets.exceptions import ConnectionClosed
+
+        with contextlib.suppress(ConnectionClosed):
+            for text in (*self._known.values(), _json({"past": list(self._past)})):
+                await client.send(text)
+            self._clients.add(client)
+            async for said in client:
+                problem: str | None = "what was said makes no sense"
+                with contextlib.suppress(ValueError, RecursionError):
+                    told = json.loads(said)
+                    if isinstance(told, dict) and self.remote is not None:
+                        problem = self.remote.say(told)
+                if problem is not None:
+                    await client.send(_json({"reply": "", "ok": False, "text": problem}))
+        self._clients.discard(client)
+
+    def tell(self, what: dict[str, Any], known_as: str | None = None) -> None:
+        """Tell everybody who keeps up, and newcomers where it is known as something."""
+        text = _json(what)
+        if known_as is not None:
+            self._known[known_as] = text
+        from websockets.asyncio.server import broadcast
+
+        broadcast([c for c in self._clients if c.transport.get_write_buffer_size() < _UNREAD], text)
+
+    def hear(self, datagram: bytes) -> None:
+        """A frame or a status of the show."""
+        try:
+            told = _unpackb(datagram)
+            if "status" in told:
+                self.tell({"status": told["status"]}, "status")
+                return
+            for name, shape in _SHAPES.items():
+                values = np.frombuffer(told[name], np.float32)
+                told[name] = values.reshape(shape).round(4).tolist() if values.size else None
+            for name in ("scalars", "params"):
+                told[name] = [round(value, 4) for value in told[name]]
+        except Exception:
+            # Somebody else's datagram.
+            return
+        self._past.append({name: told[name] for name in ("seq", "scalars", "params", "extras")})
+        if self._clients:
+            self.tell({"frame": told})
+
+
+class _Feed(asyncio.DatagramProtocol):
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        self._server.hear(data)
+
+
+def _hello() -> dict[str, Any]:
+    """What the page has to know to draw."""
+    body = canonical_skeleton()
+    return {
+        "hello": {
+            "joints": list(body.names),
+            "parents": body.parents.tolist(),
+            "offsets": body.offsets.round(4).tolist(),
+            "scalars": list(SCALARS),
+            "params": list(PARAMETERS),
+            "horizons_ms": list(HORIZONS_MS),
+        }
+    }
+
+
+def _json(what: dict[str, Any]) -> str:
+    """Strict JSON: numbers that are none become null."""
+    try:
+        return json.dumps(what, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(what), parse_constant=lambda _: None), separators=(",", ":"))
+
+
+async def serve(options: dict[str, Any]) -> None:
+    """Serve until standard input ends. Raises a DeviceError where the port is not to be had."""
+    from websockets.asyncio.server import serve as serve_websockets
+
+    server = Server(Page(options))
+    loop = asyncio.get_running_loop()
+    feed = bind_udp("127.0.0.1", options["feed"], "monitor")
+    await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)
+    obeys = None if options["obeys"] is None else (options["obeys"][0], options["obeys"][1])
+    server.remote = remote = Remote(obeys, server.tell)
+    await loop.create_datagram_endpoint(lambda: remote, local_addr=("0.0.0.0", 0))
+    lines = asyncio.StreamReader(limit=_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    try:
+        await serve_websockets(
+            server.look,
+            options["host"],
+            options["port"],
+            process_request=server.page.answer,
+            max_size=_SAID,
+        )
+    except OSError as error:
+        where = f"{options['host']}:{options['port']}"
+        raise DeviceError(f"monitor: cannot listen at {where} ({reason(error)})") from None
+    print("ready", flush=True)
+    while line := await lines.readline():
+        with contextlib.suppress(ValueError):
+            server.tell({"health": json.loads(line)}, "health")
+
+
+def main(arguments: list[str]) -> int:
+    """The process."""
+    # The terminal's Ctrl-C is for the show.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nobody's request is worth a line, and the show's processor comes first.
+    logging.disable(logging.CRITICAL)
+    if hasattr(os, "nice"):
+        os.nice(10)
+    try:
+        asyncio.run(serve(json.loads(arguments[0])))
+    except Exception as error:
+        print("error", " ".join(str(error).split()), flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

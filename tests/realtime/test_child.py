@@ -1,0 +1,79 @@
+"""Children of the show: heard, told, started again, and never waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from realtime.child import Child
+
+ECHO = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)\n"
+DEAF = "import time\ntime.sleep(60)\n"
+REFUSES = "raise SystemExit(2)\n"
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made: list[Child] = []
+
+    def make(program: str, final: tuple[int, ...] = ()) -> tuple[Child, list[str]]:
+        (tmp_path / "somebody.py").write_text(program)
+        # `python -P` leaves the working folder out: it is named.
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        lines: list[str] = []
+        made.append(Child("somebody", "somebody", [], lines.append, final))
+        return made[-1], lines
+
+    yield make
+    for one in made:
+        one.close()
+        assert one.pid is None
+
+
+def until(found: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_it_is_told_is_what_it_hears(child):
+    one, lines = child(ECHO)
+    one.write(b"first\n")
+    one.write(b"second\n")
+    heard: list[str] = []
+    until(lambda: heard.extend(one.poll()) or len(heard) == 2)
+    assert heard == ["first", "second"]
+    assert lines == []
+
+
+def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
+    one, lines = child(ECHO)
+    one._pause = 0.01
+    one.write(b"half a li")
+    os.kill(one.pid, signal.SIGKILL)
+    until(lambda: one.poll() or one.restarts == 1)
+    assert lines == ["somebody ended (code -9); starting it again in 0.01 s"]
+    one.write(b"whole\n")
+    heard: list[str] = []
+    until(lambda: heard.extend(one.poll()) or heard)
+    assert heard == ["whole"]
+
+
+def test_one_that_can_never_begin_is_given_up(child):
+    one, lines = child(REFUSES, (2,))
+    until(lambda: one.poll() or one.given_up)
+    one.poll()
+    assert (one.pid, one.restarts, lines) == (None, 0, ["going on without somebody"])
+
+
+def test_one_that_does_not_read_costs_no_time_and_no_memory(child):
+    one, _ = child(DEAF)
+    for _ in range(500):
+        one.write(b"x" * 9_999 + b"\n")
+    assert len(one._unread) <= 1 << 20

@@ -1,0 +1,256 @@
+"""The monitor's process: who is answered, what is shown, what is obeyed, and what its death costs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from pyanticip.errors import DeviceError
+from pyanticip.vocabulary import PARAMETERS, SCALARS
+from realtime.clock import MonotonicClock
+from realtime.monitor.feed import MonitorFeed
+from realtime.monitor.process import MonitorProcess
+from realtime.monitor.server import Page, Remote
+from realtime.rig import load_rig
+from realtime.rig.monitor import MonitorRig
+from realtime.sinks.base import ControlFrame
+
+HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
+
+
+def free_tcp_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def control() -> Iterator[socket.socket]:
+    """A remote control that hears."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.settimeout(10)
+        yield sock
+
+
+@pytest.fixture
+def monitor(control: socket.socket) -> Iterator[MonitorProcess]:
+    rig = MonitorRig(enabled=True, port=free_tcp_port())
+    process = MonitorProcess(rig, control.getsockname(), lambda: HEALTH, lambda line: None)
+    yield process
+    process.close()
+
+
+@contextmanager
+def looking(url: str, **options: Any) -> Iterator[ClientConnection]:
+    where, mark, token = url.partition("/?")
+    with connect(f"ws{where.removeprefix('http').rstrip('/')}/live{mark[1:]}{token}", **options) as client:
+        yield client
+
+
+def told(client: ClientConnection, what: str) -> Any:
+    """The next message of a kind."""
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        message = json.loads(client.recv(15))
+        if what in message:
+            return message[what] if what != "reply" else message
+    raise AssertionError(f"nothing of {what}")
+
+
+def a_frame(seq: int, **changes: Any) -> ControlFrame:
+    frame = ControlFrame(seq, seq * 0.02, [0.5] * 7, [0.25] * 8, [("onset", 0.75, 0.125)])
+    frame.pose = np.tile(np.array([1, 0, 0, 0], np.float32), (22, 1))
+    frame.root = np.array([0, 0.9, 0], np.float32)
+    frame.forecast = np.full((8, 5), 0.5, np.float32)
+    frame.t_ns = time.monotonic_ns()
+    for name, value in changes.items():
+        setattr(frame, name, value)
+    return frame
+
+
+def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
+    feed = MonitorFeed(monitor.port, MonotonicClock())
+    feed.announce([type("Extra", (), {"name": "cutoff", "address": None, "range": float})()])
+    with looking(monitor.url) as client:
+        hello = told(client, "hello")
+        assert (hello["scalars"], hello["params"]) == (list(SCALARS), list(PARAMETERS))
+        assert len(hello["joints"]) == len(hello["parents"]) == len(hello["offsets"]) == 22
+        monitor.poll()
+        assert told(client, "health") == HEALTH
+        feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
+        assert told(client, "status") == ["playing", "rate=50.0"]
+        feed.send(a_frame(7, extras=[0.125]))
+        frame = told(client, "frame")
+        assert frame["seq"] == 7
+        assert frame["params"] == [0.25] * 8
+        assert frame["events"] == [["onset", 0.75, 0.125]]
+        assert frame["extras"] == {"cutoff": 0.125}
+        assert np.shape(frame["pose"]) == (22, 4)
+        assert np.shape(frame["forecast"]) == (8, 5)
+        assert 0.0 <= frame["way_ms"] < 15_000
+        feed.send(a_frame(8, pose=None, root=None, forecast=None, params=[math.nan] * 8))
+        frame = told(client, "frame")
+        assert (frame["pose"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
+    # Who comes later knows at once what stands.
+    with looking(monitor.url) as client:
+        assert told(client, "status") == ["playing", "rate=50.0"]
+        assert [each["seq"] for each in told(client, "past")] == [7, 8]
+    feed.close()
+
+
+def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
+    monitor: MonitorProcess, control: socket.socket
+):
+    with looking(monitor.url) as client:
+        client.send(json.dumps({"do": "teach/param/cutoff", "with": [0.5]}))
+        data, peer = control.recvfrom(65536)
+        message = OscMessage(data)
+        assert (message.address, message.params) == ("/anticip/control/teach/param/cutoff", [0.5])
+        builder = OscMessageBuilder("/anticip/reply/teach/param/cutoff")
+        builder.add_arg("error")
+        builder.add_arg("no such output")
+        control.sendto(builder.build().dgram, peer)
+        assert told(client, "reply") == {"reply": "teach/param/cutoff", "ok": False, "text": "no such output"}
+        for nonsense in (
+            "",
+            "[",
+            "7",
+            '{"do": 3}',
+            '{"do": "gain", "with": [[1]]}',
+            '{"do": ""}',
+            "[" * 9000,
+        ):
+            client.send(nonsense)
+            assert told(client, "reply")["ok"] is False
+        client.send(json.dumps({"do": "panic"}))
+        assert OscMessage(control.recv(65536)).address == "/anticip/control/panic"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists), st.text())
+def test_nothing_that_a_page_says_raises(arguments: Any, name: str):
+    sent: list[bytes] = []
+    remote = Remote(("127.0.0.1", 9), lambda answer: None)
+    remote.connection_made(type("Transport", (), {"sendto": lambda self, data, to: sent.append(data)})())
+    refused = remote.say({"do": name, "with": arguments})
+    assert (refused is None) == (len(sent) == 1)
+    remote.datagram_received(name.encode(errors="replace"), None)
+
+
+def test_other_sites_and_other_names_are_refused(monitor: MonitorProcess):
+    def code(path: str = "", **headers: str) -> int:
+        request = urllib.request.Request(monitor.url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert code() == code("monitor.js") == code("monitor.css") == 200
+    assert code("server.py") == code("..%2f..%2fetc/passwd") == 404
+    assert code(Host="evil.example") == 403
+    with pytest.raises(InvalidStatus), looking(monitor.url, origin="http://evil.example"):
+        pass
+    with looking(monitor.url, origin=monitor.url.rstrip("/")) as client:
+        assert told(client, "hello")
+
+
+def test_beyond_this_machine_it_takes_the_token():
+    page = Page({"token": "let-me-in"})
+    here = {"Host": "192.168.1.20:8765"}
+    assert page.refuses("/?token=let-me-in", here) is None
+    for target in ("/", "/?token=", "/?token=let-me-i", "/live?token=x", "/?token=%ff"):
+        assert "token" in (page.refuses(target, here) or "")
+    assert page.refuses("/?token=let-me-in", {**here, "Origin": "http://evil.example"})
+    process = MonitorProcess(
+        MonitorRig(enabled=True, host="0.0.0.0", port=free_tcp_port()),
+        None,
+        lambda: HEALTH,
+        lambda line: None,
+    )
+    try:
+        assert len(process.url.partition("?token=")[2]) >= 12
+        local = process.url.replace(
+            process.url.split("/")[2], f"127.0.0.1:{process.url.split(':')[2].split('/')[0]}"
+        )
+        with looking(local) as client:
+            assert told(client, "hello")
+            client.send(json.dumps({"do": "panic"}))
+            assert told(client, "reply")["text"] == "the remote control is off"
+        with pytest.raises(InvalidStatus), looking(local.partition("?")[0]):
+            pass
+    finally:
+        process.close()
+
+
+def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monitor: MonitorProcess):
+    feed = MonitorFeed(monitor.port, MonotonicClock())
+    monitor._pause = 0.01
+    with looking(monitor.url) as client:
+        told(client, "hello")
+        with looking(monitor.url, max_queue=1) as asleep:
+            for seq in range(1500):
+                feed.send(a_frame(seq))
+                if seq % 50 == 0:
+                    time.sleep(0.01)
+            assert asleep.protocol.state.name == "OPEN"
+            feed.send(a_frame(5000))
+            while told(client, "frame")["seq"] != 5000:
+                feed.send(a_frame(5000))
+        before = monitor.pid
+        assert before is not None
+        os.kill(before, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while monitor.restarts < 1:
+        feed.send(a_frame(0))
+        monitor.poll()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert feed.counters()["failed"] == 0
+    while True:
+        try:
+            with looking(monitor.url) as client:
+                assert told(client, "hello")
+            break
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    feed.close()
+
+
+def test_a_port_in_use_is_one_line():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        port = sock.getsockname()[1]
+        with pytest.raises(DeviceError, match=rf"monitor: cannot listen at 127\.0\.0\.1:{port} \(.*in use"):
+            MonitorProcess(MonitorRig(enabled=True, port=port), None, lambda: HEALTH, lambda line: None)
+
+
+def test_where_it_is_can_be_said_on_the_command_line(tmp_path):
+    file = tmp_path / "rig.toml"
+    file.write_text("[monitor]\nport = 9999\ntoken = 'abc'\n")
+    assert not load_rig(file).monitor.enabled
+    on = load_rig(file, {"monitor": "on"}).monitor
+    assert (on.enabled, on.host, on.port, on.token, on.is_local) == (True, "127.0.0.1", 9999, "abc", True)
+    there = load_rig(file, {"monitor": "0.0.0.0:8000"}).monitor
+    assert (there.host, there.port, there.token, there.is_local) == ("0.0.0.0", 8000, "abc", False)

@@ -1,0 +1,105 @@
+"""The monitor's page in a real browser, beside a show that plays a real stream."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.browser import CHROMIUM, Browser
+
+from realtime.bench.performer import mocopi_datagrams
+from realtime.sockets import free_port
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
+
+INKED = """(canvas) => {
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    return pixels.reduce((sum, value, i) => sum + (i % 4 === 3 && value > 0), 0);
+}"""
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Iterator[str]:
+    """A show with a suit and a monitor; where that is."""
+    port, control = free_port(), free_port()
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        page = sock.getsockname()[1]
+    (tmp_path / "rig.toml").write_text(f"[control]\nport = {control}\n[[osc]]\nport = {free_port()}\n")
+    live = subprocess.Popen(
+        [
+            sys.executable, "-m", "pyanticip", "live", "--rig", "rig.toml", "--json",
+            "--source", f"mocopi://127.0.0.1:{port}", "--monitor", f"127.0.0.1:{page}",
+        ],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    ended = threading.Event()
+
+    def suit() -> None:
+        skeleton, frames = mocopi_datagrams(1500)
+        due = time.monotonic()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            for n, frame in enumerate(frames):
+                if ended.is_set():
+                    return
+                with contextlib.suppress(ConnectionRefusedError):
+                    if n % 50 == 0:
+                        out.sendto(skeleton, ("127.0.0.1", port))
+                    out.sendto(frame, ("127.0.0.1", port))
+                due += 0.02
+                time.sleep(max(due - time.monotonic(), 0))
+
+    assert live.stderr is not None
+    line = next(line for line in live.stderr if "monitor at" in line)
+    thread = threading.Thread(target=suit)
+    thread.start()
+    yield line.split()[-1]
+    ended.set()
+    thread.join()
+    live.send_signal(2)
+    said, errors = live.communicate(timeout=30)
+    assert live.returncode == 0, errors
+    assert json.loads(said)["sinks"]["monitor"]["sent"] > 50
+
+
+@pytest.mark.parametrize(("width", "height", "dark"), [(1280, 800, False), (400, 800, True)])
+def test_a_show_is_seen_and_steered(show: str, tmp_path: Path, width: int, height: int, dark: bool):
+    browser = Browser(tmp_path / "profile", width, height, dark)
+    try:
+        browser.open(show)
+        browser.wait('document.querySelector("#state")?.textContent === "playing"')
+        browser.wait('document.querySelector("#light").classList.contains("on")')
+        for canvas in ("#body", "#params canvas", "#scalars canvas"):
+            browser.wait(f'({INKED})(document.querySelector("{canvas}")) > 1500')
+        assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), (
+            "it is wider than the screen"
+        )
+        # What is refused is shown as such.
+        browser.wait('[...document.querySelectorAll("#sinks .bad")].length > 0')
+        browser.ask('document.querySelector("[data-switch=freeze]").click()')
+        browser.wait('document.querySelector("#state").textContent === "frozen"')
+        browser.press("s")
+        browser.wait('document.querySelector("#state").textContent === "playing"')
+        browser.ask(
+            '(() => { const e = document.querySelector("#gain"); e.value = 0.5;'
+            ' e.dispatchEvent(new Event("change")); })()'
+        )
+        browser.wait('document.querySelector("#gain").nextElementSibling.textContent === "0.5"')
+        browser.ask(
+            '(() => { document.querySelector("#command").value = "gain -1";'
+            ' document.querySelector("#do").click(); })()'
+        )
+        browser.wait('document.querySelector("#answer.bad")?.textContent.includes("expected 0 to 4")')
+        browser.press("Escape")
+        browser.wait('document.querySelector("#state").textContent === "panic"')
+        assert browser.problems == []
+    finally:
+        browser.close()
