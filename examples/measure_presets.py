@@ -4,7 +4,8 @@
 
 For each preset: integrated loudness of each clip (ITU-R BS.1770-4), the highest true peak (four times
 oversampled), processor time per second of sound, the closest other preset and the two clips most alike, both
-as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB).
+as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). The preset
+granular plays a folder of sounds that the other presets made.
 """
 
 import sys
@@ -16,9 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import PRESETS, Voice
+from pyanticip._core import PRESETS, Samples, Voice
 from pyanticip.vocabulary import EVENTS
 from realtime.programs.render import render
+from realtime.voice.base import SAMPLED
+from realtime.voice.wav import WavWriter
 
 RATE = 48_000
 SECONDS = 40.0
@@ -30,9 +33,21 @@ SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.690659
 HIGH = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
 
 
-def played(preset: str, moves: dict[str, npt.NDArray[np.generic]]) -> tuple[Sound, float]:
+def samples() -> Samples:
+    """Two seconds of each preset, brighter each time."""
+    with tempfile.TemporaryDirectory() as folder:
+        for preset in sorted(set(PRESETS) - {SAMPLED}):
+            for bright in (0.2, 0.5, 0.9):
+                voice = Voice(RATE, preset=preset)
+                voice.params(np.array([bright, 0.5, bright, 0.1, 0.5, 0.0, 0.5, 0.0], np.float32))
+                with WavWriter(Path(folder, f"{preset} {bright}.wav"), RATE) as file:
+                    file.write(voice.render(2 * RATE))
+        return Samples(folder, RATE)
+
+
+def played(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> tuple[Sound, float]:
     """What a preset makes of a rendered clip, and processor seconds per second of sound."""
-    voice, blocks, cost = Voice(RATE, preset=preset), [], 0.0
+    voice, blocks, cost = Voice(RATE, preset=preset, samples=sounds), [], 0.0
     events = list(zip(*(moves[f"event_{part}"] for part in ("t", "name", "strength", "ahead")), strict=True))
     for t, params in zip(moves["t"], moves["params"], strict=True):
         begun = time.thread_time()
@@ -93,7 +108,8 @@ def main(clips: list[Path]) -> None:
             render(clip, Path(folder, "moves.npz"), seconds=SECONDS)
             with np.load(Path(folder, "moves.npz")) as found:
                 moves.append(dict(found))
-    made = {preset: [played(preset, clip) for clip in moves] for preset in PRESETS}
+    sounds = samples()
+    made = {preset: [played(preset, clip, sounds) for clip in moves] for preset in PRESETS}
     spectra = {preset: [spectrum(sound) for sound, _ in sounds] for preset, sounds in made.items()}
     presets = list(PRESETS)
     across = np.max([alike([spectra[p][c] for p in presets]) for c in range(len(clips))], axis=0)

@@ -1,6 +1,7 @@
 """The Rust core; hand-written and checked against the binary by stubtest."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, Final, final
 
 import numpy as np
@@ -22,6 +23,20 @@ SCALES: Final[dict[str, tuple[float, ...]]]
 """Scales by name: semitones above the tonic."""
 
 @final
+class Samples:
+    """The sounds of a folder, brought to one rate and described, for the presets that play them.
+
+    WAV, FLAC, Ogg Vorbis, MP3 and AIFF of any length and rate, in folders inside as well, in the order of
+    their names, until 128 MiB are full. Links and what is no plain file are left alone. Raises an
+    `OptionError` where there is no sound.
+    """
+
+    def __new__(cls, folder: str | PathLike[str], sample_rate: float = 48_000.0) -> Samples: ...
+    @property
+    def said(self) -> str:
+        """What was read and what was not, in a line."""
+
+@final
 class Voice:
     """The built-in voice: eight parameters (0..1, as ordered in `controls`) and two events in, stereo out.
 
@@ -40,10 +55,12 @@ class Voice:
         just: bool = False,
         a4: float = 440.0,
         chords: list[tuple[float, float, float]] = ...,
+        samples: Samples | None = None,
     ) -> Voice:
         """`preset` plays first (None: the first of `PRESETS`). `tonic` is the MIDI number of the lowest note,
         `scale` the semitones above it (rising from 0, below 12), `just` tunes them to five-limit ratios, `a4`
-        is in Hz, `chords` are steps of the scale above the note, which phrases walk through.
+        is in Hz, `chords` are steps of the scale above the note, which phrases walk through. `samples`
+        are of the same sample rate; without them no preset that plays samples can be chosen.
         """
 
     def preset(self, name: str) -> None:

@@ -140,7 +140,7 @@ def stage(
         undo.callback(pipeline.close)
         if rig.synth.enabled:
             port = rig.synth.port or free_port()
-            preset, options = rig.synth.preset, rig.synth.options
+            preset, options = rig.synth.preset, rig.synth.told
             synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=port)))

@@ -41,14 +41,13 @@ def demo(given: options.DemoOptions) -> Answer:
     """
     from realtime.programs.demo import demo as play
 
-    preset = given.over.get("synth", {}).get("preset", "default")
     found = play(
         seconds=given.seconds,
         out=given.out,
         osc=given.osc,
         midi=given.midi,
         audio=given.audio,
-        preset=preset,
+        synth=given.over.get("synth", {}),
     )
     return found, ()
 
@@ -177,6 +176,7 @@ def synth(given: options.SynthOptions) -> Answer:
     """
     from realtime.voice.synth import synth as play
 
+    told = dict(given.over.get("synth", {}))
     found = play(
         given.port,
         host=given.host,
@@ -184,7 +184,8 @@ def synth(given: options.SynthOptions) -> Answer:
         gain=given.gain,
         wav=given.wav,
         seconds=given.seconds,
-        preset=given.over.get("synth", {}).get("preset", "default"),
+        preset=told.pop("preset", "default"),
+        options=told,
         say=say,
     )
     return found, ()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -107,14 +108,15 @@ def demo(
     osc: tuple[str, int] | None = None,
     midi: str | None = None,
     audio: bool = True,
-    preset: str = "default",
+    synth: Mapping[str, Any] = MappingProxyType({}),
     view: bool | None = None,
 ) -> dict[str, Any]:
     """Play the bundled performance, tell what was done and what to try next.
 
     ``seconds`` of it at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
     (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
-    works, the sound is written to demo.wav. ``preset`` is what the voice plays. ``view`` draws bars
+    works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays.
+    ``view`` draws bars
     (None: on a terminal). Returns what happened, in numbers.
     """
     if seconds is not None and not seconds > 0:
@@ -124,7 +126,7 @@ def demo(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     devices = probe() if audio else None
     audible = devices is not None and devices.usable
-    tree = {"osc": [{"host": host, "port": port}], "synth": {"enabled": audible, "preset": preset}}
+    tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audible}}
     rig = Rig.model_validate({**tree, "midi": {"port": midi}, "control": {"enabled": False}})
     wav = out if out is not None else (_WAV if audio and not audible else None)
     kind, show = open_show(PERFORMANCE)

@@ -21,7 +21,7 @@ MODEL = {
     "mapping": "mapping",
     "memory": "memory.file",
 }
-PRESET = {"preset": "synth.preset"}
+PRESET = {"preset": "synth.preset", "samples": "synth.samples"}
 SINKS = {
     "osc": "osc",
     "midi": "midi.port",

@@ -205,7 +205,7 @@ def render(
         clock = OfflineClock(items[0].t_ns if items else 0)
         player = None
         if wav is not None:
-            player = OfflinePlayer(wav, open_voice(rig.synth.preset, rig.synth.options, SAMPLE_RATE))
+            player = OfflinePlayer(wav, open_voice(rig.synth.preset, rig.synth.told, SAMPLE_RATE, say))
             undo.callback(player.close)
         capture = CaptureSink(clock, player)
         backend: StepBackend | None = None

@@ -50,7 +50,7 @@ def _recorded(path: Path) -> dict[str, Any]:
     tree["memory"] = _recorded_memory(path, rig.get("memory"))
     synth, source = rig.get("synth"), rig.get("source")
     if isinstance(synth, dict):
-        tree["synth"] = {key: synth[key] for key in ("preset", "options") if synth.get(key)}
+        tree["synth"] = {key: synth[key] for key in ("preset", "samples", "options") if synth.get(key)}
     if isinstance(source, dict):
         kept = ("buffer_ms", "delay_ms", "from")
         tree["source"] = {key: source[key] for key in kept if source.get(key) is not None}

@@ -79,18 +79,24 @@ class SynthRig(Options):
     port: Port | None = None
     device: str | int | None = None
     preset: Annotated[str, registered(VOICES)] = option("What the voice plays.", "default")
+    samples: str | None = option("Folder of sounds for the preset granular.", None, metavar="FOLDER")
     options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the voice is opened with beside its preset."""
+        return self.options if self.samples is None else {**self.options, "samples": self.samples}
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SynthRig:
         # What is built in makes sense, and its module is heavy.
-        if self.preset not in VOICES.built_in or self.options:
+        if self.preset not in VOICES.built_in or self.told:
             self.config()
         return self
 
     def config(self) -> BaseModel:
         """The preset's own table."""
-        return _config(VOICES.load(self.preset).Config, self.options, "options")
+        return _config(VOICES.load(self.preset).Config, self.told, "options")
 
 
 class Rig(Options):

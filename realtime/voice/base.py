@@ -8,7 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = ["Preset", "Rhythmic", "Switchable", "Voice", "way_ms"]
+__all__ = ["NEEDS_SAMPLES", "SAMPLED", "Preset", "Rhythmic", "Switchable", "Voice", "way_ms"]
+
+
+#: The built-in preset that needs a folder of sounds.
+SAMPLED = "granular"
+NEEDS_SAMPLES = "it needs a folder of sounds ([synth] samples in the rig, or --samples FOLDER)"
 
 
 class Voice(Protocol):

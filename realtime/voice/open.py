@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
@@ -14,16 +15,18 @@ from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, first_problem
 from realtime.seams import VOICES
-from realtime.voice.base import Voice
+from realtime.voice.base import NEEDS_SAMPLES, SAMPLED, Voice
 
-__all__ = ["PRESETS", "Harmony", "open_voice", "presets"]
+__all__ = ["PRESETS", "Instrument", "open_voice", "presets"]
+
+Say = Callable[[str], None]
 
 _NOTES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _ROOT = re.compile(r"([A-G])([#b]?)([1-3])")
 
 
-class Harmony(Options):
-    """``[synth] options`` of the built-in presets: what their notes are."""
+class Instrument(Options):
+    """``[synth] options`` of the built-in presets: what their notes are, and recorded sounds."""
 
     #: The lowest note: C1 to B3, with # or b.
     root: str = "D2"
@@ -35,6 +38,8 @@ class Harmony(Options):
     a4: Annotated[float, Field(ge=380.0, le=500.0)] = 440.0
     #: Steps of the scale above the note, three each, at most 8; phrases walk through them.
     chords: tuple[tuple[float, float, float], ...] = ()
+    #: A folder of sounds.
+    samples: Path | None = None
 
     @field_validator("root")
     @classmethod
@@ -84,29 +89,46 @@ class Harmony(Options):
 class _BuiltIn:
     """A preset of the Rust core; it can be switched to any other of them."""
 
-    Config = Harmony
+    Config = Instrument
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __call__(self, sample_rate: float, config: Harmony, /) -> Voice:
-        return _core.Voice(sample_rate, preset=self._name, **config.core())
+    def __call__(self, sample_rate: float, config: Instrument, /, say: Say | None = None) -> Voice:
+        """``say`` is told of the samples; without one what is wrong with them is raised."""
+        preset, samples = self._name, None
+        try:
+            if config.samples is not None:
+                samples = _core.Samples(config.samples, sample_rate)
+            elif preset == SAMPLED:
+                raise OptionError(f"preset {preset}: {NEEDS_SAMPLES}")
+        except OptionError as error:
+            if say is None:
+                raise
+            preset = "default" if preset == SAMPLED else preset
+            say(f"{error}; playing the preset {preset} without")
+        else:
+            if say is not None and samples is not None:
+                say(f"samples: {samples.said}")
+        return _core.Voice(sample_rate, preset=preset, samples=samples, **config.core())
 
 
 #: The core's presets, by name, for the registry.
 PRESETS = SimpleNamespace(**{name: _BuiltIn(name) for name in _core.PRESETS})
 
 
-def open_voice(preset: str, options: Mapping[str, Any], sample_rate: float) -> Voice:
-    """A new voice.
+def open_voice(preset: str, options: Mapping[str, Any], sample_rate: float, say: Say | None = None) -> Voice:
+    """A new voice. Where a folder of samples is no good, ``say`` is told and another preset plays.
 
-    :raises OptionError: no such preset, or options that are not its own.
+    :raises OptionError: no such preset, or options that are not its own; without ``say``, no such samples.
     """
     opens = VOICES.load(preset)
     try:
         config = opens.Config.model_validate(options)
     except ValidationError as error:
         raise OptionError(f"voice {preset}: {first_problem(error)}") from None
+    if isinstance(opens, _BuiltIn):
+        return opens(sample_rate, Instrument.model_validate(config), say)
     return opens(sample_rate, config)
 
 

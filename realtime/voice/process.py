@@ -13,6 +13,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from realtime.child import Child
+from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 
 __all__ = ["SynthProcess"]
 
@@ -36,6 +37,7 @@ class SynthProcess(Child):
     ) -> None:
         self.port = port
         self._preset = self._began_with = preset
+        self._options = options or {}
         self._chosen = 0.0
         #: How long what is sent to it takes to sound, as it says itself; None: it has not yet.
         self.sound_ms: float | None = None
@@ -43,7 +45,7 @@ class SynthProcess(Child):
         if device is not None:
             arguments += ["--device", str(device)]
         if preset != "default" or options:
-            arguments += ["--preset", preset, "--options", json.dumps(options or {})]
+            arguments += ["--preset", preset, "--options", json.dumps(self._options)]
         super().__init__("the built-in voice", "realtime.voice.synth", arguments, say, (_BAD_SETTINGS,))
 
     def preset(self, name: str) -> None:
@@ -51,6 +53,8 @@ class SynthProcess(Child):
 
         :raises OptionError: the voice that plays is not one of them.
         """
+        if name == SAMPLED and "samples" not in self._options:
+            raise OptionError(f"preset {name}: {NEEDS_SAMPLES}")
         if self._began_with not in _core.PRESETS:
             raise OptionError(f"preset: the voice {self._began_with!r} has no presets to switch to")
         self._preset, self._chosen = name, time.monotonic()

@@ -387,7 +387,7 @@ def synth(
 
     ``preset`` is a voice of :data:`realtime.seams.VOICES`, ``options`` are its own.
     """
-    sound = open_voice(preset, options or {}, SAMPLE_RATE)
+    sound = open_voice(preset, options or {}, SAMPLE_RATE, say)
     ended = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)

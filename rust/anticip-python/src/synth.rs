@@ -1,8 +1,11 @@
 //! Bindings of `anticip-synth`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anticip_synth::{CEILING, EVENTS, Harmony, PARAMETERS, PRESETS, SCALES, Settings, SynthError, Voice};
+use anticip_synth::{
+    CEILING, EVENTS, Harmony, PARAMETERS, PRESETS, SCALES, Samples, Settings, SynthError, Voice,
+};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -22,9 +25,30 @@ fn refuse(error: SynthError) -> PyErr {
         | SynthError::Seconds(_)
         | SynthError::Harmony(_)
         | SynthError::Preset { .. }
+        | SynthError::Samples(_)
+        | SynthError::NoSamples
         | SynthError::QueueFull(_) => Kind::Value,
     };
     raise(kind, &error.to_string())
+}
+
+/// The sounds of a folder, for [`PyVoice`].
+#[pyclass(name = "Samples", module = "pyanticip._core", frozen)]
+struct PySamples(Arc<Samples>);
+
+#[pymethods]
+impl PySamples {
+    #[new]
+    #[pyo3(signature = (folder, sample_rate=48_000.0))]
+    fn new(py: Python<'_>, folder: PathBuf, sample_rate: f64) -> PyResult<Self> {
+        let read = py.detach(|| Samples::read(&folder, sample_rate));
+        Ok(Self(Arc::new(read.map_err(refuse)?)))
+    }
+
+    #[getter]
+    fn said(&self) -> &str {
+        self.0.said()
+    }
 }
 
 /// The built-in voice: sound parameters in, stereo samples out.
@@ -46,7 +70,7 @@ impl PyVoice {
 impl PyVoice {
     #[new]
     #[pyo3(signature = (sample_rate=48_000.0, *, seed=0, preset=None, tonic=38.0, scale=None, just=false, a4=440.0,
-        chords=vec![]))]
+        chords=vec![], samples=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords, each with its default")]
     fn new(
         sample_rate: f64,
@@ -57,12 +81,14 @@ impl PyVoice {
         just: bool,
         a4: f32,
         chords: Vec<[f32; 3]>,
+        samples: Option<&PySamples>,
     ) -> PyResult<Self> {
         let scale = scale.as_deref().unwrap_or(SCALES[0].1);
         let settings = Settings {
             seed,
             preset,
             harmony: Harmony::new(tonic, scale, just, a4, &chords).map_err(refuse)?,
+            samples: samples.map(|samples| samples.0.clone()),
         };
         let voice = Mutex::new(Voice::with(sample_rate, &settings).map_err(refuse)?);
         Ok(Self { voice })
@@ -159,5 +185,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         scales.set_item(name, PyTuple::new(m.py(), notes)?)?;
     }
     m.add("SCALES", scales)?;
+    m.add_class::<PySamples>()?;
     m.add_class::<PyVoice>()
 }

@@ -32,4 +32,10 @@ pub enum SynthError {
         /// The names that there are.
         known: String,
     },
+    /// A folder of samples that cannot be used.
+    #[error("samples: {0}")]
+    Samples(String),
+    /// A preset that plays samples, where there are none.
+    #[error("preset granular: it needs a folder of sounds ([synth] samples in the rig, or --samples FOLDER)")]
+    NoSamples,
 }

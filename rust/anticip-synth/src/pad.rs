@@ -1,14 +1,12 @@
 //! The pad: three voices of two detuned saws over a sine, roughened and filtered.
 
-use fundsp::Frame;
 use fundsp::audionode::AudioNode;
 use fundsp::buffer::BufferVec;
 use fundsp::oscillator::{PolySaw, Sine};
-use fundsp::svf::{LowpassMode, Svf, SvfParams};
 
 use crate::control::{FRAME, Line};
 use crate::harmony::Harmony;
-use crate::tone::{BEATING, saturate};
+use crate::tone::{BEATING, LowPass, saturate};
 
 const VOICES: usize = 3;
 /// Detuning of the two saws of a voice: 5 cents either way, a beat about every second.
@@ -19,8 +17,6 @@ const LEVELS: [f32; VOICES] = [0.18, 0.14, 0.11];
 const SUB: f32 = 0.09;
 /// Modulator of the frequency modulation over the root: inharmonic.
 const FM_RATIO: f32 = core::f32::consts::SQRT_2;
-/// Samples between two computations of the filter's coefficients.
-const FILTER_STEP: usize = 8;
 
 /// Controls of the pad over one frame.
 pub(crate) struct PadControls {
@@ -33,16 +29,14 @@ pub(crate) struct PadControls {
     pub(crate) octaves: Line,
 }
 
-#[derive(Clone)]
 pub(crate) struct Pad {
     saws: [[PolySaw<f32>; 2]; VOICES],
     sub: Sine<f32>,
     modulator: Sine<f32>,
     beating: Sine<f32>,
-    filters: [Svf<f32, LowpassMode<f32>>; 2],
+    low: LowPass,
     input: BufferVec,
     output: BufferVec,
-    highest: f32,
 }
 
 impl Pad {
@@ -57,19 +51,6 @@ impl Pad {
             node.set_sample_rate(sample_rate);
             node
         };
-        let filter = || {
-            let mut node = Svf::new(
-                LowpassMode::new(),
-                &SvfParams {
-                    sample_rate: sample_rate as f32,
-                    cutoff: 1_000.0,
-                    q: 0.8,
-                    gain: 1.0,
-                },
-            );
-            node.set_sample_rate(sample_rate);
-            node
-        };
         Self {
             saws: core::array::from_fn(|v| {
                 core::array::from_fn(|k| saw((0.13 + 0.31 * v as f32 + 0.47 * k as f32) % 1.0))
@@ -77,10 +58,9 @@ impl Pad {
             sub: sine(),
             modulator: sine(),
             beating: sine(),
-            filters: [filter(), filter()],
+            low: LowPass::new(sample_rate),
             input: BufferVec::new(3),
             output: BufferVec::new(3),
-            highest: 0.42 * sample_rate as f32,
         }
     }
 
@@ -91,9 +71,7 @@ impl Pad {
         self.sub.reset();
         self.modulator.reset();
         self.beating.reset();
-        for filter in &mut self.filters {
-            filter.reset();
-        }
+        self.low.reset();
     }
 
     /// Writes a frame of the pad, stereo.
@@ -117,7 +95,6 @@ impl Pad {
         let (sub, modulator, beating) = (slow.channel_f32(0), slow.channel_f32(1), slow.channel_f32(2));
         // Cut-off follows the note by half, so that high notes are not swallowed.
         let lowest = root.map(|f| 180.0 * (f / 110.0).sqrt());
-        let mut cutoff = 0.0;
         for i in 0..FRAME {
             let rough = controls.roughness.at(i);
             // Harshness comes late: up to the middle the pad beats and warms, beyond it turns inharmonic.
@@ -136,12 +113,10 @@ impl Pad {
             let drive = 1.0 + 7.0 * square;
             let level = 1.0 / (0.22 * drive + 0.78);
             let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + beating[i]);
-            if i % FILTER_STEP == 0 {
-                cutoff = (lowest.at(i) * controls.octaves.at(i).exp2()).min(self.highest);
-            }
+            self.low.cut(i, || lowest.at(i) * controls.octaves.at(i).exp2());
             for k in 0..2 {
                 let x = saturate(sides[k] * drive) * level * beat;
-                output[i][k] = self.filters[k].tick(&Frame::from([x, cutoff, 0.8]))[0];
+                output[i][k] = self.low.tick(k, x);
             }
         }
     }

@@ -38,6 +38,56 @@ pub(crate) fn saturate(x: f32) -> f32 {
     x * (27.0 + s) / (27.0 + 9.0 * s)
 }
 
+/// A low-pass whose cut-off moves: one for each side.
+pub(crate) struct LowPass {
+    filters: [FixedSvf<f32, LowpassMode<f32>>; 2],
+    highest: f32,
+}
+
+impl LowPass {
+    pub(crate) fn new(sample_rate: f64) -> Self {
+        let filter = || {
+            let mut node = FixedSvf::new(
+                LowpassMode::new(),
+                &SvfParams {
+                    sample_rate: sample_rate as f32,
+                    cutoff: 1_000.0,
+                    q: 0.8,
+                    gain: 1.0,
+                },
+            );
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        Self {
+            filters: [filter(), filter()],
+            highest: 0.42 * sample_rate as f32,
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        for filter in &mut self.filters {
+            filter.reset();
+        }
+    }
+
+    /// Where it cuts at sample `i` of a frame, Hz: asked for once in a few samples.
+    #[inline]
+    pub(crate) fn cut(&mut self, i: usize, cutoff: impl FnOnce() -> f32) {
+        if i.is_multiple_of(FILTER_STEP) {
+            let cutoff = cutoff().min(self.highest);
+            for filter in &mut self.filters {
+                filter.set_cutoff(cutoff);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tick(&mut self, side: usize, x: f32) -> f32 {
+        self.filters[side].filter_mono(x)
+    }
+}
+
 /// A body that rings: Hz, Q and dB of each of its bands.
 pub(crate) type Body = [[f32; 3]; 3];
 
@@ -46,7 +96,7 @@ pub(crate) struct Tone {
     body: [[FixedSvf<f32, BellMode<f32>>; 3]; 2],
     bands: Body,
     small: f32,
-    filters: [FixedSvf<f32, LowpassMode<f32>>; 2],
+    low: LowPass,
     phase: f32,
     step: f32,
     highest: f32,
@@ -67,24 +117,11 @@ impl Tone {
             node.set_sample_rate(sample_rate);
             node
         };
-        let filter = || {
-            let mut node = FixedSvf::new(
-                LowpassMode::new(),
-                &SvfParams {
-                    sample_rate: sample_rate as f32,
-                    cutoff: 1_000.0,
-                    q: 0.8,
-                    gain: 1.0,
-                },
-            );
-            node.set_sample_rate(sample_rate);
-            node
-        };
         Self {
             body: [body.map(ring), body.map(ring)],
             bands: *body,
             small: 0.0,
-            filters: [filter(), filter()],
+            low: LowPass::new(sample_rate),
             phase: 0.0,
             step: core::f32::consts::TAU * BEATING / sample_rate as f32,
             highest: 0.42 * sample_rate as f32,
@@ -97,9 +134,7 @@ impl Tone {
         for node in self.body.iter_mut().flatten() {
             node.reset();
         }
-        for filter in &mut self.filters {
-            filter.reset();
-        }
+        self.low.reset();
         self.phase = 0.0;
     }
 
@@ -116,21 +151,17 @@ impl Tone {
             }
         }
         for (i, x) in output.iter_mut().enumerate() {
-            if i % FILTER_STEP == 0 {
-                let cutoff = (110.0 * octaves.at(i).exp2()).min(self.highest);
-                for filter in &mut self.filters {
-                    filter.set_cutoff(cutoff);
-                }
-            }
+            self.low.cut(i, || 110.0 * octaves.at(i).exp2());
             let rough = controls.roughness.at(i);
             // Drive raises the level of the quiet; divided out so that roughness is not loudness.
             let drive = 1.0 + 7.0 * rough * rough;
             let level = 1.0 / (0.22 * drive + 0.78);
             self.phase += self.step;
             let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + self.phase.sin());
-            for ((v, filter), body) in x.iter_mut().zip(&mut self.filters).zip(&mut self.body) {
+            for (side, (v, body)) in x.iter_mut().zip(&mut self.body).enumerate() {
                 let driven = saturate(*v * drive) * level * beat + BIAS;
-                *v = filter.filter_mono(body.iter_mut().fold(driven, |v, node| node.filter_mono(v)));
+                let rung = body.iter_mut().fold(driven, |v, node| node.filter_mono(v));
+                *v = self.low.tick(side, rung);
             }
         }
         self.phase %= core::f32::consts::TAU;

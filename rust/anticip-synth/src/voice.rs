@@ -1,6 +1,7 @@
 //! The whole instrument.
 
 use core::f32::consts::FRAC_PI_2;
+use std::sync::Arc;
 
 use crate::clock::Beat;
 use crate::control::{FRAME, Line, Smoother};
@@ -10,6 +11,7 @@ use crate::limiter::Limiter;
 use crate::params::{EVENTS, Event, PARAMETERS, Parameter};
 use crate::presets::{Controls, Instrument, PRESETS};
 use crate::room::Room;
+use crate::samples::Samples;
 
 /// Events that can wait for their time.
 const QUEUE: usize = 64;
@@ -51,7 +53,7 @@ struct Player {
 }
 
 /// What a voice is made with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Settings {
     /// Seed of all chance.
     pub seed: u64,
@@ -59,6 +61,8 @@ pub struct Settings {
     pub preset: Option<String>,
     /// What the notes are.
     pub harmony: Harmony,
+    /// What the presets that play recorded sound play, at the voice's sample rate.
+    pub samples: Option<Arc<Samples>>,
 }
 
 /// The built-in voice; see the crate's description.
@@ -117,9 +121,17 @@ impl Voice {
     /// The same with settings.
     ///
     /// # Errors
-    /// [`SynthError::SampleRate`] outside 8 to 192 kHz, [`SynthError::Preset`] for a name that none has.
+    /// [`SynthError::SampleRate`] outside 8 to 192 kHz, [`SynthError::Preset`] for a name that none has,
+    /// [`SynthError::NoSamples`] for a preset that plays samples where there are none, or of another sample rate.
     pub fn with(sample_rate: f64, settings: &Settings) -> Result<Self, SynthError> {
         if !(8_000.0..=192_000.0).contains(&sample_rate) {
+            return Err(SynthError::SampleRate(sample_rate));
+        }
+        if settings
+            .samples
+            .as_ref()
+            .is_some_and(|samples| samples.sample_rate() != sample_rate)
+        {
             return Err(SynthError::SampleRate(sample_rate));
         }
         let first = settings.preset.as_deref().map_or(Ok(0), position)?;
@@ -142,7 +154,7 @@ impl Voice {
             players: PRESETS
                 .iter()
                 .map(|preset| Player {
-                    instrument: (preset.build)(sample_rate, settings.seed),
+                    instrument: (preset.build)(sample_rate, settings),
                     presence: 0.0,
                 })
                 .collect(),
@@ -160,6 +172,7 @@ impl Voice {
             position: 0,
             ignored: 0,
         };
+        voice.players[first].instrument.ready()?;
         voice.reset();
         Ok(voice)
     }
@@ -198,9 +211,12 @@ impl Voice {
     /// Lets another preset take over within 0.4 s; nothing is allocated.
     ///
     /// # Errors
-    /// [`SynthError::Preset`] for a name that none has; nothing changes then.
+    /// [`SynthError::Preset`] for a name that none has, [`SynthError::NoSamples`] for one that plays samples where there
+    /// are none; nothing changes then.
     pub fn preset(&mut self, name: &str) -> Result<(), SynthError> {
-        self.chosen = position(name)?;
+        let found = position(name)?;
+        self.players[found].instrument.ready()?;
+        self.chosen = found;
         Ok(())
     }
 

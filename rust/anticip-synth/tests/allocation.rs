@@ -1,6 +1,8 @@
 //! After construction nothing is allocated or freed: counted by the allocator itself.
 #![allow(missing_docs)]
 
+mod support;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -33,7 +35,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn nothing_is_allocated_after_construction() {
-    let mut voice = Voice::new(48_000.0).unwrap();
+    let mut voice = Voice::with(48_000.0, &support::settings(0, None)).unwrap();
     let mut block = vec![0.0; 960];
     let before = CALLS.get();
     for n in 0..400_usize {

@@ -1,8 +1,11 @@
 //! What must hold of the voice, whatever it is told.
 #![allow(missing_docs)]
 
-use anticip_synth::{CEILING, PRESETS, Settings, SynthError, Voice};
+mod support;
+
+use anticip_synth::{CEILING, PRESETS, SynthError, Voice};
 use proptest::prelude::*;
+use support::settings;
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -58,13 +61,6 @@ fn play(voice: &mut Voice, acts: &[Act], piece: Option<usize>) -> Vec<f32> {
     sound
 }
 
-fn seeded(seed: u64) -> Settings {
-    Settings {
-        seed,
-        ..Settings::default()
-    }
-}
-
 fn loud(voice: &mut Voice) {
     voice.params(&[0.5, 1.0, 0.9, 0.7, 1.0, 0.8, 0.5, 0.6]);
 }
@@ -74,7 +70,7 @@ proptest! {
 
     #[test]
     fn no_sample_exceeds_the_ceiling(acts in prop::collection::vec(act(), 1..60), seed: u64) {
-        let mut voice = Voice::with(48_000.0, &seeded(seed)).unwrap();
+        let mut voice = Voice::with(48_000.0, &settings(seed, None)).unwrap();
         loud(&mut voice);
         for sample in play(&mut voice, &acts, None) {
             prop_assert!(sample.abs() <= CEILING);
@@ -86,11 +82,11 @@ proptest! {
         acts in prop::collection::vec(act(), 1..30),
         odd in 1_usize..1500,
     ) {
-        let mut whole = Voice::new(48_000.0).unwrap();
+        let mut whole = Voice::with(48_000.0, &settings(0, None)).unwrap();
         loud(&mut whole);
         let expected = play(&mut whole, &acts, None);
         for piece in [1, 64, 960, odd] {
-            let mut voice = Voice::new(48_000.0).unwrap();
+            let mut voice = Voice::with(48_000.0, &settings(0, None)).unwrap();
             loud(&mut voice);
             prop_assert_eq!(&play(&mut voice, &acts, Some(piece)), &expected);
         }
@@ -98,11 +94,11 @@ proptest! {
 
     #[test]
     fn reset_gives_a_new_voice(acts in prop::collection::vec(act(), 1..30)) {
-        let mut used = Voice::with(44_100.0, &seeded(5)).unwrap();
+        let mut used = Voice::with(48_000.0, &settings(5, None)).unwrap();
         loud(&mut used);
         play(&mut used, &acts, None);
         used.reset();
-        let mut new = Voice::with(44_100.0, &seeded(5)).unwrap();
+        let mut new = Voice::with(48_000.0, &settings(5, None)).unwrap();
         loud(&mut used);
         loud(&mut new);
         let after = [Act::Event(0, 1.0, 0.0), Act::Event(1, 1.0, 0.0), Act::Render(9000)];
@@ -204,11 +200,7 @@ fn every_wrong_call_is_refused_by_name() {
 #[test]
 fn every_preset_sounds_and_none_that_is_not_there_is_taken() {
     for preset in PRESETS {
-        let settings = Settings {
-            preset: Some(preset.name.to_owned()),
-            ..Settings::default()
-        };
-        let mut voice = Voice::with(48_000.0, &settings).unwrap();
+        let mut voice = Voice::with(48_000.0, &settings(0, Some(preset.name))).unwrap();
         loud(&mut voice);
         let mut block = vec![0.0; 2 * 48_000];
         voice.render(&mut block).unwrap();
@@ -225,14 +217,7 @@ fn every_preset_sounds_and_none_that_is_not_there_is_taken() {
 #[test]
 fn a_preset_that_is_switched_to_plays_as_if_it_had_been_first() {
     let mut switched = Voice::new(48_000.0).unwrap();
-    let mut first = Voice::with(
-        48_000.0,
-        &Settings {
-            preset: Some("drone".to_owned()),
-            ..Settings::default()
-        },
-    )
-    .unwrap();
+    let mut first = Voice::with(48_000.0, &settings(0, Some("drone"))).unwrap();
     switched.preset("drone").unwrap();
     let (mut a, mut b) = (vec![0.0; 96_000], vec![0.0; 96_000]);
     for voice in [&mut switched, &mut first] {
@@ -244,4 +229,14 @@ fn a_preset_that_is_switched_to_plays_as_if_it_had_been_first() {
     }
     let apart = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(apart < 0.05, "{apart}");
+}
+
+#[test]
+fn what_plays_samples_is_refused_where_there_are_none() {
+    let mut voice = Voice::new(48_000.0).unwrap();
+    assert_eq!(voice.preset("granular"), Err(SynthError::NoSamples));
+    let mut with = settings(0, None);
+    assert!(Voice::with(44_100.0, &with).is_err(), "they are of another rate");
+    (with.samples, with.preset) = (None, Some("granular".to_owned()));
+    assert!(matches!(Voice::with(48_000.0, &with), Err(SynthError::NoSamples)));
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 import time
 import wave
 from collections.abc import Callable
@@ -11,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pyanticip._core import PRESETS, SCALES, VOICE_CEILING, Voice
+from pyanticip._core import PRESETS, SCALES, VOICE_CEILING, Samples, Voice
 from pyanticip.errors import OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.programs.demo import PERFORMANCE
@@ -24,6 +26,7 @@ from realtime.sources.replay import Command, Item
 from realtime.voice.open import open_voice, presets
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import VoicePlayer
+from realtime.voice.wav import WavWriter
 
 RATE = 48_000
 CALM = dict(zip(PARAMETERS, (0.4, 0.7, 0.5, 0.1, 0.6, 0.2, 0.5, 0.0), strict=True))
@@ -34,8 +37,27 @@ def vector(**changed: float) -> npt.NDArray[np.float32]:
     return np.array([(CALM | changed)[name] for name in PARAMETERS], np.float32)
 
 
+@functools.cache
+def sounds() -> Samples:
+    """Sounds from dull to bright and from smooth to noisy, for the preset that plays a folder."""
+    rng, t = np.random.default_rng(7), np.arange(RATE) / RATE
+    with tempfile.TemporaryDirectory() as folder:
+        for n, f in enumerate((110.0, 196.0, 392.0, 784.0)):
+            tone = sum(np.sin(2 * np.pi * f * k * t) / k for k in range(1, 4 + 3 * n))
+            for noise in (0.0, 0.3, 1.0):
+                mixed = (1 - 0.7 * noise) * tone + noise * rng.standard_normal(RATE)
+                mixed *= np.exp(-8 * (t % 0.5))
+                with WavWriter(Path(folder, f"{n} {noise}.wav"), RATE) as file:
+                    file.write(np.repeat(0.01 * mixed[:, None], 2, axis=1).astype(np.float32))
+        return Samples(folder, RATE)
+
+
+def opened(preset: str = "default") -> Voice:
+    return Voice(RATE, preset=preset, samples=sounds())
+
+
 def played(preset: str, seconds: float = 8.0, **changed: float) -> Sound:
-    voice = Voice(RATE, preset=preset)
+    voice = opened(preset)
     voice.params(vector(**changed))
     voice.render(RATE)
     return voice.render(int(seconds * RATE))
@@ -85,7 +107,7 @@ def flux(x: Sound) -> float:
 
 def reverberation(preset: str, space: float) -> float:
     """Level of the second from 0.5 s after the end of the dry sound, against the sound before, dB."""
-    voice = Voice(RATE, preset=preset)
+    voice = opened(preset)
     voice.params(vector(space=space))
     before = level(voice.render(4 * RATE)[RATE:])
     voice.params(vector(space=space, loudness=0.0))
@@ -121,7 +143,7 @@ def test_space_is_heard_in_every_preset(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_stillness_is_silence_and_the_ceiling_holds(preset: str) -> None:
-    voice = Voice(RATE, preset=preset)
+    voice = opened(preset)
     voice.params(np.ones(8, np.float32))
     for n in range(20):
         voice.event(n % 2, 1.0)
@@ -141,7 +163,7 @@ def burst(x: Sound) -> float:
 def test_switching_presets_does_not_click() -> None:
     """Around a switch there is nothing sharper than what the presets themselves have."""
     steady = {name: burst(played(name, 6.0)) for name in PRESETS}
-    rng, voice, last = np.random.default_rng(1), Voice(RATE), "default"
+    rng, voice, last = np.random.default_rng(1), opened(), "default"
     voice.params(vector())
     voice.render(RATE)
     for name in rng.permutation(list(PRESETS) * 4):
@@ -153,7 +175,7 @@ def test_switching_presets_does_not_click() -> None:
 
 def test_onsets_are_heard_when_they_are_due() -> None:
     for preset in PRESETS:
-        voice, plain = Voice(RATE, preset=preset), Voice(RATE, preset=preset)
+        voice, plain = opened(preset), opened(preset)
         for v in (voice, plain):
             v.params(vector(density=0.0, space=0.0))
             v.render(RATE)

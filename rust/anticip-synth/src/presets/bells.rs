@@ -6,6 +6,7 @@ use crate::modes::{Modes, Partial};
 use crate::notes::{Note, Notes};
 use crate::params::Event;
 use crate::tone::{Body, Tone};
+use crate::voice::Settings;
 
 const LEVEL: f32 = 1.85;
 /// Bronze: neither low nor hissing.
@@ -31,7 +32,8 @@ pub(crate) struct Bells {
 }
 
 impl Bells {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         Self {
             notes: Notes::new(sample_rate, seed ^ 0xbe11),
             modes: Modes::new(sample_rate),

@@ -8,6 +8,7 @@ use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::{FRAME, Line, Smoother};
 use crate::params::{Event, Parameter};
 use crate::tone::{Band, Body, Tone, White, band};
+use crate::voice::Settings;
 
 const LEVEL: f32 = 0.4;
 /// The hill of the bridge.
@@ -40,7 +41,8 @@ pub(crate) struct Bowed {
 }
 
 impl Bowed {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         let mut bowed = Self {
             saws: core::array::from_fn(|k| {
                 let mut node = PolySaw::with_phase(0.29 * k as f32);

@@ -8,6 +8,7 @@ use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::{FRAME, Line, Smoother};
 use crate::params::{Event, Parameter};
 use crate::tone::{Band, Body, Tone, White, band};
+use crate::voice::Settings;
 
 const LEVEL: f32 = 1.5;
 /// Where a choir is weak, and the singers' formant.
@@ -64,7 +65,8 @@ pub(crate) struct Choir {
 }
 
 impl Choir {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         let mut choir = Self {
             singers: core::array::from_fn(|s| {
                 let mut saw = PolySaw::with_phase((0.137 + 0.311 * s as f32) % 1.0);

@@ -10,6 +10,7 @@ use crate::control::{FRAME, Line};
 use crate::pad::{Pad, PadControls};
 use crate::params::{Event, Parameter};
 use crate::strike::Strike;
+use crate::voice::Settings;
 
 pub(crate) struct PadAndBells {
     chance: Chance,
@@ -21,7 +22,8 @@ pub(crate) struct PadAndBells {
 }
 
 impl PadAndBells {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         Self {
             chance: Chance::new(seed),
             strewer: Strewer::new(sample_rate),

@@ -6,6 +6,7 @@ use crate::control::{FRAME, Line};
 use crate::modes::{Modes, Partial};
 use crate::params::{Event, Parameter};
 use crate::tone::{Body, Tone};
+use crate::voice::Settings;
 
 const LEVEL: f32 = 0.95;
 /// A chest, and a throat that sings overtones.
@@ -23,7 +24,8 @@ pub(crate) struct Drone {
 }
 
 impl Drone {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         let mut drone = Self {
             phases: [[0.0; 2]; 2 * PARTIALS],
             modes: Modes::new(sample_rate),

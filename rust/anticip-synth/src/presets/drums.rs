@@ -8,6 +8,7 @@ use crate::control::FRAME;
 use crate::modes::{Modes, Partial};
 use crate::params::{Event, Parameter};
 use crate::tone::{Band, Body, Tone, White, band};
+use crate::voice::Settings;
 
 const LEVEL: f32 = 0.97;
 /// A shell, and skins that hiss.
@@ -45,7 +46,8 @@ pub(crate) struct Drums {
 }
 
 impl Drums {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         Self {
             modes: Modes::new(sample_rate),
             bursts: core::array::from_fn(|_| Burst {

@@ -5,6 +5,7 @@ use crate::clock::{Chance, Strewer};
 use crate::control::FRAME;
 use crate::params::{Event, Parameter};
 use crate::tone::{Body, Tone};
+use crate::voice::Settings;
 
 const LEVEL: f32 = 0.85;
 /// Thin walls.
@@ -31,7 +32,8 @@ pub(crate) struct Glass {
 }
 
 impl Glass {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         Self {
             pool: [Grain::default(); POOL],
             tone: Tone::new(sample_rate, &RESONANCE),

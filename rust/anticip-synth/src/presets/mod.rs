@@ -10,11 +10,14 @@ mod default;
 mod drone;
 mod drums;
 mod glass;
+mod granular;
 mod plucked;
 
 use crate::control::{FRAME, Line};
+use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::params::{Event, Parameter};
+use crate::voice::Settings;
 
 /// A preset that can be chosen.
 #[derive(Clone, Copy)]
@@ -23,8 +26,8 @@ pub struct Preset {
     pub name: &'static str,
     /// What it is, in a line.
     pub what: &'static str,
-    /// Sample rate and seed to a new instrument; allocates all that it will ever need.
-    pub(crate) build: fn(f64, u64) -> Box<dyn Instrument>,
+    /// Sample rate and settings to a new instrument; allocates all that it will ever need.
+    pub(crate) build: fn(f64, &Settings) -> Box<dyn Instrument>,
 }
 
 macro_rules! presets {
@@ -33,7 +36,7 @@ macro_rules! presets {
         pub const PRESETS: &[Preset] = &[$(Preset {
             name: stringify!($module),
             what: $what,
-            build: |sample_rate, seed| Box::new($module::$kind::new(sample_rate, seed)),
+            build: |sample_rate, settings| Box::new($module::$kind::new(sample_rate, settings)),
         },)*];
     };
 }
@@ -47,6 +50,7 @@ presets! {
     bells Bells: "cast bells, struck and left to ring",
     drums Drums: "drums, tuned and brushed, on the beat and on onsets",
     glass Glass: "a cloud of short high grains",
+    granular Granular: "grains of your own folder of samples, found by how they sound",
 }
 
 /// What a preset is told of a frame.
@@ -124,6 +128,11 @@ impl Controls<'_> {
 
 /// An instrument that plays frames.
 pub(crate) trait Instrument: Send {
+    /// Whether it has all that it plays.
+    fn ready(&self) -> Result<(), SynthError> {
+        Ok(())
+    }
+
     /// Back to the state of a new one; nothing is allocated.
     fn reset(&mut self);
 

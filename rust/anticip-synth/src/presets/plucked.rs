@@ -6,6 +6,7 @@ use crate::notes::{Note, Notes};
 use crate::params::{Event, Parameter};
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
+use crate::voice::Settings;
 
 const LEVEL: f32 = 1.6;
 /// A small box, and the nail on the string.
@@ -18,7 +19,8 @@ pub(crate) struct Plucked {
 }
 
 impl Plucked {
-    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let seed = settings.seed;
         Self {
             notes: Notes::new(sample_rate, seed ^ 0x9_1ec),
             strings: Strings::new(sample_rate, seed),

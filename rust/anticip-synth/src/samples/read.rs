@@ -1,0 +1,214 @@
+//! From a folder to samples: found, decoded, brought to one rate and to mono.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use rubato::audioadapter_buffers::direct::SequentialSliceOfVecs;
+use rubato::{Fft, FixedSync, Resampler};
+use symphonia::core::codecs::audio::AudioDecoderOptions;
+use symphonia::core::errors::Error;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatOptions, TrackType};
+use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
+use symphonia::core::meta::MetadataOptions;
+
+use crate::error::SynthError;
+
+/// Samples that are kept: 128 MiB, 11 minutes at 48 kHz.
+const MOST: usize = (128 << 20) / size_of::<f32>();
+/// Largest file that is opened, bytes.
+const LARGEST: u64 = 1 << 30;
+/// Files and folders that are looked at, and folders in folders.
+const ENTRIES: usize = 10_000;
+const DEPTH: usize = 8;
+/// A shorter sound is no grain, seconds.
+const SHORTEST: f64 = 0.02;
+/// Where what is constant ends and sound begins, Hz.
+const LOWEST: f64 = 20.0;
+const KINDS: [&str; 9] = ["wav", "wave", "bwf", "flac", "ogg", "oga", "mp3", "aif", "aiff"];
+
+/// All sounds one after another, and where each lies.
+pub(super) struct Found {
+    pub(super) sound: Vec<f32>,
+    pub(super) sounds: Vec<(usize, usize)>,
+    pub(super) said: String,
+}
+
+/// Plain files whose names say that they are sound, by name.
+fn files(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    let mut inside: Vec<_> = fs::read_dir(folder)?.take(*left).collect::<Result<_, _>>()?;
+    *left -= inside.len();
+    inside.sort_by_key(fs::DirEntry::file_name);
+    for entry in inside {
+        // Of a link this is the link's own: it is followed nowhere.
+        let kind = entry.file_type()?;
+        let path = entry.path();
+        let known = path.extension().and_then(|kind| kind.to_str());
+        if kind.is_dir() && depth > 0 {
+            // A folder inside that is closed to us holds nothing for us.
+            let _ = files(&path, depth - 1, left, found);
+        } else if kind.is_file() && known.is_some_and(|k| KINDS.contains(&k.to_ascii_lowercase().as_str())) {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The sounds of a folder at `sample_rate`.
+pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthError> {
+    let named = |what: &str| SynthError::Samples(format!("{}: {what}", folder.display()));
+    let mut paths = Vec::new();
+    files(folder, DEPTH, &mut ENTRIES.clone(), &mut paths)
+        .map_err(|error| named(&format!("not a folder that can be read ({error})")))?;
+    let mut found = Found {
+        sound: Vec::new(),
+        sounds: Vec::new(),
+        said: String::new(),
+    };
+    let (mut passed, mut why, mut full) = (0, String::new(), false);
+    for path in &paths {
+        let left = MOST - found.sound.len();
+        full = left < (SHORTEST * sample_rate) as usize;
+        if full {
+            break;
+        }
+        // A decoder that gives up on a damaged file in the hard way takes nobody along.
+        let decoded = catch_unwind(AssertUnwindSafe(|| decoded(path, sample_rate, left)));
+        match decoded.unwrap_or_else(|_| Err("damaged".to_owned())) {
+            Ok(sound) => {
+                let start = found.sound.len();
+                full = sound.len() == left;
+                found.sound.extend(sound);
+                found.sounds.push((start, found.sound.len()));
+            }
+            Err(problem) => {
+                passed += 1;
+                if why.is_empty() {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    why = format!("{name}: {problem}");
+                }
+            }
+        }
+    }
+    if found.sounds.is_empty() {
+        return Err(named(&if why.is_empty() {
+            "no sound in it (expected WAV, FLAC, Ogg Vorbis, MP3 or AIFF)".to_owned()
+        } else {
+            format!("no sound in it ({why})")
+        }));
+    }
+    let seconds = found.sound.len() as f64 / sample_rate;
+    found.said = format!(
+        "{}: {} sounds, {seconds:.1} s",
+        folder.display(),
+        found.sounds.len()
+    );
+    if full {
+        let out = paths.len() - passed - found.sounds.len();
+        found.said +=
+            &format!("; the memory for them (128 MiB) is full, {out} more and the end of the last left out");
+    }
+    if passed > 0 {
+        found.said += &format!("; {passed} could not be read ({why})");
+    }
+    Ok(found)
+}
+
+/// A file in mono, at most `most` samples at `sample_rate`.
+fn decoded(path: &Path, sample_rate: f64, most: usize) -> Result<Vec<f32>, String> {
+    let told = |error: Error| error.to_string();
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    if length > LARGEST {
+        return Err(format!(
+            "{} MiB, at most {} are read",
+            length >> 20,
+            LARGEST >> 20
+        ));
+    }
+    let stream = MediaSourceStream::new(Box::new(file), MediaSourceStreamOptions::default());
+    let mut format = symphonia::default::get_probe()
+        .probe(
+            &Hint::new(),
+            stream,
+            FormatOptions::default(),
+            MetadataOptions::default(),
+        )
+        .map_err(told)?;
+    let track = format.default_track(TrackType::Audio).ok_or("no sound in it")?;
+    let id = track.id;
+    let codec = track.codec_params.as_ref().and_then(|codec| codec.audio());
+    let mut decoder = symphonia::default::get_codecs()
+        .make_audio_decoder(codec.ok_or("no sound in it")?, &AudioDecoderOptions::default())
+        .map_err(told)?;
+    let (mut mono, mut block, mut rate) = (Vec::new(), Vec::<f32>::new(), 0);
+    loop {
+        let packet = match format.next_packet() {
+            Ok(Some(packet)) => packet,
+            // What was cut off is used as far as it goes.
+            Ok(None) | Err(Error::IoError(_) | Error::ResetRequired) => break,
+            Err(error) => return Err(told(error)),
+        };
+        if packet.track_id != id {
+            continue;
+        }
+        let buffer = match decoder.decode(&packet) {
+            Ok(buffer) => buffer,
+            Err(Error::DecodeError(_) | Error::IoError(_)) => continue,
+            Err(error) => return Err(told(error)),
+        };
+        let channels = buffer.num_planes();
+        if rate == 0 {
+            rate = buffer.spec().rate();
+            if !(2_000..=768_000).contains(&rate) {
+                return Err(format!("{rate} Hz, expected 2000 to 768000"));
+            }
+        }
+        if channels == 0 || buffer.spec().rate() != rate {
+            return Err("it changes on the way".to_owned());
+        }
+        block.resize(buffer.samples_interleaved(), 0.0);
+        buffer.copy_to_slice_interleaved(&mut block);
+        mono.extend(block.chunks_exact(channels).map(|x| {
+            let sum: f32 = x.iter().sum::<f32>() / channels as f32;
+            if sum.is_finite() {
+                sum.clamp(-64.0, 64.0)
+            } else {
+                0.0
+            }
+        }));
+        if mono.len() as f64 * sample_rate >= most as f64 * f64::from(rate) {
+            break;
+        }
+    }
+    let mut sound = resampled(mono, rate, sample_rate)?;
+    if (sound.len() as f64) < SHORTEST * sample_rate {
+        return Err("nothing in it".to_owned());
+    }
+    sound.truncate(most);
+    // What is constant is no sound, and would click at the edges of grains.
+    let pass = (-core::f64::consts::TAU * LOWEST / sample_rate).exp() as f32;
+    let (mut before, mut last) = (sound[0], 0.0);
+    for x in &mut sound {
+        last = *x - before + pass * last;
+        before = *x;
+        *x = last;
+    }
+    Ok(sound)
+}
+
+fn resampled(mono: Vec<f32>, rate: u32, sample_rate: f64) -> Result<Vec<f32>, String> {
+    let (from, to) = (rate as usize, sample_rate.round() as usize);
+    if from == to || mono.is_empty() {
+        return Ok(mono);
+    }
+    let count = mono.len();
+    let planes = [mono];
+    let input = SequentialSliceOfVecs::new(&planes, 1, count).map_err(|error| error.to_string())?;
+    let mut resampler = Fft::<f32>::new(from, to, 1024, 1, FixedSync::Both).map_err(|e| e.to_string())?;
+    let output = resampler
+        .process_all(&input, count, None)
+        .map_err(|e| e.to_string())?;
+    Ok(output.take_data())
+}

@@ -1,0 +1,195 @@
+"""A folder of sounds made by another program: read in every format, found by how they sound."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyanticip._core import Samples, Voice
+from pyanticip.errors import OptionError
+from realtime.rig import load_rig
+from realtime.sockets import free_port
+from realtime.voice.open import open_voice
+from realtime.voice.process import SynthProcess
+
+RATE = 48_000
+SOX = shutil.which("sox")
+needs_sox = pytest.mark.skipif(SOX is None, reason="sox is not installed (Debian: sox, libsox-fmt-mp3)")
+Sound = npt.NDArray[np.float32]
+
+
+def sox(*arguments: str | Path) -> None:
+    subprocess.run([str(SOX), *map(str, arguments)], check=True, capture_output=True)
+
+
+def tone(path: Path, hz: float, *more: str | Path, rate: int = 44_100, seconds: float = 1.0) -> Path:
+    sox("-n", "-r", str(rate), *more, path, "synth", str(seconds), "sawtooth", str(hz))
+    return path
+
+
+def played(folder: Path, seconds: float = 6.0, **changed: float) -> Sound:
+    voice = open_voice("granular", {"samples": str(folder)}, RATE)
+    names = ("pitch", "loudness", "brightness", "roughness", "density", "space", "pan", "pulse")
+    calm = dict(zip(names, (0.4, 0.7, 0.9, 0.0, 0.7, 0.0, 0.5, 0.0), strict=True))
+    voice.params(np.array([(calm | changed)[name] for name in names], np.float32))
+    voice.render(RATE // 2)
+    return voice.render(int(seconds * RATE))
+
+
+def spectrum(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    mono = x.mean(axis=1, dtype=np.float64)
+    return np.fft.rfftfreq(len(mono), 1 / RATE), np.abs(np.fft.rfft(mono * np.hanning(len(mono)))) ** 2
+
+
+def level(x: Sound) -> float:
+    return float(10 * np.log10(np.mean(np.square(x, dtype=np.float64)) + 1e-20))
+
+
+@needs_sox
+@pytest.mark.parametrize(
+    ("name", "more", "rate"),
+    [
+        ("a.wav", ("-b", "16"), 8_000),
+        ("b.wav", ("-b", "24", "-c", "2"), 44_100),
+        ("c.wav", ("-e", "floating-point", "-b", "32"), 96_000),
+        ("d.flac", (), 22_050),
+        ("e.ogg", (), 44_100),
+        ("f.mp3", (), 32_000),
+        ("g.aiff", ("-c", "2"), 11_025),
+    ],
+)
+def test_every_format_and_rate_sounds_at_its_pitch(
+    tmp_path: Path, name: str, more: tuple[str, ...], rate: int
+) -> None:
+    """The note that is asked for is played, so the sound was read at its rate and its pitch was found."""
+    try:
+        tone(tmp_path / name, 300.0, *more, rate=rate)
+    except subprocess.CalledProcessError:
+        pytest.skip(f"this sox cannot write {name}")
+    assert " 1 sounds, 1.0 s" in Samples(tmp_path, RATE).said.replace("1.1 s", "1.0 s")
+    f, p = spectrum(played(tmp_path))
+    notes = 73.416 * 2 ** (np.array([0, 2, 3, 5, 7, 9, 10]) / 12)
+    strongest = f[1:][p[1:].argmax()]
+    off = np.abs((12 * np.log2(strongest / notes) + 6) % 12 - 6).min()
+    assert off < 0.2, strongest
+
+
+@needs_sox
+def test_brightness_and_roughness_find_their_sounds(tmp_path: Path) -> None:
+    """Bands of noise and tones, dull and bright: what is heard is what was asked for."""
+    sox("-n", tmp_path / "dull tone.wav", "synth", "2", "sine", "200")
+    sox("-n", tmp_path / "dull noise.wav", "synth", "2", "noise", "sinc", "-400")
+    sox("-n", tmp_path / "bright tone.wav", "synth", "2", "sine", "1400")
+    sox("-n", tmp_path / "bright noise.wav", "synth", "2", "noise", "sinc", "1500-4000")
+    dull, bright = (played(tmp_path, brightness=value) for value in (0.0, 1.0))
+
+    def high(x: Sound) -> float:
+        f, p = spectrum(x)
+        return float(p[f > 1_000].sum() / p.sum())
+
+    assert high(bright) > 0.6
+    assert high(dull) < 0.1
+
+
+@needs_sox
+@pytest.mark.parametrize("gain", ["-60", "-20", "0"])
+def test_a_quiet_recording_is_as_loud_as_a_loud_one(tmp_path: Path, gain: str) -> None:
+    sox("-n", "-b", "24", tmp_path / "a.wav", "synth", "3", "sawtooth", "220", "gain", gain)
+    assert -26.0 < level(played(tmp_path)) < -14.0
+
+
+@needs_sox
+def test_what_is_no_sound_is_left_alone(tmp_path: Path) -> None:
+    """Links, pipes, damaged and foreign files: nothing blocks, nothing is followed, one line says so."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    tone(outside / "secret.wav", 100.0)
+    folder = tmp_path / "folder"
+    (folder / "deep" / "er").mkdir(parents=True)
+    with pytest.raises(OptionError, match=r"no sound in it .expected WAV") as told:
+        Samples(folder, RATE)
+    assert "\n" not in str(told.value)
+    (folder / "link.wav").symlink_to(outside / "secret.wav")
+    (folder / "linked").symlink_to(outside)
+    os.mkfifo(folder / "pipe.wav")
+    (folder / "notes.txt").write_text("no sound")
+    (folder / "broken.flac").write_bytes(b"fLaC" + bytes(200))
+    with pytest.raises(OptionError, match=r"broken\.flac"):
+        Samples(folder, RATE)
+    tone(folder / "deep" / "er" / "a.flac", 300.0)
+    said = Samples(folder, RATE).said
+    assert "1 sounds, 1.0 s; 1 could not be read (broken.flac" in said
+
+
+@needs_sox
+def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
+    tone(tmp_path / "long.flac", 50.0, rate=2_000, seconds=900.0)
+    tone(tmp_path / "more.wav", 50.0)
+    said = Samples(tmp_path, RATE).said
+    assert "1 sounds, 699.1 s; the memory for them (128 MiB) is full, 1 more and the end" in said
+
+
+@needs_sox
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_harm_nobody(tmp_path: Path, data: st.DataObject) -> None:
+    """Whatever is wrong with the bytes of a real file: it is read as far as it goes, or left out."""
+    name = data.draw(st.sampled_from(["a.wav", "a.flac", "a.ogg", "a.aiff"]))
+    whole = tmp_path / name
+    if not whole.exists():
+        tone(whole, 300.0, seconds=0.3)
+    damaged = bytearray(whole.read_bytes())
+    for _ in range(data.draw(st.integers(1, 8))):
+        damaged[data.draw(st.integers(0, min(len(damaged) - 1, 400)))] = data.draw(st.integers(0, 255))
+    folder = tmp_path / "damaged"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    (folder / name).write_bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
+    try:
+        samples = Samples(folder, RATE)
+    except OptionError as error:
+        said = str(error)
+    else:
+        said = samples.said
+        voice = Voice(RATE, preset="granular", samples=samples)
+        voice.params(np.full(8, 0.7, np.float32))
+        assert np.isfinite(voice.render(RATE // 4)).all()
+    assert "\n" not in said
+
+
+def test_without_sounds_the_show_goes_on_with_a_line(tmp_path: Path) -> None:
+    for options, says in (
+        ({}, "preset granular: it needs a folder of sounds"),
+        ({"samples": str(tmp_path)}, "samples: .*: no sound in it .expected"),
+        ({"samples": str(tmp_path / "nowhere")}, "samples: .*: not a folder that can be read"),
+    ):
+        said: list[str] = []
+        voice = open_voice("granular", options, RATE, said.append)
+        plain = open_voice("default", {}, RATE)
+        for v in (voice, plain):
+            v.params(np.full(8, 0.6, np.float32))
+        assert np.array_equal(voice.render(RATE), plain.render(RATE))
+        (line,) = said
+        assert line.endswith("; playing the preset default without")
+        with pytest.raises(OptionError, match=says):
+            open_voice("granular", options, RATE)
+
+
+def test_the_rig_and_the_performer_name_the_folder(tmp_path: Path) -> None:
+    rig = load_rig(None, {"synth": {"preset": "granular", "samples": str(tmp_path)}})
+    assert rig.synth.told == {"samples": str(tmp_path)}
+    process = SynthProcess(free_port(), None, lambda line: None)
+    try:
+        with pytest.raises(OptionError, match="granular: it needs a folder"):
+            process.preset("granular")
+    finally:
+        process.close()
