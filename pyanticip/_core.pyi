@@ -409,7 +409,7 @@ class StepState:
 class TempoTracker:
     """Follows the beat that a body keeps in feature rows at 50 Hz: steps, strokes.
 
-    What it tells of a frame: beats a minute (50 to 214; the last known, 0 before any), phase 0..1 (0 at the
+    What it tells of a frame: beats a minute (50 to 250; the last known, 0 before any), phase 0..1 (0 at the
     beat, where the model's onsets lie), trust 0..1 (0: the body keeps no beat).
     """
 

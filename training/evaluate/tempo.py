@@ -37,7 +37,7 @@ TRUSTED: Final = 0.5
 
 _NEAR: Final = 5
 _REGULAR: Final = 1.3
-_LAGS: Final = (14, 60)
+_LAGS: Final = (12, 60)
 _FEET: Final = ((16, 17), (20, 21))
 
 

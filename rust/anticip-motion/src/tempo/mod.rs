@@ -16,8 +16,8 @@ use crate::kinematics::{ENDS, body_kinematics};
 use crate::twin::{LowPass, Ring};
 use repetition::{LONGEST, REST, Repetition, SIZE};
 
-/// The shortest and the longest period, frames: 214 to 50 beats a minute.
-const FASTEST: usize = 14;
+/// The shortest and the longest period, frames: 250 (a sprint) to 50 beats a minute.
+const FASTEST: usize = 12;
 const SLOWEST: usize = 60;
 /// Delay of the smoother, seconds.
 const DELAY_S: f64 = 0.04;
