@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import itertools
 import json
@@ -34,6 +33,16 @@ class Browser:
             stderr=subprocess.PIPE,
             text=True,
         )  # fmt: skip
+        self._undo = contextlib.ExitStack()
+        self._undo.callback(self._process.communicate)
+        self._undo.callback(self._process.kill)
+        try:
+            self._begin(width, height, dark)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, width: int, height: int, dark: bool) -> None:
         assert self._process.stderr is not None
         port = next(
             found[1]
@@ -43,7 +52,6 @@ class Browser:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
             pages = json.load(answer)
         where = next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page")
-        self._undo = contextlib.ExitStack()
         self._socket = self._undo.enter_context(connect(where, max_size=None))
         self._ids = itertools.count(1)
         self.problems: list[str] = []
@@ -86,10 +94,5 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
-    def picture(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
-
     def close(self) -> None:
         self._undo.close()
-        self._process.kill()
-        self._process.communicate()

@@ -25,7 +25,9 @@ export class Plots {
     const count = lanes.length + (events ? 1 : 0), lane = height / count;
     // The future is drawn wider than it is: it is what this is for.
     const edge = width * (future ? 0.7 : 1) - 1;
-    const x = (t) => (t <= now ? edge - ((now - t) / PAST) * edge : edge + ((t - now) / FUTURE) * (width - edge));
+    // Names and numbers stand left of the past.
+    const left = Math.min(130, 0.3 * width);
+    const x = (t) => (t <= now ? edge - ((now - t) / PAST) * (edge - left) : edge + ((t - now) / FUTURE) * (width - edge));
     g.font = "12px system-ui, sans-serif";
     g.textBaseline = "top";
     lanes.forEach((one, i) => {
@@ -36,7 +38,7 @@ export class Plots {
       g.beginPath();
       g.moveTo(0, top + lane - 1);
       g.lineTo(width, top + lane - 1);
-      if (one.low < 0) { g.moveTo(0, y(0)); g.lineTo(edge, y(0)); }
+      if (one.low < 0) { g.moveTo(left, y(0)); g.lineTo(edge, y(0)); }
       g.stroke();
       g.strokeStyle = colours[this.colour];
       g.lineWidth = 1.6;
