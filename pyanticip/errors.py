@@ -58,3 +58,8 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     """``; did you mean ...?`` for the nearest of the known words, or nothing."""
     near = get_close_matches(given, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def printable(text: str) -> str:
+    """A text of anybody's with nothing in it that a terminal obeys."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -15,6 +15,7 @@ from pyanticip.errors import DeviceError, OptionError
 from realtime.child import Child
 from realtime.control.commands import Commands
 from realtime.control.server import Action, ControlServer, Remote
+from realtime.monitor.keys import Keys
 from realtime.pipeline import Pipeline
 from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
@@ -96,6 +97,8 @@ class Show:
         self.interrupted = False
         #: Processes beside the voice that are looked after once a second.
         self.children: list[Child] = []
+        #: The keyboard of the terminal, where it commands.
+        self.keys: Keys | None = None
         self.commands = commands
         self._remotes = remotes
         self.control = None if control is None else self._remote(control, must_listen)
@@ -106,7 +109,7 @@ class Show:
         families = {name: act for remote in self._remotes for name, act in remote.families.items()}
         try:
             return ControlServer(
-                control.host, control.port, self._actions(), control.reply_port, families, self._say
+                control.host, control.port, self.actions(), control.reply_port, families, self._say
             )
         except DeviceError as error:
             if must_listen:
@@ -123,11 +126,13 @@ class Show:
         begun = time.monotonic()
         for number_ in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                self._loop.add_signal_handler(number_, self._interrupt)
+                self._loop.add_signal_handler(number_, self.interrupt)
         watch = self._loop.create_task(self._watch())
         try:
             if self.control is not None:
                 self.control.start(self._loop)
+            if self.keys is not None:
+                self.keys.start(self._loop)
             self._source.start(self._loop, self._receive)
             self._await()
             with contextlib.suppress(TimeoutError):
@@ -139,6 +144,8 @@ class Show:
             self._await()
             await self._fade_out()
         finally:
+            if self.keys is not None:
+                self.keys.close()
             watch.cancel()
             if self._timer is not None:
                 self._timer.cancel()
@@ -175,9 +182,9 @@ class Show:
         else:
             self.commands.again(command)
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
+        """What Ctrl-C does: finish, and asked twice, at once."""
         if self.interrupted:
-            # Asked twice: no more patience.
             raise KeyboardInterrupt
         self.interrupted = True
         self.end()
@@ -336,7 +343,9 @@ class Show:
 
     # -- remote control ----------------------------------------------------------------------------
 
-    def _actions(self) -> dict[str, Action]:
+    def actions(self) -> dict[str, Action]:
+        """All that can be commanded, by name; recorded, and the same again in a replay."""
+
         def obeyed(name: str) -> Action:
             def act(*arguments: object) -> str:
                 # What came before the command is done before it.

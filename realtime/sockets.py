@@ -8,7 +8,15 @@ from typing import Any
 
 from pyanticip.errors import DeviceError
 
-__all__ = ["bind_udp", "connect_udp", "free_port", "reason", "resolve"]
+__all__ = [
+    "address_of_this_machine",
+    "bind_udp",
+    "connect_udp",
+    "free_port",
+    "known_as",
+    "reason",
+    "resolve",
+]
 
 
 def reason(error: BaseException) -> str:
@@ -67,3 +75,22 @@ def free_port() -> int:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
         return port
+
+
+def address_of_this_machine() -> str:
+    """The address by which others on the network reach this machine; nothing is sent to find it.
+
+    127.0.0.1 where it is on none.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(("192.0.2.1", 9))
+            address: str = sock.getsockname()[0]
+        except OSError:
+            return "127.0.0.1"
+    return address
+
+
+def known_as(host: str) -> str:
+    """The host that others type to reach what is bound to ``host``."""
+    return address_of_this_machine() if host in ("0.0.0.0", "::") else host

@@ -22,7 +22,9 @@ from realtime.mapping.mixer import Mixer
 from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.health import health
+from realtime.monitor.keys import Keys
 from realtime.monitor.process import MonitorProcess
+from realtime.monitor.terminal import Terminal
 from realtime.oscquery.offer import Offer
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
@@ -130,8 +132,11 @@ def stage(
     *,
     prewarm: bool = True,
     say: Callable[[str], None] = lambda line: None,
+    terminal: Terminal | None = None,
 ) -> Show:
     """The show around a pipeline: voice, recorder, remote control, and somebody who watches the suit.
+
+    In a ``terminal`` it is drawn, and obeys keys.
 
     It records already where the rig says so. Raises a MotionError; everything is closed then.
     """
@@ -184,8 +189,12 @@ def stage(
             sink = OscSink(target.model_copy(update={"port": oscquery.port}))
             sink.announce(pipeline.taught.extras if pipeline.taught is not None else ())
             pipeline.sinks.append(sink)
+        stands = partial(health, pipeline, commands, show.control, rig.synth.preset)
+        if terminal is not None:
+            pipeline.sinks.append(terminal.attend(pipeline.clock, stands))
+            show.children.append(terminal)
+            show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
-            stands = partial(health, pipeline, commands, show.control, rig.synth.preset)
             monitor = MonitorProcess(rig.monitor, obeys, stands, say)
             undo.callback(monitor.close)
             show.children.append(monitor)

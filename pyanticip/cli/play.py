@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Command, Group
-from pyanticip.cli.terminal import Answer, say, speed_factor, typed
+from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
@@ -64,7 +64,7 @@ def live(given: options.LiveOptions) -> Answer:
     from realtime.rig import load_rig
 
     rig = load_rig(given.rig_file, given.over, up=given.up, rest=given.rest, joints=given.joints)
-    return _show(play(rig, seconds=given.seconds, say=say))
+    return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
@@ -83,7 +83,8 @@ def replay(given: options.ReplayOptions) -> Answer:
     speed = speed_factor(given.speed)
     rig = load_rig(given.rig_file, given.over, given.file)
     kind, items = open_show(given.file, say=say, **rig.source.reading())
-    return _show(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say))
+    meters = drawn(given.as_json)
+    return _show(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say, meters=meters))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pyanticip.errors import MotionError, OptionError, suggestion
+from pyanticip.errors import MotionError, OptionError, printable, suggestion
 
 #: What a command shows for people: a text, its lines, or what makes a table of its result.
 Text = str | Iterable[str] | Callable[[dict[str, Any]], Any]
@@ -54,7 +54,14 @@ def _extra_of(package: str) -> str | None:
 
 def say(line: str) -> None:
     """A line for people, beside what a program might read."""
-    click.echo(line, err=True)
+    click.echo("\n".join(map(printable, line.split("\n"))), err=True)
+
+
+def drawn(as_json: bool) -> bool:
+    """Whether a show has meters in the terminal."""
+    from realtime.monitor.terminal import can_draw
+
+    return not as_json and can_draw()
 
 
 def typed(path: object) -> str:
@@ -112,7 +119,7 @@ def _system(error: OSError) -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo("pyanticip: " + re.sub(r"\s*\n\s*", " ", message.strip()), err=True)
+    click.echo("pyanticip: " + printable(re.sub(r"\s*\n\s*", " ", message.strip())), err=True)
     return code
 
 

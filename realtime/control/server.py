@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pythonosc.dispatcher import Dispatcher
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import MotionError, OptionError, printable
 from realtime.sockets import bind_udp
 
 __all__ = ["CONTROL", "Action", "ControlServer", "Remote", "number", "switch"]
@@ -148,7 +148,7 @@ class ControlServer:
     def _refuse(self, name: str, text: str) -> None:
         self.counts["errors"] += 1
         # Names come from the network: nothing that a terminal obeys.
-        line = "".join(c if c.isprintable() else "?" for c in f"refused {CONTROL}{name}: {text}")[:300]
+        line = printable(f"refused {CONTROL}{name}: {text}")[:300]
         if line != self._refusal:
             self._refusal = line
             self._refused(line)

@@ -26,9 +26,8 @@ class MonitorFeed:
     ``root`` (3,) likewise, and ``way_ms``, the time from the datagram until here; a status is its words.
     """
 
-    name = "monitor"
-
-    def __init__(self, port: int, clock: Clock) -> None:
+    def __init__(self, port: int, clock: Clock, name: str = "monitor") -> None:
+        self.name = name
         self._sock, _ = connect_udp("127.0.0.1", port, "monitor")
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)

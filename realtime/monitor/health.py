@@ -10,6 +10,7 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.control.commands import Commands
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
+from realtime.sinks.base import trouble_of
 
 __all__ = ["health"]
 
@@ -37,6 +38,7 @@ def health(
         "preset": commands.preset or preset,
         "senders": [(name, plays, frames) for name, plays, frames, _ in pipeline.front.senders()],
         "listens_to": commands.listens_to,
+        "away": [sink.name for sink in pipeline.sinks if trouble_of(sink)],
         "sinks": {sink.name: sink.counters() for sink in pipeline.sinks},
         "commands": [] if control is None else [name for names in control.names for name in names],
     }

@@ -6,7 +6,6 @@ import importlib.util
 import io
 import json
 import secrets
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,9 +13,9 @@ from typing import Any
 from pyanticip.errors import DeviceError
 from realtime.child import Child
 from realtime.rig.monitor import MonitorRig
-from realtime.sockets import free_port
+from realtime.sockets import free_port, known_as
 
-__all__ = ["MonitorProcess", "address_of_this_machine"]
+__all__ = ["MonitorProcess"]
 
 
 class MonitorProcess(Child):
@@ -38,9 +37,8 @@ class MonitorProcess(Child):
         self.port = free_port()
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
         told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
-        shown = address_of_this_machine() if rig.host in ("0.0.0.0", "::") else rig.host
         #: What to open in a browser.
-        self.url = f"http://{shown}:{rig.port}/{f'?token={token}' if token else ''}"
+        self.url = f"http://{known_as(rig.host)}:{rig.port}/{f'?token={token}' if token else ''}"
         self._health = health
         super().__init__("the monitor", "realtime.monitor.server", [json.dumps(told)], say)
         self.opened()
@@ -63,14 +61,3 @@ def _qr(text: str) -> list[str]:
     drawn = io.StringIO()
     segno.make(text, micro=False).terminal(drawn, compact=True)
     return drawn.getvalue().splitlines()
-
-
-def address_of_this_machine() -> str:
-    """The address by which others on the network reach this machine; nothing is sent to find it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        try:
-            sock.connect(("192.0.2.1", 9))
-            address: str = sock.getsockname()[0]
-        except OSError:
-            return "127.0.0.1"
-    return address

@@ -1,4 +1,4 @@
-"""The bundled performance through the real pipeline: OSC out, sound where there is a device, bars to watch.
+"""The bundled performance through the real pipeline: OSC out, sound where there is a device, meters to watch.
 
 The performance is a BVH made by ``examples/make_performance.py``. Its frames are encoded as datagrams and fed
 to the pipeline at their pace, so everything but the suit and its socket is the live path.
@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from pyanticip.controls import CANCEL
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime import tuning
 from realtime.clock import ScaledClock
+from realtime.monitor.terminal import Terminal, can_draw
 from realtime.pipeline import Pipeline
 from realtime.programs.render import render
 from realtime.rig import Rig
@@ -36,69 +32,34 @@ from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.audio import probe
 
-__all__ = ["PERFORMANCE", "Bars", "demo"]
+__all__ = ["PERFORMANCE", "demo"]
 
 PERFORMANCE = Path(__file__).parents[1] / "data" / "performance.bvh"
 _OSC = ("127.0.0.1", 9000)
 _WAV = Path("demo.wav")
-_WIDTH = 28
-_PER_SECOND = 12
 
 
-class Bars:
-    """A sink that remembers the newest frame; drawn as bars as often as the terminal wants it."""
+class _Announced:
+    """A sink that counts the events which were announced."""
 
-    name = "bars"
+    name = "announced"
 
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._frame = ControlFrame(-1, 0.0, [0.0] * 7, [0.0] * 8)
-        self._events: list[tuple[float, str]] = []
+    def __init__(self) -> None:
         self.events = 0
 
     def send(self, frame: ControlFrame) -> None:
-        """Remember a frame."""
-        if frame.seq < 0:
-            return
-        self._frame = frame
-        said = [event for event in frame.events if not event[0].endswith(CANCEL)]
-        self.events += len(said)
-        for name, strength, _ in said:
-            self._events = [*self._events[-3:], (frame.seconds, f"{name} {strength:.2f}")]
+        """Count those of a frame."""
+        self.events += sum(not name.endswith(CANCEL) for name, _, _ in frame.events)
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """The bars are those of the eight."""
+        """Taught outputs are no events."""
 
     def counters(self) -> dict[str, int]:
         """As every sink: nothing is ever dropped here."""
-        return {"sent": self._frame.seq + 1, "dropped": 0, "refused": 0, "failed": 0}
+        return {"sent": self.events, "dropped": 0, "refused": 0, "failed": 0}
 
     def close(self) -> None:
         """Nothing to give back."""
-
-    def __rich__(self) -> RenderableType:
-        frame = self._frame
-        grid = Table.grid(padding=(0, 1))
-        for _ in range(3):
-            grid.add_column()
-        for name, value, low, high in zip(
-            SCALARS, frame.scalars, (0, 0, -2, 0, 0, 0, 0), (1, 1, 2, 1, 1, 1, 1), strict=True
-        ):
-            grid.add_row(name.replace("_", " "), bar((value - low) / (high - low), "cyan"), f"{value:5.2f}")
-        grid.add_row("", "", "")
-        for name, value in zip(PARAMETERS, frame.params, strict=True):
-            grid.add_row(f"[bold]{name}", bar(value, "magenta"), f"{value:5.2f}")
-        recent = "   ".join(f"{what} at {t:.1f} s" for t, what in self._events[-3:])
-        head = Text(f"{self._title}   {frame.seconds:5.1f} s", style="bold")
-        return Group(head, Text(), grid, Text(recent, style="yellow"))
-
-
-def bar(value: float, colour: str) -> Text:
-    """A bar of eighths of a character, for a value in 0..1."""
-    eighths = round(min(max(value, 0.0), 1.0) * _WIDTH * 8) if np.isfinite(value) else 0
-    full, part = divmod(eighths, 8)
-    drawn = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
-    return Text(drawn.ljust(_WIDTH), style=colour)
 
 
 def demo(
@@ -109,15 +70,14 @@ def demo(
     midi: str | None = None,
     audio: bool = True,
     synth: Mapping[str, Any] = MappingProxyType({}),
-    view: bool | None = None,
 ) -> dict[str, Any]:
     """Play the bundled performance, tell what was done and what to try next.
 
     ``seconds`` of it at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
     (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
     works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays.
-    ``view`` draws bars
-    (None: on a terminal). Returns what happened, in numbers.
+    In a terminal
+    there are meters and keys as of ``live``. Returns what happened, in numbers.
     """
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
@@ -147,10 +107,10 @@ def demo(
         console.print(f"the built-in voice plays on {devices.default}")
     elif devices is not None:
         console.print(f"no sound here ({devices.error or 'no audio device'}): it will be written to {wav}")
-    bars = Bars("pyanticip demo")
-    pipeline.sinks.append(bars)
-    result = _play(rig, pipeline, ReplaySource(items, clock), seconds, bars, view, console)
-    result |= {"events": bars.events, "audio": devices.default if devices and audible else None}
+    announced = _Announced()
+    pipeline.sinks.append(announced)
+    result = _play(rig, pipeline, ReplaySource(items, clock), seconds, console)
+    result |= {"events": announced.events, "audio": devices.default if devices and audible else None}
     if wav is not None and not (result["interrupted"] and out is None):
         rendered = render(PERFORMANCE, wav, rig=rig, seconds=seconds)
         result["wav"] = {k: rendered[k] for k in ("out", "sound_seconds", "times_real_time")}
@@ -171,8 +131,6 @@ def _play(
     pipeline: Pipeline,
     source: ReplaySource,
     seconds: float | None,
-    bars: Bars,
-    view: bool | None,
     console: Console,
 ) -> dict[str, Any]:
     latencies: list[int] = []
@@ -181,12 +139,14 @@ def _play(
         latencies.append(sum(stages))
 
     pipeline.observer = observe
-    show = stage(rig, pipeline, source, say=lambda line: console.print(line))
-    drawn = sys.stderr.isatty() if view is None else view
+    say: Callable[[str], None] = console.print
     with contextlib.ExitStack() as stack:
-        if drawn:
-            live = Live(bars, console=console, refresh_per_second=_PER_SECOND, transient=True)
-            stack.enter_context(live)
+        terminal = None
+        if can_draw():
+            terminal = Terminal("pyanticip demo", say)
+            stack.callback(terminal.close)
+            say = terminal.say
+        show = stage(rig, pipeline, source, say=say, terminal=terminal)
         tuning.settle()
         stack.callback(tuning.unsettle)
         report = asyncio.run(show.run(seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,8 +13,10 @@ from pyanticip.errors import OptionError
 from realtime import tuning
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
+from realtime.monitor.terminal import Terminal
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.sockets import known_as
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, open_recorder, stage
@@ -23,15 +26,20 @@ __all__ = ["live", "replay"]
 Say = Callable[[str], None]
 
 
-def live(rig: Rig, *, seconds: float | None = None, say: Say, prewarm: bool = True) -> dict[str, Any]:
-    """Play a rig from its UDP source until Ctrl-C or for ``seconds``; what happened, in numbers."""
+def live(
+    rig: Rig, *, seconds: float | None = None, say: Say, prewarm: bool = True, meters: bool = False
+) -> dict[str, Any]:
+    """Play a rig from its UDP source until Ctrl-C or for ``seconds``; what happened, in numbers.
+
+    With ``meters`` it is drawn in the terminal, and obeys keys there.
+    """
     tuning.one_thread_each()
     if rig.record is not None:
         _new_file(Path(rig.record))
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.body())
     try:
         clock = MonotonicClock()
-        return _run(rig, clock, source, assemble(rig, clock), seconds, say, prewarm)
+        return _run(rig, clock, source, assemble(rig, clock), seconds, say, prewarm, meters)
     finally:
         source.close()
 
@@ -44,10 +52,11 @@ def replay(
     speed: float | None = 1.0,
     seconds: float | None = None,
     say: Say,
+    meters: bool = False,
 ) -> dict[str, Any]:
     """Play datagrams of wire format ``kind``, and the commands between them, through the live path.
 
-    ``speed`` times the recorded pace; None is as fast as it goes, without children and control.
+    ``speed`` times the recorded pace; None is as fast as it goes, without children, control and ``meters``.
     """
     tuning.one_thread_each()
     if rig.record is not None:
@@ -77,7 +86,7 @@ def replay(
     clock = ScaledClock(speed)
     clock.begin(begin)
     source = ReplaySource(items, clock)
-    return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0)
+    return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0, meters)
 
 
 def _run(
@@ -88,30 +97,39 @@ def _run(
     seconds: float | None,
     say: Say,
     prewarm: bool,
+    meters: bool,
 ) -> dict[str, Any]:
-    show = stage(rig, pipeline, source, prewarm=prewarm, say=say)
-    if isinstance(source, UdpSource):
-        say(f"listening for {rig.source.kind} at {source.address[0]}:{source.address[1]}")
-    for target in rig.osc:
-        say(f"sending OSC to {target.url}")
-    for sink in pipeline.sinks:
-        if sink.name.startswith("midi"):
-            say(f"playing {sink.name}")
-    if rig.synth.enabled:
-        say("playing the built-in voice")
-    if show.control is not None:
-        host, control_port = show.control.address
-        say(f"obeying /anticip/control at {host}:{control_port}")
-    if pipeline.backend is not None:
-        say(f"model steps on {pipeline.backend.name}")
-    tuning.settle()
-    if rig.realtime_priority:
-        tuning.raise_priority()
-        tuning.lock_memory()
-    try:
+    with contextlib.ExitStack() as stack:
+        terminal = None
+        if meters:
+            terminal = Terminal("pyanticip", say)
+            stack.callback(terminal.close)
+            say = terminal.say
+        show = stage(rig, pipeline, source, prewarm=prewarm, say=say, terminal=terminal)
+        if isinstance(source, UdpSource):
+            host, port = source.address
+            if known_as(host) == host:
+                say(f"listening for {rig.source.kind} at {host}:{port}")
+            else:
+                say(f"listening for {rig.source.kind}: type into its app {known_as(host)}, port {port}")
+        for target in rig.osc:
+            say(f"sending OSC to {target.url}")
+        for sink in pipeline.sinks:
+            if sink.name.startswith("midi"):
+                say(f"playing {sink.name}")
+        if rig.synth.enabled:
+            say("playing the built-in voice")
+        if show.control is not None:
+            host, port = show.control.address
+            say(f"obeying /anticip/control at {host}:{port}")
+        if pipeline.backend is not None:
+            say(f"model steps on {pipeline.backend.name}")
+        tuning.settle()
+        stack.callback(tuning.unsettle)
+        if rig.realtime_priority:
+            tuning.raise_priority()
+            tuning.lock_memory()
         return asyncio.run(show.run(seconds))
-    finally:
-        tuning.unsettle()
 
 
 def _new_file(path: Path) -> None:

@@ -61,7 +61,7 @@ class ModelRig(Options):
 
 
 def source_table(text: str) -> dict[str, Any]:
-    """The ``source`` table of ``KIND[://HOST:PORT]``.
+    """The ``source`` table of ``KIND[://HOST[:PORT]]``.
 
     Raises
     ------
@@ -72,4 +72,6 @@ def source_table(text: str) -> dict[str, Any]:
     if kind not in SOURCES:
         known = SOURCES.names()
         raise ValueError(f"expected {', '.join(known)}, got {kind!r}{suggestion(kind, known)}")
+    if mark and (where.endswith("]") or not (":" in where or where.isdigit() or not where)):
+        return {"kind": kind, "host": where.strip("[]")}
     return {"kind": kind, **(dict(zip(("host", "port"), host_port(where), strict=True)) if mark else {})}

@@ -103,9 +103,9 @@ class Rig(Options):
     """The whole configuration of a performance."""
 
     source: SourceRig = option(
-        f"{', '.join(SOURCES.built_in)}, with an optional ://HOST:PORT to listen at.",
+        f"{', '.join(SOURCES.built_in)}, with an optional ://HOST or ://HOST:PORT to listen at.",
         SourceRig(),
-        metavar="KIND[://HOST:PORT]",
+        metavar="KIND[://HOST[:PORT]]",
     )
     model: ModelRig = ModelRig()
     memory: MemoryRig = MemoryRig()

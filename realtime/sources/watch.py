@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from realtime.protocols import Front
+from realtime.sockets import known_as
 
 __all__ = ["SourceWatch", "why_silent"]
 
@@ -93,7 +94,7 @@ class SourceWatch:
 
 def why_silent(kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int]) -> str:
     """Why there is no frame yet, as far as it can be told."""
-    where = f"{address[0]}:{address[1]}"
+    where = f"{known_as(address[0])}:{address[1]}"
     packets = counters.get("packets", 0)
     bad = sum(counters.get(name, 0) for name in _BAD)
     if packets and bad >= packets:

@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from pyanticip.errors import OptionError
 from realtime.programs import demo as demo_module
 from realtime.programs import doctor as doctor_module
-from realtime.programs.demo import Bars, bar, demo
+from realtime.programs.demo import demo
 from realtime.programs.doctor import doctor, lines
-from realtime.sinks.base import ControlFrame
 from realtime.voice.audio import Audio, probe
 
 
@@ -93,38 +91,6 @@ def test_without_a_device_it_writes_the_sound_to_a_file(
 def test_the_demo_refuses_no_time_at_all() -> None:
     with pytest.raises(OptionError, match="seconds: expected more than 0"):
         demo(seconds=0.0)
-
-
-def test_bars_show_the_newest_frame() -> None:
-    bars = Bars("title")
-    bars.send(ControlFrame(7, 1.25, [0.5] * 7, [1.0] * 8, [("onset", 0.8, 0.1)]))
-    bars.send(ControlFrame(-1, 0.0, [0.0] * 7, (), (), ("waiting",)))
-    console = Console(width=100, record=True, quiet=False, file=open_null())
-    console.print(bars)
-    text = console.export_text()
-    for words in ("title", "1.2 s", "commitment", "pulse", "onset 0.80 at 1.2 s"):
-        assert words in text
-    assert text.count("█" * 28) == 8
-
-
-def open_null() -> "NullFile":
-    return NullFile()
-
-
-class NullFile:
-    encoding = "utf-8"
-
-    def write(self, text: str) -> int:
-        return len(text)
-
-    def flush(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize(("value", "full"), [(0.0, 0), (1.0, 28), (2.0, 28), (-1.0, 0), (float("nan"), 0)])
-def test_a_bar_is_as_long_as_its_value(value: float, full: int) -> None:
-    assert str(bar(value, "red")).count("█") == full
-    assert len(bar(value, "red")) == 28
 
 
 # -- doctor -----------------------------------------------------------------------------------------

@@ -111,3 +111,27 @@ def test_neutral_and_smoothing_fall_back() -> None:
     kinds = {name: s.kind for name, s in zip(PARAMETERS, smoothings(rig.smoothing), strict=True)}
     assert kinds.pop("pan") == "one-euro"
     assert set(kinds.values()) == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "listen"),
+    [
+        ("mocopi://0.0.0.0", ("0.0.0.0", 12351)),
+        ("vmc://stage.local", ("stage.local", 39539)),
+        ("vmc://[::1]", ("::1", 39539)),
+        ("vmc://[::1]:4000", ("::1", 4000)),
+        ("mocopi://:4000", ("127.0.0.1", 4000)),
+        ("mocopi://4000", ("127.0.0.1", 4000)),
+        ("mocopi", ("127.0.0.1", 12351)),
+    ],
+)
+def test_a_source_without_a_port_has_its_kinds_usual_one(typed: str, listen: tuple[str, int]) -> None:
+    assert load_rig(None, {"source": typed}).source.listen == listen
+
+
+@pytest.mark.parametrize(
+    "typed", ["mocopi://", "mocopi://0.0.0.0:", "mocopi://0.0.0.0:99999", "mocopi://0.0.0.0:x"]
+)
+def test_a_source_that_is_no_address_is_refused(typed: str) -> None:
+    with pytest.raises((RigError, ValueError), match="expected HOST:PORT"):
+        load_rig(None, {"source": typed})

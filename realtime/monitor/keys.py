@@ -1,0 +1,118 @@
+"""The performer's hand on the keyboard of the terminal: each key a command like the remote control's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from pyanticip.errors import MotionError
+from realtime.pipeline import Pipeline
+
+__all__ = ["Keys", "in_front"]
+
+_ESCAPE = "\x1b"
+# Arrows and their like begin as Esc does.
+_SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
+
+
+def in_front(stream: TextIO) -> bool:
+    """Whether a stream is a terminal, and we are its foreground: one in the background must not touch it.
+
+    On Windows, where a terminal is something else, never.
+    """
+    if sys.platform == "win32":
+        return False
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return stream.isatty() and os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    return False
+
+
+class Keys:
+    """Reads single keys of standard input in the asyncio loop, from :meth:`start` to :meth:`close`.
+
+    p and Esc panic, s starts, x stops, f freezes, b bypasses, r records (f, b and r the other way round
+    again), q is ``quit``. ``actions`` are the show's; ``say`` is told what was refused, ``done`` when one was
+    obeyed. Where standard input is no terminal, nothing is read.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        actions: Mapping[str, Callable[..., object]],
+        quit: Callable[[], None],
+        say: Callable[[str], None],
+        done: Callable[[], None],
+    ) -> None:
+        self._pipeline = pipeline
+        self._actions = actions
+        self._quit = quit
+        self._say = say
+        self._done = done
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._before: list[Any] = []
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read keys from now on, each as it is pressed."""
+        if sys.platform == "win32" or not in_front(sys.stdin):
+            return
+        import termios
+        import tty
+
+        self._before = termios.tcgetattr(sys.stdin)
+        self._loop = loop
+        tty.setcbreak(sys.stdin, termios.TCSANOW)
+        loop.add_reader(sys.stdin.fileno(), self._readable)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if sys.platform == "win32" or self._loop is None:
+            return
+        import termios
+
+        self._loop.remove_reader(sys.stdin.fileno())
+        self._loop = None
+        # From the background it would stop us, and the shell has set its own.
+        if in_front(sys.stdin):
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
+
+    def _readable(self) -> None:
+        if not in_front(sys.stdin):
+            return
+        try:
+            pressed = os.read(sys.stdin.fileno(), 1024).decode("ascii", "replace")
+        except OSError:
+            pressed = ""
+        if not pressed:
+            # The terminal has gone.
+            if self._loop is not None:
+                self._loop.remove_reader(sys.stdin.fileno())
+            return
+        for key in _SEQUENCE.sub("", pressed).lower():
+            self._press(key)
+
+    def _press(self, key: str) -> None:
+        mixer = self._pipeline.mixer
+        commands: dict[str, tuple[object, ...]] = {
+            "p": ("panic",),
+            _ESCAPE: ("panic",),
+            "s": ("start",),
+            "x": ("stop",),
+            "f": ("freeze", int(mixer.mode != "frozen")),
+            "b": ("bypass", int(not mixer.bypass)),
+            "r": ("record/start" if self._pipeline.tape is None else "record/stop",),
+        }
+        if key == "q":
+            self._quit()
+        elif key in commands:
+            name, *arguments = commands[key]
+            try:
+                self._actions[str(name)](*arguments)
+            except (MotionError, OSError) as error:
+                self._say(f"{name}: {error}")
+            self._done()

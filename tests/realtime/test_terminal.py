@@ -1,0 +1,306 @@
+"""Meters and keys in a real terminal: what is drawn, what a key does, how the terminal is left."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from support.pty_process import InTerminal
+from support.stranger import mocopi_frame
+
+from pyanticip.motion.recording import Control, Output, Raw, read_recording
+from realtime.monitor import keys
+from realtime.monitor.keys import Keys, in_front
+from realtime.monitor.meters import Meters, bar
+from realtime.monitor.terminal import can_draw
+from realtime.sockets import free_port
+
+FRAME: dict[str, Any] = {
+    "seq": 7,
+    "seconds": 1.25,
+    "state": "playing",
+    "scalars": [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5],
+    "params": [1.0] * 8,
+    "extras": {},
+    "events": [["onset", 0.8, 0.1], ["onset/cancel", 1.0, 0.1]],
+    "tempo": [112.0, 0.5, 0.9],
+    "trust": [0.25, 0.75] * 12,
+    "way_ms": 0.6,
+}
+HEALTH: dict[str, Any] = {
+    "state": "playing",
+    "mode": "playing",
+    "bypass": False,
+    "recording": True,
+    "lead_ms": 71.0,
+    "source": "mocopi",
+    "rate": 59.9,
+    "lost": 3,
+    "backend": "onnx",
+    "senders": [("10.0.0.1:4000", True, 9), ("10.0.0.2:5000", False, 1)],
+    "away": [],
+    "sinks": {"osc 127.0.0.1:9000": {"sent": 9, "refused": 0}, "meters": {"sent": 9, "refused": 0}},
+}
+
+
+def shown(meters: Meters, width: int = 100) -> str:
+    console = Console(width=width, force_terminal=True)
+    with console.capture() as captured:
+        console.print(meters)
+    return captured.get()
+
+
+def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
+    meters = Meters("pyanticip", keys=True)
+    assert "waiting" in shown(meters)
+    meters.hear(FRAME)
+    meters.stand(HEALTH)
+    text = shown(meters)
+    for words in (
+        "playing", "1.2 s", "commitment", "pulse", "onset 0.80 at 1.2 s", "mocopi of 10.0.0.1:4000",
+        "59.9 frames a second", "3 lost", "1 wait", "lead 71 ms", "tempo 112", "50 % foreseen",
+        "model on onnx", "recording", "osc 127.0.0.1:9000", "p Esc panic",
+    ):  # fmt: skip
+        assert words in text
+    assert "cancel" not in text
+    assert "meters" not in text
+    assert text.count("█" * 27) == 8
+    assert max(map(len, text.splitlines())) < 200
+
+
+def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> None:
+    meters = Meters("pyanticip")
+    refused = {"osc 127.0.0.1:9000": {"sent": 9, "refused": 9}}
+    more = {"osc 127.0.0.1:9000": {"sent": 9, "refused": 12}}
+    meters.stand(HEALTH)
+    meters.stand({**HEALTH, "sinks": refused})
+    assert "9000: nobody listens" in shown(meters)
+    meters.stand({**HEALTH, "sinks": more})
+    assert "9000: nobody listens" in shown(meters)
+    meters.stand({**HEALTH, "sinks": more})
+    assert "nobody" not in shown(meters)
+    meters.stand({**HEALTH, "away": ["osc 127.0.0.1:9000"]})
+    assert "9000: cannot be reached" in shown(meters)
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 300])
+def test_names_of_strangers_are_never_obeyed_by_the_terminal(width: int) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\n"
+    meters = Meters("pyanticip")
+    meters.hear({**FRAME, "state": evil, "events": [[evil, 0.5, 0.1]]})
+    sinks = {evil: {"sent": 1, "refused": 0}}
+    meters.stand({**HEALTH, "source": evil, "senders": [(evil, True, 3)], "backend": evil, "sinks": sinks})
+    text = shown(meters, width)
+    assert "\x1b[2J" not in text
+    assert not {"\x07", "\x9b", "\r"} & set(text)
+    assert "\x1b]" not in text
+
+
+@pytest.mark.parametrize(
+    "broken", [{}, {**FRAME, "params": [1.0]}, {**FRAME, "seconds": "x"}, {"scalars": 3}]
+)
+def test_what_is_no_frame_leaves_the_meters_as_they_are(broken: dict[str, Any]) -> None:
+    meters = Meters("pyanticip")
+    meters.hear(FRAME)
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        meters.hear(broken)
+    assert "1.2 s" in shown(meters)
+
+
+@pytest.mark.parametrize(("value", "full"), [(0.0, 0), (1.0, 28), (2.0, 28), (-1.0, 0), (float("nan"), 0)])
+def test_a_bar_is_as_long_as_its_value(value: float, full: int) -> None:
+    assert str(bar(value, "red")).count("█") == full
+    assert len(bar(value, "red")) == 28
+
+
+def test_each_key_is_a_command(stage: Any) -> None:
+    pipeline = stage().pipeline
+    said: list[tuple[object, ...]] = []
+    actions: dict[str, Callable[..., object]] = {
+        name: lambda *words, name=name: said.append((name, *words))
+        for name in ("panic", "start", "stop", "freeze", "bypass", "record/start", "record/stop")
+    }
+    pressed = Keys(pipeline, actions, lambda: said.append(("quit",)), said.append, lambda: None)  # type: ignore[arg-type]
+    for key in "pPsxfbrq?\x1b":
+        pressed._press(key.lower())
+    assert [words[0] for words in said] == [
+        "panic", "panic", "start", "stop", "freeze", "bypass", "record/start", "quit", "panic",
+    ]  # fmt: skip
+    pipeline.mixer.set_mode("frozen")
+    pipeline.mixer.bypass = True
+    pipeline.tape = object()
+    for key in "fbr":
+        pressed._press(key)
+    assert said[-3:] == [("freeze", 0), ("bypass", 0), ("record/stop",)]
+
+
+def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/null").open() as nothing:
+        assert not in_front(nothing)
+        monkeypatch.setattr(keys.sys, "stdin", nothing)
+        Keys(None, {}, print, print, print).start(None)  # type: ignore[arg-type]
+    assert not can_draw()
+
+
+# -- the real program ----------------------------------------------------------------------------------
+
+
+class Suit(threading.Thread):
+    """A stranger's mocopi, and an ear for what comes of it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.port, self.control = free_port(), free_port()
+        self.ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.ear.bind(("127.0.0.1", 0))
+        self.over = threading.Event()
+
+    def options(self, folder: Path) -> list[str]:
+        (folder / "rig.toml").write_text(f"[control]\nport = {self.control}\n")
+        osc = f"127.0.0.1:{self.ear.getsockname()[1]}"
+        return [
+            "live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{self.port}", "--osc", osc,
+            "--no-model",
+        ]  # fmt: skip
+
+    def run(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            for n in range(100_000):
+                if self.over.wait(0.02):
+                    return
+                sock.sendto(mocopi_frame(n, n / 50, 0.5 + 0.4 * np.sin(n / 8)), ("127.0.0.1", self.port))
+
+
+@pytest.fixture
+def suit() -> Iterator[Suit]:
+    made = Suit()
+    yield made
+    made.over.set()
+    made.ear.close()
+
+
+@pytest.mark.slow
+def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: Suit, tmp_path: Path) -> None:
+    show = InTerminal(*suit.options(tmp_path), "--record", "take.anticip", folder=tmp_path)
+    try:
+        show.wait_for("no mocopi yet")
+        assert termios.tcgetattr(show.slave) != show.before, "keys come one by one"
+        suit.start()
+        place = show.wait_for("mocopi of 127.0.0.1:")
+        show.wait_for("frames a second", after=place)
+        assert "frames of mocopi come" in show.text
+        show.press("p")
+        place = show.wait_for("pyanticip   panic", after=place)
+        time.sleep(0.3)
+        show.press("s")
+        place = show.wait_for("pyanticip   playing", after=place)
+        show.press("\x1b[A")  # an arrow is no Esc
+        show.press("f")
+        place = show.wait_for("pyanticip   frozen", after=place)
+        show.press("r")
+        place = show.wait_for("recorded take.anticip", after=place)
+        show.press("r")
+        place = show.wait_for("recording to take-", after=place)
+        show.press("q")
+        assert show.end() == 0
+        assert show.restored()
+    finally:
+        show.close()
+    assert len(list(tmp_path.glob("take-*.anticip"))) == 1
+    take = tmp_path / "take.anticip"
+    commands = [r.name for r in read_recording(take) if isinstance(r, Control)]
+    assert [name for name in commands if name in ("panic", "start", "freeze")] == ["panic", "start", "freeze"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pyanticip", "replay", str(take), "--speed", "max", "--no-model", "--osc",
+         f"127.0.0.1:{suit.ear.getsockname()[1]}", "--record", "again.anticip", "--json"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["counters"]["frames"] > 10
+    first, again = (
+        [(r.t_ns, r.seq, tuple(r.params)) for r in read_recording(path) if isinstance(r, Output)]
+        for path in (take, tmp_path / "again.anticip")
+    )
+    # The recording was stopped in the middle of the show: what followed its last datagram is unknown.
+    last = max(r.t_ns for r in read_recording(take) if isinstance(r, Raw))
+    first = [output for output in first if output[0] <= last]
+    assert len(first) > 20
+    assert first == again[: len(first)], "a key does in a replay what it did in the show"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_the_terminal_as_it_was(how: int, suit: Suit, tmp_path: Path) -> None:
+    show = InTerminal(*suit.options(tmp_path), folder=tmp_path)
+    try:
+        show.wait_for("no mocopi yet")
+        show.process.send_signal(how)
+        assert show.end() == 0
+        assert show.restored()
+        assert "0 frames in" in show.text.splitlines()[-3]
+    finally:
+        show.close()
+
+
+@pytest.mark.slow
+def test_a_mistake_of_ours_leaves_the_terminal_as_it_was(suit: Suit, tmp_path: Path) -> None:
+    broken = (
+        "from realtime.show import Show\n"
+        "async def fails(self):\n    import asyncio\n    await asyncio.sleep(1)\n"
+        "    self.pipeline.close = None\n"
+        "    self._ended.set()\n"
+        "Show._watch = fails\n"
+        "from pyanticip.cli import main\nmain()\n"
+    )
+    show = InTerminal(*suit.options(tmp_path), folder=tmp_path, program=("-c", broken))
+    try:
+        assert show.end() == 1
+        assert "TypeError" in show.text
+        assert show.restored()
+    finally:
+        show.close()
+
+
+@pytest.mark.slow
+def test_killed_meters_come_back_and_the_show_goes_on(suit: Suit, tmp_path: Path) -> None:
+    suit.start()
+    show = InTerminal(*suit.options(tmp_path), folder=tmp_path)
+    try:
+        place = show.wait_for("mocopi of 127.0.0.1:")
+        children = Path(f"/proc/{show.process.pid}/task/{show.process.pid}/children")
+        if not children.exists():
+            pytest.skip("children are found through /proc")
+        (child,) = children.read_text().split()
+        subprocess.run(["kill", "-9", child], check=True)
+        place = show.wait_for("the meters ended (code -9); starting it again", after=place)
+        show.wait_for("mocopi of 127.0.0.1:", after=place)
+        show.press("q")
+        assert show.end() == 0
+        assert show.restored()
+    finally:
+        show.close()
+
+
+@pytest.mark.slow
+def test_no_terminal_no_escape_sequences(suit: Suit, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "pyanticip", *suit.options(tmp_path), "--seconds", "1"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "\x1b" not in done.stdout + done.stderr
+    assert done.stderr.startswith("listening for mocopi at 127.0.0.1:")
+    terminal = InTerminal(*suit.options(tmp_path), "--seconds", "1", "--json", folder=tmp_path)
+    try:
+        assert terminal.end() == 0
+        assert "\x1b" not in terminal.raw
+    finally:
+        terminal.close()
