@@ -27,7 +27,8 @@ class Child:
 
     It lives in a session of its own, so that Ctrl-C reaches the show alone, and has to end when its standard
     input does: with the show, whatever that dies of. ``name`` is what the person at the terminal, who is told
-    by ``say``, knows it as. A child that ends with one of the codes ``final`` is not started again.
+    by ``say``, knows it as. A child that ends with one of the codes ``final`` is not started again;
+    what a ``quiet`` one writes to standard error is not seen.
     """
 
     def __init__(
@@ -37,10 +38,13 @@ class Child:
         arguments: Sequence[str],
         say: Callable[[str], None],
         final: Sequence[int] = (),
+        *,
+        quiet: bool = False,
     ) -> None:
         self.name = name
         self._say = say
         self._final = tuple(final)
+        self._errors = subprocess.DEVNULL if quiet else None
         self._command = [sys.executable, "-P", "-m", module, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._pause, self._again = 1.0, 0.0
@@ -55,7 +59,7 @@ class Child:
     def _start(self) -> None:
         pipe = subprocess.PIPE
         self._process = process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, bufsize=0, start_new_session=True
+            self._command, stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=0, start_new_session=True
         )
         for end in (process.stdin, process.stdout):
             if end is not None:
@@ -97,8 +101,13 @@ class Child:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return lines
 
-    def opened(self) -> None:
-        """Wait until it says ``ready``, once, before the show begins.
+    @property
+    def waiting(self) -> int:
+        """Bytes that it was told and has not taken."""
+        return len(self._unread)
+
+    def opened(self) -> str:
+        """Wait until it says ``ready TEXT``, once, before the show begins; the text.
 
         Raises
         ------
@@ -114,10 +123,12 @@ class Child:
             said = self._listen()
             if has_ended:
                 break
-        if said[:1] != ["ready"]:
+        said = said or [f"error {self.name}: its process does not answer"]
+        word, _, text = said[0].partition(" ")
+        if word != "ready":
             self.close()
-            failed = said[0].removeprefix("error ") if said else f"{self.name}: its process does not answer"
-            raise DeviceError(failed)
+            raise DeviceError(text)
+        return text
 
     def write(self, line: bytes) -> None:
         """Tell it a line, now or when it reads again. Never blocks."""

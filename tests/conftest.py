@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 # Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times
@@ -13,6 +14,10 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # What librosa compiles is kept in files. Processes that write the same ones at a time may crash.
     kept = Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba" / worker
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
+
+# How long an example takes says something of the machine, which may be busy.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -128,7 +128,7 @@ def test_every_length(length, options):
     np.testing.assert_allclose(reference.vector_scalars(x[0], **options), expected[0], atol=TIGHT, rtol=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     x=hnp.arrays(
         np.float64,
@@ -150,7 +150,7 @@ def test_bounds_and_equality(x, window, k, horizon, theiler):
     np.testing.assert_allclose(given, pa.vector_scalars(x, **options), atol=1e-6, rtol=0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), cut=st.integers(1, 149), window=st.sampled_from([None, 32, 100]))
 def test_causal_to_the_bit(seed, cut, window):
     rng = np.random.default_rng(seed)

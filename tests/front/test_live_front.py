@@ -108,7 +108,7 @@ def test_a_reset_forgets_the_stream():
     np.testing.assert_array_equal(first, [o.features for o in again])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     source=st.sampled_from(["mocopi", "vmc", "msgpack"]),
     faults=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5000), st.binary(max_size=200)), max_size=30),

@@ -86,7 +86,7 @@ def test_what_is_no_memory_is_refused(saved):
         load_memory(path, capacity=len(memory) - 1)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     edits=st.lists(
         st.tuples(st.floats(0, 1), st.binary(max_size=8), st.integers(0, 40)), min_size=1, max_size=5

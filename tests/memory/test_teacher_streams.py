@@ -40,7 +40,7 @@ def test_they_say_what_the_formulas_say_of_noise():
     agree(quats / np.linalg.norm(quats, axis=-1, keepdims=True))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 300), st.lists(st.integers(0, 300), max_size=4))
 def test_in_pieces_they_say_the_same_bits(move, frames, cuts):
     quats = move(frames, seed=frames)

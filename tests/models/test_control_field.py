@@ -89,7 +89,7 @@ def test_the_field_is_what_the_paper_says(length):
     decay=st.sampled_from([1e-12, 0.5, 0.9, 0.999, 0.99999]),
     after=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sums_in_parallel_equal_sums_step_by_step(length, decay, after):
     generator = torch.Generator().manual_seed(length)
     x = torch.rand(2, length, generator=generator, dtype=torch.float64)
@@ -107,7 +107,7 @@ def test_sums_in_parallel_equal_sums_step_by_step(length, decay, after):
 
 
 @given(sizes=st.lists(st.integers(1, 70), min_size=1, max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @torch.no_grad()
 def test_chunks_equal_the_sequence(sizes):
     made = field()

@@ -65,7 +65,7 @@ def compare(kind, length, rates, past=None, dtype=torch.float64, **options):
     return layout
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     length=st.integers(2, 90),
     stretches=st.integers(3, MOST_STRETCHES),
@@ -86,7 +86,7 @@ def test_stretches_with_all_that_layers_add(stretches, dtype):
     assert layout.keys.shape[-1] == stretches + 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     length=st.integers(1, 60),
     budget=st.integers(1, 4000),

@@ -78,7 +78,7 @@ def test_the_kernel_keeps_to_finite_differences():
     assert torch.autograd.gradcheck(lambda *t: scan(*t), leaves, atol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     places=st.integers(2, 40),

@@ -14,7 +14,7 @@ from pyanticip.models.motion.kinematics import KINEMATICS, BodyKinematics
 from pyanticip.models.motion.smoothed import CARRIED, SMOOTHED, SmoothedMeasures
 from realtime.step.open import open_backend
 
-PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 
 
 def movement(seed, frames, pace):

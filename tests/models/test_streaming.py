@@ -37,7 +37,7 @@ def assert_same(got, wanted, tolerance):
     stride=st.integers(1, 12),
     strokes=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride, strokes):
     model = build(slow_stride=stride, strokes=strokes)
     x = frames(2, sum(sizes))
@@ -51,7 +51,7 @@ def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride, strokes):
     chunk=st.integers(1, 7),
     strokes=st.booleans(),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_resetting_rows_starts_them_afresh_and_leaves_the_others(build, resets, chunk, strokes):
     """Each row equals the concatenation of fresh runs between its resets, whatever the chunks."""
     model = build(strokes=strokes)

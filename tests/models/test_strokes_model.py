@@ -19,7 +19,7 @@ from pyanticip.models.motion.strokes import FALL, FLOOR, LAGS, STROKES, Strokes
 from pyanticip.vocabulary import EVENT_BINS
 from realtime.step.open import open_backend
 
-PROPERTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 FIELDS = ("params", "hazards", "scalars", "gate", "hidden")
 
 

@@ -15,7 +15,7 @@ from pyanticip.models.parts.positions.trajectory.real_positions import RealPosit
 from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 4),
     length=st.integers(2, 70),

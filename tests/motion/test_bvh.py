@@ -378,7 +378,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["clip.bvh", "out.bvh"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.floats(-1, 1), min_size=4, max_size=4))
 def test_euler_angles_go_there_and_back(parts):
     if np.linalg.norm(parts) < 1e-3:

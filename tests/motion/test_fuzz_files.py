@@ -73,14 +73,14 @@ def check(read):
 
 
 @pytest.mark.parametrize("name", SEEDS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=edits)
 def test_damaged_files(tmp_path, name, changes):
     write_amc(tmp_path)
     check(lambda: parse_motion(tmp_path / name, mutate(SEEDS[name], changes)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=edits)
 def test_damaged_skeletons(tmp_path, changes):
     path = write_amc(tmp_path)
@@ -88,7 +88,7 @@ def test_damaged_skeletons(tmp_path, changes):
     check(lambda: pa.load_motion(path))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     start=st.sampled_from(
         [b"", b"HIERARCHY\n", b"PK\x03\x04", b":FULLY-SPECIFIED\n1\n", b"#!OML", b"ANTICIP\0"]

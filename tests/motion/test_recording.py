@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.body_files import walking_clip
 
@@ -277,7 +277,6 @@ def test_nothing_is_overwritten(show: Path, tmp_path: Path) -> None:
         RecordingWriter(tmp_path / "no" / "such" / "folder.anticip")
 
 
-@settings(deadline=None)
 @given(tail=st.binary(max_size=400))
 def test_any_tail_is_survived(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
     path = tmp_path_factory.mktemp("tail") / "show.anticip"
@@ -289,7 +288,6 @@ def test_any_tail_is_survived(tmp_path_factory: pytest.TempPathFactory, tail: by
     assert bool(recording.warnings) == bool(tail)
 
 
-@settings(deadline=None)
 @given(changes=st.lists(st.tuples(st.integers(12, 4000), st.integers(0, 255)), min_size=1, max_size=6))
 def test_any_damage_is_survived(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
@@ -305,7 +303,6 @@ def test_any_damage_is_survived(
     assert {comparable(record) for record in read_recording(path)} <= whole
 
 
-@settings(deadline=None)
 @given(t_ns=st.integers(-(2**62), 2**62), source=st.text(max_size=20), data=st.binary(max_size=300))
 def test_any_datagram_goes_through(
     tmp_path_factory: pytest.TempPathFactory, t_ns: int, source: str, data: bytes

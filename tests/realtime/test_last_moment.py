@@ -65,7 +65,7 @@ def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
     gates=st.lists(st.floats(0, 1), min_size=40, max_size=40),
     lead_ms=st.floats(0, 400),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_nothing_is_nearer_than_the_lead_and_phrases_are_as_ever(rows, gates, lead_ms):
     rule, usual, last = LastMoment(), EventTrigger(), -1.0
     for t, (hazards, gate) in enumerate(zip(rows, gates, strict=False)):

@@ -157,7 +157,7 @@ def test_missing_foreign_and_huge_files(tmp_path: Path) -> None:
         load_mapping(other)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_damage_is_an_error_or_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, whole: bytes, data: st.DataObject

@@ -177,5 +177,5 @@ class Teaching(RuleBasedStateMachine):
 
 TestTeaching = Teaching.TestCase
 TestTeaching.settings = settings(
-    max_examples=12, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=12, stateful_step_count=20, suppress_health_check=list(HealthCheck)
 )

@@ -6,7 +6,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
 from pythonosc.osc_message_builder import OscMessageBuilder
@@ -139,7 +139,6 @@ def test_bad_values_get_one_clear_line(error: type[MotionError], call: Any) -> N
     assert len(str(caught.value)) > 10
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=2000))
 def test_arbitrary_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
     seeds = (

@@ -113,6 +113,9 @@ def frame(n: int, events: Any = (), state: str = "playing", level: float = 0.5) 
     return ControlFrame(n, n / 50, [0.0] * 7, [level] * len(PARAMETERS), events, t_ns=now, state=state)
 
 
+STATUS = ControlFrame(-1, 0.0, (), ())
+
+
 def open_sink(port: str = "listener", **table: Any) -> MidiSink:
     return MidiSink(MidiConfig.model_validate({"port": port, "note": [NOTE], "control": [], **table}))
 
@@ -197,6 +200,7 @@ def test_a_port_that_vanishes_and_comes_back(server: None) -> None:
         nonlocal n
         n += 1
         sink.send(frame(n, level=n % 100 / 100))
+        sink.send(STATUS)
         return sink.counters()["refused"] > 0
 
     wait_for(refused)
@@ -226,6 +230,7 @@ def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
         nonlocal n
         n += 1
         sink.send(frame(n, level=n % 2 / 1))
+        sink.send(STATUS)
         return sink.counters()["failed"] == 1 and len(listener.heard) > 3
 
     wait_for(again)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule, pack, unpack
 
 MS = 1_000_000
-PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow])
 notes = st.builds(
     lambda due, hold, channel, number: Item(due * MS, hold * MS, bytes((0x90 | channel, number, 100))),
     st.integers(0, 600), st.integers(1, 300), st.integers(0, 2), st.integers(60, 62),

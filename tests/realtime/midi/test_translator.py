@@ -19,7 +19,7 @@ from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule
 from realtime.sinks.midi.translator import Translator
 
 FRAME = 20_000_000
-PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow])
 START = 10**12
 
 

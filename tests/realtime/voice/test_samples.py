@@ -138,7 +138,7 @@ def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
 
 
 @needs_sox
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_files_harm_nobody(tmp_path: Path, data: st.DataObject) -> None:
     """Whatever is wrong with the bytes of a real file: it is read as far as it goes, or left out."""

@@ -219,7 +219,7 @@ def test_the_click_detector_hears_a_click() -> None:
     assert burst(cut).max() > 20 * burst(x).max()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(

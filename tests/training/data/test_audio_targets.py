@@ -39,7 +39,7 @@ def plucks(times, length, hz=440.0, decay=0.06):
 
 
 @given(st.floats(60.0, 1650.0), st.floats(-40.0, -3.0))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_pitch_and_loudness_of_a_tone(hz, level):
     found = heard(tone(hz, 1.5, np.sqrt(2.0) * 10.0 ** (level / 20.0)))
     low, high = PITCH_HZ

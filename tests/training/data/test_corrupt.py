@@ -80,7 +80,7 @@ def test_the_suits_have_as_many_joints_as_they_are_called():
 
 
 @given(st.integers(1, 400), st.integers(0, 2**31), st.floats(0, 300), st.integers(1, 5), st.integers(0, 30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_freeze_shows_an_earlier_frame_and_time_goes_on(frames, seed, rate, shortest, more):
     seen = frozen_frames(
         frames, np.random.default_rng(seed), per_minute=rate, shortest=shortest, longest=shortest + more
@@ -101,7 +101,7 @@ def test_freezes_are_as_many_and_as_long_as_asked():
 
 
 @given(st.integers(1, 300), st.integers(0, 2**31), st.floats(0, 0.9), st.floats(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_ends_arrive_and_no_gap_is_longer_than_is_filled(frames, seed, share, burst):
     arrived = packet_loss(frames, np.random.default_rng(seed), share=share, burst=burst)
     assert arrived[0]
@@ -166,7 +166,7 @@ def test_nothing_is_done_where_nothing_is_asked(clip):
 
 
 @given(st.integers(0, 2**31))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_whatever_happens_it_is_a_movement_of_the_same_length(seed):
     rng = np.random.default_rng(seed)
     quats = rng.normal(size=(90, 22, 4))

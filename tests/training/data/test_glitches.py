@@ -84,7 +84,7 @@ def test_joints_that_are_not_there_stay_as_they_are(clip):
 
 
 @given(st.integers(0, 90), st.integers(0, 2**31), st.floats(0, 2000), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_happens_it_is_a_movement_of_the_same_length(frames, seed, rate, longest):
     quats = np.tile(REST, (frames, 22, 1))
     how = Glitches(share=1.0, per_minute=(rate, rate), frames=(1, longest))

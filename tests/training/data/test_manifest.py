@@ -4,7 +4,7 @@ import shutil
 from unicodedata import normalize
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError
@@ -36,7 +36,6 @@ def test_people_have_one_name_and_a_suffix_does_not_count(tmp_path):
     assert Manifests(tmp_path).of(normalize("NFD", "caf\u00e9/x.bvh")).person == "Zo\u00eb"
 
 
-@settings(deadline=None)  # files
 @given(take=PLACES, told=st.lists(PLACES, unique_by=tuple, max_size=5))
 def test_the_nearest_table_above_a_take_that_names_it_says_whose_it_is(take, told, tmp_path_factory):
     folder = tmp_path_factory.mktemp("takes")

@@ -431,7 +431,7 @@ def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):
 
 
 @given(where=st.floats(0.0, 1.0, exclude_max=True), junk=st.binary(min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_index_is_a_clear_error(takes, tmp_path, where, junk):
     out = tmp_path / "set"
     if not (tmp_path / "good").exists():

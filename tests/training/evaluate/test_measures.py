@@ -154,7 +154,7 @@ def test_intervals_hold_the_ratio_and_widen_with_what_people_differ():
     assert (widths[1] > 2.0 * widths[0]).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(SHORTEST, 200), st.integers(0, 2**32 - 1))
 def test_a_clip_cut_in_two_adds_up_to_no_more_frames(frames, seed):
     """Nothing at a clip's edges is judged, however short it is: each has its sums, finite and of its size."""

@@ -62,7 +62,7 @@ def test_missing_end_and_missing_tokens_are_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(length=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
 def test_drawn_examples_pass_the_checker(name: str, length: int, seed: int) -> None:
     task = find(name)
@@ -76,7 +76,7 @@ def test_drawn_examples_pass_the_checker(name: str, length: int, seed: int) -> N
     assert decode(encode(example.tokens)) == list(example.tokens)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(length=st.integers(1, 40), seed=st.integers(0, 2**32 - 1), place=st.integers(0, 10_000))
 @pytest.mark.parametrize("name", DRAWN)
 def test_one_wrong_digit_fails_the_checker(name: str, length: int, seed: int, place: int) -> None:
@@ -90,7 +90,7 @@ def test_one_wrong_digit_fails_the_checker(name: str, length: int, seed: int, pl
         task.check("".join((*example.prompt, *answer)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(a=st.integers(0, 10**30), b=st.integers(0, 10**30))
 def test_addition_judges_any_two_numbers(a: int, b: int) -> None:
     left, right = str(a)[::-1], str(b)[::-1]
@@ -130,7 +130,7 @@ CLAUSE = st.tuples(BODY, st.sampled_from(["", " twice", " thrice"])).map("".join
 COMMAND = st.one_of(CLAUSE, st.tuples(CLAUSE, st.sampled_from([" and ", " after "]), CLAUSE).map("".join))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(command=COMMAND)
 def test_any_scan_command_converts_and_passes_the_checker(command: str) -> None:
     task = find("scan-cot")

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
@@ -44,7 +44,6 @@ def streamed(model, frames):
     return torch.stack(said, 1), state
 
 
-@settings(deadline=None)
 @given(length=st.integers(1, 12), batch=st.integers(1, 3))
 def test_step_by_step_is_all_at_once(length, batch):
     model, frames = random_model(), walk(batch, length)
