@@ -1,4 +1,4 @@
-# make demo   sets up .venv with what playing needs, plays a bundled performance
+# make demo   sets up .venv with what playing needs, plays a bundled dance
 # make train  adds what training needs
 # make test   adds that and the tools, then every check and test, Rust and Python
 # In any order, on a fresh clone; they need Python >= 3.11, a C compiler and a Rust toolchain.
@@ -21,7 +21,7 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 .PHONY: demo
-demo: $(VENV)/.installed ## set up, then play the bundled performance
+demo: $(VENV)/.installed ## set up, then play the bundled dance
 	$(BIN)/pyanticip demo
 
 .PHONY: test

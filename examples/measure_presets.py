@@ -49,11 +49,13 @@ def played(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Sampl
     """What a preset makes of a rendered clip, and processor seconds per second of sound."""
     voice, blocks, cost = Voice(RATE, preset=preset, samples=sounds), [], 0.0
     events = list(zip(*(moves[f"event_{part}"] for part in ("t", "name", "strength", "ahead")), strict=True))
-    for t, params in zip(moves["t"], moves["params"], strict=True):
+    for t, params, limbs in zip(moves["t"], moves["params"], moves["limbs"], strict=True):
         begun = time.thread_time()
         blocks.append(voice.render(max(round(float(t) * RATE) - voice.position, 0)))
         cost += time.thread_time() - begun
         voice.params(params)
+        for limb, moved in enumerate(limbs.reshape(4, 3)):
+            voice.limb(limb, *map(float, moved))
         for _, name, strength, ahead in (e for e in events if e[0] == t and e[1] in EVENTS):
             voice.event(EVENTS.index(name), strength, ahead)
     sound = np.concatenate(blocks)

@@ -15,6 +15,8 @@ PARAMETERS: Final[tuple[str, ...]]
 """Names of the eight sound parameters, in order."""
 EVENTS: Final[tuple[str, ...]]
 """Names of the two events, in order."""
+LIMBS: Final[tuple[str, ...]]
+"""Names of the four limbs, in order."""
 VOICE_CEILING: float
 """Largest magnitude of a sample the voice gives: -2 dBFS, so that the peaks between samples stay below -1."""
 PRESETS: Final[dict[str, str]]
@@ -83,6 +85,9 @@ class Voice:
 
         What is out of range is ignored and counted.
         """
+
+    def limb(self, index: int, speed: float, height: float, stroke: float = 0.0) -> None:
+        """What limb `index` (0..3, see `LIMBS`) does: speed, height, strength of a stroke now, 0..1 each."""
 
     def fade(self, value: float, seconds: float) -> None:
         """Moves the master gain to `value`, 0..1, in a straight line over `seconds` (0..60)."""
@@ -478,6 +483,13 @@ class FrontOutput:
     @property
     def tempo(self) -> tuple[float, float, float]:
         """The beat that the body keeps in the newest row, as :class:`TempoTracker` tells it."""
+
+    @property
+    def limbs(self) -> list[float]:
+        """Of each of `LIMBS` in the newest row: speed against the hips (0.63 at 1.5 m/s), height (a hand: 0
+        hanging, 0.5 at the shoulder, 1 stretched upwards; a foot: 1 at 0.9 m), strength of a stroke that
+        ended in these rows (0: none); 12 numbers in 0..1.
+        """
 
     @property
     def filled(self) -> int:

@@ -117,6 +117,7 @@ class Pipeline:
         #: When the datagram that completes the next frame is expected; None while there is no telling.
         self.expected_ns: int | None = None
         self._scalars: list[float] = [0.0] * 7
+        self._limbs: list[float] = []
         # The time of the newest frame that a datagram completed.
         self._local_ns = 0
         self._tempo: Tempo = (0.0, 0.0, 0.0)
@@ -167,7 +168,7 @@ class Pipeline:
         self.mixer.lead.hear((slot.release_ns - out.t_local_ns) / 1e6)
         if self.memory is not None:
             self.mixer.trust = self.memory.trust
-        self._scalars, self._tempo = out.scalars.tolist(), out.tempo
+        self._scalars, self._tempo, self._limbs = out.scalars.tolist(), out.tempo, out.limbs
         taught = self._by_mapping(out, step, slot)
         self._step, self._row, self._guessed = step, out.features[-1], 0
         self._local_ns = out.t_local_ns
@@ -226,6 +227,8 @@ class Pipeline:
         said = ControlFrame(number, number * FRAME, self._scalars, params, events, (), *told, classes, now)
         said.state, said.tempo = self.state, self.tempo
         said.forecast = None if step is None else step.params
+        if self._slots.away == 0:
+            said.limbs = self._limbs
         return said
 
     @property

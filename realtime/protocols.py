@@ -85,6 +85,11 @@ class FrontFrame(Protocol):
         ...
 
     @property
+    def limbs(self) -> list[float]:
+        """Of each of the four limbs: speed, height, strength of a stroke, 0..1 each; 12 numbers."""
+        ...
+
+    @property
     def valid(self) -> bool:
         """False while too much of the window is missing."""
         ...

@@ -33,7 +33,7 @@ def _progress(as_json: bool) -> bool:
 
 @click.command(cls=Command, options=f"{OPTIONS}:DemoOptions")
 def demo(given: options.DemoOptions) -> Answer:
-    """Play a bundled performance to OSC and sound.
+    """Play a bundled dance to OSC and sound, without a lead and then with one.
 
     Without an audio device the sound goes to demo.wav.
 
@@ -47,6 +47,7 @@ def demo(given: options.DemoOptions) -> Answer:
         osc=given.osc,
         midi=given.midi,
         audio=given.audio,
+        lead_ms=given.lead_ms,
         synth=given.over.get("synth", {}),
     )
     return found, ()

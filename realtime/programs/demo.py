@@ -1,6 +1,6 @@
-"""The bundled performance through the real pipeline: OSC out, sound where there is a device, meters to watch.
+"""A bundled dance through the real pipeline: OSC out, sound where there is a device, meters to watch.
 
-The performance is a BVH made by ``examples/make_performance.py``. Its frames are encoded as datagrams and fed
+The same passage comes twice, first as it is and then with a lead. Its frames are encoded as datagrams and fed
 to the pipeline at their pace, so everything but the suit and its socket is the live path.
 """
 
@@ -26,15 +26,18 @@ from realtime.programs.render import render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sources.file import open_show
-from realtime.sources.replay import ReplaySource
+from realtime.sources.replay import Command, Datagram, Item, ReplaySource
 from realtime.stage import assemble, stage
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.audio import probe
 
-__all__ = ["PERFORMANCE", "demo"]
+__all__ = ["DANCE", "PERFORMANCE", "demo", "twice"]
 
 PERFORMANCE = Path(__file__).parents[1] / "data" / "performance.bvh"
+DANCE = PERFORMANCE.with_name("dance.bvh")
+#: Silence between its two passes, seconds.
+PAUSE = 1.2
 _OSC = ("127.0.0.1", 9000)
 _WAV = Path("demo.wav")
 
@@ -62,6 +65,26 @@ class _Announced:
         """Nothing to give back."""
 
 
+def twice(path: Path, lead_ms: float | str, seconds: float | None = None) -> tuple[str, list[Item]]:
+    """The wire format, and a file's datagrams twice: without a lead, then with one.
+
+    Each pass is as long as two and the pause between them fill ``seconds``.
+    """
+    kind, show = open_show(path)
+    items = [item for item in show if isinstance(item, Datagram)]
+    begin, longest = items[0].t_ns, items[-1].t_ns - items[0].t_ns
+    length = longest if seconds is None else min(longest, max(round((seconds - PAUSE) * 5e8), 0))
+    items = [item for item in items if item.t_ns - begin <= length]
+    later = length + round(PAUSE * 1e9)
+    again = [item._replace(t_ns=item.t_ns + later) for item in items]
+    return kind, [
+        Command(begin, "lead_ms", (0.0,)),
+        *items,
+        Command(begin + later, "lead_ms", (lead_ms,)),
+        *again,
+    ]
+
+
 def demo(
     *,
     seconds: float | None = None,
@@ -69,15 +92,15 @@ def demo(
     osc: tuple[str, int] | None = None,
     midi: str | None = None,
     audio: bool = True,
+    lead_ms: float | str = "auto",
     synth: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Play the bundled performance, tell what was done and what to try next.
+    """Play the bundled dance twice, without a lead and with ``lead_ms``; tell what to try next.
 
-    ``seconds`` of it at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
+    ``seconds`` in all at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
     (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
     works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays.
-    In a terminal
-    there are meters and keys as of ``live``. Returns what happened, in numbers.
+    In a terminal there are meters and keys as of ``live``. Returns what happened, in numbers.
     """
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
@@ -89,8 +112,7 @@ def demo(
     tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audible}}
     rig = Rig.model_validate({**tree, "midi": {"port": midi}, "control": {"enabled": False}})
     wav = out if out is not None else (_WAV if audio and not audible else None)
-    kind, show = open_show(PERFORMANCE)
-    items = list(show)
+    kind, items = twice(DANCE, lead_ms, seconds)
     backend, trouble = _model(rig)
     if trouble:
         console.print(f"the model cannot be loaded, the seven scalars play instead: {trouble}")
@@ -99,7 +121,8 @@ def demo(
     clock.begin(items[0].t_ns)
     pipeline = assemble(rig, clock, kind=kind, backend=backend)
     console.print(
-        f"a bundled dance of {items[-1].t_ns / 1e9:.0f} s -> OSC to {host}:{port}, 50 bundles a second"
+        f"a dance by Jasmine Coro (G1 Moves, CC BY 4.0), {items[-1].t_ns / 1e9:.0f} s"
+        f" -> OSC to {host}:{port}, 50 bundles a second"
     )
     if midi is not None:
         console.print(f"MIDI notes and controllers to {pipeline.sinks[-1].name.removeprefix('midi ')}")
@@ -112,7 +135,7 @@ def demo(
     result = _play(rig, pipeline, ReplaySource(items, clock), seconds, console)
     result |= {"events": announced.events, "audio": devices.default if devices and audible else None}
     if wav is not None and not (result["interrupted"] and out is None):
-        rendered = render(PERFORMANCE, wav, rig=rig, seconds=seconds)
+        rendered = render(DANCE, wav, rig=rig, seconds=seconds, show=(kind, items))
         result["wav"] = {k: rendered[k] for k in ("out", "sound_seconds", "times_real_time")}
     _tell(result, host, port, console)
     return result
@@ -147,6 +170,17 @@ def _play(
             stack.callback(terminal.close)
             say = terminal.say
         show = stage(rig, pipeline, source, say=say, terminal=terminal)
+
+        def obey(command: Command) -> None:
+            show.again(command)
+            (lead,) = command.arguments
+            if not lead:
+                say("first as it is: lead 0, the sound comes after the movement")
+            else:
+                ahead = "automatic" if lead == "auto" else f"{lead:g} ms"
+                say(f"now the same passage foreseen: lead {ahead}")
+
+        source.obey = obey
         tuning.settle()
         stack.callback(tuning.unsettle)
         report = asyncio.run(show.run(seconds))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pyanticip.motion.options import BodyOptions, ReadingOptions
 from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
+from realtime.config import LeadMs
 from realtime.rig import Rig, SourceKind
 
 SOURCE = {"source": "source"}
@@ -108,6 +109,7 @@ class DemoOptions(SecondsOption, JsonOption):
         "MIDI out: virtual, or a part of a port's name.", None, metavar="PORT", min_length=1
     )
     audio: bool = option("Without: nothing is heard.", True)
+    lead_ms: LeadMs = option("Of the second pass: auto, or 0..400.", "auto", metavar="auto|MS")
     over: Annotated[dict[str, Any], Overrides(Rig, PRESET)] = {}
 
 

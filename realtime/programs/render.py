@@ -12,14 +12,14 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import CANCEL, Event
+from pyanticip.controls import CANCEL
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
@@ -28,14 +28,14 @@ from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.protocols import BEAT_TRUST
 from realtime.rig import Rig
-from realtime.sinks.base import Tempo
+from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.file import open_show
 from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend
-from realtime.voice.base import Rhythmic, Switchable, Voice, way_ms
+from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
@@ -69,16 +69,19 @@ class OfflinePlayer:
         """How long the voice takes to sound."""
         return way_ms(self._voice)
 
-    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event], tempo: Tempo) -> None:
-        """Render up to ``seconds``, then set the parameters, announce the events and tell the beat."""
-        values = np.asarray(params, np.float32)
+    def play(self, seconds: float, frame: ControlFrame) -> None:
+        """Render up to ``seconds``, then set the parameters, announce the events, tell beat and limbs."""
+        values, events, limbs = np.asarray(frame.params, np.float32), frame.events, list(frame.limbs)
+        bpm, phase, trust = frame.tempo
 
         def order() -> None:
             self._render_to(seconds)
             self._voice.params(values)
-            bpm, phase, trust = tempo
             if trust >= BEAT_TRUST and isinstance(self._voice, Rhythmic):
                 self._voice.tempo(bpm, phase)
+            if limbs and isinstance(self._voice, Limbed):
+                for limb in range(4):
+                    self._voice.limb(limb, *limbs[3 * limb : 3 * limb + 3])
             lag = self._voice.latency / SAMPLE_RATE
             for name, strength, ahead in events:
                 plain = name.removesuffix(CANCEL)
@@ -182,6 +185,7 @@ def render(
     bits: int = 24,
     progress: bool = False,
     say: Callable[[str], None] | None = None,
+    show: tuple[str, Iterable[Item]] | None = None,
 ) -> dict[str, Any]:
     """Render motion file ``path`` to ``out``: .wav (48 kHz stereo), .npz or .csv; what was done, in numbers.
 
@@ -198,7 +202,7 @@ def render(
     tuning.one_thread_each()
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0
-    source, shown = open_show(path, say=say, **rig.source.reading())
+    source, shown = show or open_show(path, say=say, **rig.source.reading())
     items = list(shown)
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None

@@ -37,9 +37,10 @@ class ControlFrame:
     arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
     where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. ``pose``
     (22, 4) and ``root`` (3,) are the body where a datagram brought it, and ``forecast`` (8, 5) what the model
-    says of the parameters at its horizons: for who draws them. A cue is an
-    event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel`` says
-    that what was announced for so many seconds ahead will not come; one called
+    says of the parameters at its horizons: for who draws them. ``limbs`` are speed, height and stroke of left
+    hand, right hand, left foot and right foot, 12 numbers in 0..1, in frames that a datagram completed. A cue
+    is an event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel``
+    says that what was announced for so many seconds ahead will not come; one called
     ``class/<name>/enter:<label>`` or ``class/<name>/leave:<label>`` that a label is shown from now on, or no
     more. ``state`` is playing, silent, frozen, stopped or panic.
     """
@@ -63,6 +64,7 @@ class ControlFrame:
     pose: F32 | None = None
     root: F32 | None = None
     forecast: F32 | None = None
+    limbs: Sequence[float] = ()
 
 
 class Extra(Protocol):

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import CANCEL, Event
+from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
-from realtime.sinks.base import ControlFrame, Extra, Tempo
+from realtime.sinks.base import ControlFrame, Extra
 
 __all__ = ["CaptureSink", "Player"]
 
@@ -19,8 +19,8 @@ __all__ = ["CaptureSink", "Player"]
 class Player(Protocol):
     """Something that turns frames into sound."""
 
-    def play(self, seconds: float, params: Sequence[float], events: Sequence[Event], tempo: Tempo) -> None:
-        """Parameters, events and the beat of a moment, in seconds since the beginning."""
+    def play(self, seconds: float, frame: ControlFrame) -> None:
+        """What a frame says at a moment, in seconds since the beginning."""
         ...
 
 
@@ -38,6 +38,7 @@ class CaptureSink:
         self.taught: list[list[float]] = []
         self._extras: tuple[Extra, ...] = ()
         self.scalars: list[list[float]] = []
+        self.limbs: list[list[float]] = []
         self.gates: list[float] = []
         self.events: list[tuple[float, str, float, float]] = []
 
@@ -59,10 +60,11 @@ class CaptureSink:
         self.params.append(list(frame.params))
         self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
         self.scalars.append(list(frame.scalars))
+        self.limbs.append(list(frame.limbs) or [0.0] * 12)
         self.gates.append(self.gate)
         self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
         if self._player is not None:
-            self._player.play(now, frame.params, frame.events, frame.tempo)
+            self._player.play(now, frame)
 
     def due(self, name: str) -> list[float]:
         """When the events of a name were due that were announced and not called off, seconds, ascending."""
@@ -82,14 +84,15 @@ class CaptureSink:
         """Nothing to give back: the file belongs to whoever opened it."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,); the events
-        as four columns."""
+        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,),
+        ``limbs`` (T, 12); the events as four columns."""
         count = len(self.times)
         return {
             "t": np.array(self.times, np.float64),
             "params": np.array(self.params, np.float32).reshape(count, len(PARAMETERS)),
             "taught": np.array(self.taught, np.float32).reshape(count, len(self._extras)),
             "scalars": np.array(self.scalars, np.float32).reshape(count, 7),
+            "limbs": np.array(self.limbs, np.float32).reshape(count, 12),
             "gate": np.array(self.gates, np.float32),
             "event_t": np.array([e[0] for e in self.events], np.float64),
             "event_name": np.array([e[1] for e in self.events] or np.empty(0, "U48"), np.str_),

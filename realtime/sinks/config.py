@@ -29,6 +29,7 @@ PARTS = (
     "plan",
     "trust",
     "place",
+    "limbs",
     "status",
 )
 #: What a receiver may be sent: parts, or single ones of the parameters and events.

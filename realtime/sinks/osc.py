@@ -205,6 +205,8 @@ class OscSink:
             data = data + self._list("trust", frame.trust)
         if frame.place is not None and "place" in self._send:
             data = data + self._list("place", frame.place)
+        if frame.limbs and "limbs" in self._send:
+            data = data + self._list("limbs", frame.limbs)
         if len(data) > len(_HEADER):
             self._transmit(data)
 

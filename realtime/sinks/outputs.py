@@ -63,6 +63,10 @@ SENT: dict[str, Message] = {
         "place", "ifff", "take, seconds, tempo, trust", (None, None, None, _UNIT), (None, _S, None, None),
         always=False,
     ),
+    "limbs": Message(
+        "limbs", "f" * 12, "left and right hand, left and right foot: speed, height, stroke", (_UNIT,) * 12,
+        always=False,
+    ),
     "status": Message("status", "s", "state, then name=value", repeats=True),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = ["NEEDS_SAMPLES", "SAMPLED", "Preset", "Rhythmic", "Switchable", "Voice", "way_ms"]
+__all__ = ["NEEDS_SAMPLES", "SAMPLED", "Limbed", "Preset", "Rhythmic", "Switchable", "Voice", "way_ms"]
 
 
 #: The built-in preset that needs a folder of sounds.
@@ -76,6 +76,15 @@ class Rhythmic(Protocol):
 
     def tempo(self, bpm: float, phase: float) -> None:
         """Beats a minute, and how far the beat has come now, 0..1."""
+        ...
+
+
+@runtime_checkable
+class Limbed(Protocol):
+    """A voice that hands and feet play."""
+
+    def limb(self, index: int, speed: float, height: float, stroke: float, /) -> None:
+        """What limb 0..3 (left hand, right hand, left foot, right foot) does, 0..1 each."""
         ...
 
 

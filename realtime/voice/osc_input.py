@@ -9,6 +9,7 @@ import math
 import struct
 from collections.abc import Iterator
 
+from pyanticip._core import LIMBS
 from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.protocols import BEAT_TRUST
@@ -16,8 +17,8 @@ from realtime.protocols import BEAT_TRUST
 __all__ = ["VoiceInput"]
 
 #: ("set", index, value, 0), ("event", index, strength, seconds ahead), ("cancel", index, 0, seconds ahead),
-#: ("tempo", 0, bpm, phase) or ("preset", name).
-Command = tuple[str, int, float, float] | tuple[str, str]
+#: ("tempo", 0, bpm, phase), ("preset", name) or ("limbs", speed, height and stroke of each).
+Command = tuple[str, int, float, float] | tuple[str, str] | tuple[str, tuple[float, ...]]
 
 _BUNDLE = b"#bundle\0"
 _DEPTH = 4
@@ -73,6 +74,8 @@ class VoiceInput:
             bpm, phase, trust = (_finite(value) for value in _floats(data, at, 3))
             if trust >= BEAT_TRUST:
                 out.append(("tempo", 0, bpm, _unit(phase)))
+        elif address == b"/anticip/limbs":
+            out.append(("limbs", tuple(map(_unit, _floats(data, at, 3 * len(LIMBS))))))
         elif (index := self._events.get(address)) is not None:
             strength, ahead = _floats(data, at, 2)
             out.append(("event", index, _unit(strength), _ahead(ahead)))

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
 from realtime.voice.audio import own_stderr, quiet_stderr
-from realtime.voice.base import Rhythmic, Switchable, Voice, way_ms
+from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.strokes import Strokes
@@ -91,6 +91,11 @@ class VoicePlayer:
         return self.voice.render(samples)
 
     def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:
+        if len(command) == 2 and not isinstance(command[1], str):
+            if isinstance(self.voice, Limbed):
+                for limb in range(len(command[1]) // 3):
+                    self.voice.limb(limb, *command[1][3 * limb : 3 * limb + 3])
+            return
         if len(command) == 2:
             # Whoever sends to the voice itself is not answered: a name that it has not is passed over.
             if isinstance(self.voice, Switchable):

@@ -35,6 +35,7 @@ class PaperFrame:
         self.root = np.zeros(3, np.float32)
         self.activity = 1.0
         self.tempo = (120.0, (self.seq * 0.04) % 1.0, 0.9)
+        self.limbs = [0.25, 0.5, 0.0] * 4
         self.filled = self.rows - 1
         self.stages_ns = (1000, 2000, 3000)
 

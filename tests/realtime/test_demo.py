@@ -59,8 +59,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_demo_sends_its_bundles_and_ends(
     ear: Ear, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = demo(seconds=2.0, osc=ear.address, audio=False)
-    assert result["frames"] == pytest.approx(101, abs=5)
+    result = demo(seconds=4.0, osc=ear.address, audio=False)
+    # Two passes of 1.4 s.
+    assert result["frames"] == pytest.approx(141, abs=7)
     assert len(ear.bundles) == pytest.approx(result["bundles"], abs=2)
     assert all((b"/anticip/params" in b) != (b"/anticip/status" in b) for b in ear.bundles[5:])
     assert result["audio"] is None
@@ -68,6 +69,8 @@ def test_the_demo_sends_its_bundles_and_ends(
     told = capsys.readouterr().err
     assert f"OSC to {ear.address[0]}:{ear.address[1]}" in told
     assert "OSC bundles" in told
+    assert told.index("lead 0") < told.index("the same passage foreseen: lead automatic")
+    assert "Jasmine Coro" in told
     assert "pyanticip doctor" in told
     assert not list(elsewhere.iterdir()), "no sound was wanted"
     json.dumps(result)
@@ -78,7 +81,7 @@ def test_without_a_device_it_writes_the_sound_to_a_file(
     ear: Ear, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo_module, "probe", lambda: Audio(None, (), None, "PortAudio library not found"))
-    result = demo(seconds=1.0, osc=ear.address)
+    result = demo(seconds=3.0, osc=ear.address)
     assert result["wav"]["out"] == "demo.wav"
     with wave.open(str(elsewhere / "demo.wav")) as file:
         assert file.getnframes() > 48_000

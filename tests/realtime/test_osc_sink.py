@@ -72,6 +72,17 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     sink.close()
 
 
+def test_limbs_are_told_where_there_are_any(receiver: socket.socket) -> None:
+    sink = open_sink(receiver.getsockname()[1])
+    told = frame()
+    told.limbs = [n / 16 for n in range(12)]
+    sink.send(told)
+    assert dict(heard(receiver))["/anticip/limbs"] == told.limbs
+    sink.send(frame())
+    assert "/anticip/limbs" not in dict(heard(receiver))
+    sink.close()
+
+
 def test_patching_leaves_nothing_of_the_last_frame(receiver: socket.socket) -> None:
     sink = open_sink(receiver.getsockname()[1])
     sink.send(frame(events=[("onset", 0.9, 0.05), ("phrase", 0.8, 0.1)]))

@@ -11,6 +11,7 @@ mod error;
 mod expand;
 pub mod features;
 pub mod kinematics;
+mod limbs;
 mod live;
 mod mapping;
 pub mod model;
@@ -32,6 +33,7 @@ pub use features::{
     motion_features,
 };
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
+pub use limbs::{Limb, LimbTracker};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};
 pub use mapping::guess_joints;
 pub use noise::NoiseGate;

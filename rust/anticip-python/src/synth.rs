@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anticip_synth::{
-    CEILING, EVENTS, Harmony, PARAMETERS, PRESETS, SCALES, Samples, Settings, SynthError, Voice,
+    CEILING, EVENTS, Harmony, LIMBS, PARAMETERS, PRESETS, SCALES, Samples, Settings, SynthError, Voice,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
@@ -22,6 +22,7 @@ fn refuse(error: SynthError) -> PyErr {
         SynthError::SampleRate(_)
         | SynthError::Parameter(_)
         | SynthError::Event(_)
+        | SynthError::Limb(_)
         | SynthError::Seconds(_)
         | SynthError::Harmony(_)
         | SynthError::Preset { .. }
@@ -129,6 +130,11 @@ impl PyVoice {
         self.lock().tempo(bpm, phase);
     }
 
+    #[pyo3(signature = (index, speed, height, stroke=0.0))]
+    fn limb(&self, index: usize, speed: f32, height: f32, stroke: f32) -> PyResult<()> {
+        self.lock().limb(index, speed, height, stroke).map_err(refuse)
+    }
+
     fn render<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
         if samples > LONGEST {
             let message = format!("samples: expected at most {LONGEST}, got {samples}");
@@ -174,6 +180,7 @@ impl PyVoice {
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("PARAMETERS", PyTuple::new(m.py(), PARAMETERS)?)?;
     m.add("EVENTS", PyTuple::new(m.py(), EVENTS)?)?;
+    m.add("LIMBS", PyTuple::new(m.py(), LIMBS)?)?;
     m.add("VOICE_CEILING", CEILING)?;
     let presets = PyDict::new(m.py());
     for preset in PRESETS {

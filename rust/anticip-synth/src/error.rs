@@ -9,6 +9,9 @@ pub enum SynthError {
     /// No parameter has this index.
     #[error("parameter index: expected 0 to 7, got {0}")]
     Parameter(usize),
+    /// No limb has this index.
+    #[error("limb index: expected 0 (left hand) to 3 (right foot), got {0}")]
+    Limb(usize),
     /// No event has this index.
     #[error("event index: expected 0 (onset) or 1 (phrase), got {0}")]
     Event(usize),

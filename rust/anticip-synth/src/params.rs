@@ -15,6 +15,9 @@ pub const PARAMETERS: [&str; 8] = [
 /// The two events, in order.
 pub const EVENTS: [&str; 2] = ["onset", "phrase"];
 
+/// The four limbs, in order.
+pub const LIMBS: [&str; 4] = ["left_hand", "right_hand", "left_foot", "right_foot"];
+
 /// Index of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]

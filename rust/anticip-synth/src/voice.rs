@@ -8,7 +8,7 @@ use crate::control::{FRAME, Line, Smoother};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::limiter::Limiter;
-use crate::params::{EVENTS, Event, PARAMETERS, Parameter};
+use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter};
 use crate::presets::{Controls, Instrument, PRESETS};
 use crate::room::Room;
 use crate::samples::Samples;
@@ -92,6 +92,10 @@ pub struct Voice {
     gain_target: f32,
     gain_step: f32,
     beat: Beat,
+    limbs: [[Smoother; 2]; 4],
+    limb_targets: [[f32; 2]; 4],
+    moved: bool,
+    struck: [f32; 4],
     players: Vec<Player>,
     first: usize,
     chosen: usize,
@@ -151,6 +155,10 @@ impl Voice {
             gain_target: 1.0,
             gain_step: 0.0,
             beat: Beat::new(sample_rate),
+            limbs: core::array::from_fn(|_| [smoother(0.012), smoother(0.012)]),
+            limb_targets: [[0.0; 2]; 4],
+            moved: false,
+            struck: [0.0; 4],
             players: PRESETS
                 .iter()
                 .map(|preset| Player {
@@ -195,6 +203,10 @@ impl Voice {
         self.gain_target = 1.0;
         self.gain_step = 0.0;
         self.beat.reset();
+        self.limbs.iter_mut().flatten().for_each(|line| line.jump(0.0));
+        self.limb_targets = [[0.0; 2]; 4];
+        self.moved = false;
+        self.struck = [0.0; 4];
         self.chosen = self.first;
         for (i, player) in self.players.iter_mut().enumerate() {
             player.presence = if i == self.first { 1.0 } else { 0.0 };
@@ -307,6 +319,25 @@ impl Voice {
         }
     }
 
+    /// What a limb does: its speed and its height, and the strength of a stroke that it ends now (0: none), 0..1 each;
+    /// clamped, and ignored and counted where one is no number.
+    ///
+    /// # Errors
+    /// [`SynthError::Limb`] for an index above 3.
+    pub fn limb(&mut self, index: usize, speed: f32, height: f32, stroke: f32) -> Result<(), SynthError> {
+        if index >= LIMBS.len() {
+            return Err(SynthError::Limb(index));
+        }
+        if speed.is_finite() && height.is_finite() && stroke.is_finite() {
+            self.limb_targets[index] = [speed, height].map(|value| value.clamp(0.0, 1.0));
+            self.struck[index] = self.struck[index].max(stroke.clamp(0.0, 1.0));
+            self.moved = true;
+        } else {
+            self.ignored += 1;
+        }
+        Ok(())
+    }
+
     /// Fills `output` with interleaved stereo samples, |x| <= [`crate::CEILING`].
     ///
     /// # Errors
@@ -410,6 +441,9 @@ impl Voice {
         self.swell_target *= (-dt / 1.4).exp();
         let beat = self.beat.frame();
         let gain = self.step_gain();
+        let limbs: [[Line; 2]; 4] = core::array::from_fn(|limb| {
+            core::array::from_fn(|i| self.limbs[limb][i].step(self.limb_targets[limb][i]))
+        });
 
         let controls = Controls {
             harmony: &self.harmony,
@@ -425,6 +459,9 @@ impl Voice {
             swell,
             beat,
             stroke: self.beat.stroke(),
+            limbs,
+            moved: self.moved,
+            struck: core::mem::take(&mut self.struck),
         };
         self.dry = [[0.0; 2]; FRAME];
         for (i, player) in self.players.iter_mut().enumerate() {

@@ -11,6 +11,7 @@ use support::settings;
 enum Act {
     Set(usize, f32),
     Event(usize, f32, f64),
+    Limb(usize, [f32; 3]),
     Fade(f32, f64),
     Preset(usize),
     Render(usize),
@@ -30,6 +31,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         6 => (0_usize..8, value()).prop_map(|(i, v)| Act::Set(i, v)),
         2 => (0_usize..2, value(), 0.0_f64..0.2).prop_map(|(e, v, s)| Act::Event(e, v, s)),
+        2 => (0_usize..4, [value(), value(), value()]).prop_map(|(i, v)| Act::Limb(i, v)),
         1 => (value(), 0.0_f64..0.5).prop_map(|(v, s)| Act::Fade(v, s)),
         1 => (0..PRESETS.len()).prop_map(Act::Preset),
         4 => (0_usize..3000).prop_map(Act::Render),
@@ -46,6 +48,7 @@ fn play(voice: &mut Voice, acts: &[Act], piece: Option<usize>) -> Vec<f32> {
                 Ok(()) | Err(SynthError::QueueFull(_)) => {}
                 Err(other) => panic!("{other}"),
             },
+            Act::Limb(i, [speed, height, stroke]) => voice.limb(i, speed, height, stroke).unwrap(),
             Act::Fade(v, s) => voice.fade(v, s).unwrap(),
             Act::Preset(n) => voice.preset(PRESETS[n].name).unwrap(),
             Act::Render(count) => {
@@ -187,6 +190,7 @@ fn every_wrong_call_is_refused_by_name() {
     }
     let mut voice = Voice::new(48_000.0).unwrap();
     assert_eq!(voice.set(8, 0.0), Err(SynthError::Parameter(8)));
+    assert_eq!(voice.limb(4, 0.0, 0.0, 0.0), Err(SynthError::Limb(4)));
     assert_eq!(voice.event(2, 1.0, 0.0), Err(SynthError::Event(2)));
     assert_eq!(voice.event(0, 1.0, -0.1), Err(SynthError::Seconds(-0.1)));
     assert_eq!(voice.fade(1.0, 61.0), Err(SynthError::Seconds(61.0)));
@@ -239,4 +243,35 @@ fn what_plays_samples_is_refused_where_there_are_none() {
     assert!(Voice::with(44_100.0, &with).is_err(), "they are of another rate");
     (with.samples, with.preset) = (None, Some("granular".to_owned()));
     assert!(matches!(Voice::with(48_000.0, &with), Err(SynthError::NoSamples)));
+}
+
+/// Level of left and right over a second, dB, while one limb does something and the rest rest.
+fn sides(preset: &str, limb: usize, stroke: f32) -> [f32; 2] {
+    let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
+    voice.params(&[0.4, 0.7, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0]);
+    let mut block = vec![0.0; 2 * 960];
+    let mut power = [1e-12_f32; 2];
+    for n in 0..50 {
+        for other in 0..4 {
+            let speed = if other == limb { 0.8 } else { 0.0 };
+            let struck = if other == limb && n % 10 == 0 { stroke } else { 0.0 };
+            voice.limb(other, speed, 0.5, struck).unwrap();
+        }
+        voice.render(&mut block).unwrap();
+        for pair in block.as_chunks::<2>().0 {
+            power = [power[0] + pair[0] * pair[0], power[1] + pair[1] * pair[1]];
+        }
+    }
+    power.map(|p| 10.0 * (p / 48_000.0).log10())
+}
+
+#[test]
+fn each_half_of_the_body_plays_its_voice_and_each_limb_its_drum() {
+    for (limb, side) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
+        let heard = sides("duo", limb, 0.0);
+        assert!(heard[side] > heard[1 - side] + 6.0, "duo {limb}: {heard:?}");
+        let (struck, resting) = (sides("limbs", limb, 0.8), sides("limbs", limb, 0.0));
+        assert!(struck[side] > struck[1 - side], "limbs {limb}: {struck:?}");
+        assert!(struck[side] > resting[side] + 40.0, "limbs {limb}: {resting:?}");
+    }
 }

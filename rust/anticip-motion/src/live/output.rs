@@ -1,6 +1,7 @@
 //! What the front end gives, and what it counts.
 
 use crate::features::{CanonicalPose, FEATURE_COUNT};
+use crate::limbs::Limb;
 use crate::resample::MAX_GAP;
 use crate::tempo::Tempo;
 
@@ -47,6 +48,8 @@ pub struct FrontOutput {
     pub activity: f32,
     /// The beat that the body keeps, in the newest row.
     pub tempo: Tempo,
+    /// The four limbs in the newest row; a stroke is that of any of the rows.
+    pub limbs: [Limb; 4],
     /// How many of the rows fill a gap.
     pub filled: u32,
     /// False while more than a tenth of the scalar window's joint-frames were not measured.
@@ -81,6 +84,7 @@ impl Default for FrontOutput {
             root: [0.0; 3],
             activity: 1.0,
             tempo: Tempo::default(),
+            limbs: [Limb::default(); 4],
             filled: 0,
             valid: true,
             stages: Stages::default(),

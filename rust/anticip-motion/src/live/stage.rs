@@ -11,6 +11,7 @@ use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
 use crate::features::{CanonicalPose, FEATURE_COUNT, FeatureExtractor, RATE};
+use crate::limbs::LimbTracker;
 use crate::noise::NoiseGate;
 use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
 use crate::tempo::TempoTracker;
@@ -44,6 +45,7 @@ pub(super) struct Stage {
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
     tempo: TempoTracker,
+    limbs: LimbTracker,
     gate: Option<NoiseGate>,
     /// Canonical joints not measured in the newest frame, and in the one before.
     held: [u32; 2],
@@ -68,6 +70,7 @@ impl Stage {
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
             extractor: None,
             tempo: TempoTracker::new()?,
+            limbs: LimbTracker::default(),
             gate: None,
             body: Body::standard(source)?,
             held: [0; 2],
@@ -224,6 +227,7 @@ impl Stage {
             resampler,
             extractor,
             tempo,
+            limbs,
             gate,
             out,
             pose,
@@ -244,9 +248,19 @@ impl Stage {
             row(grid, frame, held, extractor, out, counters);
             if grid.start {
                 tempo.reset();
+                limbs.reset();
             }
             if let Some(features) = out.rows.last() {
                 out.tempo = tempo.push(features);
+                let before = if out.rows.len() > 1 {
+                    out.limbs
+                } else {
+                    Default::default()
+                };
+                out.limbs = limbs.push(features);
+                for (now, before) in out.limbs.iter_mut().zip(before) {
+                    now.stroke = now.stroke.max(before.stroke);
+                }
             }
             newest = Some(grid.index);
             *scalars_ns += began.elapsed().as_nanos() as i64;

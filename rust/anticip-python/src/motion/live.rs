@@ -44,6 +44,8 @@ pub(super) struct PyFrontOutput {
     activity: f32,
     /// The beat that the body keeps in the newest row: beats a minute, phase, trust.
     tempo: (f64, f64, f64),
+    /// Of left hand, right hand, left foot and right foot: speed, height, strength of a stroke; 12 numbers.
+    limbs: Vec<f32>,
     /// How many rows fill a gap.
     filled: u32,
     /// False while too much of the scalars' window was not measured.
@@ -73,6 +75,11 @@ impl PyFrontOutput {
             root: PyArray1::from_slice(py, &out.root).unbind(),
             activity: out.activity,
             tempo: told(out.tempo),
+            limbs: out
+                .limbs
+                .iter()
+                .flat_map(|limb| [limb.speed, limb.height, limb.stroke])
+                .collect(),
             filled: out.filled,
             valid: out.valid,
             stages_ns: (out.stages.decode, out.stages.resample, out.stages.scalars),

@@ -8,7 +8,7 @@ use crate::params::Event;
 use crate::tone::{Body, Tone};
 use crate::voice::Settings;
 
-const LEVEL: f32 = 1.85;
+const LEVEL: f32 = 2.2;
 /// Bronze: neither low nor hissing.
 const RESONANCE: Body = [[1_650.0, 0.7, 9.0], [300.0, 0.5, -18.0], [7_000.0, 0.6, -14.0]];
 /// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.

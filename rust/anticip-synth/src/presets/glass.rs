@@ -7,7 +7,7 @@ use crate::params::{Event, Parameter};
 use crate::tone::{Body, Tone};
 use crate::voice::Settings;
 
-const LEVEL: f32 = 0.85;
+const LEVEL: f32 = 0.88;
 /// Thin walls.
 const RESONANCE: Body = [[6_500.0, 0.6, 6.0], [1_000.0, 0.6, -12.0], [300.0, 0.6, -6.0]];
 const POOL: usize = 40;

@@ -9,8 +9,10 @@ mod choir;
 mod default;
 mod drone;
 mod drums;
+mod duo;
 mod glass;
 mod granular;
+mod limbs;
 mod plucked;
 
 use crate::control::{FRAME, Line};
@@ -50,6 +52,8 @@ presets! {
     bells Bells: "cast bells, struck and left to ring",
     drums Drums: "drums, tuned and brushed, on the beat and on onsets",
     glass Glass: "a cloud of short high grains",
+    limbs Limbs: "a drum for each hand and foot, struck by its own strokes",
+    duo Duo: "a reed and a flute, left and right, each played by its half of the body",
     granular Granular: "grains of your own folder of samples, found by how they sound",
 }
 
@@ -73,6 +77,10 @@ pub(crate) struct Controls<'a> {
     /// Envelope of the rhythm, 0..1, and the weight of a stroke that begins in this frame.
     pub(crate) beat: Line,
     pub(crate) stroke: Option<f32>,
+    /// Speed and height of each limb, whether they were ever told, and the strength of strokes in this frame.
+    pub(crate) limbs: [[Line; 2]; 4],
+    pub(crate) moved: bool,
+    pub(crate) struck: [f32; 4],
 }
 
 impl Controls<'_> {

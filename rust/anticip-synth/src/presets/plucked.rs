@@ -8,7 +8,7 @@ use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 use crate::voice::Settings;
 
-const LEVEL: f32 = 1.6;
+const LEVEL: f32 = 1.65;
 /// A small box, and the nail on the string.
 const RESONANCE: Body = [[260.0, 0.8, 12.0], [1_700.0, 0.4, -19.0], [9_500.0, 0.6, 13.0]];
 

@@ -1,0 +1,147 @@
+//! A duo: a reed on the left and a flute-like voice on the right, each played by its half of the body.
+
+use fundsp::audionode::AudioNode;
+use fundsp::oscillator::PolySaw;
+
+use super::{Controls, Instrument, scale};
+use crate::clock::{Chance, Strewer, bell_rate};
+use crate::control::{FRAME, Smoother};
+use crate::params::{Event, Parameter};
+use crate::tone::{Body, Tone, White};
+use crate::voice::Settings;
+
+const LEVEL: f32 = 0.96;
+/// A bore.
+const RESONANCE: Body = [[900.0, 0.8, 2.0], [2_400.0, 0.7, -10.0], [180.0, 0.6, 2.0]];
+/// What is heard of a half that rests, and of each voice on the other side.
+const REST: f32 = 0.1;
+const ACROSS: f32 = 0.15;
+/// How long a new breath is drawn, seconds.
+const BREATH: f32 = 0.035;
+
+/// One of the two: its saws, the glide to its note, its breath and its level.
+struct Voice {
+    saws: [PolySaw<f32>; 2],
+    degree: Smoother,
+    breath: Smoother,
+    level: Smoother,
+    drawn: f32,
+}
+
+pub(crate) struct Duo {
+    voices: [Voice; 2],
+    white: White,
+    tone: Tone,
+    strewer: Strewer,
+    chance: Chance,
+    begun: bool,
+    dt: f32,
+}
+
+impl Duo {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        let saw = |phase: f32| {
+            let mut node = PolySaw::with_phase(phase);
+            node.set_sample_rate(sample_rate);
+            node
+        };
+        let mut duo = Self {
+            voices: core::array::from_fn(|side| Voice {
+                // Two saws half a turn apart are a square: what the right one plays.
+                saws: [saw(0.1), saw(0.1 + 0.5 * side as f32)],
+                degree: Smoother::new(0.015, sample_rate),
+                breath: Smoother::new(0.006, sample_rate),
+                level: Smoother::new(0.03, sample_rate),
+                drawn: 0.0,
+            }),
+            white: White::new(settings.seed ^ 0xd0),
+            tone: Tone::new(sample_rate, &RESONANCE),
+            strewer: Strewer::new(sample_rate),
+            chance: Chance::new(settings.seed ^ 0xd00),
+            begun: false,
+            dt: (FRAME as f64 / sample_rate) as f32,
+        };
+        duo.reset();
+        duo
+    }
+
+    /// Steps above the note, and level, of a side: by its hand's height and the speed of its hand and foot.
+    fn played(side: usize, controls: &Controls) -> (f32, f32) {
+        let octave = controls.harmony.octave();
+        let apart = [0.0, octave][side];
+        if !controls.moved {
+            return (apart + [0.0, controls.chord[1].to.round()][side], 0.7);
+        }
+        let (hand, foot) = (controls.limbs[side], controls.limbs[side + 2]);
+        let speed = hand[0].to.max(0.7 * foot[0].to);
+        let lifted = ((hand[1].to - 0.3) * octave).round();
+        (apart + lifted, REST + 1.3 * speed)
+    }
+}
+
+impl Instrument for Duo {
+    fn reset(&mut self) {
+        for voice in &mut self.voices {
+            voice.saws.iter_mut().for_each(AudioNode::reset);
+            voice.breath.jump(1.0);
+            voice.level.jump(0.0);
+            voice.drawn = 0.0;
+        }
+        self.white.reset();
+        self.tone.reset();
+        self.strewer.reset();
+        self.chance.reset();
+        self.begun = false;
+    }
+
+    fn event(&mut self, _: Event, _: f32, _: &Controls) {
+        for voice in &mut self.voices {
+            voice.drawn = BREATH;
+        }
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        let density = controls.target(Parameter::Density);
+        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+            let side = usize::from(self.chance.next() > 0.5);
+            self.voices[side].drawn = BREATH;
+        }
+        *output = [[0.0; 2]; FRAME];
+        let air = 0.01 + 0.1 * controls.roughness.to;
+        for (side, voice) in self.voices.iter_mut().enumerate() {
+            if controls.struck[side] > 0.0 || controls.struck[side + 2] > 0.0 {
+                voice.drawn = BREATH;
+            }
+            let (steps, loud) = Self::played(side, controls);
+            let goal = controls.note() + steps + controls.harmony.octave();
+            if !self.begun {
+                voice.degree.jump(goal);
+            }
+            let pitch = voice.degree.step(goal).map(|d| controls.harmony.frequency(d));
+            let level = voice.level.step(loud);
+            voice.drawn -= self.dt;
+            let breath = voice.breath.step(if voice.drawn > 0.0 {
+                0.1
+            } else {
+                // A new breath is pushed for a moment.
+                1.0 + 0.7 * (1.0 + voice.drawn / 0.12).clamp(0.0, 1.0)
+            });
+            voice.drawn = voice.drawn.max(-1.0);
+            let square = [0.6, -0.95][side];
+            let detuned = [1.004, 1.0][side];
+            for (i, y) in output.iter_mut().enumerate() {
+                let f = pitch.at(i);
+                let x = voice.saws[0].filter_mono(f) + square * voice.saws[1].filter_mono(detuned * f);
+                let x = ([0.45, 0.3][side] * x + air * self.white.next())
+                    * level.at(i)
+                    * breath.at(i)
+                    * controls.level(i);
+                y[side] += x;
+                y[1 - side] += ACROSS * x;
+            }
+        }
+        self.begun = true;
+        self.tone.render(output, controls, controls.octaves(3.0, 4.0));
+        scale(output, LEVEL);
+    }
+}

@@ -1,0 +1,129 @@
+//! Percussion per limb: each hand and foot has a drum of its own and strikes it by its own strokes.
+
+use super::{Controls, Instrument, scale};
+use crate::clock::{Chance, Strewer, bell_rate};
+use crate::control::FRAME;
+use crate::kit::Kit;
+use crate::params::{Event, Parameter};
+use crate::tone::{Body, Tone};
+use crate::voice::Settings;
+
+const LEVEL: f32 = 0.53;
+/// Wood and calfskin.
+const RESONANCE: Body = [[420.0, 0.7, 9.0], [2_600.0, 0.6, -9.0], [7_500.0, 0.7, 6.0]];
+
+pub(crate) struct Limbs {
+    kit: Kit,
+    tone: Tone,
+    strewer: Strewer,
+    chance: Chance,
+    last: f32,
+    turn: usize,
+}
+
+impl Limbs {
+    pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
+        Self {
+            kit: Kit::new(sample_rate, settings.seed ^ 0x11b5),
+            tone: Tone::new(sample_rate, &RESONANCE),
+            strewer: Strewer::new(sample_rate),
+            chance: Chance::new(settings.seed ^ 0x11b6),
+            last: f32::NAN,
+            turn: 0,
+        }
+    }
+
+    /// The drum of a limb; the higher a hand is held, the higher its drum, through an octave of the scale.
+    fn strike(&mut self, limb: usize, strength: f32, controls: &Controls) {
+        let octave = controls.harmony.octave();
+        let lifted = (controls.limbs[limb][1].to * octave).round();
+        let note = controls.note();
+        let tuned = |steps: f32| controls.harmony.frequency(note + steps);
+        match limb {
+            0 => {
+                self.kit
+                    .drum(tuned(octave + lifted), 0.8 * strength, 0.16, [1.3, 0.5]);
+                self.kit.noise(2_600.0, 1.5, 0.25 * strength, 0.02, [1.3, 0.5]);
+            }
+            1 => {
+                self.kit
+                    .drum(tuned(octave + lifted + 2.0), 0.6 * strength, 0.1, [0.5, 1.3]);
+                self.kit.noise(4_200.0, 0.9, 0.5 * strength, 0.05, [0.5, 1.3]);
+            }
+            2 => {
+                self.kit.drum(tuned(-octave), 1.2 * strength, 0.3, [1.1, 0.9]);
+                self.kit.noise(700.0, 0.8, 0.4 * strength, 0.03, [1.1, 0.9]);
+            }
+            _ => {
+                self.kit.drum(tuned(0.0), 0.9 * strength, 0.22, [0.9, 1.1]);
+                self.kit.noise(1_300.0, 0.8, 0.4 * strength, 0.03, [0.9, 1.1]);
+            }
+        }
+    }
+
+    /// The limbs in turn, hands and feet by turns.
+    fn next(&mut self, strength: f32, controls: &Controls) {
+        self.strike([0, 2, 1, 3][self.turn % 4], strength, controls);
+        self.turn += 1;
+    }
+}
+
+impl Instrument for Limbs {
+    fn reset(&mut self) {
+        self.kit.reset();
+        self.tone.reset();
+        self.strewer.reset();
+        self.chance.reset();
+        self.last = f32::NAN;
+        self.turn = 0;
+    }
+
+    fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
+        match event {
+            Event::Onset => {
+                // The limb that moves most, where that is known.
+                let speed = |limb: &usize| controls.limbs[*limb][0].to;
+                let fastest = (0..4).max_by(|a, b| speed(a).total_cmp(&speed(b)));
+                match fastest.filter(|limb| speed(limb) > 0.0) {
+                    Some(limb) => self.strike(limb, strength, controls),
+                    None => self.next(strength, controls),
+                }
+            }
+            Event::Phrase => {
+                self.strike(2, 1.2 * strength, controls);
+                self.strike(3, 1.2 * strength, controls);
+            }
+        }
+    }
+
+    fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
+        for (limb, strength) in controls.struck.into_iter().enumerate() {
+            if strength > 0.0 {
+                self.strike(limb, 0.4 + 0.8 * strength, controls);
+            }
+        }
+        let note = controls.note();
+        if note != self.last {
+            if !self.last.is_nan() {
+                self.next(0.35, controls);
+            }
+            self.last = note;
+        }
+        let density = controls.target(Parameter::Density);
+        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+            // Between the strokes the hands tap.
+            let hand = usize::from(self.chance.next() > 0.5);
+            let strength = 0.25 + 0.35 * self.chance.next();
+            self.strike(hand, strength, controls);
+        }
+        let pulse = controls.target(Parameter::Pulse);
+        if let Some(weight) = controls.stroke
+            && pulse > 0.02
+        {
+            self.next(pulse * weight, controls);
+        }
+        self.kit.render(output);
+        self.tone.render(output, controls, controls.octaves(3.0, 4.5));
+        scale(output, LEVEL);
+    }
+}

@@ -1,0 +1,73 @@
+"""The four limbs: told of the body, sent, heard by the voice."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pyanticip._core import LIMBS, LiveFront, Voice
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.load import load_motion
+from realtime.programs.demo import PERFORMANCE
+from realtime.sinks.osc import message
+from realtime.voice.osc_input import VoiceInput
+from realtime.voice.synth import VoicePlayer
+
+RATE = 48_000
+
+
+def followed(moving: str) -> npt.NDArray[np.float64]:
+    """Limbs (T, 4, 3) of a body that stands and swings one joint by a radian, once a second."""
+    clip = load_motion(PERFORMANCE)
+    joint = list(clip.skeleton.names).index(moving)
+    quats = np.repeat(clip.quats[:1], 200, axis=0)
+    angle = np.sin(2 * np.pi * np.arange(200) / 50.0) / 2
+    swing = np.stack([np.cos(angle / 2), np.sin(angle / 2), 0 * angle, 0 * angle], axis=1)
+    w, x = swing[:, 0], swing[:, 1]
+    qw, qx, qy, qz = np.moveaxis(quats[:, joint], -1, 0)
+    # About the parent's x: swing times what it was.
+    quats[:, joint] = np.stack([w * qw - x * qx, w * qx + x * qw, w * qy - x * qz, w * qz + x * qy], axis=1)
+    stood = replace(clip, quats=quats, root=np.repeat(clip.root[:1], 200, axis=0))
+    front = LiveFront("msgpack")
+    found = [front.feed(data, t) for t, data in datagrams(stood, "msgpack")]
+    return np.array([out.limbs for out in found if out is not None]).reshape(-1, 4, 3)
+
+
+@pytest.mark.parametrize(("moving", "limb"), [("LeftLeg", 2), ("RightLeg", 3)])
+def test_each_limb_is_told_by_itself(moving: str, limb: int) -> None:
+    told = followed(moving)[20:]
+    others = np.delete(told, limb, axis=1)
+    assert told[:, limb, 0].max() > 0.3
+    assert others[:, :, 0].max() < 0.05
+    # It goes there and back, and each way ends in a stroke, for 3.6 s.
+    assert 6 <= np.count_nonzero(told[:, limb, 2]) <= 14
+    assert not others[:, :, 2].any()
+    assert told.min() >= 0.0
+    assert told.max() <= 1.0
+
+
+def test_the_voice_hears_the_limbs() -> None:
+    heard = VoiceInput()
+    values = [0.1 * n for n in range(12)]
+    ((kind, limbs),) = heard.decode(message("/anticip/limbs", values))
+    assert kind == "limbs"
+    assert limbs == pytest.approx([min(v, 1.0) for v in values])
+    assert heard.decode(message("/anticip/limbs", values[:11])) == []
+    assert heard.counts["malformed"] == 1
+    assert len(LIMBS) == 4
+
+    def played(limbs: list[float]) -> npt.NDArray[np.float32]:
+        player = VoicePlayer(Voice(RATE, preset="limbs"))
+        now = time.monotonic()
+        settings = [
+            ("set", i, value, 0.0) for i, value in enumerate((0.4, 0.8, 0.5, 0.1, 0.0, 0.0, 0.5, 0.0))
+        ]
+        player.push([*settings, *heard.decode(message("/anticip/limbs", limbs))], now)
+        return player.render(RATE // 2, now)
+
+    still, struck = played([0.5, 0.5, 0.0] * 4), played([0.5, 0.5, 0.0] * 3 + [0.5, 0.5, 0.9])
+    assert np.abs(struck).max() > 10 * np.abs(still).max()
