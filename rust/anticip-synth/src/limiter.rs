@@ -1,8 +1,8 @@
 //! Look-ahead limiter whose ceiling is a theorem, not a hope.
 //!
 //! fundsp's limiter follows the peak with three one-pole filters, so a sudden peak passes above its threshold. Here
-//! the gain is the mean of `length` past values, each of which is at most what the sample leaving the delay line
-//! needs; the mean therefore is, too. The running sum is kept in integers, so it never drifts.
+//! the gain is the mean of past values, each of which is at most what the sample leaving the delay line, and the
+//! points beside it, need; the mean therefore is, too. The running sum is kept in integers, so it never drifts.
 
 /// -2 dBFS: no sample is ever larger, and what a converter draws between samples stays below -1 dBFS.
 pub const CEILING: f32 = 0.794_328_2;
@@ -11,6 +11,8 @@ pub const CEILING: f32 = 0.794_328_2;
 const LOOKAHEAD: f64 = 0.002;
 /// Time constant of the return to unity, seconds.
 const RELEASE: f64 = 0.120;
+/// Samples from one until the peak beside it is known.
+const LATE: usize = 4;
 /// Unity gain as an integer.
 const ONE: u32 = 1 << 24;
 
@@ -18,9 +20,10 @@ const ONE: u32 = 1 << 24;
 #[derive(Clone)]
 pub(crate) struct Limiter {
     delay: Vec<[f32; 2]>,
-    /// Gains of the last `length` samples, summed exactly in `sum`.
+    /// The last gains, summed exactly in `sum`: as many as there have been since all that a sample needs was known.
     gains: Vec<u32>,
     sum: u64,
+    newest: usize,
     /// Increasing run of (sample count, required gain): its head is the minimum over the window.
     queue: Vec<(u64, f32)>,
     head: usize,
@@ -29,24 +32,25 @@ pub(crate) struct Limiter {
     count: u64,
     gain: f32,
     release: f32,
-    /// The last six samples, for the peak between the two in their middle.
-    recent: [[f32; 2]; 6],
+    /// The last samples, for the peak between the two in their middle.
+    recent: [[f32; 2]; 2 * LATE],
 }
 
 impl Limiter {
     pub(crate) fn new(sample_rate: f64) -> Self {
-        let length = ((LOOKAHEAD * sample_rate).round() as usize).max(2);
+        let length = ((LOOKAHEAD * sample_rate).round() as usize).max(2 * LATE);
         let mut limiter = Self {
             delay: vec![[0.0; 2]; length],
-            gains: vec![ONE; length],
+            gains: vec![ONE; length - LATE],
             sum: 0,
+            newest: 0,
             queue: vec![(0, 1.0); length],
             head: 0,
             queued: 0,
             position: 0,
             count: 0,
             gain: 1.0,
-            recent: [[0.0; 2]; 6],
+            recent: [[0.0; 2]; 2 * LATE],
             release: (1.0 - (-1.0 / (RELEASE * sample_rate)).exp()) as f32,
         };
         limiter.reset();
@@ -64,20 +68,22 @@ impl Limiter {
         self.sum = u64::from(ONE) * self.gains.len() as u64;
         self.head = 0;
         self.queued = 0;
+        self.newest = 0;
         self.position = 0;
         self.count = 0;
         self.gain = 1.0;
-        self.recent = [[0.0; 2]; 6];
+        self.recent = [[0.0; 2]; 2 * LATE];
     }
 
-    /// Largest magnitude half-way between the two samples in the middle of the last six (Lagrange's polynomial).
+    /// Largest magnitude half-way between the two samples in the middle of the last eight (Lagrange's polynomial).
     #[inline]
     fn between(&mut self, input: [f32; 2]) -> f32 {
         self.recent.rotate_left(1);
-        self.recent[5] = input;
-        let [a, b, c, d, e, f] = self.recent;
+        self.recent[2 * LATE - 1] = input;
+        let [a, b, c, d, e, f, g, h] = self.recent;
         let half = |k: usize| {
-            0.585_937_5 * (c[k] + d[k]) - 0.097_656_25 * (b[k] + e[k]) + 0.011_718_75 * (a[k] + f[k])
+            (1_225.0 * (d[k] + e[k]) - 245.0 * (c[k] + f[k]) + 49.0 * (b[k] + g[k]) - 5.0 * (a[k] + h[k]))
+                / 2_048.0
         };
         half(0).abs().max(half(1).abs())
     }
@@ -108,8 +114,12 @@ impl Limiter {
         self.gain = held.min(risen);
         let gain = (self.gain * ONE as f32) as u32; // rounds down
         let length = self.delay.len();
-        self.sum = self.sum + u64::from(gain) - u64::from(self.gains[self.position]);
-        self.gains[self.position] = gain;
+        self.sum = self.sum + u64::from(gain) - u64::from(self.gains[self.newest]);
+        self.gains[self.newest] = gain;
+        self.newest += 1;
+        if self.newest == self.gains.len() {
+            self.newest = 0;
+        }
         self.delay[self.position] = input;
         self.position += 1;
         if self.position == length {
@@ -117,7 +127,7 @@ impl Limiter {
         }
         self.count += 1;
         let oldest = self.delay[self.position];
-        let mean = (self.sum as f64 / (u64::from(ONE) * length as u64) as f64) as f32;
+        let mean = (self.sum as f64 / (u64::from(ONE) * self.gains.len() as u64) as f64) as f32;
         // The clamp only takes the last rounding of the product.
         oldest.map(|x| (x * mean).clamp(-CEILING, CEILING))
     }
@@ -138,13 +148,29 @@ mod tests {
             let x = noise * if n % 997 < 20 { 50.0 } else { 0.5 };
             let oldest = limiter.delay[(limiter.position + 1) % limiter.delay.len()];
             limiter.tick([x, -0.5 * x]);
-            let mean = limiter.sum as f64 / (f64::from(ONE) * limiter.delay.len() as f64);
+            let mean = limiter.sum as f64 / (f64::from(ONE) * limiter.gains.len() as f64);
             assert!(f64::from(oldest[0].abs()) * mean <= f64::from(CEILING) * (1.0 + 1e-6));
         }
         assert_eq!(
             limiter.sum,
             limiter.gains.iter().map(|&g| u64::from(g)).sum::<u64>()
         );
+    }
+
+    /// Bursts whose peaks lie between the samples, at once eight times too loud.
+    #[test]
+    fn the_ceiling_holds_between_the_samples() {
+        let (mut limiter, mut heard) = (Limiter::new(48_000.0), Limiter::new(48_000.0));
+        for n in 0..20_000_u32 {
+            let phase = core::f32::consts::FRAC_PI_2 * (n % 4) as f32 + core::f32::consts::FRAC_PI_4;
+            let x = if n % 4_000 < 200 {
+                8.0 * CEILING * phase.sin()
+            } else {
+                0.0
+            };
+            let peak = heard.between(limiter.tick([x, -x]));
+            assert!(peak <= CEILING * 1.005, "{n}: {peak}");
+        }
     }
 
     #[test]
