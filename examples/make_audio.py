@@ -1,0 +1,36 @@
+"""Write a short example of each preset to docs/audio, played by six seconds of the bundled dance.
+
+    python examples/make_audio.py          # needs oggenc, of Debian's vorbis-tools
+
+The preset granular needs a folder of sounds, and has no example.
+"""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pyanticip._core import PRESETS
+from realtime.programs.demo import DANCE
+from realtime.programs.render import render
+from realtime.rig import Rig
+from realtime.voice.base import SAMPLED
+
+AUDIO = Path(__file__).resolve().parents[1] / "docs" / "audio"
+SECONDS = 6.0
+
+
+def main() -> None:
+    AUDIO.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        wav = Path(folder, "sound.wav")
+        for preset in sorted(set(PRESETS) - {SAMPLED}):
+            rig = Rig.model_validate({"synth": {"preset": preset}})
+            render(DANCE, wav, rig=rig, seconds=SECONDS, bits=16)
+            # A fixed serial number: twice the same bytes.
+            told = ["--serial", "1", "-q", "-1", "--title", f"pyanticip, preset {preset}"]
+            told += ["--comment", "dance=Jasmine Coro (G1 Moves, CC BY 4.0)"]
+            subprocess.run(["oggenc", "-Q", *told, "-o", AUDIO / f"{preset}.ogg", wav], check=True)
+
+
+if __name__ == "__main__":
+    main()
