@@ -54,6 +54,7 @@ def cli() -> None:
 
 for _command in (
     play.demo,
+    play.setup,
     play.live,
     play.replay,
     play.render,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,6 +52,28 @@ def demo(given: options.DemoOptions) -> Answer:
         synth=given.over.get("synth", {}),
     )
     return found, ()
+
+
+@click.command(cls=Command, options=f"{OPTIONS}:SetupOptions")
+def setup(given: options.SetupOptions) -> Answer:
+    """From the box to sound: a guided start.
+
+    Shows what to type into the suit's app, names whatever arrives, plays it, writes a rig. Enter answers
+    every question; so does an option, or --yes all of them. Ctrl-C leaves nothing behind.
+
+    Example: pyanticip setup --suit mocopi --osc 127.0.0.1:57120 --out stage.toml
+    """
+    from realtime.programs.setup import setup as guide
+
+    def ask(question: str, default: str, choices: Sequence[str]) -> str:
+        if given.yes:
+            return default
+        kind = click.Choice(list(choices)) if choices else None
+        answer: str = click.prompt(question, default=default, type=kind, err=True)
+        return answer
+
+    found = guide(given, ask, say, drawn(given.as_json))
+    return found, [f"wrote {found['rig']}; from now on: {found['command']}"]
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:LiveOptions")

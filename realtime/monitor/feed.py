@@ -24,10 +24,12 @@ class MonitorFeed:
     A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``pose`` (22, 4)
     and ``forecast`` (8, 5) as the bytes of float32 (none where a frame did not come, or nothing is foreseen),
     ``root`` (3,) likewise, and ``way_ms``, the time from the datagram until here; a status is its words.
+    ``every``: one frame of so many, and those with events.
     """
 
-    def __init__(self, port: int, clock: Clock, name: str = "monitor") -> None:
+    def __init__(self, port: int, clock: Clock, name: str = "monitor", every: int = 1) -> None:
         self.name = name
+        self._every = every
         self._sock, _ = connect_udp("127.0.0.1", port, "monitor")
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
@@ -41,6 +43,8 @@ class MonitorFeed:
 
     def send(self, frame: ControlFrame) -> None:
         """Send a frame or drop it."""
+        if frame.seq % self._every and not frame.events:
+            return
         if frame.seq < 0:
             told: dict[str, object] = {"status": list(frame.status)}
         else:

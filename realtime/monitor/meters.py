@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pyanticip.controls import CANCEL
@@ -19,7 +18,7 @@ __all__ = ["Meters", "bar"]
 
 _WIDTH = 28
 # Everything in a row but its two bars, and the shortest bar.
-_WORDS, _SHORTEST = 46, 4
+_WORDS, _SHORTEST = 44, 4
 _RANGES = [(-2.0, 2.0) if name == "transition_pressure" else (0.0, 1.0) for name in SCALARS]
 _COLOURS = {"playing": "green", "panic": "bold white on red", "waiting": "dim", "silent": "dim"}
 _KEYS = "p Esc panic   s start   x stop   f freeze   b bypass   r record   q quit"
@@ -65,7 +64,7 @@ class Meters:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield from self._head()
         yield Text()
-        yield self._bars(min(max((options.max_width - _WORDS) // 2, _SHORTEST), _WIDTH))
+        yield from self._bars(min(max((options.max_width - _WORDS) // 2, _SHORTEST), _WIDTH))
         yield Text("   ".join(self._events), style="yellow", no_wrap=True)
         if self._keys:
             yield Text(_KEYS, style="dim", no_wrap=True)
@@ -101,22 +100,18 @@ class Meters:
         receivers = [(f"{name}: {why}", "red") if why else (name, "green") for name, why in told]
         yield _line(receivers or [("no receiver", "dim")])
 
-    def _bars(self, wide: int) -> Table:
-        grid = Table.grid(padding=(0, 1))
+    def _bars(self, wide: int) -> Iterator[Text]:
+        """Scalars beside parameters. No table of rich's: measuring its columns takes longer than all else."""
         scalars = self._frame.get("scalars") or [0.0] * len(SCALARS)
         params = self._frame.get("params") or [0.0] * len(PARAMETERS)
-        left = [
-            (Text(name.replace("_", " ")), bar((v - low) / (high - low), "cyan", wide), Text(f"{v:5.2f} "))
+        left: list[list[str | Text]] = [
+            [f"{name.replace('_', ' '):19} ", bar((v - low) / (high - low), "cyan", wide), f" {v:5.2f}  "]
             for name, v, (low, high) in zip(SCALARS, scalars, _RANGES, strict=True)
         ]
-        right = [
-            (Text(name, style="bold"), bar(v, "magenta", wide), Text(f"{v:4.2f}"))
-            for name, v in zip(PARAMETERS, params, strict=True)
-        ]
-        left += [(Text(), Text(), Text())] * (len(right) - len(left))
-        for row in zip(left, right, strict=True):
-            grid.add_row(*row[0], *row[1])
-        return grid
+        left += [[" " * (19 + 1 + wide + 8)]] * (len(params) - len(left))
+        for beside, name, value in zip(left, PARAMETERS, params, strict=True):
+            drawn = bar(value, "magenta", wide)
+            yield Text.assemble(*beside, (f"{name:10} ", "bold"), drawn, f" {value:4.2f}", no_wrap=True)
 
 
 _LISTS = ("scalars", "params", "tempo", "trust")

@@ -15,7 +15,7 @@ from realtime.child import Child
 from realtime.rig.monitor import MonitorRig
 from realtime.sockets import free_port, known_as
 
-__all__ = ["MonitorProcess"]
+__all__ = ["MonitorProcess", "qr_code"]
 
 
 class MonitorProcess(Child):
@@ -44,7 +44,7 @@ class MonitorProcess(Child):
         self.opened()
         say(f"monitor at {self.url}")
         if not rig.is_local and sys.stderr.isatty() and importlib.util.find_spec("segno") is not None:
-            for line in _qr(self.url):
+            for line in qr_code(self.url):
                 say(line)
 
     def poll(self) -> list[str]:
@@ -54,8 +54,8 @@ class MonitorProcess(Child):
         return lines
 
 
-def _qr(text: str) -> list[str]:
-    """A QR code for a terminal, to be photographed from the screen."""
+def qr_code(text: str) -> list[str]:
+    """A QR code for a terminal, to be photographed from the screen. Needs segno."""
     import segno
 
     drawn = io.StringIO()

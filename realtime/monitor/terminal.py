@@ -16,6 +16,9 @@ from realtime.sockets import free_port
 
 __all__ = ["Terminal", "can_draw"]
 
+# Frames for each that is drawn.
+_EVERY = 5
+
 
 def can_draw() -> bool:
     """Whether meters can be drawn: both outputs are a terminal that moves its cursor, and it is ours now."""
@@ -40,7 +43,7 @@ class Terminal(Child):
     def attend(self, clock: Clock, health: Callable[[], Mapping[str, Any]]) -> MonitorFeed:
         """Show how things stand, once a second, and the frames of the sink that is returned."""
         self._health = health
-        return MonitorFeed(self._port, clock, "meters")
+        return MonitorFeed(self._port, clock, "meters", _EVERY)
 
     def say(self, line: str) -> None:
         """A line above the meters."""

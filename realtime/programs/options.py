@@ -80,6 +80,27 @@ class CalibrateOptions(RigOptions, JsonOption):
     move: float = option("Seconds to move.", 22.0, ge=2, le=600)
 
 
+class SetupOptions(JsonOption):
+    """Of ``setup``."""
+
+    suit: str | None = option(
+        "What the suit speaks, perhaps with the port; unknown: listen for all.",
+        None,
+        metavar="KIND[://HOST:PORT]|unknown",
+    )
+    osc: HostPort | None = option("Play to a program that hears OSC.", None, metavar="HOST:PORT")
+    synth: bool | None = option("Play the built-in voice.", None)
+    midi: str | None = option("Play MIDI: virtual, or a part of a port's name.", None, min_length=1)
+    calibrate: bool | None = option("Get to know the performer.", None)
+    still: float = option("Seconds to stand still.", 8.0, ge=2, le=600)
+    move: float = option("Seconds to move.", 22.0, ge=2, le=600)
+    wait: float = option("Seconds to wait for the suit.", 300.0, gt=0)
+    seconds: float = option("Play so long before the rig is written.", 10.0, ge=0)
+    out: Path = option("The new rig.", Path("stage.toml"), metavar="PATH", written=True)
+    force: bool = option("Overwrite an existing rig.", False)
+    yes: bool = option("Ask nothing: what Enter would answer.", False)
+
+
 class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     """Of ``send``."""
 

@@ -1,0 +1,261 @@
+"""``pyanticip setup``: from the box to sound. Asks, listens, names what comes, plays, writes the rig."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyanticip.errors import DeviceError, MotionError, OptionError, suggestion
+from pyanticip.motion.atomic import write_atomic
+from pyanticip.options import host_port
+from realtime.monitor.process import qr_code
+from realtime.programs.calibrate import calibrate_live
+from realtime.programs.live import live
+from realtime.programs.options import SetupOptions
+from realtime.rig import Rig
+from realtime.rig.source import source_table
+from realtime.rig.tree import ControlRig
+from realtime.seams import SOURCES
+from realtime.sockets import address_of_this_machine, connect_udp
+from realtime.sources.arrivals import Arrivals, Heard, usual_ports
+from realtime.voice.audio import probe
+
+__all__ = ["Ask", "setup"]
+
+#: A question, what Enter answers, and what else may be answered (nothing: anything).
+Ask = Callable[[str, str, Sequence[str]], str]
+Say = Callable[[str], None]
+
+_UNKNOWN = "unknown"
+_APPS = {
+    "mocopi": "In the mocopi app choose sending motion data to a PC, format mocopi, and type",
+    "vmc": "In the program that sends VMC (VSeeFace, SlimeVR, Warudo, XR Animator ...) type as receiver",
+    "msgpack": "Let your own program send to",
+}
+# While nothing comes: when to say what may be wrong.
+_HINTS_S = (5.0, 20.0, 60.0)
+# Digits as rows of three dots, a row an octal number.
+_DIGITS = {"0": "75557", "1": "26227", "2": "71747", "3": "71717", "4": "55711", "5": "74717"}
+_DIGITS |= {"6": "74757", "7": "71111", "8": "75757", "9": "75717", ".": "00002"}
+
+
+def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict[str, Any]:
+    """Guide somebody to a rig that plays; ``ask`` asks them. What was found and written.
+
+    The rig is written in the end, whole; whatever ends this before leaves nothing. Raises a MotionError.
+    """
+    _may_write(given, ask)
+    wanted = _suit(given.suit, ask, say)
+    heard = _listen(wanted, given.wait, say)
+    host = "127.0.0.1" if heard.sender.startswith("127.") else "0.0.0.0"
+    tree: dict[str, Any] = {"source": {"kind": heard.kind, "host": host, "port": heard.port}}
+    tree |= _receivers(given, ask, say)
+    if _yes(given.calibrate, "Get to know the performer? Stand still, then move", ask):
+        with _told("not calibrated", say):
+            tree["performer"] = calibrate_live(Rig.model_validate(tree), given.still, given.move, say)
+    rig = Rig.model_validate(tree)
+    played: dict[str, Any] = {}
+    if given.seconds > 0.0:
+        say(f"playing for {given.seconds:g} s: move; Ctrl-C ends it")
+        # Nobody steers a trial, and the port may be another show's.
+        trial = rig.model_copy(update={"control": ControlRig(enabled=False)})
+        played = live(trial, seconds=given.seconds, say=say, meters=meters)["counters"]
+    text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with every key there is.\n" + _toml(
+        tree
+    )
+    try:
+        write_atomic(given.out.absolute(), text.encode())
+    except OSError as error:
+        raise DeviceError(
+            f"{given.out}: cannot be written ({(error.strerror or str(error)).lower()})"
+        ) from None
+    return {
+        "rig": str(given.out),
+        "sender": heard.sender,
+        "rate": heard.rate,
+        "frames": played.get("frames", 0),
+        **tree,
+        "command": f"pyanticip live --rig {shlex.quote(str(given.out))}",
+    }
+
+
+def _may_write(given: SetupOptions, ask: Ask) -> None:
+    """Never over a file without being asked to."""
+    if given.out.exists() and not given.force:
+        answer = ask(f"{given.out} exists. Overwrite it?", "no", ("yes", "no"))
+        if answer != "yes":
+            raise OptionError(f"{given.out}: exists; choose another with --out, or --force")
+
+
+def _suit(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
+    """The ``source`` table of the suit that is expected; empty: any."""
+    if suit is None:
+        say("Which suit? " + ", ".join(SOURCES.names()) + f"; {_UNKNOWN}: listen for all of them")
+        suit = ask("Suit", _UNKNOWN, (*SOURCES.names(), _UNKNOWN))
+    if suit == _UNKNOWN:
+        return {}
+    try:
+        return source_table(suit)
+    except ValueError as error:
+        known = (*SOURCES.names(), _UNKNOWN)
+        raise OptionError(f"--suit: {error}{suggestion(suit, known)}") from None
+
+
+def _listen(wanted: Mapping[str, Any], wait: float, say: Say) -> Heard:
+    """Show where to send to, and wait for somebody who can be played."""
+    ports = usual_ports()
+    kind = wanted.get("kind")
+    port = wanted.get("port") or (SOURCES.load(kind)().port if kind else None)
+    if port is not None:
+        ports.setdefault(port, str(kind))
+    arrivals = Arrivals(ports)
+    try:
+        for taken in arrivals.taken:
+            say(f"port {taken} ({ports[taken]}) belongs to another program: what comes there is not heard")
+        if port in arrivals.taken:
+            raise DeviceError(
+                f"port {port} is in use by another program: end it, or let the suit send to another port"
+                f" and say so: --suit {kind}://0.0.0.0:PORT"
+            )
+        _show_address(kind, port, ports, say)
+        return _first(arrivals, ports, kind, wait, say)
+    finally:
+        arrivals.close()
+
+
+def _show_address(kind: str | None, port: int | None, ports: Mapping[int, str], say: Say) -> None:
+    address = address_of_this_machine()
+    if address.startswith("127."):
+        say("this machine is on no network: only a program on it can be heard")
+    say(_APPS.get(kind or "", "In the app or program of your suit type, as where to send to"))
+    say("")
+    for line in _big(address):
+        say(line)
+    say("")
+    known = ", ".join(f"{p} for {k}" for p, k in ports.items())
+    say(f"address {address}, port {port if port is not None else known}")
+    if importlib.util.find_spec("segno") is not None:
+        for line in qr_code(address if port is None else f"{address}:{port}"):
+            say(line)
+
+
+def _big(text: str) -> list[str]:
+    """A text of digits and dots, five lines high; as it is where there is something else in it."""
+    if set(text) - set(_DIGITS):
+        return [text]
+    rows = [[f"{int(_DIGITS[c][row]):03b}" for c in text] for row in range(5)]
+    return ["  " + " ".join(row).replace("0", " ").replace("1", "█") for row in rows]
+
+
+def _first(arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait: float, say: Say) -> Heard:
+    begun, told, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
+    say(f"waiting for it, {wait:g} s at most; Ctrl-C gives up")
+    while (waited := time.monotonic() - begun) < wait:
+        arrivals.listen(0.2)
+        for heard in arrivals.heard.values():
+            line = _what(heard, ports, kind)
+            if line and (heard.port, heard.sender, line) not in told:
+                told.add((heard.port, heard.sender, line))
+                say(line)
+        for heard in arrivals.heard.values():
+            if heard.plays:
+                say(f"{heard.sender} plays: {heard.kind}, {heard.rate or 0.0:.1f} frames a second")
+                return heard
+        if hints and waited > hints[0] and not arrivals.heard:
+            hints.pop(0)
+            say("nothing yet: is the app sending, on the same network, and does a firewall let UDP in?")
+    found = "; ".join(_what(heard, ports, kind) for heard in arrivals.heard.values())
+    raise DeviceError(f"nothing that can be played came in {wait:g} s" + (f": {found}" if found else ""))
+
+
+def _what(heard: Heard, ports: Mapping[int, str], wanted: str | None) -> str:
+    """What a sender sends, and what to do where that is not what was expected."""
+    sends = f"{heard.sender} sends"
+    if not heard.kind:
+        known = ", ".join(SOURCES.names())
+        return f"{sends} to port {heard.port} what is none of {known}: {heard.describe()}"
+    if heard.refusal:
+        return f"{sends} {heard.kind}, but its body cannot be played: {heard.refusal}"
+    expected = wanted or ports[heard.port]
+    if heard.kind == expected:
+        return f"{sends} {heard.kind} to port {heard.port}"
+    return (
+        f"{sends} {heard.kind}, not {expected}, to port {heard.port}: it is heard with"
+        f" --source {heard.kind}://0.0.0.0:{heard.port}"
+    )
+
+
+def _receivers(given: SetupOptions, ask: Ask, say: Say) -> dict[str, Any]:
+    """What of a rig says who is played to."""
+    osc, midi, synth = given.osc, given.midi, given.synth
+    if osc is None and midi is None and synth is None:
+        audio = probe()
+        say("What plays? voice: the built-in one; osc: a program that hears OSC; midi")
+        if not audio.usable:
+            say(f"(no sound here: {audio.error or 'no audio device'})")
+        choice = ask("Plays", "voice" if audio.usable else "osc", ("voice", "osc", "midi"))
+        synth = choice == "voice"
+        if choice == "osc":
+            osc = _address(ask("Its address, HOST:PORT", "127.0.0.1:9000", ()))
+        if choice == "midi":
+            midi = ask("Its port: virtual, or a part of its name", "virtual", ())
+    tree: dict[str, Any] = {"osc": []}
+    if osc is not None:
+        tree["osc"] = [{"host": osc[0], "port": osc[1]}]
+        if _nobody_there(*osc):
+            say(f"nobody listens at {osc[0]}:{osc[1]} yet: start the synth")
+    if midi is not None:
+        tree["midi"] = {"port": midi}
+    if synth:
+        tree["synth"] = {"enabled": True}
+    return tree
+
+
+def _address(text: str) -> tuple[str, int]:
+    try:
+        return host_port(text)
+    except ValueError as error:
+        raise OptionError(f"osc: {error}") from None
+
+
+def _nobody_there(host: str, port: int) -> bool:
+    """Whether the system says so: it can of this machine, and mostly not of others."""
+    sock, _ = connect_udp(host, port, "osc")
+    with sock:
+        sock.settimeout(0.1)
+        try:
+            sock.send(b"/anticip/hello\0\0,\0\0\0")
+            sock.recv(1)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def _yes(told: bool | None, question: str, ask: Ask) -> bool:
+    return told if told is not None else ask(question, "yes", ("yes", "no")) == "yes"
+
+
+@contextlib.contextmanager
+def _told(what: str, say: Say) -> Any:
+    """What fails is told, and it goes on without."""
+    try:
+        yield
+    except MotionError as error:
+        say(f"{what}: {error}")
+
+
+def _toml(tree: Mapping[str, Any]) -> str:
+    """The few kinds of values that a tree of :func:`setup` has. JSON's strings and lists are TOML's too."""
+    lines = ["osc = []"] if not tree["osc"] else []
+    for name, tables in tree.items():
+        for table in tables if isinstance(tables, list) else [tables]:
+            lines += ["", f"[[{name}]]" if isinstance(tables, list) else f"[{name}]"]
+            lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,287 @@
+"""`pyanticip setup` with real datagrams of strangers: what is named, asked, written, and left undone."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.captures import packets
+from support.pty_process import InTerminal
+from support.stranger import FRAMES
+
+from pyanticip.errors import DeviceError, OptionError
+from realtime.programs import setup as module
+from realtime.programs.options import SetupOptions
+from realtime.programs.setup import setup
+from realtime.rig import load_rig
+from realtime.seams import SOURCES
+from realtime.sockets import free_port
+from realtime.sources.arrivals import Arrivals, Heard, usual_ports
+
+
+class Suit(threading.Thread):
+    """Sends one datagram after the other to a port, again and again, from its own."""
+
+    def __init__(
+        self, port: int, datagrams: Sequence[bytes] = (), kind: str = "mocopi", hz: float = 50.0
+    ) -> None:
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+        self._port = port
+        self._datagrams, self._kind = datagrams, kind
+
+    def run(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            n = 0
+            while not self.over.wait(0.02):
+                told = self._datagrams[n % len(self._datagrams)] if self._datagrams else self._frame(n)
+                sock.sendto(told, ("127.0.0.1", self._port))
+                n += 1
+
+    def _frame(self, n: int) -> bytes:
+        return FRAMES[self._kind](n, n / 50, 0.5 + 0.4 * np.sin(n / 8))
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The usual ports, where nobody else's tests are."""
+    found = {kind: free_port() for kind in ("mocopi", "vmc", "msgpack")}
+    while len(set(found.values())) < 3:
+        found = {kind: free_port() for kind in found}
+    monkeypatch.setattr(module, "usual_ports", lambda: {port: kind for kind, port in found.items()})
+    return found
+
+
+@pytest.fixture
+def send() -> Iterator[Any]:
+    begun: list[Suit] = []
+
+    def begin(*args: Any, **words: Any) -> None:
+        begun.append(Suit(*args, **words))
+        begun[-1].start()
+
+    yield begin
+    for suit in begun:
+        suit.over.set()
+
+
+def guided(
+    folder: Path, answers: Sequence[str] = (), **told: Any
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """The result, what was asked, what was said."""
+    said: list[str] = []
+    asked: list[str] = []
+    left = list(answers)
+
+    def ask(question: str, default: str, choices: Sequence[str]) -> str:
+        asked.append(question)
+        answer = left.pop(0) if left else default
+        assert not choices or answer in choices
+        return answer
+
+    usual = {"seconds": 0.0, "wait": 20.0, "calibrate": False, "out": folder / "stage.toml"}
+    return setup(SetupOptions(**{**usual, **told}), ask, said.append), asked, said
+
+
+@pytest.mark.parametrize("kind", ["mocopi", "vmc", "msgpack"])
+def test_whatever_comes_is_named_and_the_rig_plays_it(
+    kind: str, ports: dict[str, int], send: Any, tmp_path: Path
+) -> None:
+    send(ports[kind], kind=kind)
+    found, asked, said = guided(tmp_path, suit="unknown", osc="127.0.0.1:9555")
+    assert asked == []
+    assert any(f"sends {kind} to port {ports[kind]}" in line for line in said)
+    rig = load_rig(tmp_path / "stage.toml")
+    assert rig.source.kind == kind
+    assert rig.source.listen == ("127.0.0.1", ports[kind]), "it came from this machine"
+    assert [target.url for target in rig.osc] == ["127.0.0.1:9555"]
+    assert not rig.synth.enabled
+    assert 40 < found["rate"] < 60
+    assert found["command"] == f"pyanticip live --rig {tmp_path / 'stage.toml'}"
+
+
+def test_the_captures_of_strangers_are_told_apart(data_dir: Path) -> None:
+    captures = [
+        path for path in (data_dir / "live").glob("*/*packets") if not path.stem.startswith("malformed")
+    ]
+    assert len(captures) > 8
+    for capture in captures:
+        heard = Heard(1, "10.0.0.1:1")
+        for t_ns, datagram in packets(capture):
+            heard.take(datagram, t_ns)
+        assert heard.kind == capture.suffix[1:].removesuffix("packets"), capture.name
+        assert bool(heard.refusal) == (capture.stem == "extended-form"), capture.name
+
+
+def test_another_protocol_at_the_port_is_named_with_the_right_command(
+    ports: dict[str, int], send: Any, tmp_path: Path
+) -> None:
+    send(ports["mocopi"], kind="vmc")
+    found, _, said = guided(tmp_path, suit=f"mocopi://0.0.0.0:{ports['mocopi']}", osc="127.0.0.1:9555")
+    right = f"sends vmc, not mocopi, to port {ports['mocopi']}: it is heard with --source vmc://0.0.0.0:{ports['mocopi']}"
+    assert any(right in line for line in said)
+    assert found["source"] == {"kind": "vmc", "host": "127.0.0.1", "port": ports["mocopi"]}
+
+
+@pytest.mark.parametrize(
+    ("datagram", "words"),
+    [
+        (b"/muse/eeg\0\0\0,f\0\0\0\0\0\0", "OSC messages such as /muse/eeg"),
+        (b"#bundle\0" + bytes(7) + b"\x01\0\0\0\x10/gyro\0\0\0,f\0\0\0\0\0\0", "OSC messages such as /gyro"),
+        (b"MXTP02" + bytes(18), "Xsens MVN"),
+        (b'{"scene":{}}', "JSON"),
+        (b"\x1b[2J\x07evil", "datagrams that begin with 1b 5b 32 4a 07 65 76 69"),
+        (b"/\x1b[2J\0", "OSC messages such as /?[2J"),
+        (b"", "datagrams that begin with"),
+    ],
+)
+def test_what_nobody_here_speaks_is_described(datagram: bytes, words: str) -> None:
+    heard = Heard(1, "10.0.0.1:1")
+    for n in range(5):
+        heard.take(datagram, n * 20_000_000)
+    assert not heard.plays
+    if not heard.kind:  # a kind that an installed package adds may speak it
+        assert words in heard.describe()
+        assert heard.describe().isprintable()
+
+
+def test_nothing_that_plays_is_one_clear_line_and_no_file(
+    ports: dict[str, int], send: Any, tmp_path: Path
+) -> None:
+    send(ports["vmc"], [b"\xff\xfe\x00noise"])
+    with pytest.raises(
+        DeviceError, match=r"nothing that can be played came in 1 s: 127.0.0.1:\d+ sends to port"
+    ):
+        guided(tmp_path, suit="unknown", synth=True, wait=1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ports_of_other_programs_are_told(ports: dict[str, int], send: Any, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("0.0.0.0", ports["vmc"]))
+        send(ports["mocopi"])
+        _, _, said = guided(tmp_path, suit="unknown", synth=True)
+        assert f"port {ports['vmc']} (vmc) belongs to another program: what comes there is not heard" in said
+        with pytest.raises(DeviceError, match=f"port {ports['vmc']} is in use by another program: end it"):
+            guided(tmp_path, suit=f"vmc://0.0.0.0:{ports['vmc']}", synth=True, force=True)
+        with pytest.raises(DeviceError, match="every port that a suit sends to"):
+            Arrivals({ports["vmc"]: "vmc"})
+
+
+def test_questions_and_their_answers(ports: dict[str, int], send: Any, tmp_path: Path) -> None:
+    send(ports["mocopi"])
+    (tmp_path / "stage.toml").write_text("gain = 1.0\n")
+    answers = ["yes", "unknown", "osc", "127.0.0.1:9555", "no"]
+    found, asked, said = guided(tmp_path, answers, calibrate=None)
+    assert [re.sub(r".*/stage", "stage", question)[:12] for question in asked] == [
+        "stage.toml e", "Suit", "Plays", "Its address,", "Get to know ",
+    ]  # fmt: skip
+    assert "nobody listens at 127.0.0.1:9555 yet: start the synth" in said
+    assert found["osc"] == [{"host": "127.0.0.1", "port": 9555}]
+    guided(tmp_path, ["midi", "Volca"], suit="unknown", force=True)
+    assert load_rig(tmp_path / "stage.toml").midi.port == "Volca"
+    assert load_rig(tmp_path / "stage.toml").osc == ()
+
+
+def test_a_rig_is_never_overwritten_unasked(ports: dict[str, int], tmp_path: Path) -> None:
+    (tmp_path / "stage.toml").write_text("gain = 1.0\n")
+    with pytest.raises(OptionError, match="exists; choose another with --out, or --force"):
+        guided(tmp_path, suit="unknown")
+    assert (tmp_path / "stage.toml").read_text() == "gain = 1.0\n"
+
+
+def test_a_suit_that_is_none_is_refused_with_a_suggestion(ports: dict[str, int], tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="did you mean mocopi"):
+        guided(tmp_path, suit="mocopy")
+
+
+def test_the_address_stands_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(module, "address_of_this_machine", lambda: "10.0.0.21")
+    module._show_address("mocopi", 12351, {}, said.append)
+    rows = said[2:7]
+    assert len({len(row) for row in rows}) == 1
+    assert rows[0] == "   █  ███     ███     ███     ███  █ "
+    assert said[8] == "address 10.0.0.21, port 12351"
+    assert all(line.isprintable() for line in said)
+    assert any("▄▄" in line for line in said), "a QR code"
+    assert module._big("fe80::1") == ["fe80::1"]
+
+
+def test_the_usual_ports_are_those_of_all_kinds() -> None:
+    assert set(usual_ports()) == {SOURCES.load(kind)().port for kind in SOURCES.names()}
+
+
+# -- the real program ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone() -> None:
+    """Nobody has the usual ports, and no other test sends to them."""
+    for port in usual_ports():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            try:
+                sock.bind(("0.0.0.0", port))
+            except OSError:
+                pytest.skip(f"port {port} is in use")
+
+
+@pytest.mark.slow
+def test_by_options_from_packets_to_a_rig_that_plays(alone: None, send: Any, tmp_path: Path) -> None:
+    port = free_port()
+    send(port)
+    osc = f"127.0.0.1:{free_port()}"
+    words = ["--suit", f"mocopi://0.0.0.0:{port}", "--osc", osc, "--yes", "--still", "2", "--move", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pyanticip", "setup", *words, "--seconds", "2", "--json"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["frames"] > 50
+    assert found["command"] == "pyanticip live --rig stage.toml"
+    assert "\x1b" not in done.stderr
+    # This suit never stands still.
+    assert "not calibrated: calibrate/still" in done.stderr or "performer" in found
+    assert load_rig(tmp_path / "stage.toml").source.listen == ("127.0.0.1", port)
+
+
+@pytest.mark.slow
+def test_in_a_terminal_with_enter_alone_and_ctrl_c(alone: None, send: Any, tmp_path: Path) -> None:
+    send(12351)
+    show = InTerminal("setup", "--no-calibrate", "--osc", f"127.0.0.1:{free_port()}", folder=tmp_path)
+    try:
+        show.wait_for("Suit (")
+        show.press("\n")
+        show.wait_for("address ")
+        place = show.wait_for("sends mocopi to port 12351")
+        show.wait_for("mocopi of 127.0.0.1:", after=place)
+        assert not (tmp_path / "stage.toml").exists(), "written in the end"
+        show.press("q")
+        assert show.end() == 0
+        assert "from now on: pyanticip live --rig stage.toml" in show.text
+        assert show.restored()
+    finally:
+        show.close()
+    assert load_rig(tmp_path / "stage.toml").source.kind == "mocopi"
+    show = InTerminal("setup", "--suit", "vmc", "--synth", "--out", "b.toml", folder=tmp_path)
+    try:
+        show.wait_for("waiting for it")
+        time.sleep(0.3)
+        show.process.send_signal(signal.SIGINT)
+        assert show.end() == 130
+        assert show.restored()
+    finally:
+        show.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"stage.toml"}
