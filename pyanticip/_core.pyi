@@ -644,6 +644,24 @@ def decode_vmc(datagram: bytes, /) -> list[dict[str, Any]]:
 def decode_native(datagram: bytes, /) -> dict[str, Any]:
     """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
 
+PROTOCOLS: list[str]
+"""The protocols whose datagrams become poses, the most usual first."""
+
+def recognise(datagram: bytes, /) -> str | None:
+    """The kind of sender a datagram is from, by its looks.
+
+    One of `PROTOCOLS`, "vrchat", "wek", "phone", "osc" (of somebody else's), or None.
+    """
+
+@final
+class Decoder:
+    """One sender's datagrams of any of `PROTOCOLS`."""
+
+    def __new__(cls, protocol: str, /) -> Decoder: ...
+    def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
+        """Takes one datagram in, returns what it completes, oldest first: frames and skeletons as
+        `decode_native`'s. Raises `WireError`."""
+
 @final
 class VmcAssembler:
     """Makes frames of VMC datagrams: a bundle is a frame; unbundled, one ends at a repeated bone or at /T."""
@@ -697,6 +715,12 @@ def encode_vmc_frame(
     ids: Sequence[int] | None = None,
 ) -> bytes:
     """A VMC bundle: OK, T, root at the origin, bones; `ids` index VMC_BONES, by default all 55."""
+
+def encode_xsens_frame(seq: int, time: float, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
+    """An MXTP02 datagram (Xsens): quats (23, 4) wxyz, positions (23, 3) m, both local; time in seconds."""
+
+def encode_rokoko_frame(time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, *, rate: float) -> bytes:
+    """A message of Rokoko Studio (JSON v3): quats (21, 4) wxyz local, positions (21, 3) m local."""
 
 def encode_native_skeleton(
     names: Sequence[str],

@@ -25,7 +25,7 @@ __all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES"]
 SOURCES: Registry[Callable[[], Source]] = Registry(
     "source",
     "pyanticip.sources",
-    {kind: f"realtime.sources.native:{kind}" for kind in ("mocopi", "vmc", "msgpack")},
+    {kind: f"realtime.sources.native:{kind}" for kind in _core.PROTOCOLS},
 )
 
 #: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.

@@ -171,7 +171,13 @@ def stage(
             synth=synth,
             must_listen=isinstance(stream, UdpSource),
             watch=(
-                SourceWatch(stream.kind, stream.address, time.monotonic(), lambda: stream.trouble)
+                SourceWatch(
+                    stream.kind,
+                    stream.address,
+                    time.monotonic(),
+                    lambda: stream.trouble,
+                    lambda: stream.newest,
+                )
                 if isinstance(stream, UdpSource)
                 else None
             ),

@@ -6,18 +6,20 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.units import check_rate
 
-Protocol = Literal["mocopi", "vmc", "msgpack"]
+Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "msgpack"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
-USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0}
+USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0, "xsens": 60.0, "rokoko": 60.0}
 """Frames a second unless told otherwise; no protocol has a rate of its own. Today's mocopi app sends 60,
-older ones 50; most senders of VMC follow a 60 Hz display."""
+older ones 50; most senders of VMC follow a 60 Hz display; MVN streams 60
+of Awinda's and up to 240 of Link's."""
 
 RATE_LIMITS = (1.0, 1000.0)
 """What a stand-in suit may send, frames a second."""
@@ -46,20 +48,19 @@ def datagrams(
     Parameters
     ----------
     clip
-        Any clip. For "mocopi" and "vmc" it is put on the canonical body, resampled and spread over the 27
-        or 55 bones of the protocol. For "msgpack" it goes out as it is, on its own skeleton, and the
-        receiver does all that.
+        Any clip. It is put on the canonical body, resampled and spread over the bones of the protocol. For
+        "msgpack" it goes out as it is, on its own skeleton, and the receiver does all that.
     protocol
-        "mocopi", "vmc" or "msgpack" (this project's own).
+        One of :data:`PROTOCOLS`; "msgpack" is this project's own.
     rate
-        Frames a second, 1 to 1000. If not given: mocopi 50, vmc 60, msgpack the clip's. The msgpack skeleton
+        Frames a second, 1 to 1000. If not given: mocopi 50, msgpack the clip's, else 60. The msgpack skeleton
         declares it.
     loop
         Begin again at the end, for ever; sequence numbers and times go on.
     unix_time
         mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; left out if None.
     first_number
-        mocopi and msgpack: the number of the first frame. They have 32 bits and wrap; times begin at 0.
+        mocopi, xsens and msgpack: number of the first frame. They have 32 bits and wrap; times begin at 0.
 
     Raises
     ------
@@ -76,7 +77,8 @@ def datagrams(
     if protocol == "msgpack":
         return _stream(*_native(clip if rate is None else clip.resample(rate)), loop, first_number)
     body = clip.retarget("humanoid").resample(USUAL_RATES[protocol] if rate is None else rate)
-    return _stream(*(_mocopi(body, unix_time) if protocol == "mocopi" else _vmc(body)), loop, first_number)
+    source = _mocopi(body, unix_time) if protocol == "mocopi" else _BODIES[protocol](body)
+    return _stream(*source, loop, first_number)
 
 
 def _stream(
@@ -93,10 +95,8 @@ def _stream(
 
 
 def _mocopi(body: Clip, unix_time: float | None) -> _Source:
-    quats, root = _core.expand("mocopi", body.quats, body.root)
-    _, parents, offsets = _core.standard_skeleton("mocopi")
-    places = np.tile(np.asarray(offsets, np.float32), (len(body), 1, 1))
-    places[:, 0] = root
+    quats, places = _spread(body, "mocopi")
+    _, parents, _ = _core.standard_skeleton("mocopi")
     skeleton = _core.encode_mocopi_skeleton([int(parent) for parent in parents], places[0])
 
     def encode(seconds: float, sequence: int, frame: int) -> bytes:
@@ -111,17 +111,45 @@ def _mocopi(body: Clip, unix_time: float | None) -> _Source:
     return len(body), body.rate, skeleton, encode
 
 
-def _vmc(body: Clip) -> _Source:
-    quats, root = _core.expand("vmc", body.quats, body.root)
-    names, _, offsets = _core.standard_skeleton("vmc")
-    ids = [_core.VMC_BONES.index(name) for name in names]
+def _spread(body: Clip, target: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Rotations (T, J, 4) and positions (T, J, 3) of a standard body, local."""
+    quats, root = _core.expand(target, body.quats, body.root)
+    _, _, offsets = _core.standard_skeleton(target)
     places = np.tile(np.asarray(offsets, np.float32), (len(body), 1, 1))
     places[:, 0] = root
+    return quats, places
+
+
+def _vmc(body: Clip) -> _Source:
+    quats, places = _spread(body, "vmc")
+    names, _, _ = _core.standard_skeleton("vmc")
+    ids = [_core.VMC_BONES.index(name) for name in names]
 
     def encode(seconds: float, sequence: int, frame: int) -> bytes:
         return _core.encode_vmc_frame(quats[frame], places[frame], time=seconds, ids=ids)
 
     return len(body), body.rate, None, encode
+
+
+def _xsens(body: Clip) -> _Source:
+    quats, places = _spread(body, "xsens")
+
+    def encode(seconds: float, sequence: int, frame: int) -> bytes:
+        return _core.encode_xsens_frame(sequence, seconds, quats[frame], places[frame])
+
+    return len(body), body.rate, None, encode
+
+
+def _rokoko(body: Clip) -> _Source:
+    quats, places = _spread(body, "rokoko")
+
+    def encode(seconds: float, sequence: int, frame: int) -> bytes:
+        return _core.encode_rokoko_frame(seconds, quats[frame], places[frame], rate=body.rate)
+
+    return len(body), body.rate, None, encode
+
+
+_BODIES = {"vmc": _vmc, "xsens": _xsens, "rokoko": _rokoko}
 
 
 def _native(clip: Clip) -> _Source:

@@ -20,17 +20,12 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import MotionError
+from realtime.seams import SOURCES
 
 __all__ = ["doctor", "lines"]
 
-#: What listens by default, and what for.
-_PORTS = (
-    (12351, "mocopi in"),
-    (39539, "VMC in"),
-    (12352, "our own datagrams in"),
-    (9010, "OSC control in"),
-    (57140, "built-in voice in"),
-)
+#: What listens by default beside the sources, and what for.
+_PORTS = ((9010, "OSC control in"), (57140, "built-in voice in"))
 _PACKAGES = ("numpy", "onnxruntime", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")
 
 Check = dict[str, Any]
@@ -169,15 +164,17 @@ def _free(port: int) -> str:
 
 
 def _ports() -> Check:
-    taken = [f"{port} ({what}): {why}" for port, what in _PORTS if (why := _free(port))]
+    sources = [(SOURCES.load(kind)().port, f"{kind} in") for kind in SOURCES.built_in]
+    ports = (*sources, *_PORTS)
+    taken = [f"{port} ({what}): {why}" for port, what in ports if (why := _free(port))]
     # Nobody has to listen where we send to; it is good to know whether somebody does.
     somebody = "somebody" if _free(9000) else "nobody"
     if taken:
         remedy = "end the program that has it, or choose another: --source mocopi://:PORT, rig file"
         return _check("ports", "warn", f"in use: {'; '.join(taken)}", remedy)
-    ports = ", ".join(str(port) for port, _ in _PORTS)
+    free = ", ".join(f"{port} ({what})" for port, what in ports)
     return _check(
-        "ports", "ok", f"UDP {ports} are free; {somebody} listens at 9000, where OSC goes by default"
+        "ports", "ok", f"UDP {free} are free; {somebody} listens at 9000, where OSC goes by default"
     )
 
 

@@ -108,7 +108,9 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     protocol: SourceKind = option("What the suit speaks.", flag="--as")
     to: HostPort = option("Who listens.", metavar="HOST:PORT")
     loop: bool = option("Begin again at the end.", False)
-    rate: float | None = option("Frames a second, 1 to 1000; else mocopi 50, vmc 60.", None)
+    rate: float | None = option(
+        "Frames a second, 1 to 1000; else mocopi 50, msgpack the file's, others 60.", None
+    )
     speed: float = option("Times as fast.", 1.0, ge=0.01, le=100)
 
 

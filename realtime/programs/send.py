@@ -52,7 +52,7 @@ def send(
     loop
         Begin again at the end until ``seconds`` have passed or Ctrl-C.
     rate
-        Frames a second, 1 to 1000; if not given mocopi 50, vmc 60, msgpack the file's own.
+        Frames a second, 1 to 1000; if not given mocopi 50, msgpack the file's own, else 60.
     speed
         The performer moves this many times as fast; the frames a second stay.
     seconds

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from pyanticip import _core
 from pyanticip.motion.clip import Clip
 
 __all__ = ["NATIVE", "DatagramStream", "Receive", "Source"]
@@ -14,7 +15,7 @@ __all__ = ["NATIVE", "DatagramStream", "Receive", "Source"]
 Receive = Callable[[bytes, int, str], object]
 
 #: The wire formats that the Rust front-end decodes by itself.
-NATIVE = ("mocopi", "vmc", "msgpack")
+NATIVE = tuple(_core.PROTOCOLS)
 
 
 class Source(Protocol):

@@ -40,7 +40,7 @@ class UdpSource:
     (Linux). The socket is bound by the constructor, so that a port in use is known before anything starts.
     Datagrams of a ``kind`` that is not native are decoded on the way, each sender's by a decoder of its own;
     so are those of a suit that is helped by ``reading`` (see :mod:`realtime.sources.helped`). ``trouble`` is
-    what a decoder said last.
+    what a decoder said last, ``newest`` the last datagram that came.
     """
 
     def __init__(self, kind: str, host: str, port: int, **reading: Any) -> None:
@@ -58,6 +58,7 @@ class UdpSource:
         self.stamp = self._ask_for_stamps()
         self.dropped = 0
         self.trouble = ""
+        self.newest = b""
         self._buffer = bytearray(65536)
         self._views = [memoryview(self._buffer)]
         self._names: dict[object, str] = {}
@@ -121,7 +122,8 @@ class UdpSource:
                 arrival -= self._age_ns(ancillary)
             # Whatever the wall clock does, arrivals do not go back.
             self._arrival = arrival = max(arrival, self._arrival)
-            self._receive(bytes(self._views[0][:size]), arrival, self._name(peer))
+            self.newest = bytes(self._views[0][:size])
+            self._receive(self.newest, arrival, self._name(peer))
 
     def _name(self, peer: tuple[str, int]) -> str:
         """``host:port``, made once for each sender."""

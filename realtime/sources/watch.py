@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from realtime.protocols import Front
 from realtime.sockets import known_as
+from realtime.sources.recognise import wrong_kind
 
 __all__ = ["SourceWatch", "why_silent"]
 
@@ -20,13 +21,19 @@ class SourceWatch:
     """Told once a second what the front end has counted, says what a performer should know.
 
     Nothing has come, or nothing that is a frame; frames come; they have stopped; they come again. ``trouble``
-    tells why a decoder makes nothing of them.
+    tells why a decoder makes nothing of them, ``newest`` what came last.
     """
 
     def __init__(
-        self, kind: str, address: tuple[str, int], now: float, trouble: Callable[[], str] = str
+        self,
+        kind: str,
+        address: tuple[str, int],
+        now: float,
+        trouble: Callable[[], str] = str,
+        newest: Callable[[], bytes] = bytes,
     ) -> None:
         self._trouble = trouble
+        self._newest = newest
         self._kind = kind
         self._address = address
         self._frames = 0
@@ -82,23 +89,26 @@ class SourceWatch:
             return None
         if self._state == "waiting":
             self._state = "absent"
-            return why_silent(self._kind, self._address, now - self._began, counters)
+            return why_silent(self._kind, self._address, now - self._began, counters, self._newest())
         if self._state == "absent" and now - self._began >= 10 * _PATIENCE_S:
             self._began = now
-            return why_silent(self._kind, self._address, now - self._last, counters)
+            return why_silent(self._kind, self._address, now - self._last, counters, self._newest())
         if self._state == "playing":
             self._state = "silent"
             return f"nothing from the suit for {now - self._last:.0f} s; waiting for it"
         return None
 
 
-def why_silent(kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int]) -> str:
-    """Why there is no frame yet, as far as it can be told."""
+def why_silent(
+    kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int], newest: bytes = b""
+) -> str:
+    """Why there is no frame yet, as far as it can be told; ``newest`` is the last datagram that came."""
     where = f"{known_as(address[0])}:{address[1]}"
     packets = counters.get("packets", 0)
     bad = sum(counters.get(name, 0) for name in _BAD)
     if packets and bad >= packets:
-        return f"{packets} datagrams came to {where}, none of them {kind}: what does the sender speak?"
+        told = wrong_kind(kind, newest, address[1]) or "what does the sender speak?"
+        return f"{packets} datagrams came to {where}, none of them a usable {kind}: {told}"
     if packets:
         return (
             f"{packets} datagrams of {kind} came to {where}, no frame: the suit has not sent its skeleton yet"

@@ -83,10 +83,12 @@ async def _record(
             try:
                 await asyncio.wait_for(_either(begun, done), _HINT_S)
             except TimeoutError:
-                say(why_silent(source.kind, udp.address, _HINT_S, front.counters()))
+                say(why_silent(source.kind, udp.address, _HINT_S, front.counters(), udp.newest))
                 await asyncio.wait_for(_either(begun, done), _PATIENCE_S - _HINT_S)
         except TimeoutError:
-            raise DeviceError(why_silent(source.kind, udp.address, _PATIENCE_S, front.counters())) from None
+            raise DeviceError(
+                why_silent(source.kind, udp.address, _PATIENCE_S, front.counters(), udp.newest)
+            ) from None
         for left in range(int(countdown), 0, -1):
             if not done.is_set():
                 say(f"{left} ...")

@@ -153,7 +153,7 @@ def test_a_faster_performer_takes_less_time():
 
 def test_wrong_protocols_and_rates_are_refused():
     clip = walking_clip(0.1)
-    with pytest.raises(OptionError, match="protocol is one of mocopi, vmc, msgpack"):
+    with pytest.raises(OptionError, match="protocol is one of mocopi, vmc, xsens, rokoko, msgpack"):
         datagrams(clip, "kinect")
     for protocol, rate in itertools.product(PROTOCOLS, (-1.0, 0.0, 0.99, 1000.1, float("nan"))):
         with pytest.raises(OptionError, match="rate must be 1 to 1000 frames a second, given"):
@@ -172,6 +172,11 @@ def through_the_front(protocol, stream):
     return np.array(quats), np.array(roots), front.counters()
 
 
+def same_joints(protocol):
+    """Studio's back has two bones for three: neck and shoulders tell what the upper chest turns."""
+    return [j for j in range(22) if protocol != "rokoko" or j not in (3, 4, 6, 10)]
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_is_sent_arrives_as_the_same_motion(protocol):
     clip = walking_clip(2.0)
@@ -180,10 +185,10 @@ def test_what_is_sent_arrives_as_the_same_motion(protocol):
     assert counters["malformed"] == counters["alien"] == counters["lost"] == 0
     assert abs(len(quats) - len(expected)) <= 1
     count = min(len(quats), len(expected))
-    apart = np.degrees(angle_between(quats[:count], expected.quats[:count]))
-    # VMC goes through 60 Hz on its way to 50 Hz, and live frames are joined by curves: a clip's slerp cuts
-    # corners.
-    assert apart.max() < {"vmc": 0.5, "msgpack": 0.02, "mocopi": 0.01}[protocol]
+    apart = np.degrees(angle_between(quats[:count], expected.quats[:count]))[..., same_joints(protocol)]
+    # The others go through 60 Hz on the way to 50 Hz, and live frames are joined by curves: a clip's slerp
+    # cuts corners.
+    assert apart.max() < {"msgpack": 0.02, "mocopi": 0.01}.get(protocol, 0.5)
     np.testing.assert_allclose(roots[:count], expected.root[:count], atol=2e-3)
 
 
@@ -197,8 +202,8 @@ def test_a_rig_that_had_to_be_understood_is_streamed_right(tmp_path, protocol):
     quats, _, _ = through_the_front(protocol, datagrams(clip, protocol))
     count = min(len(quats), len(expected))
     assert count > 190
-    apart = np.degrees(angle_between(quats[:count], expected.quats[:count]))
-    assert apart.max() < (1.5 if protocol == "vmc" else 0.1)
+    apart = np.degrees(angle_between(quats[:count], expected.quats[:count]))[..., same_joints(protocol)]
+    assert apart.max() < (0.1 if protocol in ("mocopi", "msgpack") else 1.5)
 
 
 def test_the_canonical_clip_is_its_own_retargeting():

@@ -61,7 +61,10 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
         ("lead_ms = 'fast'", "lead_ms: expected auto, or 0 to 400 ms, got 'fast'"),
         ("lead_ms = true", "lead_ms: expected auto, or 0 to 400 ms, got True"),
         ("lead_ms = ", "not valid TOML"),
-        ("[source]\nkind = 'kinect'", "source.kind: expected one of mocopi, vmc, msgpack, got 'kinect'"),
+        (
+            "[source]\nkind = 'kinect'",
+            "source.kind: expected one of mocopi, vmc, xsens, rokoko, msgpack, got 'kinect'",
+        ),
     ],
 )
 def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, says: str) -> None:

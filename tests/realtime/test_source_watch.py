@@ -45,6 +45,8 @@ def test_why_there_is_no_frame() -> None:
     assert why_silent("mocopi", HERE, 3.0, alien).startswith(
         "120 datagrams came to 127.0.0.1:12351, none of them"
     )
+    told = why_silent("mocopi", HERE, 3.0, alien, b"MXTP02" + bytes(754))
+    assert told.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
     assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
 

@@ -1,5 +1,6 @@
-"""A suit by somebody else: encoders that share no code with the project (struct, msgpack, python-osc)."""
+"""A suit by somebody else: encoders that share no code with ours (struct, json, msgpack, python-osc)."""
 
+import json
 import math
 import struct
 from typing import Any
@@ -8,7 +9,7 @@ import msgpack
 from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-LEFT_UPPER_ARM = {"mocopi": 12, "vmc": "LeftUpperArm", "msgpack": 7}
+LEFT_UPPER_ARM = {"mocopi": 12, "vmc": "LeftUpperArm", "xsens": 13, "rokoko": "leftUpperArm", "msgpack": 7}
 UNIX = 1.7e9
 _TRUNK = ["Hips", "Spine", "Chest", "UpperChest", "Neck", "Head"]
 _SIDED = ["Shoulder", "UpperArm", "LowerArm", "Hand", "UpperLeg", "LowerLeg", "Foot", "Toes"]
@@ -76,4 +77,79 @@ def msgpack_frame(number: int, seconds: float, angle: float) -> bytes:
     return msgpack.packb({"v": 1, "type": "frame", "seq": number % 2**32, "t": seconds, **values})
 
 
-FRAMES = {"mocopi": mocopi_frame, "vmc": vmc_frame, "msgpack": msgpack_frame}
+# Where MVN's segments 1 to 23 are in T-pose, metres: x forward, y to the left, z up.
+_SPINE = [(0, 0, 0.95), (0, 0, 1.05), (0, 0, 1.15), (0, 0, 1.25), (0, 0, 1.35), (0, 0, 1.5), (0, 0, 1.6)]
+_ARM, _LEG = (0.03, 0.17, 0.45, 0.7), ((0, 0.9), (0, 0.5), (0, 0.09), (0.14, 0.02))
+_XSENS = [
+    *_SPINE,
+    *((0, side * y, 1.45) for side in (-1, 1) for y in _ARM),
+    *((x, side * 0.09, z) for side in (-1, 1) for x, z in _LEG),
+]
+
+
+def xsens_frame(number: int, seconds: float, angle: float) -> bytes:
+    """MXTP02 of the vendor's specification. The arm is lowered about the forward axis."""
+    milliseconds = round(seconds * 1000) % 2**32
+    header = (b"MXTP02", number % 2**32, 0x80, 23, milliseconds, 0, 23, 0, 0, bytes(2), 23 * 32)
+    out = struct.pack(">6sIBBIBBBB2sH", *header)
+    shoulder = _XSENS[LEFT_UPPER_ARM["xsens"] - 1]
+    for i, (x, y, z) in enumerate(_XSENS, 1):
+        turn = (1.0, 0.0, 0.0, 0.0)
+        if LEFT_UPPER_ARM["xsens"] <= i <= LEFT_UPPER_ARM["xsens"] + 2:
+            turn = (math.cos(angle / 2), -math.sin(angle / 2), 0.0, 0.0)
+            along = y - shoulder[1]
+            y, z = shoulder[1] + along * math.cos(angle), z - along * math.sin(angle)
+        out += struct.pack(">I7f", i, x, y, z, *turn)
+    return out
+
+
+_HALF = math.sqrt(0.5)
+# Studio's T-pose, y up, z forward, left-handed: place, rotation w x y z (the vendor's plug-in for Blender).
+_BACK, _ARMS = (0, 0, 0, -1), ((-0.5, -0.5, -0.5, 0.5), (0.5, 0.5, -0.5, 0.5))
+_LEGS = ((_HALF, 0, _HALF, 0), (_HALF, 0, -_HALF, 0))
+_FEET = ((0, 0, _HALF, -_HALF), (0, 0, -_HALF, _HALF))
+_ROKOKO: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "hip": ((0, 0.95, 0), (-1, 0, 0, 0)),
+    "spine": ((0, 1.05, 0), _BACK),
+    "chest": ((0, 1.2, 0), _BACK),
+    "neck": ((0, 1.45, 0), _BACK),
+    "head": ((0, 1.55, 0), _BACK),
+}
+for _n, (_side, _sign) in enumerate((("left", -1), ("right", 1))):
+    _ROKOKO[_side + "Shoulder"] = ((_sign * 0.03, 1.42, 0), ((-_HALF, _HALF)[_n], 0, 0, _HALF))
+    for _x, _joint in ((0.17, "UpperArm"), (0.45, "LowerArm"), (0.7, "Hand")):
+        _ROKOKO[_side + _joint] = ((_sign * _x, 1.42, 0), _ARMS[_n])
+    for _y, _z, _joint in ((0.9, 0, "UpLeg"), (0.5, 0, "Leg"), (0.09, 0, "Foot"), (0.02, 0.14, "Toe")):
+        _turns = _LEGS if "Leg" in _joint else _FEET
+        _ROKOKO[_side + _joint] = ((_sign * 0.09, _y, _z), _turns[_n])
+
+
+def rokoko_frame(number: int, seconds: float, angle: float) -> bytes:
+    """JSON v3 as the classes of the vendor's plug-in for Unity have it. Nothing is numbered."""
+    body = {}
+    x0, y0, _ = _ROKOKO["leftUpperArm"][0]
+    cos, sin = math.cos(angle / 2), math.sin(angle / 2)
+    for name, ((x, y, z), (qw, qx, qy, qz)) in _ROKOKO.items():
+        if name in ("leftUpperArm", "leftLowerArm", "leftHand"):
+            # A turn by +angle about z, from the left, lowers the arm that points to -x.
+            x, y = x0 + (x - x0) * math.cos(angle), y0 + (x - x0) * math.sin(angle)
+            qw, qx, qy, qz = (
+                cos * qw - sin * qz,
+                cos * qx - sin * qy,
+                cos * qy + sin * qx,
+                cos * qz + sin * qw,
+            )
+        place = {"x": float(x), "y": float(y), "z": float(z)}
+        body[name] = {"position": place, "rotation": {"x": qx, "y": qy, "z": qz, "w": qw}}
+    actor = {"name": "A", "color": [0, 0, 0], "meta": {"hasBody": True}, "body": body}
+    scene = {"timestamp": seconds, "actors": [actor], "characters": [], "props": []}
+    return json.dumps({"version": 3.0, "fps": 60.0, "scene": scene}).encode()
+
+
+FRAMES = {
+    "mocopi": mocopi_frame,
+    "vmc": vmc_frame,
+    "xsens": xsens_frame,
+    "rokoko": rokoko_frame,
+    "msgpack": msgpack_frame,
+}

@@ -1,6 +1,8 @@
-//! Standard bodies of the suits we stand in for: the bones of mocopi and of VMC, in T-pose, metres.
+//! Standard bodies of the suits we stand in for, in T-pose, metres.
 
+use anticip_geometry::Quat;
 use anticip_wire::vmc::{BONE_NAMES, BONE_PARENTS};
+use anticip_wire::{rokoko, xsens};
 
 use crate::canonical::{HIPS_HEIGHT, JOINTS, OFFSETS, PARENTS};
 use crate::skeleton::Skeleton;
@@ -100,6 +102,67 @@ pub fn vmc() -> Skeleton {
     }))
 }
 
+/// The 23 segments of Xsens MVN, in the order of its datagrams.
+#[must_use]
+pub fn xsens() -> Skeleton {
+    let bones = xsens::SEGMENT_NAMES.iter().zip(xsens::SEGMENT_PARENTS);
+    build(bones.map(|(&name, parent)| {
+        let left = name.strip_prefix("Left ");
+        let [x, y, z] = match left.or(name.strip_prefix("Right ")).unwrap_or(name) {
+            "Pelvis" => [0.0; 3],
+            "L5" | "L3" | "T12" | "T8" => [0.0, 0.1, 0.0],
+            "Forearm" => vmc_offset("LowerArm"),
+            "Foot" => vmc_offset("Foot"),
+            "Toe" => vmc_offset("Toes"),
+            part => vmc_offset(&part.replace(' ', "")),
+        };
+        let x = if left.is_none() { -x } else { x };
+        (name.to_owned(), parent, [x, y, z])
+    }))
+}
+
+/// The 21 joints of Rokoko Studio, in the order of [`rokoko::JOINT_NAMES`]. It faces -z, as VMC's does, and its bones have
+/// axes of their own.
+#[must_use]
+pub fn rokoko() -> Skeleton {
+    let global = |id: usize| Quat::from_array(rokoko::REST[id].map(f64::from)).normalize_or(Quat::IDENTITY);
+    let above = |parent: i32| usize::try_from(parent).map_or(Quat::IDENTITY, global);
+    let parents = rokoko::JOINT_PARENTS;
+    let bones = rokoko::JOINT_NAMES.iter().zip(parents).map(|(&name, parent)| {
+        let left = name.strip_prefix("left");
+        let [x, y, z] = match left.or(name.strip_prefix("right")).unwrap_or(name) {
+            "spine" => vmc_offset("Spine"),
+            "chest" => [0.0, 0.27, 0.0],
+            "neck" => vmc_offset("Neck"),
+            "head" => vmc_offset("Head"),
+            "UpLeg" => vmc_offset("UpperLeg"),
+            "Leg" => vmc_offset("LowerLeg"),
+            "Toe" => vmc_offset("Toes"),
+            part => vmc_offset(part),
+        };
+        let x = if left.is_some() { -x } else { x };
+        (name.to_owned(), parent, above(parent).conj().rotate([x, y, -z]))
+    });
+    let rest = |(id, parent): (usize, &i32)| (above(*parent).conj() * global(id)).to_array();
+    Skeleton {
+        rest_local: Some(parents.iter().enumerate().map(rest).collect()),
+        ..build(bones)
+    }
+}
+
+/// The standard body of a kind of suit; `humanoid` is the canonical one.
+#[must_use]
+pub fn by_name(name: &str) -> Option<Skeleton> {
+    Some(match name {
+        "mocopi" => mocopi(),
+        "vmc" => vmc(),
+        "xsens" => xsens(),
+        "rokoko" => rokoko(),
+        "humanoid" => canonical(),
+        _ => return None,
+    })
+}
+
 /// The canonical body itself, as a skeleton.
 #[must_use]
 pub fn canonical() -> Skeleton {
@@ -117,10 +180,18 @@ mod tests {
 
     #[test]
     fn every_standard_body_maps_onto_the_canonical_one_and_stands_in_t_pose() {
-        for (skeleton, count) in [(mocopi(), 27), (vmc(), 55), (canonical(), 22)] {
+        let bodies = [
+            (mocopi(), 27, 22),
+            (vmc(), 55, 22),
+            (xsens(), 23, 22),
+            // Its back has two bones for three.
+            (rokoko(), 21, 21),
+            (canonical(), 22, 22),
+        ];
+        for (skeleton, count, mapped) in bodies {
             assert_eq!(skeleton.len(), count);
             let retargeter = Retargeter::compile(&skeleton).expect("maps");
-            assert!(retargeter.mask().iter().all(|&m| m));
+            assert_eq!(retargeter.mask().iter().filter(|&&m| m).count(), mapped);
             let deviation = crate::t_pose_deviation(&skeleton).expect("maps");
             assert!(deviation < crate::T_POSE_TOLERANCE / 2.0);
         }

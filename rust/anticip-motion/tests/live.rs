@@ -3,14 +3,15 @@
 mod common;
 
 use anticip_geometry::Quat;
-use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::canonical::{JOINT_COUNT, PARENTS};
 use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, motion_features, standard};
 use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, mocopi, native, vmc};
 use common::{MS, Sender, WINDOW, canonical, feed_all, front, rows, update};
 
 #[test]
 fn every_protocol_gives_the_canonical_motion_frame_by_frame() {
-    for source in [Source::Mocopi, Source::Vmc, Source::Msgpack] {
+    let xsens = Source::from_name("xsens").expect("known");
+    for source in [Source::Mocopi, Source::Vmc, Source::Msgpack, xsens] {
         let mut front = front(source);
         let outputs = feed_all(&mut front, &Sender::new(source).stream(100, 50.0));
         assert_eq!(outputs.len(), 100, "{source:?}");
@@ -34,6 +35,28 @@ fn every_protocol_gives_the_canonical_motion_frame_by_frame() {
 }
 
 #[test]
+fn studios_bones_turn_in_the_world_as_the_canonical_ones_do() {
+    fn world(pose: &[Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
+        let mut world = *pose;
+        for j in 1..JOINT_COUNT {
+            world[j] = world[PARENTS[j] as usize] * pose[j];
+        }
+        world
+    }
+    let rokoko = Source::from_name("rokoko").expect("known");
+    let outputs = feed_all(&mut front(rokoko), &Sender::new(rokoko).stream(100, 50.0));
+    assert_eq!(outputs.len(), 100);
+    for (i, out) in outputs.iter().enumerate() {
+        let heard = out.poses[0].map(|q| Quat::from_array(q.map(f64::from)).normalize());
+        let (heard, sent) = (world(&heard), world(&canonical(i as f64 / 50.0).0));
+        // Of the three bones of the back Studio has two.
+        for j in (0..JOINT_COUNT).filter(|j| !(1..=3).contains(j)) {
+            assert!(heard[j].angle_to(sent[j]) < 1e-4, "{j}");
+        }
+    }
+}
+
+#[test]
 fn what_leaves_is_what_the_batch_makes_of_it() {
     let mut front = front(Source::Mocopi);
     let outputs = feed_all(&mut front, &Sender::new(Source::Mocopi).stream(120, 50.0));
@@ -46,7 +69,8 @@ fn what_leaves_is_what_the_batch_makes_of_it() {
 
 #[test]
 fn arrival_does_not_matter() {
-    for source in [Source::Mocopi, Source::Vmc, Source::Msgpack] {
+    let told = ["xsens", "rokoko"].map(|name| Source::from_name(name).expect("known"));
+    for source in [Source::Mocopi, Source::Vmc, Source::Msgpack, told[0], told[1]] {
         let datagrams = Sender::new(source).stream(60, 33.0);
         let (mut calm, mut rough) = (front(source), front(source));
         let mut last = 0;

@@ -3,8 +3,10 @@
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
 use anticip_wire::native::{self, NativeKind, NativePacket};
 use anticip_wire::recording::{self, Next};
+use anticip_wire::rokoko::{self, RokokoDecoder};
 use anticip_wire::vmc::{self, VmcAssembler};
-use anticip_wire::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, crc32c};
+use anticip_wire::xsens::{self, XsensAssembler};
+use anticip_wire::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, Source, Update, crc32c};
 
 /// A pose holds finite transforms of distinct joints and a usable time.
 fn pose(pose: &PoseUpdate) {
@@ -104,6 +106,51 @@ pub fn vmc(data: &[u8]) {
                 .all(|(a, b)| a.rotation == b.rotation && a.id == b.id)
         );
     }
+}
+
+/// What a decoder that remembers makes of the same bytes twice; the last frame.
+fn twice(source: &mut impl Source, data: &[u8]) -> Option<PoseUpdate> {
+    let mut last = None;
+    for _ in 0..2 {
+        let result = source.decode(data, &mut |update| match update {
+            Update::Skeleton(told) => skeleton(told),
+            Update::Frame(frame) => {
+                pose(frame);
+                last = Some(frame.clone());
+            }
+        });
+        if let Err(error) = result {
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+    last
+}
+
+/// Xsens: no panic, a datagram by itself or after itself; a frame encoded comes back with as many joints.
+pub fn xsens(data: &[u8]) {
+    let Some(frame) = twice(&mut XsensAssembler::default(), data) else {
+        return;
+    };
+    let mut out = Vec::new();
+    xsens::encode_frame(&frame, &mut out).expect("decoded joints are segments");
+    let again = twice(&mut XsensAssembler::default(), &out);
+    // What adds up to no place is left out.
+    assert!(again.is_none_or(|again| again.seq == frame.seq));
+}
+
+/// Rokoko: no panic; a frame encoded is JSON that comes back.
+pub fn rokoko(data: &[u8]) {
+    let Some(frame) = twice(&mut RokokoDecoder::default(), data) else {
+        return;
+    };
+    let mut out = Vec::new();
+    rokoko::encode_frame(&frame, 60.0, &mut out).expect("decoded joints are Studio's and finite");
+    assert!(RokokoDecoder::default().decode(&out, &mut |_| ()).is_ok());
+}
+
+/// Anything at all is of some kind or of none.
+pub fn recognise(data: &[u8]) {
+    let _ = anticip_wire::recognise(data);
 }
 
 /// Our own datagrams: no panic; a decoded skeleton encoded comes back.

@@ -1,29 +1,34 @@
 //! Datagrams of motion-capture systems, decoded and encoded; pure functions of bytes that never panic.
 //!
-//! Three protocols come in: Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]) and this project's own msgpack
-//! datagrams ([`native`]). Each becomes the same two values: [`SkeletonUpdate`] and [`PoseUpdate`], already
-//! in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z`
+//! What comes in ([`PROTOCOLS`]): Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]), Xsens MVN ([`xsens`]), Rokoko Studio
+//! ([`rokoko`]) and this project's own msgpack datagrams ([`native`]). Each is a [`Source`] and becomes the same two values:
+//! [`SkeletonUpdate`] and [`PoseUpdate`], already in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z`
 //! (Hamilton), every rotation local to its parent.
 //!
 //! A datagram is untrusted. Every parser checks each declared length against what is really there, bounds
 //! its recursion, keeps no reference to the input and answers with a value or one [`WireError`]. After the
-//! first frame no parser allocates: callers hand in the value to overwrite.
+//! first frame no parser allocates but that of JSON: callers hand in the value to overwrite.
 //!
 //! [`recording`] is the framing of recorded shows: magic, version, and records with a checksum each.
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod error;
+mod figure;
 pub mod mocopi;
 mod msgpack;
 pub mod native;
 mod osc;
 mod pose;
 pub mod recording;
+pub mod rokoko;
+mod source;
 pub mod vmc;
+pub mod xsens;
 
 pub use error::WireError;
 pub use pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate};
+pub use source::{PROTOCOLS, Protocol, Source, Update, recognise};
 
 /// CRC-32C (Castagnoli) of `data`, as iSCSI and the recording format use it.
 pub fn crc32c(data: &[u8]) -> u32 {

@@ -14,6 +14,7 @@ use crate::WireError;
 use crate::bytes::f32s_le;
 use crate::msgpack::{Reader, Value};
 use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
+use crate::source::{Source, Update};
 
 /// The newest version of these datagrams.
 pub const VERSION: u32 = 1;
@@ -36,6 +37,24 @@ pub struct NativePacket {
     pub pose: PoseUpdate,
     /// The last skeleton.
     pub skeleton: SkeletonUpdate,
+}
+
+/// Whether this is one of these datagrams, or one of a newer version.
+pub fn recognises(datagram: &[u8]) -> bool {
+    match keys(datagram) {
+        Ok(keys) => matches!(keys.kind, Some(b"frame" | b"skeleton")),
+        Err(error) => matches!(error, WireError::Version { .. }),
+    }
+}
+
+impl Source for NativePacket {
+    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        match decode(datagram, self)? {
+            NativeKind::Skeleton => take(Update::Skeleton(&self.skeleton)),
+            NativeKind::Frame => take(Update::Frame(&self.pose)),
+        }
+        Ok(())
+    }
 }
 
 /// The values of the keys that are known, wherever they stand.

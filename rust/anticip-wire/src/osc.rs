@@ -126,6 +126,16 @@ pub(crate) fn walk<'a>(data: &'a [u8], visit: &mut impl FnMut(Option<Message<'a>
     }
 }
 
+/// The address of the first message, if this is OSC with one in it.
+pub(crate) fn first_address(datagram: &[u8]) -> Option<&[u8]> {
+    check(datagram).ok()?;
+    let mut first = None;
+    walk(datagram, &mut |message| {
+        first = first.or(message.map(|m| m.address))
+    });
+    first
+}
+
 /// Appends a string with its padding.
 pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());

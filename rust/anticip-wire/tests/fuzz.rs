@@ -6,7 +6,7 @@ mod common;
 mod invariants;
 
 use anticip_wire::mocopi::{self, BONE_PARENTS, Sender};
-use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, native, recording, vmc};
+use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, native, recording, rokoko, vmc, xsens};
 use common::{Random, mutations};
 
 const ROUNDS: usize = 10_000;
@@ -93,6 +93,35 @@ fn vmc_targets_hold() {
             written(|out| vmc::encode_bones(&pose(4), out)),
             nested,
             b"/VMC/Ext/T\0\0,f\0\0\x3f\x80\0\0".to_vec(),
+        ],
+    );
+}
+
+#[test]
+fn xsens_targets_hold() {
+    let whole = written(|out| xsens::encode_frame(&pose(23), out));
+    let mut half = whole.clone();
+    half[10] = 0;
+    run(invariants::xsens, &[whole, half]);
+}
+
+#[test]
+fn rokoko_targets_hold() {
+    let plain = written(|out| rokoko::encode_frame(&pose(21), 60.0, out));
+    // By python-lz4 4.4, `lz4.frame.compress`.
+    let packed = include_bytes!("data/rokoko.lz4").to_vec();
+    run(invariants::rokoko, &[plain, packed]);
+}
+
+#[test]
+fn recognising_holds() {
+    run(
+        invariants::recognise,
+        &[
+            written(|out| xsens::encode_frame(&pose(23), out)),
+            written(|out| vmc::encode_frame(&pose(3), out)),
+            written(|out| mocopi::encode_frame(&Sender::default(), &pose(2), 0, None, out)),
+            written(|out| native::encode_skeleton(&skeleton(), out)),
         ],
     );
 }

@@ -33,7 +33,7 @@ pub(super) struct Body {
     /// A joint unmeasured for this many frames counts as missing. VMC poses may come in several bundles, so one
     /// frame without a bone is nothing there.
     patience: u32,
-    /// Joints that were never sent are absent (VMC names bones that models lack).
+    /// Joints that were never sent are absent (VMC names bones that models lack, a phone is one joint).
     partial: bool,
     mask: [bool; JOINT_COUNT],
     scratch: [Quat; JOINT_COUNT],
@@ -48,13 +48,15 @@ impl Body {
         let skeleton = match source {
             Source::Mocopi => standard::mocopi(),
             Source::Vmc => standard::vmc(),
-            Source::Msgpack => standard::canonical(),
+            Source::Msgpack | Source::Told(_) => standard::canonical(),
         };
         let mut body = Self::new(skeleton)?;
-        // Our own datagrams may tell any body, and say which.
-        body.told = source != Source::Msgpack;
+        // The others say which body it is.
+        body.told = matches!(source, Source::Mocopi | Source::Vmc);
         if source == Source::Vmc {
             body.patience = 2;
+        }
+        if source != Source::Mocopi {
             body.partial = true;
             body.mask = [false; JOINT_COUNT];
         }
@@ -103,11 +105,16 @@ impl Body {
         };
         let mut body = Self::new(skeleton)?;
         body.agreement = Some(Agreement::default());
+        body.partial = self.partial;
+        if self.partial {
+            body.mask = [false; JOINT_COUNT];
+        }
         if body.retargeter.same_map(&self.retargeter) {
             body.local.copy_from_slice(&self.local);
             body.age.copy_from_slice(&self.age);
             body.seen.copy_from_slice(&self.seen);
             body.root = self.root;
+            body.mask = self.mask;
             *self = body;
             return Ok(false);
         }

@@ -13,6 +13,8 @@ pub use senders::SenderState;
 
 use std::time::Instant;
 
+use anticip_wire::PROTOCOLS;
+
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
 use crate::features::{FeatureExtractor, RATE};
@@ -27,6 +29,8 @@ pub enum Source {
     Vmc,
     /// This project's own datagrams: any skeleton at any rate.
     Msgpack,
+    /// Another of [`anticip_wire::PROTOCOLS`], by its place there; it tells its skeleton.
+    Told(usize),
 }
 
 impl Source {
@@ -39,11 +43,25 @@ impl Source {
             "mocopi" => Ok(Self::Mocopi),
             "vmc" => Ok(Self::Vmc),
             "msgpack" => Ok(Self::Msgpack),
-            _ => Err(MotionError::Option {
-                option: "source",
-                expected: "mocopi, vmc or msgpack",
-                given: format!("{name:?}"),
-            }),
+            _ => PROTOCOLS
+                .iter()
+                .position(|protocol| protocol.name == name)
+                .map(Self::Told)
+                .ok_or_else(|| MotionError::Option {
+                    option: "source",
+                    expected: "mocopi, vmc, xsens, rokoko or msgpack",
+                    given: format!("{name:?}"),
+                }),
+        }
+    }
+
+    /// Opens its decoder.
+    fn open(self) -> Box<dyn anticip_wire::Source> {
+        match self {
+            Self::Mocopi => Box::<anticip_wire::mocopi::MocopiPacket>::default(),
+            Self::Vmc => Box::<anticip_wire::vmc::VmcAssembler>::default(),
+            Self::Msgpack => Box::<anticip_wire::native::NativePacket>::default(),
+            Self::Told(place) => (PROTOCOLS[place].open)(),
         }
     }
 }

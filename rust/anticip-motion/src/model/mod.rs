@@ -41,7 +41,9 @@ pub type Tensors = HashMap<String, Tensor>;
 fn tensor(tensors: &Tensors, name: &'static str, shape: &[usize]) -> Result<Vec<f32>, MotionError> {
     let found = tensors.get(name);
     match found {
-        Some(t) if t.shape == shape && t.values.len() == shape.iter().product() => Ok(t.values.clone()),
+        Some(t) if t.shape == shape && t.values.len() == shape.iter().product::<usize>() => {
+            Ok(t.values.clone())
+        }
         _ => Err(MotionError::Shape {
             what: name,
             expected: format!("{shape:?}"),

@@ -5,7 +5,7 @@
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{Distributor, FEATURE_COUNT, FrontConfig, FrontOutput, LiveFront, Source, standard};
-use anticip_wire::{Joint, PoseUpdate, mocopi, native, vmc};
+use anticip_wire::{Joint, PROTOCOLS, PoseUpdate, mocopi, native, rokoko, vmc, xsens};
 
 pub const MS: i64 = 1_000_000;
 pub const WINDOW: usize = 32;
@@ -41,6 +41,7 @@ pub fn update(body: &Distributor, t: f64) -> PoseUpdate {
 pub struct Sender {
     pub source: Source,
     pub body: Distributor,
+    offsets: Vec<[f64; 3]>,
 }
 
 impl Sender {
@@ -49,9 +50,15 @@ impl Sender {
             Source::Mocopi => standard::mocopi(),
             Source::Vmc => standard::vmc(),
             Source::Msgpack => standard::canonical(),
+            Source::Told(place) => standard::by_name(PROTOCOLS[place].name).expect("a body of its own"),
         };
         let body = Distributor::compile(&skeleton).expect("maps");
-        Self { source, body }
+        let offsets = skeleton.offsets;
+        Self {
+            source,
+            body,
+            offsets,
+        }
     }
 
     /// Frame `number` of a source that has run for `t` seconds.
@@ -71,6 +78,17 @@ impl Sender {
             Source::Msgpack => {
                 let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
                 native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
+            }
+            Source::Told(place) => {
+                (pose.seq, pose.time) = (Some(number), Some(t));
+                for joint in pose.joints.iter_mut().skip(1) {
+                    joint.position = self.offsets[usize::from(joint.id)].map(|v| v as f32);
+                }
+                match PROTOCOLS[place].name {
+                    "xsens" => xsens::encode_frame(&pose, &mut out),
+                    _ => rokoko::encode_frame(&pose, 60.0, &mut out),
+                }
+                .expect("encodes");
             }
         }
         out

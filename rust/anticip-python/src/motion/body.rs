@@ -225,15 +225,10 @@ fn py_t_pose_deviation(
 }
 
 fn standard_by_name(target: &str) -> PyResult<Skeleton> {
-    match target {
-        "mocopi" => Ok(standard::mocopi()),
-        "vmc" => Ok(standard::vmc()),
-        "humanoid" => Ok(standard::canonical()),
-        _ => {
-            let message = format!("target: expected \"mocopi\", \"vmc\" or \"humanoid\", got {target:?}");
-            Err(raise(Kind::Value, &message))
-        }
-    }
+    standard::by_name(target).ok_or_else(|| {
+        let known = r#""mocopi", "vmc", "xsens", "rokoko" or "humanoid""#;
+        raise(Kind::Value, &format!("target: expected {known}, got {target:?}"))
+    })
 }
 
 /// Names, parents (J,) and offsets (J, 3) of a standard body.

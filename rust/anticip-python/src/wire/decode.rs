@@ -3,9 +3,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::{error, table};
+use crate::errors::{Kind, raise};
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
 use anticip_wire::native::{self, NativeKind, NativePacket};
-use anticip_wire::{PoseUpdate, SkeletonUpdate, vmc};
+use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, Update, vmc};
 
 fn pose<'py>(py: Python<'py>, pose: &PoseUpdate) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -111,11 +112,52 @@ fn decode_vmc<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, 
     VmcAssembler::new().feed(py, datagram)
 }
 
+/// The kind of sender a datagram is from, by its looks.
+#[pyfunction]
+#[pyo3(signature = (datagram, /))]
+fn recognise(datagram: &[u8]) -> Option<&'static str> {
+    anticip_wire::recognise(datagram)
+}
+
+/// One sender's datagrams of any protocol.
+#[pyclass(name = "Decoder", module = "pyanticip._core")]
+struct Decoder(Box<dyn anticip_wire::Source>);
+
+#[pymethods]
+impl Decoder {
+    #[new]
+    #[pyo3(signature = (protocol, /))]
+    fn new(protocol: &str) -> PyResult<Self> {
+        let found = PROTOCOLS.iter().find(|known| known.name == protocol);
+        let names = || PROTOCOLS.map(|known| known.name).join(", ");
+        let message = || format!("protocol: expected one of {}, got {protocol:?}", names());
+        let known = found.ok_or_else(|| raise(Kind::Value, &message()))?;
+        Ok(Self((known.open)()))
+    }
+
+    /// What a datagram completes, oldest first.
+    #[pyo3(signature = (datagram, /))]
+    fn feed<'py>(&mut self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let mut found = Vec::new();
+        let decoded = self.0.decode(datagram, &mut |update| {
+            found.push(match update {
+                Update::Skeleton(told) => skeleton(py, told),
+                Update::Frame(told) => pose(py, told),
+            });
+        });
+        decoded.map_err(error)?;
+        found.into_iter().collect()
+    }
+}
+
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("MOCOPI_BONES", mocopi::BONE_NAMES.to_vec())?;
     m.add("MOCOPI_PARENTS", mocopi::BONE_PARENTS.to_vec())?;
     m.add("VMC_BONES", vmc::BONE_NAMES.to_vec())?;
     m.add("VMC_PARENTS", vmc::BONE_PARENTS.to_vec())?;
+    m.add("PROTOCOLS", PROTOCOLS.map(|protocol| protocol.name).to_vec())?;
+    m.add_class::<Decoder>()?;
+    m.add_function(wrap_pyfunction!(recognise, m)?)?;
     m.add_class::<VmcAssembler>()?;
     m.add_function(wrap_pyfunction!(decode_mocopi, m)?)?;
     m.add_function(wrap_pyfunction!(decode_vmc, m)?)?;

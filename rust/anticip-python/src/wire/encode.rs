@@ -4,7 +4,7 @@ use pyo3::types::PyBytes;
 use super::{error, rows, triple};
 use crate::errors::{Kind, raise};
 use anticip_wire::mocopi::{self, Sender};
-use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, native, vmc};
+use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, native, rokoko, vmc, xsens};
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
@@ -135,6 +135,45 @@ fn encode_vmc_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
+/// An MXTP02 datagram.
+#[pyfunction]
+#[pyo3(signature = (seq, time, quats, positions))]
+fn encode_xsens_frame<'py>(
+    py: Python<'py>,
+    seq: u32,
+    time: f64,
+    quats: &Bound<'py, PyAny>,
+    positions: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let pose = PoseUpdate {
+        seq: Some(seq),
+        time: Some(time),
+        ..pose(quats, positions, None)?
+    };
+    let mut out = Vec::new();
+    xsens::encode_frame(&pose, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+/// A message of Rokoko Studio.
+#[pyfunction]
+#[pyo3(signature = (time, quats, positions, *, rate))]
+fn encode_rokoko_frame<'py>(
+    py: Python<'py>,
+    time: f64,
+    quats: &Bound<'py, PyAny>,
+    positions: &Bound<'py, PyAny>,
+    rate: f64,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let pose = PoseUpdate {
+        time: Some(time),
+        ..pose(quats, positions, None)?
+    };
+    let mut out = Vec::new();
+    rokoko::encode_frame(&pose, rate, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
 /// A skeleton datagram of our own.
 #[pyfunction]
 #[pyo3(signature = (names, parents, offsets, rest = None, *, rate = None))]
@@ -173,6 +212,8 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_mocopi_skeleton, m)?)?;
     m.add_function(wrap_pyfunction!(encode_mocopi_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_vmc_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_xsens_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_rokoko_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_native_skeleton, m)?)?;
     m.add_function(wrap_pyfunction!(encode_native_frame, m)?)
 }

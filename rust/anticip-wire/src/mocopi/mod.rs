@@ -19,6 +19,7 @@ pub use encode::{encode_frame, encode_skeleton};
 use crate::WireError;
 use crate::bytes::{array, f32s_le};
 use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
+use crate::source::{Source, Update};
 
 /// Number of bones of every mocopi skeleton seen so far.
 pub const BONES: usize = 27;
@@ -106,6 +107,22 @@ pub struct MocopiPacket {
     /// Unix seconds of the last frame (`uttm`), newer apps only.
     pub unix_time: Option<f64>,
     seen: Seen,
+}
+
+/// Whether this begins as every datagram of mocopi does.
+pub fn recognises(datagram: &[u8]) -> bool {
+    let head = &datagram[..datagram.len().min(64)];
+    head.get(4..8) == Some(b"head") && head.windows(FORMAT.len()).any(|part| part == FORMAT)
+}
+
+impl Source for MocopiPacket {
+    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        match decode(datagram, self)? {
+            MocopiKind::Skeleton => take(Update::Skeleton(&self.skeleton)),
+            MocopiKind::Frame => take(Update::Frame(&self.pose)),
+        }
+        Ok(())
+    }
 }
 
 /// Which ids a datagram has already used.

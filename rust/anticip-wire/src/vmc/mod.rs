@@ -19,8 +19,10 @@ pub use bones::{BONE_NAMES, BONE_PARENTS, BONES};
 pub use encode::{encode_bones, encode_frame};
 
 use crate::WireError;
+use crate::figure::product;
 use crate::osc;
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
+use crate::source::{Source, Update};
 
 const BONE: &[u8] = b"/VMC/Ext/Bone/Pos";
 const ROOT: &[u8] = b"/VMC/Ext/Root/Pos";
@@ -71,14 +73,17 @@ impl Transform {
     }
 }
 
-/// Hamilton product of two quaternions.
-fn product([aw, ax, ay, az]: [f64; 4], [bw, bx, by, bz]: [f64; 4]) -> [f64; 4] {
-    [
-        aw * bw - ax * bx - ay * by - az * bz,
-        aw * bx + ax * bw + ay * bz - az * by,
-        aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw,
-    ]
+/// Whether the first message is one of VMC.
+pub fn recognises(datagram: &[u8]) -> bool {
+    osc::first_address(datagram).is_some_and(|address| address.starts_with(b"/VMC/"))
+}
+
+impl Source for VmcAssembler {
+    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let poses = self.feed(datagram)?;
+        poses.iter().for_each(|pose| take(Update::Frame(pose)));
+        Ok(())
+    }
 }
 
 /// Makes frames of datagrams; see the module's documentation. Allocates only until it has seen its busiest

@@ -1,0 +1,158 @@
+//! Bodies whose joints are told in the world: made local to their parents, and the way back.
+
+use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
+use crate::source::Update;
+
+/// Hamilton product of two quaternions.
+pub(crate) fn product([aw, ax, ay, az]: [f64; 4], [bw, bx, by, bz]: [f64; 4]) -> [f64; 4] {
+    [
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    ]
+}
+
+fn conjugate([w, x, y, z]: [f64; 4]) -> [f64; 4] {
+    [w, -x, -y, -z]
+}
+
+fn rotate(q: [f64; 4], [x, y, z]: [f64; 3]) -> [f64; 3] {
+    let [_, x, y, z] = product(product(q, [0.0, x, y, z]), conjugate(q));
+    [x, y, z]
+}
+
+fn unit(q: [f32; 4]) -> [f64; 4] {
+    let q = q.map(f64::from);
+    let norm = q.iter().map(|v| v * v).sum::<f64>().sqrt();
+    q.map(|v| v / norm)
+}
+
+/// Where a joint is in the world.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) rotation: [f32; 4],
+    pub(crate) position: [f32; 3],
+}
+
+impl Placed {
+    /// Rotation and position relative to `parent`.
+    fn within(&self, parent: &Self) -> ([f32; 4], [f32; 3]) {
+        let back = conjugate(unit(parent.rotation));
+        let apart = [0, 1, 2].map(|i| f64::from(self.position[i]) - f64::from(parent.position[i]));
+        (
+            product(back, unit(self.rotation)).map(|v| v as f32),
+            rotate(back, apart).map(|v| v as f32),
+        )
+    }
+}
+
+/// Where every joint of a pose is; joints in order, parents first. A joint that is left out is where its parent is.
+pub(crate) fn place(pose: &PoseUpdate, parents: &[i32]) -> Vec<Placed> {
+    let mut placed: Vec<Placed> = Vec::with_capacity(parents.len());
+    for (id, parent) in parents.iter().enumerate() {
+        let (rotation, position) = pose
+            .joint(id as u16)
+            .map_or(([1.0, 0.0, 0.0, 0.0], [0.0; 3]), |j| (j.rotation, j.position));
+        let here = match usize::try_from(*parent) {
+            Err(_) => Placed { rotation, position },
+            Ok(parent) => {
+                let above = placed[parent];
+                let turn = unit(above.rotation);
+                let moved = rotate(turn, position.map(f64::from));
+                Placed {
+                    rotation: product(turn, rotation.map(f64::from)).map(|v| v as f32),
+                    position: [0, 1, 2].map(|i| above.position[i] + moved[i] as f32),
+                }
+            }
+        };
+        placed.push(here);
+    }
+    placed
+}
+
+/// A body of fixed joints, told joint by joint in the world. Its bones' lengths are those of the first whole frame.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    joints: Vec<Option<Placed>>,
+    skeleton: SkeletonUpdate,
+    told: bool,
+    pub(crate) pose: PoseUpdate,
+}
+
+impl Figure {
+    /// `rest` are the joints' rotations in the world in T-pose; parents come before their children.
+    pub(crate) fn new(names: &[&str], parents: &[i32], rest: &[[f32; 4]]) -> Self {
+        let local = |(id, parent): (usize, &i32)| {
+            usize::try_from(*parent).map_or(rest[id], |parent| {
+                product(conjugate(unit(rest[parent])), unit(rest[id])).map(|v| v as f32)
+            })
+        };
+        Self {
+            joints: vec![None; names.len()],
+            skeleton: SkeletonUpdate {
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                parents: parents.to_vec(),
+                offsets: vec![[0.0; 3]; names.len()],
+                rest: parents.iter().enumerate().map(local).collect(),
+                rate: None,
+            },
+            told: false,
+            pose: PoseUpdate::default(),
+        }
+    }
+
+    /// The next whole frame tells the body anew.
+    pub(crate) fn forget(&mut self) {
+        self.told = false;
+    }
+
+    /// Begins a frame.
+    pub(crate) fn begin(&mut self, rate: Option<f64>) {
+        self.joints.fill(None);
+        self.pose.clear();
+        self.skeleton.rate = rate;
+    }
+
+    /// Takes one joint of the frame.
+    pub(crate) fn put(&mut self, id: usize, rotation: [f32; 4], position: [f32; 3]) {
+        if is_rotation(&rotation) && is_position(&position) {
+            self.joints[id] = Some(Placed { rotation, position });
+        } else {
+            self.pose.unusable += 1;
+        }
+    }
+
+    /// Ends the frame and hands it on, the body before it where that is new. A joint without its parent is left out.
+    pub(crate) fn end(&mut self, take: &mut dyn FnMut(Update<'_>)) {
+        for (id, parent) in self.skeleton.parents.iter().enumerate() {
+            let Some(here) = self.joints[id] else { continue };
+            let (rotation, position) = match usize::try_from(*parent) {
+                Err(_) => {
+                    self.pose.root = Some(here.position);
+                    (unit(here.rotation).map(|v| v as f32), here.position)
+                }
+                Ok(parent) => match &self.joints[parent] {
+                    Some(above) => here.within(above),
+                    None => continue,
+                },
+            };
+            self.pose.joints.push(Joint {
+                id: id as u16,
+                rotation,
+                position,
+                fresh: true,
+            });
+        }
+        if !self.told && self.pose.joints.len() == self.joints.len() {
+            self.told = true;
+            for (offset, joint) in self.skeleton.offsets.iter_mut().zip(&self.pose.joints).skip(1) {
+                *offset = joint.position;
+            }
+            take(Update::Skeleton(&self.skeleton));
+        }
+        if self.told && !self.pose.joints.is_empty() {
+            take(Update::Frame(&self.pose));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The parts of a message that a body is in; everything else is passed over.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::{JOINT_NAMES, JOINTS};
+
+#[derive(Deserialize)]
+pub(super) struct Message<'a> {
+    pub(super) version: f64,
+    #[serde(default)]
+    pub(super) fps: Option<f64>,
+    #[serde(borrow, default)]
+    pub(super) scene: Option<Scene<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Scene<'a> {
+    pub(super) timestamp: f64,
+    #[serde(borrow, default)]
+    pub(super) actors: Vec<Actor<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Actor<'a> {
+    #[serde(borrow)]
+    pub(super) name: Cow<'a, str>,
+    #[serde(default)]
+    meta: Option<Meta>,
+    #[serde(default)]
+    body: Option<Body>,
+}
+
+impl Actor<'_> {
+    /// The body, unless the sender says that it is made up.
+    pub(super) fn body(&self) -> Option<&Body> {
+        let made_up = self
+            .meta
+            .as_ref()
+            .is_some_and(|meta| meta.has_body == Some(false));
+        self.body.as_ref().filter(|_| !made_up)
+    }
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(rename = "hasBody", default)]
+    has_body: Option<bool>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+pub(super) struct Bone {
+    position: Xyz,
+    rotation: Xyzw,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Xyz {
+    x: f32,
+    y: f32,
+    z: f32,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Xyzw {
+    x: f32,
+    y: f32,
+    z: f32,
+    w: f32,
+}
+
+impl Bone {
+    pub(super) fn position(&self) -> [f32; 3] {
+        [self.position.x, self.position.y, self.position.z]
+    }
+
+    /// `x, y, z, w`.
+    pub(super) fn rotation(&self) -> [f32; 4] {
+        [self.rotation.x, self.rotation.y, self.rotation.z, self.rotation.w]
+    }
+}
+
+/// The joints of [`JOINT_NAMES`] that a body has; fingers and toe ends are passed over.
+pub(super) struct Body(pub(super) [Option<Bone>; JOINTS]);
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Joints;
+        impl<'de> Visitor<'de> for Joints {
+            type Value = Body;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("joints by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body, A::Error> {
+                let mut body = Body([None; JOINTS]);
+                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                    match JOINT_NAMES.iter().position(|known| *known == name) {
+                        Some(id) => body.0[id] = map.next_value()?,
+                        None => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(body)
+            }
+        }
+        from.deserialize_map(Joints)
+    }
+}

@@ -1,0 +1,175 @@
+//! Rokoko Studio: custom streaming as JSON v3, plain or as an LZ4 frame, UDP port 14043.
+//!
+//! One object: `version`, `fps`, `scene` with `timestamp` (seconds) and `actors`, each with `name`, `meta` and `body`:
+//! by joint `position {x, y, z}` in metres and `rotation {x, y, z, w}`, both in the world, in Unity's left-handed axes,
+//! y up. The rotations in T-pose are not the identity; they are those of the vendor's plug-ins (rokoko-studio-live-blender,
+//! `core/animation_lists.py`). Everything becomes right-handed as VMC does: `(x, y, -z)` and `(-w, x, y, -z)`.
+//!
+//! Of several actors the first with a body is heard, as long as it is there. Reading JSON allocates.
+
+mod encode;
+mod message;
+
+pub use encode::encode_frame;
+
+use std::io::Read;
+
+use lz4_flex::frame::FrameDecoder;
+
+use crate::WireError;
+use crate::figure::Figure;
+use crate::source::{Source, Update};
+use message::Message;
+
+/// Joints of the body.
+pub const JOINTS: usize = 21;
+
+/// Names of the joints.
+pub const JOINT_NAMES: [&str; JOINTS] = [
+    "hip",
+    "spine",
+    "chest",
+    "neck",
+    "head",
+    "leftShoulder",
+    "leftUpperArm",
+    "leftLowerArm",
+    "leftHand",
+    "rightShoulder",
+    "rightUpperArm",
+    "rightLowerArm",
+    "rightHand",
+    "leftUpLeg",
+    "leftLeg",
+    "leftFoot",
+    "leftToe",
+    "rightUpLeg",
+    "rightLeg",
+    "rightFoot",
+    "rightToe",
+];
+
+/// Parents of the joints.
+pub const JOINT_PARENTS: [i32; JOINTS] = [
+    -1, 0, 1, 2, 3, 2, 5, 6, 7, 2, 9, 10, 11, 0, 13, 14, 15, 0, 17, 18, 19,
+];
+
+const R: f32 = std::f32::consts::FRAC_1_SQRT_2;
+
+/// Rotations of the joints in the world in T-pose, right-handed.
+pub const REST: [[f32; 4]; JOINTS] = [
+    [1.0, 0.0, 0.0, 0.0],
+    [0.0, 0.0, 0.0, 1.0],
+    [0.0, 0.0, 0.0, 1.0],
+    [0.0, 0.0, 0.0, 1.0],
+    [0.0, 0.0, 0.0, 1.0],
+    [R, 0.0, 0.0, -R],
+    [0.5, -0.5, -0.5, -0.5],
+    [0.5, -0.5, -0.5, -0.5],
+    [0.5, -0.5, -0.5, -0.5],
+    [R, 0.0, 0.0, R],
+    [0.5, -0.5, 0.5, 0.5],
+    [0.5, -0.5, 0.5, 0.5],
+    [0.5, -0.5, 0.5, 0.5],
+    [R, 0.0, -R, 0.0],
+    [R, 0.0, -R, 0.0],
+    [0.0, 0.0, R, R],
+    [0.0, 0.0, R, R],
+    [R, 0.0, R, 0.0],
+    [R, 0.0, R, 0.0],
+    [0.0, 0.0, R, R],
+    [0.0, 0.0, R, R],
+];
+
+/// What begins an LZ4 frame.
+const LZ4: &[u8] = b"\x04\x22\x4d\x18";
+/// A message is never longer than this.
+const LONGEST: u64 = 1 << 20;
+const EXPECTED: &str = "Rokoko Studio JSON v3 datagram: choose JSON v3 in Studio's custom streaming";
+
+/// Whether this looks like a message of Studio: an LZ4 frame, or an object of JSON that speaks of a scene or of actors.
+pub fn recognises(datagram: &[u8]) -> bool {
+    let head = &datagram[..datagram.len().min(512)];
+    let says = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
+    datagram.starts_with(LZ4)
+        || (datagram.starts_with(b"{")
+            && (says(b"\"scene\"") || says(b"\"actors\"") || says(b"\"trackers\"")))
+}
+
+/// Makes frames of messages; see the module's documentation.
+#[derive(Clone, Debug)]
+pub struct RokokoDecoder {
+    figure: Figure,
+    actor: Option<String>,
+    text: Vec<u8>,
+}
+
+impl Default for RokokoDecoder {
+    fn default() -> Self {
+        Self {
+            figure: Figure::new(&JOINT_NAMES, &JOINT_PARENTS, &REST),
+            actor: None,
+            text: Vec::new(),
+        }
+    }
+}
+
+impl RokokoDecoder {
+    fn read(&mut self, text: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let message: Message = serde_json::from_slice(text).map_err(|error| WireError::Malformed {
+            reason: "not the JSON of Rokoko Studio",
+            at: error.column(),
+        })?;
+        let Some(scene) = message.scene.filter(|_| message.version >= 3.0) else {
+            return Err(WireError::Alien { expected: EXPECTED });
+        };
+        let heard = |name: &str| self.actor.as_deref() == Some(name);
+        let actors = || {
+            scene
+                .actors
+                .iter()
+                .filter_map(|actor| Some((actor.name.as_ref(), actor.body()?)))
+        };
+        let Some((name, body)) = actors().find(|(name, _)| heard(name)).or_else(|| actors().next()) else {
+            // Nobody is in the scene, or only props and faces.
+            return Ok(());
+        };
+        if !heard(name) {
+            self.actor = Some(name.to_owned());
+            self.figure.forget();
+        }
+        self.figure
+            .begin(message.fps.filter(|fps| fps.is_finite() && *fps > 0.0));
+        self.figure.pose.time = Some(scene.timestamp).filter(|time| time.is_finite());
+        for (id, bone) in body.0.iter().enumerate() {
+            if let Some(bone) = bone {
+                let ([x, y, z], [qx, qy, qz, qw]) = (bone.position(), bone.rotation());
+                self.figure.put(id, [-qw, qx, qy, -qz], [x, y, -z]);
+            }
+        }
+        self.figure.end(take);
+        Ok(())
+    }
+}
+
+impl Source for RokokoDecoder {
+    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        if datagram.starts_with(b"{") {
+            return self.read(datagram, take);
+        }
+        if !datagram.starts_with(LZ4) {
+            return Err(WireError::Alien { expected: EXPECTED });
+        }
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        let result = match FrameDecoder::new(datagram).take(LONGEST).read_to_end(&mut text) {
+            Ok(_) => self.read(&text, take),
+            Err(_) => Err(WireError::Malformed {
+                reason: "an LZ4 frame that does not unpack",
+                at: 0,
+            }),
+        };
+        self.text = text;
+        result
+    }
+}

@@ -1,0 +1,237 @@
+//! Xsens MVN: the network streamer's `MXTP02` datagrams (position and quaternion of every segment), UDP port 9763.
+//!
+//! Big-endian. A header of 24 bytes: `MXTP02`, u32 sample counter, u8 datagram counter (the high bit: the last of its
+//! sample), u8 items, u32 time code (milliseconds), u8 character, u8 body, prop and finger segments, two reserved
+//! bytes, u16 payload size (older programs leave the last bytes zero). Then items of 32 bytes: u32 segment id from 1
+//! on, `x y z` in metres, `w x y z`.
+//!
+//! Both are told in the world: z up, x forward, and in T-pose every segment's rotation is the identity. A cyclic swap
+//! of the axes makes that y up and z forward. Segments 1 to 23 are the body; props and fingers are passed over.
+//!
+//! A sample may come in several datagrams, in any order; it is a frame when all are there, or when the next one
+//! begins. Of several characters the first is heard, another one when that has been away for two seconds of its time.
+
+mod encode;
+
+pub use encode::encode_frame;
+
+use crate::WireError;
+use crate::bytes::array;
+use crate::figure::Figure;
+use crate::source::{Source, Update};
+
+/// Segments of the body.
+pub const SEGMENTS: usize = 23;
+
+/// Names of the segments; a segment's id is its place in here and one.
+pub const SEGMENT_NAMES: [&str; SEGMENTS] = [
+    "Pelvis",
+    "L5",
+    "L3",
+    "T12",
+    "T8",
+    "Neck",
+    "Head",
+    "Right Shoulder",
+    "Right Upper Arm",
+    "Right Forearm",
+    "Right Hand",
+    "Left Shoulder",
+    "Left Upper Arm",
+    "Left Forearm",
+    "Left Hand",
+    "Right Upper Leg",
+    "Right Lower Leg",
+    "Right Foot",
+    "Right Toe",
+    "Left Upper Leg",
+    "Left Lower Leg",
+    "Left Foot",
+    "Left Toe",
+];
+
+/// Parents of the segments, by place.
+pub const SEGMENT_PARENTS: [i32; SEGMENTS] = [
+    -1, 0, 1, 2, 3, 4, 5, 4, 7, 8, 9, 4, 11, 12, 13, 0, 15, 16, 17, 0, 19, 20, 21,
+];
+
+const HEADER: usize = 24;
+const ITEM: usize = 32;
+/// A sample counter this far back is that of a datagram that was overtaken; farther, of a stream that began anew.
+const OVERTAKEN: u32 = 100;
+/// After so long (milliseconds) without the character that plays another one is heard.
+const AWAY_MS: u32 = 2000;
+
+/// Whether these are bytes of MVN's network streamer, whatever message they are.
+pub fn recognises(datagram: &[u8]) -> bool {
+    datagram.starts_with(b"MXTP") && datagram.len() >= 6 && datagram[4..6].iter().all(u8::is_ascii_digit)
+}
+
+/// The sample that is being assembled.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    counter: u32,
+    time_ms: u32,
+    /// Bit per datagram: received.
+    got: u128,
+    /// How many datagrams it has, once the last one is there.
+    parts: Option<u32>,
+    done: bool,
+}
+
+/// Makes frames of datagrams; see the module's documentation.
+#[derive(Clone, Debug)]
+pub struct XsensAssembler {
+    figure: Figure,
+    character: Option<u8>,
+    sample: Option<Sample>,
+}
+
+impl Default for XsensAssembler {
+    fn default() -> Self {
+        Self {
+            figure: Figure::new(
+                &SEGMENT_NAMES,
+                &SEGMENT_PARENTS,
+                &[[1.0, 0.0, 0.0, 0.0]; SEGMENTS],
+            ),
+            character: None,
+            sample: None,
+        }
+    }
+}
+
+/// What there is to do about another message of the same program.
+fn expected(message: &[u8]) -> &'static str {
+    match message {
+        b"01" => {
+            "MXTP02 but MXTP01 (Euler angles): choose Position + Orientation (Quaternion) in MVN's network streamer"
+        }
+        b"05" => {
+            "MXTP02 but MXTP05 (Unity3D): choose Position + Orientation (Quaternion) in MVN's network streamer"
+        }
+        _ => "pose of MVN (MXTP02): choose Position + Orientation (Quaternion) in MVN's network streamer",
+    }
+}
+
+impl XsensAssembler {
+    /// Whether the character of this datagram is the one that is heard.
+    fn hears(&mut self, character: u8, time_ms: u32) -> bool {
+        let away = |sample: Sample| {
+            let since = time_ms.wrapping_sub(sample.time_ms);
+            since > AWAY_MS && since < u32::MAX / 2
+        };
+        if self.character.is_some_and(|heard| heard != character) && self.sample.is_none_or(|s| !away(s)) {
+            return false;
+        }
+        if self.character.replace(character) != Some(character) {
+            self.figure.forget();
+            self.sample = None;
+        }
+        true
+    }
+
+    /// The sample of this counter, new or begun; none where it is past.
+    fn sample(
+        &mut self,
+        counter: u32,
+        time_ms: u32,
+        take: &mut dyn FnMut(Update<'_>),
+    ) -> Option<&mut Sample> {
+        if let Some(now) = self.sample {
+            let back = now.counter.wrapping_sub(counter);
+            if (1..=OVERTAKEN).contains(&back) || (back == 0 && now.done) {
+                return None;
+            }
+            if back != 0 {
+                self.finish(take);
+                if back < u32::MAX / 2 {
+                    self.figure.forget();
+                }
+            }
+        }
+        if self.sample.is_none_or(|now| now.counter != counter) {
+            self.figure.begin(None);
+            self.sample = Some(Sample {
+                counter,
+                time_ms,
+                got: 0,
+                parts: None,
+                done: false,
+            });
+        }
+        self.sample.as_mut()
+    }
+
+    /// Hands the sample on, as far as it is there.
+    fn finish(&mut self, take: &mut dyn FnMut(Update<'_>)) {
+        if let Some(sample) = self.sample.as_mut().filter(|sample| !sample.done) {
+            sample.done = true;
+            self.figure.pose.seq = Some(sample.counter);
+            self.figure.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
+            self.figure.end(take);
+        }
+    }
+}
+
+impl Source for XsensAssembler {
+    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let alien = |expected| Err(WireError::Alien { expected });
+        if !recognises(datagram) {
+            return alien("MVN datagram (MXTP02)");
+        }
+        if &datagram[4..6] != b"02" {
+            return alien(expected(&datagram[4..6]));
+        }
+        let (Some(counter), Some([part, items]), Some(time), Some([character])) = (
+            array::<4>(datagram, 6),
+            array::<2>(datagram, 10),
+            array::<4>(datagram, 12),
+            array::<1>(datagram, 16).filter(|_| datagram.len() >= HEADER),
+        ) else {
+            return Err(WireError::Truncated {
+                what: "the header",
+                at: 0,
+                needed: HEADER,
+                left: datagram.len(),
+            });
+        };
+        let body = &datagram[HEADER..];
+        let needed = usize::from(items) * ITEM;
+        if body.len() < needed {
+            return Err(WireError::Truncated {
+                what: "the segments",
+                at: HEADER,
+                needed,
+                left: body.len(),
+            });
+        }
+        let (counter, time_ms) = (u32::from_be_bytes(counter), u32::from_be_bytes(time));
+        if !self.hears(character, time_ms) {
+            return Ok(());
+        }
+        let number = u32::from(part & 0x7f);
+        let Some(sample) = self.sample(counter, time_ms, take) else {
+            return Ok(());
+        };
+        sample.got |= 1 << number;
+        if part & 0x80 != 0 {
+            sample.parts = Some(number + 1);
+        }
+        let whole = sample
+            .parts
+            .is_some_and(|parts| sample.got.trailing_ones() >= parts);
+        for item in body[..needed].as_chunks::<ITEM>().0 {
+            let word = |at: usize| array::<4>(item, at).unwrap_or_default();
+            let id = u32::from_be_bytes(word(0)) as usize;
+            if (1..=SEGMENTS).contains(&id) {
+                let [x, y, z, qw, qx, qy, qz] = std::array::from_fn(|i| f32::from_be_bytes(word(4 + 4 * i)));
+                self.figure.put(id - 1, [qw, qy, qz, qx], [y, z, x]);
+            }
+        }
+        if whole {
+            self.finish(take);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! MXTP02 as the vendor's document lays it out (MVN real-time network streaming protocol specification), byte by byte.
+
+use anticip_wire::xsens::{SEGMENT_NAMES, XsensAssembler, encode_frame};
+use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
+
+/// The header that a public reader of MVN (a plug-in for Godot) quotes from a suit with gloves.
+const QUOTED: [u8; 24] = [
+    0x4d, 0x58, 0x54, 0x50, 0x30, 0x32, 0x00, 0x00, 0x03, 0xef, 0x80, 0x3f, 0x00, 0x00, 0x10, 0x63, 0x00,
+    0x17, 0x00, 0x28, 0x00, 0x00, 0x07, 0xe0,
+];
+
+/// An item: segment, place, rotation.
+fn item(id: u32, place: [f32; 3], turn: [f32; 4]) -> Vec<u8> {
+    let mut out = id.to_be_bytes().to_vec();
+    place
+        .iter()
+        .chain(&turn)
+        .for_each(|v| out.extend(v.to_be_bytes()));
+    out
+}
+
+const STILL: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
+
+/// A body in T-pose at `at` (x forward, y to the left, z up), facing where `turn` has turned it about the vertical.
+fn body(turn: f32) -> Vec<(u32, [f32; 3], [f32; 4])> {
+    let (sin, cos) = (turn.sin(), turn.cos());
+    let facing = [(turn / 2.0).cos(), 0.0, 0.0, (turn / 2.0).sin()];
+    let place = |id: u32| -> [f32; 3] {
+        let [x, y, z] = match id {
+            1 => [0.0, 0.0, 0.95],
+            2..=5 => [0.0, 0.0, 0.95 + 0.1 * (id - 1) as f32],
+            6 => [0.0, 0.0, 1.5],
+            7 => [0.0, 0.0, 1.6],
+            8..=11 => [0.0, -0.03 - 0.2 * (id - 8) as f32, 1.45],
+            12..=15 => [0.0, 0.03 + 0.2 * (id - 12) as f32, 1.45],
+            16..=18 => [0.0, -0.1, 0.9 - 0.4 * (id - 16) as f32],
+            19 => [0.15, -0.1, 0.02],
+            20..=22 => [0.0, 0.1, 0.9 - 0.4 * (id - 20) as f32],
+            _ => [0.15, 0.1, 0.02],
+        };
+        [cos * x - sin * y, sin * x + cos * y, z]
+    };
+    (1..=23).map(|id| (id, place(id), facing)).collect()
+}
+
+fn datagram(header: [u8; 24], items: &[(u32, [f32; 3], [f32; 4])]) -> Vec<u8> {
+    let mut out = header.to_vec();
+    out[11] = items.len() as u8;
+    items
+        .iter()
+        .for_each(|&(id, place, turn)| out.extend(item(id, place, turn)));
+    out
+}
+
+fn header(counter: u32, part: u8, time_ms: u32, character: u8) -> [u8; 24] {
+    let mut out = [0; 24];
+    out[..6].copy_from_slice(b"MXTP02");
+    out[6..10].copy_from_slice(&counter.to_be_bytes());
+    out[10] = part;
+    out[12..16].copy_from_slice(&time_ms.to_be_bytes());
+    out[16] = character;
+    out[17] = 23;
+    out
+}
+
+#[derive(Default)]
+struct Heard {
+    skeletons: Vec<SkeletonUpdate>,
+    frames: Vec<PoseUpdate>,
+}
+
+fn feed(source: &mut XsensAssembler, heard: &mut Heard, bytes: &[u8]) {
+    source
+        .decode(bytes, &mut |update| match update {
+            Update::Skeleton(skeleton) => heard.skeletons.push(skeleton.clone()),
+            Update::Frame(frame) => heard.frames.push(frame.clone()),
+        })
+        .unwrap();
+}
+
+fn close(a: &[f32], b: &[f32]) -> bool {
+    a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5)
+}
+
+#[test]
+fn a_suit_with_gloves_is_understood_from_the_quoted_header() {
+    let mut items = body(0.0);
+    items.extend((24..=63).map(|id| (id, [9.0; 3], STILL)));
+    let bytes = datagram(QUOTED, &items);
+    assert_eq!((bytes.len(), recognise(&bytes)), (24 + 0x7e0, Some("xsens")));
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    feed(&mut source, &mut heard, &bytes);
+    let frame = &heard.frames[0];
+    assert_eq!(
+        (frame.seq, frame.time, frame.joints.len()),
+        (Some(1007), Some(4.195), 23)
+    );
+    // Forward is +z, the left is +x, up is +y.
+    assert_eq!(frame.root, Some([0.0, 0.95, 0.0]));
+    let skeleton = &heard.skeletons[0];
+    let offset = |name: &str| skeleton.offsets[SEGMENT_NAMES.iter().position(|n| *n == name).unwrap()];
+    assert!(close(&offset("Left Upper Arm"), &[0.2, 0.0, 0.0]));
+    assert!(close(&offset("Right Toe"), &[0.0, -0.08, 0.15]));
+    assert!(skeleton.rest.iter().all(|q| *q == STILL));
+}
+
+#[test]
+fn rotations_in_the_world_become_local() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    let mut items = body(0.7);
+    // The left forearm (14) and its hand turned by 90 degrees about the world's vertical, on top.
+    let half = (0.7f32 + std::f32::consts::FRAC_PI_2) / 2.0;
+    items[13].2 = [half.cos(), 0.0, 0.0, half.sin()];
+    items[14].2 = items[13].2;
+    feed(&mut source, &mut heard, &datagram(header(5, 0x80, 20, 0), &items));
+    let local = |id: u16| heard.frames[0].joint(id).unwrap().rotation;
+    assert!(close(&local(0), &[0.35f32.cos(), 0.0, 0.35f32.sin(), 0.0]));
+    assert!(close(&local(12), &STILL) && close(&local(14), &STILL));
+    let quarter = std::f32::consts::FRAC_1_SQRT_2;
+    assert!(close(&local(13), &[quarter, 0.0, quarter, 0.0]));
+}
+
+#[test]
+fn a_sample_in_several_datagrams_is_one_frame_in_any_order() {
+    let items = body(0.3);
+    let (first, second) = (
+        datagram(header(8, 0x00, 160, 0), &items[..12]),
+        datagram(header(8, 0x81, 160, 0), &items[12..]),
+    );
+    for parts in [[&first, &second], [&second, &first]] {
+        let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+        parts
+            .iter()
+            .for_each(|bytes| feed(&mut source, &mut heard, bytes));
+        feed(&mut source, &mut heard, &first);
+        assert_eq!((heard.frames.len(), heard.frames[0].joints.len()), (1, 23));
+    }
+    // One is lost: what is there counts once the next sample begins; joints without their parent are left out.
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    feed(
+        &mut source,
+        &mut heard,
+        &datagram(header(7, 0x80, 140, 0), &items),
+    );
+    feed(&mut source, &mut heard, &second);
+    feed(
+        &mut source,
+        &mut heard,
+        &datagram(header(9, 0x80, 180, 0), &items),
+    );
+    let counts: Vec<_> = heard
+        .frames
+        .iter()
+        .map(|f| (f.seq.unwrap(), f.joints.len()))
+        .collect();
+    assert_eq!(counts, [(7, 23), (8, 8), (9, 23)]);
+}
+
+#[test]
+fn counters_wrap_and_begin_anew_and_overtaken_ones_are_left_out() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    for counter in [u32::MAX - 1, u32::MAX, 0, u32::MAX, 1, 900, 2] {
+        feed(
+            &mut source,
+            &mut heard,
+            &datagram(header(counter, 0x80, 0, 0), &body(0.0)),
+        );
+    }
+    let counters: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
+    assert_eq!(counters, [u32::MAX - 1, u32::MAX, 0, 1, 900, 2]);
+    // A stream that began anew may be of somebody else.
+    assert_eq!(heard.skeletons.len(), 2);
+}
+
+#[test]
+fn one_character_is_heard_until_it_is_gone() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    for step in 0..50 {
+        for character in [3, 4] {
+            if character == 4 || step < 10 {
+                let turn = if character == 3 { 0.0 } else { 1.0 };
+                let bytes = datagram(header(step, 0x80, 100 * step, character), &body(turn));
+                feed(&mut source, &mut heard, &bytes);
+            }
+        }
+    }
+    let turned: Vec<_> = heard
+        .frames
+        .iter()
+        .map(|f| f.joints[0].rotation[2] > 0.1)
+        .collect();
+    // 3 was last heard at 900 ms, 4 takes over after two seconds.
+    assert_eq!(turned.iter().filter(|t| !**t).count(), 10);
+    assert_eq!(turned.iter().filter(|t| **t).count(), 50 - 30);
+    assert!(turned.is_sorted());
+    assert_eq!(heard.skeletons.len(), 2);
+}
+
+#[test]
+fn other_messages_and_cut_ones_are_told_apart() {
+    let decode = |bytes: &[u8]| XsensAssembler::default().decode(bytes, &mut |_| ()).unwrap_err();
+    let good = datagram(header(1, 0x80, 0, 0), &body(0.0));
+    for message in ["01", "05", "12", "20"] {
+        let mut other = good.clone();
+        other[4..6].copy_from_slice(message.as_bytes());
+        assert_eq!(recognise(&other), Some("xsens"));
+        let told = decode(&other).to_string();
+        assert!(told.contains("Position + Orientation (Quaternion)"), "{told}");
+    }
+    assert!(
+        decode(b"MXTP01............................")
+            .to_string()
+            .contains("MXTP01 (Euler angles)")
+    );
+    for end in 0..good.len() {
+        let error = decode(&good[..end]);
+        assert!(
+            matches!(error, WireError::Alien { .. } | WireError::Truncated { .. }),
+            "{end}: {error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_encoded_comes_back() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    feed(
+        &mut source,
+        &mut heard,
+        &datagram(header(5, 0x80, 20, 0), &body(0.4)),
+    );
+    let mut bytes = Vec::new();
+    encode_frame(&heard.frames[0], &mut bytes).unwrap();
+    assert_eq!((bytes.len(), &bytes[22..24]), (760, &736u16.to_be_bytes()[..]));
+    feed(&mut XsensAssembler::default(), &mut heard, &bytes);
+    let (a, b) = (&heard.frames[0], &heard.frames[1]);
+    assert_eq!((a.seq, a.time), (b.seq, b.time));
+    for (a, b) in a.joints.iter().zip(&b.joints) {
+        assert!(close(&a.rotation, &b.rotation) && close(&a.position, &b.position));
+    }
+}
