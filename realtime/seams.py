@@ -25,7 +25,10 @@ __all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES"]
 SOURCES: Registry[Callable[[], Source]] = Registry(
     "source",
     "pyanticip.sources",
-    {kind: f"realtime.sources.native:{kind}" for kind in _core.PROTOCOLS},
+    {
+        **{kind: f"realtime.sources.native:{kind}" for kind in _core.PROTOCOLS},
+        **{kind: f"realtime.sources.osc:{kind}" for kind in ("phone", "osc")},
+    },
 )
 
 #: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.

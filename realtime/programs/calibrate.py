@@ -46,7 +46,7 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
     """
     tuning.one_thread_each()
     clock = MonotonicClock()
-    source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.body())
+    source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:
         pipeline = _pipeline(rig, clock, rig.source.wire)
         try:

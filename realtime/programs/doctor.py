@@ -163,9 +163,13 @@ def _free(port: int) -> str:
     return ""
 
 
+def _sources() -> Check:
+    text = ", ".join(SOURCES.names())
+    return _check("sources", "ok", f"{text}; VRChat's trackers are told by name, but not solved into a body")
+
+
 def _ports() -> Check:
-    sources = [(SOURCES.load(kind)().port, f"{kind} in") for kind in SOURCES.built_in]
-    ports = (*sources, *_PORTS)
+    ports = dict([*((SOURCES.load(kind)().port, f"{kind} in") for kind in SOURCES.built_in), *_PORTS]).items()
     taken = [f"{port} ({what}): {why}" for port, what in ports if (why := _free(port))]
     # Nobody has to listen where we send to; it is good to know whether somebody does.
     somebody = "somebody" if _free(9000) else "nobody"
@@ -257,6 +261,7 @@ _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
     ("audio", _audio),
     ("midi", _midi),
     ("gpu", _gpu),
+    ("sources", _sources),
     ("ports", _ports),
     ("processor", _machine),
     ("timer", _timer),

@@ -17,6 +17,7 @@ from realtime.monitor.terminal import Terminal
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sockets import known_as
+from realtime.sources.auto import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, open_recorder, stage
@@ -36,7 +37,11 @@ def live(
     tuning.one_thread_each()
     if rig.record is not None:
         _new_file(Path(rig.record))
-    source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.body())
+    if rig.source.kind == "auto":
+        kind, port = first_sender(rig.source.host, say, seconds)
+        found = rig.source.model_copy(update={"kind": kind, "port": port})
+        rig = rig.model_copy(update={"source": found})
+    source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:
         clock = MonotonicClock()
         return _run(rig, clock, source, assemble(rig, clock), seconds, say, prewarm, meters)

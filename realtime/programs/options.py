@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pyanticip.motion.options import BodyOptions, ReadingOptions
 from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
 from realtime.config import LeadMs
-from realtime.rig import Rig, SourceKind
+from realtime.rig import Rig, SentKind
 
 SOURCE = {"source": "source"}
 READING = {name: f"source.{name}" for name in ReadingOptions.model_fields}
@@ -105,7 +105,7 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     """Of ``send``."""
 
     file: Path = option("What to send.", argument=True, exists=True)
-    protocol: SourceKind = option("What the suit speaks.", flag="--as")
+    protocol: SentKind = option("What the suit speaks.", flag="--as")
     to: HostPort = option("Who listens.", metavar="HOST:PORT")
     loop: bool = option("Begin again at the end.", False)
     rate: float | None = option(

@@ -22,7 +22,7 @@ from realtime.rig.source import source_table
 from realtime.rig.tree import ControlRig
 from realtime.seams import SOURCES
 from realtime.sockets import address_of_this_machine, connect_udp
-from realtime.sources.arrivals import Arrivals, Heard, usual_ports
+from realtime.sources.arrivals import Arrivals, Heard, suits, usual_ports
 from realtime.voice.audio import probe
 
 __all__ = ["Ask", "setup"]
@@ -95,14 +95,14 @@ def _may_write(given: SetupOptions, ask: Ask) -> None:
 def _suit(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
     """The ``source`` table of the suit that is expected; empty: any."""
     if suit is None:
-        say("Which suit? " + ", ".join(SOURCES.names()) + f"; {_UNKNOWN}: listen for all of them")
-        suit = ask("Suit", _UNKNOWN, (*SOURCES.names(), _UNKNOWN))
+        say("Which suit? " + ", ".join(suits()) + f"; {_UNKNOWN}: listen for all of them")
+        suit = ask("Suit", _UNKNOWN, (*suits(), _UNKNOWN))
     if suit == _UNKNOWN:
         return {}
     try:
         return source_table(suit)
     except ValueError as error:
-        known = (*SOURCES.names(), _UNKNOWN)
+        known = (*suits(), _UNKNOWN)
         raise OptionError(f"--suit: {error}{suggestion(suit, known)}") from None
 
 
@@ -177,7 +177,7 @@ def _what(heard: Heard, ports: Mapping[int, str], wanted: str | None) -> str:
     """What a sender sends, and what to do where that is not what was expected."""
     sends = f"{heard.sender} sends"
     if not heard.kind:
-        known = ", ".join(SOURCES.names())
+        known = ", ".join(suits())
         return f"{sends} to port {heard.port} what is none of {known}: {heard.describe()}"
     if heard.refusal:
         return f"{sends} {heard.kind}, but its body cannot be played: {heard.refusal}"

@@ -6,14 +6,14 @@ suggestion; every error is one line that names the file and the key.
 
 from realtime.rig.load import load_rig, template
 from realtime.rig.mapping import SmoothingRig
-from realtime.rig.source import BackendKind, SourceKind, SourceRig
+from realtime.rig.source import BackendKind, SentKind, SourceRig
 from realtime.rig.tree import Rig
 
 __all__ = [
     "BackendKind",
     "Rig",
+    "SentKind",
     "SmoothingRig",
-    "SourceKind",
     "SourceRig",
     "load_rig",
     "template",

@@ -6,16 +6,33 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from pyanticip.errors import suggestion
+from pyanticip.errors import OptionError, suggestion
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import Options, host_port, option
-from realtime.config import Port, registered
+from pyanticip.vocabulary import CANONICAL_JOINTS
+from realtime.config import Port, named, registered
 from realtime.seams import BACKENDS, SOURCES
+from realtime.sources.osc import PHONE, Address, Order
 
-__all__ = ["BackendKind", "ModelRig", "SourceKind", "SourceRig", "source_table"]
+__all__ = ["AddressRig", "BackendKind", "ModelRig", "SentKind", "SourceKind", "SourceRig", "source_table"]
 
-SourceKind = Annotated[str, registered(SOURCES)]
+#: What can be sent; and what can be listened to.
+SentKind = Annotated[str, registered(SOURCES)]
+SourceKind = Annotated[str, registered(SOURCES, "auto")]
 BackendKind = Annotated[str, registered(BACKENDS, "auto")]
+
+
+class AddressRig(Options):
+    """Where a joint's rotation is in OSC; see :class:`realtime.sources.osc.Address`."""
+
+    address: Annotated[str, Field(min_length=1)]
+    order: Order = "xyzw"
+    first: Annotated[int, Field(ge=0, le=1000)] = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, value: object) -> object:
+        return {"address": value} if isinstance(value, str) else value
 
 
 class SourceRig(ReadingOptions):
@@ -23,7 +40,8 @@ class SourceRig(ReadingOptions):
 
     ``from`` names the one sender that is heard (``host`` or ``host:port``); ``buffer_ms`` trades latency for
     a regular pace (see :class:`realtime.playout.Playout`). ``delay_ms`` is how late the suit tells of a
-    movement, which no datagram says.
+    movement, which no datagram says. ``addresses`` are those of the kinds ``osc`` and ``phone``, by
+    joint; the others need none.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -34,6 +52,13 @@ class SourceRig(ReadingOptions):
     sender: str | None = Field(default=None, alias="from", min_length=1)
     buffer_ms: Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)] = 0.0
     delay_ms: Annotated[float, Field(ge=0.0, le=300.0)] = 0.0
+    addresses: Annotated[dict[str, AddressRig], named(*CANONICAL_JOINTS)] = {}
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> SourceRig:
+        if self.kind == "osc" and not self.addresses:
+            raise ValueError('addresses: an osc source needs them, by joint: left_hand = "/phone/quat"')
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -43,12 +68,25 @@ class SourceRig(ReadingOptions):
     @property
     def wire(self) -> str:
         """The format in which datagrams reach the front end."""
-        return "msgpack" if self.body() else SOURCES.load(self.kind)().wire
+        return "msgpack" if self.body() else SOURCES.load(self._decided)().wire
 
     @property
     def listen(self) -> tuple[str, int]:
         """The address to bind, with the kind's usual port where none is given."""
-        return self.host, self.port or SOURCES.load(self.kind)().port
+        return self.host, self.port or SOURCES.load(self._decided)().port
+
+    @property
+    def _decided(self) -> str:
+        if self.kind == "auto":
+            raise OptionError("source auto: whoever sends decides while `live` listens; say a kind here")
+        return self.kind
+
+    def opened(self) -> dict[str, Any]:
+        """What opens the source beside its address, as :class:`realtime.sources.udp.UdpSource` takes it."""
+        if self.kind not in ("osc", "phone"):
+            return self.body()
+        told = {joint: Address(a.address, a.order, a.first) for joint, a in self.addresses.items()}
+        return {"addresses": told or PHONE, **({} if self.up is None else {"up": self.up})}
 
 
 class ModelRig(Options):
@@ -69,8 +107,8 @@ def source_table(text: str) -> dict[str, Any]:
         An unknown kind, or no address.
     """
     kind, mark, where = text.partition("://")
-    if kind not in SOURCES:
-        known = SOURCES.names()
+    if kind not in SOURCES and kind != "auto":
+        known = ("auto", *SOURCES.names())
         raise ValueError(f"expected {', '.join(known)}, got {kind!r}{suggestion(kind, known)}")
     if mark and (where.endswith("]") or not (":" in where or where.isdigit() or not where)):
         return {"kind": kind, "host": where.strip("[]")}

@@ -13,7 +13,7 @@ from realtime.seams import SOURCES
 from realtime.sockets import bind_udp
 from realtime.sources.base import Source
 
-__all__ = ["Arrivals", "Heard", "usual_ports"]
+__all__ = ["Arrivals", "Heard", "suits", "usual_ports"]
 
 _BAD = ("truncated", "malformed", "alien")
 # So many frames are enough to know the rate; so many senders at all are listened to.
@@ -23,10 +23,15 @@ _MOST = 16
 _KNOWN = ((b"MXTP", "Xsens MVN"), (b"\x04\x22\x4d\x18", "Rokoko's compressed JSON"), (b"{", "JSON"))
 
 
+def suits() -> tuple[str, ...]:
+    """The kinds that play without being told more: all but ``osc``, whose addresses a rig has to name."""
+    return tuple(kind for kind in SOURCES.names() if kind != "osc")
+
+
 def usual_ports() -> dict[int, str]:
     """The kinds of motion capture by the ports that they use unless told otherwise."""
     found: dict[int, str] = {}
-    for kind in SOURCES.names():
+    for kind in suits():
         found.setdefault(SOURCES.load(kind)().port, kind)
     return found
 
@@ -40,7 +45,7 @@ class Heard:
         self.sample = b""
         self.datagrams = 0
         self._tried: dict[str, tuple[Source, LiveFront]] = {}
-        for kind in SOURCES.names():
+        for kind in suits():
             source = SOURCES.load(kind)()
             self._tried[kind] = source, LiveFront(source.wire)
 

@@ -10,15 +10,16 @@ __all__ = ["recognise", "wrong_kind"]
 #: What is known by its looks but has no body of its own to play: why, and what to do.
 _BODILESS = {
     "vrchat": "VRChat trackers, which are solved into no body; if the sender speaks VMC too, use that",
-    "phone": "a phone's single sensor over OSC",
-    "wek": "inputs of Wekinator over OSC",
-    "osc": "OSC of another program",
+    "wek": "inputs of Wekinator over OSC; map their numbers to joints with source.addresses and --source osc",
+    "osc": "OSC of another program; map its numbers to joints with source.addresses and --source osc",
 }
 
 
 def recognise(datagram: bytes) -> str | None:
     """The kind of source that a datagram is from: one of ``SOURCES``, ``vrchat``, ``phone``, ``wek``, ``osc``
     (of somebody else's), or None where it is nothing known."""
+    if datagram.startswith(b"{") and b'"sensordata"' in datagram:
+        return "phone"
     return _core.recognise(datagram)
 
 
@@ -28,12 +29,14 @@ def wrong_kind(expected: str, datagram: bytes, port: int) -> str:
     if kind is None:
         return ""
     if kind == expected:
+        if kind not in _core.PROTOCOLS:
+            return ""
         try:
             _core.Decoder(kind).feed(datagram)
         except ValueError as error:
             return f"this is {kind}, but: {error}"
         return ""
-    if kind in SOURCES:
+    if kind in SOURCES and kind != "osc":
         usual = SOURCES.load(kind)().port
         return f"this is {kind}: use --source {kind}://0.0.0.0{'' if port == usual else f':{port}'}"
     return f"this is {_BODILESS[kind]}"

@@ -9,6 +9,7 @@ import socket
 import struct
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from pyanticip.errors import MotionError, WireError
@@ -16,6 +17,7 @@ from realtime.seams import SOURCES
 from realtime.sockets import bind_udp
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
+from realtime.sources.osc import OscSource
 
 __all__ = ["UdpSource"]
 
@@ -39,14 +41,17 @@ class UdpSource:
     moment of reading). ``dropped`` counts datagrams the kernel threw away because nobody read them in time
     (Linux). The socket is bound by the constructor, so that a port in use is known before anything starts.
     Datagrams of a ``kind`` that is not native are decoded on the way, each sender's by a decoder of its own;
-    so are those of a suit that is helped by ``reading`` (see :mod:`realtime.sources.helped`). ``trouble`` is
+    so are those of a suit that is helped by ``reading`` (see :mod:`realtime.sources.helped`), which for OSC
+    are its ``addresses`` (:mod:`realtime.sources.osc`). ``trouble`` is
     what a decoder said last, ``newest`` the last datagram that came.
     """
 
     def __init__(self, kind: str, host: str, port: int, **reading: Any) -> None:
         self.kind = kind
         self._open_source = SOURCES.load(kind)
-        if reading:
+        if "addresses" in reading:
+            self._open_source = partial(OscSource, **reading)
+        elif reading:
             open_source = self._open_source
             self._open_source = lambda: HelpedSource(open_source(), **reading)
             self._open_source()  # what is wrong with the help is known now

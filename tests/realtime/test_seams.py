@@ -229,7 +229,17 @@ def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
 def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert SOURCES.names() == ("mocopi", "vmc", "xsens", "rokoko", "msgpack", "backwards", "broken")
+    assert SOURCES.names() == (
+        "mocopi",
+        "vmc",
+        "xsens",
+        "rokoko",
+        "msgpack",
+        "phone",
+        "osc",
+        "backwards",
+        "broken",
+    )
     assert SOURCES.load("mocopi")().native
     with pytest.raises(OptionError, match=r"source 'broken': stranger:NotThere cannot be imported \(Attr"):
         SOURCES.load("broken")

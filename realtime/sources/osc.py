@@ -1,0 +1,148 @@
+"""Single sensors over OSC: any address with three or four floats is a joint's rotation, as the rig says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pythonosc.osc_message_builder import OscMessageBuilder
+from pythonosc.osc_packet import OscPacket, ParseError
+
+from pyanticip import _core
+from pyanticip.errors import OptionError, WireError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.rotations import conjugate, from_euler, multiply
+from pyanticip.motion.world import TO_Y_UP
+from pyanticip.vocabulary import CANONICAL_JOINTS
+
+__all__ = ["Address", "Order", "OscSource", "osc", "phone"]
+
+Order = Literal["wxyz", "xyzw", "euler"]
+_PLACES = {"wxyz": [0, 1, 2, 3], "xyzw": [3, 0, 1, 2]}
+_NAMES, _PARENTS, _OFFSETS = _core.standard_skeleton("humanoid")
+# The skeleton is told again after so many frames, for a recording that begins in between.
+_AGAIN = 150
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a joint's rotation is: an OSC address (``*``: anything), the floats' order and the first.
+
+    ``euler``: degrees about x, y and z, turned about z, then x, then y, as Unity does.
+    """
+
+    pattern: str
+    order: Order = "xyzw"
+    first: int = 0
+
+    def rotation(self, address: str, values: list[float]) -> npt.NDArray[np.float64] | None:
+        """The rotation (4,) wxyz in a message; None where it is another's or has none."""
+        if not fnmatchcase(address, self.pattern):
+            return None
+        told = np.array(values[self.first : self.first + (3 if self.order == "euler" else 4)])
+        if self.order == "euler":
+            return from_euler(np.radians(told[[1, 0, 2]]), (1, 0, 2)) if len(told) == 3 else None
+        if len(told) < 4 or not 1e-6 < (norm := float(np.linalg.norm(told))) < 1e6:
+            return None
+        return told[_PLACES[self.order]] / norm
+
+
+#: ZIG SIM's quaternion, and that of apps which name it likewise.
+PHONE = {"right_hand": Address("*quat*")}
+
+
+class OscSource:
+    """Sensors on joints, as msgpack datagrams of the canonical body; joints without one are not measured.
+
+    A sensor does not know how it is worn: its first rotation counts as the joint's rest, and what it turns
+    since then, in the world, is the joint's. ``up`` is the axis of the sensors' world that is up. Every
+    datagram with a known address is a frame; there are no times in it, so that arrivals place it.
+    """
+
+    native = False
+    wire = "msgpack"
+    port = 50000
+
+    def __init__(self, addresses: Mapping[str, Address], up: str = "z") -> None:
+        self._addresses = dict(addresses)
+        self._turn = np.array(TO_Y_UP[up])
+        self._first: dict[str, npt.NDArray[np.float64]] = {}
+        self._world: dict[str, npt.NDArray[np.float64]] = {}
+        self._number = 0
+
+    def decode(self, datagram: bytes) -> Iterable[bytes]:
+        """See :class:`realtime.sources.base.Source`."""
+        found = False
+        for address, values in _messages(datagram):
+            for joint, where in self._addresses.items():
+                rotation = where.rotation(address, values)
+                if rotation is not None and np.isfinite(rotation).all():
+                    first = self._first.setdefault(joint, rotation)
+                    turned = multiply(rotation, conjugate(first))
+                    self._world[joint] = multiply(multiply(self._turn, turned), conjugate(self._turn))
+                    found = True
+        return self._frame() if found else ()
+
+    def _frame(self) -> Iterator[bytes]:
+        if self._number % _AGAIN == 0:
+            yield _core.encode_native_skeleton(_NAMES, _PARENTS.tolist(), _OFFSETS)
+        # What is no rotation is not measured.
+        pose = np.full((len(_NAMES), 4), np.nan, np.float32)
+        world = [np.array([1.0, 0.0, 0.0, 0.0])] * len(_NAMES)
+        for j, (name, parent) in enumerate(zip(CANONICAL_JOINTS, _PARENTS, strict=True)):
+            above = world[parent] if parent >= 0 else world[j]
+            world[j] = self._world.get(name, above)
+            if name in self._world:
+                pose[j] = multiply(conjugate(above), world[j])
+        yield _core.encode_native_frame(self._number & 0xFFFFFFFF, 0.0, pose)
+        self._number += 1
+
+    def encode(
+        self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
+    ) -> Iterator[tuple[int, bytes]]:
+        """The sensors of a stand-in: each joint's rotation in the world, z up, in messages of their own."""
+        if not self._addresses or any("*" in a.pattern.strip("*") for a in self._addresses.values()):
+            raise OptionError("osc: what to send where is not known; send as phone")
+        body = clip.retarget("humanoid")
+        for t_ns, frame in datagrams(body, "msgpack", rate=rate, loop=loop):
+            told = _core.decode_native(frame)
+            if told["kind"] == "skeleton":
+                continue
+            world = np.array(told["quats"], np.float64)
+            for j, parent in enumerate(_PARENTS):
+                if parent >= 0:
+                    world[j] = multiply(world[parent], world[j])
+            for joint, where in self._addresses.items():
+                turned = multiply(multiply(conjugate(self._turn), world[_NAMES.index(joint)]), self._turn)
+                message = OscMessageBuilder(
+                    "/ZIGSIM/pyanticip/quaternion" if "*" in where.pattern else where.pattern
+                )
+                for value in np.roll(turned, -1):
+                    message.add_arg(float(value), OscMessageBuilder.ARG_TYPE_FLOAT)
+                yield t_ns, message.build().dgram
+
+
+def _messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
+    """Addresses and their numbers; ZIG SIM's JSON has the same under ``sensordata``."""
+    if datagram.startswith(b"{"):
+        quaternion = json.loads(datagram)["sensordata"]["quaternion"]
+        yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
+        return
+    try:
+        packet = OscPacket(datagram)
+    except ParseError as error:
+        raise WireError(f"not OSC: {error}") from None
+    for timed in packet.messages:
+        numbers = [value for value in timed.message.params if isinstance(value, int | float)]
+        yield timed.message.address, [float(value) for value in numbers]
+
+
+phone = partial(OscSource, PHONE)
+osc = partial(OscSource, {})

@@ -1,0 +1,179 @@
+"""Single sensors over OSC, as python-osc writes them, become joints; the others are not measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip import _core
+from pyanticip.errors import DeviceError, RigError
+from pyanticip.motion.load import load_motion
+from pyanticip.vocabulary import CANONICAL_JOINTS
+from realtime.programs.demo import PERFORMANCE
+from realtime.rig import load_rig
+from realtime.seams import SOURCES
+from realtime.sources import auto
+from realtime.sources.osc import PHONE, Address, Order, OscSource
+
+RIGHT_HAND = CANONICAL_JOINTS.index("right_hand")
+
+
+def osc(address: str, *floats: float) -> bytes:
+    message = OscMessageBuilder(address)
+    for value in floats:
+        message.add_arg(float(value), OscMessageBuilder.ARG_TYPE_FLOAT)
+    return message.build().dgram
+
+
+def played(source: OscSource, packets: list[bytes]) -> tuple[np.ndarray, list[bool]]:
+    """The newest pose that the live front makes, and its mask."""
+    front = _core.LiveFront("msgpack", window=64)
+    pose = None
+    for n, packet in enumerate(packets):
+        for native in source.decode(packet):
+            out = front.feed(native, n * 20_000_000)
+            pose = pose if out is None else out.poses[-1]
+    assert pose is not None
+    assert front.counters()["malformed"] == 0
+    assert front.counters()["frames"] == len(packets)
+    return pose, list(front.mask)
+
+
+def about_z(degrees: float) -> tuple[float, float, float, float]:
+    """x, y, z, w."""
+    return 0.0, 0.0, math.sin(math.radians(degrees) / 2), math.cos(math.radians(degrees) / 2)
+
+
+def test_what_a_phone_turns_since_it_began_is_the_hands() -> None:
+    packets = [osc("/ZIGSIM/me/quaternion", *about_z(30.0 + n)) for n in range(41)]
+    pose, mask = played(OscSource(PHONE), packets)
+    # About the sensors' vertical is about y here.
+    assert pose[RIGHT_HAND] == pytest.approx(
+        [math.cos(math.radians(20)), 0, math.sin(math.radians(20)), 0], abs=1e-5
+    )
+    assert [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there] == ["right_hand"]
+    assert np.delete(pose, RIGHT_HAND, 0) == pytest.approx(np.tile([1.0, 0, 0, 0], (21, 1)))
+
+
+def test_json_of_zig_sim_is_the_same() -> None:
+    def message(n: int) -> bytes:
+        quaternion = dict(zip("xyzw", about_z(30.0 + n), strict=True))
+        return json.dumps({"device": {"name": "p"}, "sensordata": {"quaternion": quaternion}}).encode()
+
+    as_osc = [osc("/a/quat", *about_z(30.0 + n)) for n in range(20)]
+    spoken, _ = played(OscSource(PHONE), [message(n) for n in range(20)])
+    assert spoken == pytest.approx(played(OscSource(PHONE), as_osc)[0], abs=1e-6)
+
+
+def test_orders_of_numbers() -> None:
+    order: Order
+    x, y, z, w = about_z(50.0)
+    told = {
+        "xyzw": osc("/q", x, y, z, w),
+        "wxyz": osc("/q", w, x, y, z),
+        "euler": osc("/q", 0.0, 0.0, 50.0),
+    }
+    still = {"xyzw": osc("/q", 0, 0, 0, 1), "wxyz": osc("/q", 1, 0, 0, 0), "euler": osc("/q", 0, 0, 0)}
+    for order in ("xyzw", "wxyz", "euler"):
+        where = Address("/q", order)
+        assert where.rotation("/q", []) is None
+        pose, _ = played(OscSource({"head": where}, up="y"), [still[order], told[order]])
+        assert pose[CANONICAL_JOINTS.index("head")] == pytest.approx([w, x, y, z], abs=1e-5)
+
+
+def test_a_child_of_a_sensor_turns_within_it() -> None:
+    addresses = {"right_lower_arm": Address("/wek/inputs"), "right_hand": Address("/wek/inputs", first=4)}
+    still, turned = (0.0, 0.0, 0.0, 1.0), about_z(60.0)
+    pose, mask = played(OscSource(addresses), [osc("/wek/inputs", *a, *a) for a in (still, turned)])
+    assert pose[RIGHT_HAND] == pytest.approx([1, 0, 0, 0], abs=1e-5)
+    assert pose[RIGHT_HAND - 1][2] == pytest.approx(0.5, abs=1e-5)
+    assert sum(mask) == 2
+
+
+@given(
+    st.binary(max_size=300) | st.builds(lambda v: osc("/quat", *v), st.lists(st.floats(width=32), max_size=6))
+)
+def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
+    source = OscSource(PHONE)
+    try:
+        natives = list(source.decode(packet))
+    except Exception:
+        return  # counted by whoever listens
+    for native in natives:
+        assert _core.recognise(native) == "msgpack"
+
+
+def test_a_stand_in_phone_is_understood() -> None:
+    clip = load_motion(PERFORMANCE).resample(50.0)
+    packets = [d for _, d in SOURCES.load("phone")().encode(clip, rate=None, loop=False, unix_time=None)][
+        :100
+    ]
+    assert {_core.recognise(packet) for packet in packets} == {"phone"}
+    _, mask = played(OscSource(PHONE), packets)
+    assert sum(mask) == 1
+
+
+def test_rigs_say_where(tmp_path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text('[source]\nkind = "osc"\n[source.addresses]\nleft_hand = "/phone/quat"\n')
+    assert load_rig(file).source.opened()["addresses"] == {"left_hand": Address("/phone/quat")}
+    for text, why in (
+        ('[source]\nkind = "osc"\n', "addresses: an osc source needs them"),
+        ('[source]\nkind = "phone"\n[source.addresses]\nhaed = "/q"\n', "did you mean head"),
+        ('[source]\nkind = "phone"\n[source.addresses]\nhead = {address = "/q", order = "zyx"}\n', "order"),
+    ):
+        file.write_text(text)
+        with pytest.raises(RigError, match=why):
+            load_rig(file)
+
+
+def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kinds:
+        """Two kinds at free ports, one at a taken one."""
+
+        built_in = ("mocopi", "phone", "vmc")
+
+        def __init__(self, ports: dict[str, int]) -> None:
+            self.ports = ports
+
+        def __contains__(self, kind: object) -> bool:
+            return kind in SOURCES
+
+        def load(self, kind: str):
+            return lambda: type("At", (), {"port": self.ports[kind]})()
+
+    held = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
+    for sock in held:
+        sock.bind(("127.0.0.1", 0))
+    ports = dict(zip(Kinds.built_in, (sock.getsockname()[1] for sock in held), strict=True))
+    held[0].close(), held[1].close()
+    monkeypatch.setattr(auto, "SOURCES", Kinds(ports))
+    said: list[str] = []
+
+    def send() -> None:
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        time.sleep(0.1)
+        for packet in (b"hello", osc("/1/fader", 0.5), osc("/a/quaternion", 0, 0, 0, 1)):
+            sender.sendto(packet, ("127.0.0.1", ports["mocopi"]))
+        sender.close()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert auto.first_sender("127.0.0.1", said.append, 20.0) == ("phone", ports["mocopi"])
+    thread.join()
+    held[2].close()
+    assert f"port {ports['vmc']}" in said[0]
+    assert "in use" in said[0]
+    assert any("nothing that is known" in line for line in said)
+    assert any("OSC of another program" in line for line in said)
+    with pytest.raises(DeviceError, match="nobody known sent"):
+        auto.first_sender("127.0.0.1", said.append, 0.05)
