@@ -13,6 +13,7 @@ from pyanticip.bench.memory import peak_bytes
 from pyanticip.cli import cli
 from pyanticip.errors import OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
+from pyanticip.motion.datagrams import PROTOCOLS
 from realtime.bench import network
 from realtime.bench.latency import run
 from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
@@ -135,7 +136,7 @@ def test_the_command_prints_both_tables_the_same_every_time(monkeypatch):
     assert first.exit_code == 0, first.output
     assert first.output == again.output
     found = json.loads(first.output)
-    assert [row["name"] for row in found["rates"]] == ["mocopi, 60 Hz", "vmc, 60 Hz", "msgpack, 60 Hz"]
+    assert [row["name"] for row in found["rates"]] == [f"{protocol}, 60 Hz" for protocol in PROTOCOLS]
     undisturbed, lost = found["networks"]
     assert (undisturbed["error"], undisturbed["beats"]) == (0.0, 1.0)
     assert 0.0 < lost["error"] < 0.5

@@ -266,9 +266,9 @@ def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp
     assert "playing midi listener:input" in err
     wait_for(lambda: ALL_SOUND in listener.heard)
     assert listener.heard[-2:] == [ALL_NOTES, ALL_SOUND]
-    ons = [line[3:5] for line in listener.heard if line.startswith("90")]
-    offs = [line[3:5] for line in listener.heard if line.startswith("80")]
-    assert sorted(ons) == sorted(offs)
+    # What a busy listener loses is not judged (none is ended twice: test_schedule); a note that hangs is.
+    last = {line[3:5]: line[:2] for line in listener.heard if line[:2] in ("80", "90")}
+    assert set(last.values()) == {"80"}
     assert {line[:5] for line in listener.heard if line[:2] == "b0"} >= {"b0 0b", "b0 4a", "b0 10"}
 
 
