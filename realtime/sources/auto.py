@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 from pyanticip.errors import DeviceError
-from realtime.seams import SOURCES
 from realtime.sockets import bind_udp
+from realtime.sources.arrivals import suits, usual_ports
 from realtime.sources.recognise import recognise, wrong_kind
 
 __all__ = ["first_sender"]
@@ -21,7 +21,7 @@ def first_sender(host: str, say: Callable[[str], None], seconds: float | None = 
     Ports that another program has are told of and left out. ``seconds`` is how long to wait; None: for ever.
     Raises DeviceError where no port is free, or nobody came in time.
     """
-    ports = dict.fromkeys(SOURCES.load(kind)().port for kind in SOURCES.built_in)
+    ports = usual_ports()
     sockets: dict[socket.socket, int] = {}
     taken = []
     try:
@@ -47,7 +47,7 @@ def first_sender(host: str, say: Callable[[str], None], seconds: float | None = 
             for sock in select.select(list(sockets), [], [], wait)[0]:
                 datagram, sender = sock.recvfrom(65536)
                 kind = recognise(datagram)
-                if kind is not None and kind in SOURCES and kind != "osc":
+                if kind is not None and kind in suits():
                     say(f"{sender[0]} sends {kind} to port {sockets[sock]}")
                     return kind, sockets[sock]
                 if (sender, kind) not in told and len(told) < 16:

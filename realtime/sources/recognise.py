@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyanticip import _core
 from realtime.seams import SOURCES
+from realtime.sources.arrivals import suits
 
 __all__ = ["recognise", "wrong_kind"]
 
@@ -36,7 +37,7 @@ def wrong_kind(expected: str, datagram: bytes, port: int) -> str:
         except ValueError as error:
             return f"this is {kind}, but: {error}"
         return ""
-    if kind in SOURCES and kind != "osc":
+    if kind in suits():
         usual = SOURCES.load(kind)().port
         return f"this is {kind}: use --source {kind}://0.0.0.0{'' if port == usual else f':{port}'}"
     return f"this is {_BODILESS[kind]}"

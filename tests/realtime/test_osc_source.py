@@ -137,26 +137,13 @@ def test_rigs_say_where(tmp_path) -> None:
 
 
 def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Kinds:
-        """Two kinds at free ports, one at a taken one."""
-
-        built_in = ("mocopi", "phone", "vmc")
-
-        def __init__(self, ports: dict[str, int]) -> None:
-            self.ports = ports
-
-        def __contains__(self, kind: object) -> bool:
-            return kind in SOURCES
-
-        def load(self, kind: str):
-            return lambda: type("At", (), {"port": self.ports[kind]})()
-
+    kinds = ("mocopi", "phone", "vmc")  # the last at a port that is taken
     held = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
     for sock in held:
         sock.bind(("127.0.0.1", 0))
-    ports = dict(zip(Kinds.built_in, (sock.getsockname()[1] for sock in held), strict=True))
+    ports = dict(zip(kinds, (sock.getsockname()[1] for sock in held), strict=True))
     held[0].close(), held[1].close()
-    monkeypatch.setattr(auto, "SOURCES", Kinds(ports))
+    monkeypatch.setattr(auto, "usual_ports", lambda: {port: kind for kind, port in ports.items()})
     said: list[str] = []
 
     def send() -> None:

@@ -1,5 +1,7 @@
 // The body: forward kinematics of local rotations (quaternions w x y z, y up), drawn as lines, turned by dragging.
 
+import { surface } from "./canvas.js";
+
 const turn = (q, v) => {
   const [w, x, y, z] = q, [a, b, c] = v;
   const tx = 2 * (y * c - z * b), ty = 2 * (z * a - x * c), tz = 2 * (x * b - y * a);
@@ -64,13 +66,7 @@ export class Body {
   }
 
   draw(poses, root, colours) {
-    const { canvas } = this, ratio = window.devicePixelRatio || 1;
-    const width = canvas.clientWidth, height = canvas.clientHeight;
-    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-    const g = canvas.getContext("2d");
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    g.clearRect(0, 0, width, height);
+    const { g, width, height } = surface(this.canvas);
     const scale = height / 2.3, cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
     const there = poses.length && root, centre = there ? [root[0], 0, root[2]] : [0, 0, 0];
     const flat = (v) => {

@@ -1,5 +1,7 @@
 // Scrolling plots, one lane a value: the past to the left of the line "now", what is foreseen to the right.
 
+import { surface } from "./canvas.js";
+
 const PAST = 6, FUTURE = 0.6;
 
 export class Plots {
@@ -15,13 +17,7 @@ export class Plots {
    * events: {t, name, strength, state}[] or null for no lane.
    */
   draw(now, history, future, events, colours) {
-    const { canvas, lanes } = this, ratio = window.devicePixelRatio || 1;
-    const width = canvas.clientWidth, height = canvas.clientHeight;
-    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-    const g = canvas.getContext("2d");
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    g.clearRect(0, 0, width, height);
+    const { lanes } = this, { g, width, height } = surface(this.canvas);
     const count = lanes.length + (events ? 1 : 0), lane = height / count;
     // The future is drawn wider than it is: it is what this is for.
     const edge = width * (future ? 0.7 : 1) - 1;
