@@ -17,7 +17,7 @@ from realtime.monitor.terminal import Terminal
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sockets import known_as
-from realtime.sources.auto import first_sender
+from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, open_recorder, stage

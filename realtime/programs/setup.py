@@ -22,7 +22,7 @@ from realtime.rig.source import source_table
 from realtime.rig.tree import ControlRig
 from realtime.seams import SOURCES
 from realtime.sockets import address_of_this_machine, connect_udp
-from realtime.sources.arrivals import Arrivals, Heard, suits, usual_ports
+from realtime.sources.arrivals import Arrivals, Heard, suits, usual_ports, wrong_kind
 from realtime.voice.audio import probe
 
 __all__ = ["Ask", "setup"]
@@ -35,6 +35,9 @@ _UNKNOWN = "unknown"
 _APPS = {
     "mocopi": "In the mocopi app choose sending motion data to a PC, format mocopi, and type",
     "vmc": "In the program that sends VMC (VSeeFace, SlimeVR, Warudo, XR Animator ...) type as receiver",
+    "xsens": "In MVN's Network Streamer choose Position + Orientation (Quaternion), and type",
+    "rokoko": "In Rokoko Studio choose Livestream, Custom, data format JSON v3, and type",
+    "phone": "In ZIG SIM choose OSC or JSON over UDP, switch on the sensor QUATERNION, and type",
     "msgpack": "Let your own program send to",
 }
 # While nothing comes: when to say what may be wrong.
@@ -176,9 +179,8 @@ def _first(arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait:
 def _what(heard: Heard, ports: Mapping[int, str], wanted: str | None) -> str:
     """What a sender sends, and what to do where that is not what was expected."""
     sends = f"{heard.sender} sends"
-    if not heard.kind:
-        known = ", ".join(suits())
-        return f"{sends} to port {heard.port} what is none of {known}: {heard.describe()}"
+    if not heard.kind or (not heard.frames and wrong_kind(heard.kind, heard.sample, heard.port)):
+        return f"{sends} to port {heard.port} what cannot be played: {heard.describe()}"
     if heard.refusal:
         return f"{sends} {heard.kind}, but its body cannot be played: {heard.refusal}"
     expected = wanted or ports[heard.port]

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 
+from pyanticip import _core
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError, printable
 from realtime.seams import SOURCES
 from realtime.sockets import bind_udp
 from realtime.sources.base import Source
 
-__all__ = ["Arrivals", "Heard", "suits", "usual_ports"]
+__all__ = ["Arrivals", "Heard", "first_sender", "recognise", "suits", "usual_ports", "wrong_kind"]
 
-_BAD = ("truncated", "malformed", "alien")
 # So many frames are enough to know the rate; so many senders at all are listened to.
 _ENOUGH = 30
 _MOST = 16
-# Of which nobody here makes a body, and who sends it.
-_KNOWN = ((b"MXTP", "Xsens MVN"), (b"\x04\x22\x4d\x18", "Rokoko's compressed JSON"), (b"{", "JSON"))
+#: What is known by its looks but has no body of its own to play: why, and what to do.
+_BODILESS = {
+    "vrchat": "VRChat trackers, which are solved into no body; if the sender speaks VMC too, use that",
+    "wek": "inputs of Wekinator over OSC; map their numbers to joints with source.addresses and --source osc",
+    "osc": "OSC of another program; map its numbers to joints with source.addresses and --source osc",
+}
 
 
 def suits() -> tuple[str, ...]:
@@ -36,109 +42,176 @@ def usual_ports() -> dict[int, str]:
     return found
 
 
+def recognise(datagram: bytes) -> str | None:
+    """The kind of source that a datagram is from, by its looks: one of ``SOURCES``, ``vrchat``, ``wek``,
+    ``osc`` (of somebody else's), or None where it is nothing known.
+
+    Of kinds that other packages bring it is the first whose decoder makes something of it.
+    """
+    known = _core.recognise(datagram)
+    if known not in (None, "osc"):
+        return known
+    if datagram.startswith(b"{") and b'"sensordata"' in datagram:
+        return "phone"
+    for kind in set(SOURCES.names()) - set(SOURCES.built_in):
+        # Bytes from the network in somebody else's hands.
+        with contextlib.suppress(Exception):
+            if list(SOURCES.load(kind)().decode(datagram)):
+                return kind
+    return known
+
+
+def wrong_kind(expected: str, datagram: bytes, port: int) -> str:
+    """What came in place of an ``expected`` kind, with what to do; empty where that cannot be told."""
+    kind = recognise(datagram)
+    if kind is None:
+        return ""
+    if kind == expected:
+        if kind not in _core.PROTOCOLS:
+            return ""
+        try:
+            _core.Decoder(kind).feed(datagram)
+        except ValueError as error:
+            return f"this is {kind}, but: {error}"
+        return ""
+    if kind in suits():
+        usual = SOURCES.load(kind)().port
+        return f"this is {kind}: use --source {kind}://0.0.0.0{'' if port == usual else f':{port}'}"
+    return f"this is {_BODILESS[kind]}"
+
+
 class Heard:
-    """One sender at one port: tried as every kind there is."""
+    """One sender at one port, and what its datagrams look like."""
 
     def __init__(self, port: int, sender: str) -> None:
         self.port = port
         self.sender = sender
         self.sample = b""
-        self.datagrams = 0
-        self._tried: dict[str, tuple[Source, LiveFront]] = {}
-        for kind in suits():
-            source = SOURCES.load(kind)()
-            self._tried[kind] = source, LiveFront(source.wire)
+        self._looks: Counter[str] = Counter()
+        self._played: dict[str, tuple[Source, LiveFront]] = {}
 
     def take(self, datagram: bytes, t_ns: int) -> None:
         """One datagram of theirs."""
-        self.sample, self.datagrams = datagram, self.datagrams + 1
-        for source, front in self._tried.values():
-            try:
-                native = (datagram,) if source.native else tuple(source.decode(datagram))
-            except Exception:
-                # Bytes from the network in somebody else's hands.
-                native = (b"",)
-            for one in native:
-                front.feed(one, t_ns, self.sender)
+        self.sample = datagram
+        kind = recognise(datagram) or ""
+        self._looks[kind] += 1
+        if kind not in suits():
+            return
+        if kind not in self._played:
+            source = SOURCES.load(kind)()
+            self._played[kind] = source, LiveFront(source.wire)
+        source, front = self._played[kind]
+        try:
+            native = (datagram,) if source.native else tuple(source.decode(datagram))
+        except Exception:
+            # Bytes from the network in somebody else's hands.
+            native = (b"",)
+        for one in native:
+            front.feed(one, t_ns, self.sender)
 
     @property
     def kind(self) -> str:
-        """What it is: of the kinds that make sense of it, the one that has most frames; empty: none does."""
-        best = max(self._tried, key=lambda kind: (self._frames(kind), self._good(kind)))
-        # A stray packet may look like anything.
-        return best if self._frames(best) or 2 * self._good(best) > self.datagrams else ""
+        """What most of it is, of the kinds that can be played; empty: none of them."""
+        return max(self._played, key=lambda kind: self._looks[kind], default="")
 
     @property
     def plays(self) -> bool:
         """Whether enough came to play by."""
-        return bool(self.kind) and self._frames(self.kind) >= _ENOUGH and not self.refusal
+        return self.frames >= _ENOUGH and not self.refusal
+
+    @property
+    def frames(self) -> int:
+        """Frames of it so far."""
+        return self._played[self.kind][1].counters()["frames"] if self.kind else 0
 
     @property
     def rate(self) -> float | None:
         """Frames a second; None at first."""
-        return self._tried[self.kind][1].timing[0] if self.kind else None
+        return self._played[self.kind][1].timing[0] if self.kind else None
 
     @property
     def refusal(self) -> str:
         """Why this body cannot be played; empty: nothing is wrong with it."""
-        return (self._tried[self.kind][1].refusal or "") if self.kind else ""
+        return (self._played[self.kind][1].refusal or "") if self.kind else ""
 
     def describe(self) -> str:
-        """In words, what none of the kinds makes sense of."""
+        """In words, why the newest datagram cannot be played."""
+        known = wrong_kind(self.kind, self.sample, self.port)
         begins = self.sample[:48]
-        for magic, name in _KNOWN:
-            if begins.startswith(magic):
-                return name
         osc = self.sample[20:] if begins.startswith(b"#bundle\0") else self.sample
         if osc.startswith(b"/"):
-            return f"OSC messages such as {printable(osc[:80].split(bytes(1))[0].decode(errors='replace'))}"
+            address = printable(osc[:80].split(bytes(1))[0].decode(errors="replace"))
+            return f"OSC messages such as {address}" + (f"; {known}" if known else "")
+        if known:
+            return known
         text = begins.decode("ascii", "replace")
         plain = text.isascii() and text.isprintable()
         return f"datagrams that begin with {text if plain else begins[:8].hex(' ')}"
 
-    def _frames(self, kind: str) -> int:
-        return self._tried[kind][1].counters().get("frames", 0)
-
-    def _good(self, kind: str) -> int:
-        counters = self._tried[kind][1].counters()
-        return counters.get("packets", 0) - sum(counters.get(name, 0) for name in _BAD)
-
 
 class Arrivals:
-    """Listens on every interface at ``ports`` (their kinds by number); ``taken`` are those that other
-    programs have. Raises a :class:`DeviceError` where these are all.
+    """Listens at ``ports`` (their kinds by number) of ``host``, by default of every interface; ``taken`` are
+    those that other programs have, and why. Raises a :class:`DeviceError` where these are all.
     """
 
-    def __init__(self, ports: Mapping[int, str]) -> None:
+    def __init__(self, ports: Mapping[int, str], host: str = "0.0.0.0") -> None:
         self.heard: dict[tuple[int, str], Heard] = {}
-        self.taken: list[int] = []
+        self.taken: dict[int, str] = {}
         self._sockets: dict[socket.socket, int] = {}
         for port, kind in ports.items():
             try:
-                self._sockets[bind_udp("0.0.0.0", port, f"source {kind}")] = port
-            except DeviceError:
-                self.taken.append(port)
+                self._sockets[bind_udp(host, port, f"source {kind}")] = port
+            except DeviceError as error:
+                self.taken[port] = str(error)
         if not self._sockets:
             ours = ", ".join(map(str, ports))
             raise DeviceError(f"every port that a suit sends to is in use by another program: {ours}")
 
     def listen(self, seconds: float) -> None:
-        """Take what comes in so many seconds."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0.0:
-            for sock in select.select(list(self._sockets), [], [], left)[0]:
-                try:
-                    datagram, peer = sock.recvfrom(65536)
-                except OSError:
-                    # An ICMP error of somebody else's making.
-                    continue
-                key = self._sockets[sock], f"{peer[0]}:{peer[1]}"
-                if key not in self.heard and len(self.heard) < _MOST:
-                    self.heard[key] = Heard(*key)
-                if key in self.heard:
-                    self.heard[key].take(datagram, time.monotonic_ns())
+        """Take what comes until something has, in so many seconds at most."""
+        for sock in select.select(list(self._sockets), [], [], max(seconds, 0.0))[0]:
+            try:
+                datagram, peer = sock.recvfrom(65536)
+            except OSError:
+                # An ICMP error of somebody else's making.
+                continue
+            key = self._sockets[sock], f"{peer[0]}:{peer[1]}"
+            if key not in self.heard and len(self.heard) < _MOST:
+                self.heard[key] = Heard(*key)
+            if key in self.heard:
+                self.heard[key].take(datagram, time.monotonic_ns())
 
     def close(self) -> None:
         """Give the ports back."""
         for sock in self._sockets:
             sock.close()
+
+
+def first_sender(host: str, say: Callable[[str], None], seconds: float | None = None) -> tuple[str, int]:
+    """The kind of the first sender that can be played, and the port that it sends to.
+
+    Ports that another program has are told of and left out. ``seconds`` is how long to wait; None: for ever.
+    Raises DeviceError where no port is free, or nobody came in time.
+    """
+    ports = usual_ports()
+    arrivals = Arrivals(ports, host)
+    try:
+        for why in arrivals.taken.values():
+            say(why)
+        listed = ", ".join(str(port) for port in ports if port not in arrivals.taken)
+        say(f"waiting for whoever sends to {host}, ports {listed}")
+        end = None if seconds is None else time.monotonic() + seconds
+        told: set[str] = set()
+        while end is None or time.monotonic() < end:
+            arrivals.listen(1.0 if end is None else min(end - time.monotonic(), 1.0))
+            for heard in arrivals.heard.values():
+                if heard.kind:
+                    say(f"{heard.sender} sends {heard.kind} to port {heard.port}")
+                    return heard.kind, heard.port
+                line = f"{heard.sender} sends to port {heard.port} what cannot be played: {heard.describe()}"
+                if line not in told and len(told) < _MOST:
+                    told.add(line)
+                    say(line)
+        raise DeviceError(f"source auto: nobody known sent to {host}, ports {listed}, in {seconds:g} s")
+    finally:
+        arrivals.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from realtime.protocols import Front
 from realtime.sockets import known_as
-from realtime.sources.recognise import wrong_kind
+from realtime.sources.arrivals import wrong_kind
 
 __all__ = ["SourceWatch", "why_silent"]
 

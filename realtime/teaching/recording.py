@@ -58,7 +58,7 @@ async def _record(
     loop = asyncio.get_running_loop()
     done, begun = asyncio.Event(), asyncio.Event()
     # What is taught stands as still as what plays.
-    front = LiveFront(source.kind, steady=True)
+    front = LiveFront(source.wire, steady=True)
     lesson = Lesson(project, mask=lambda: front.mask, source=source.kind, full=done.set)
     lesson.want(values)
     lesson.show(labels)
@@ -72,7 +72,7 @@ async def _record(
     # Refused now rather than after the countdown.
     lesson.start(name, seconds)
     lesson.cancel()
-    udp = UdpSource(source.kind, *source.listen)
+    udp = UdpSource(source.kind, *source.listen, **source.opened())
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):

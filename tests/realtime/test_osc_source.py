@@ -21,7 +21,7 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.programs.demo import PERFORMANCE
 from realtime.rig import load_rig
 from realtime.seams import SOURCES
-from realtime.sources import auto
+from realtime.sources import arrivals
 from realtime.sources.osc import PHONE, Address, Order, OscSource
 
 RIGHT_HAND = CANONICAL_JOINTS.index("right_hand")
@@ -143,7 +143,7 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
         sock.bind(("127.0.0.1", 0))
     ports = dict(zip(kinds, (sock.getsockname()[1] for sock in held), strict=True))
     held[0].close(), held[1].close()
-    monkeypatch.setattr(auto, "usual_ports", lambda: {port: kind for kind, port in ports.items()})
+    monkeypatch.setattr(arrivals, "usual_ports", lambda: {port: kind for kind, port in ports.items()})
     said: list[str] = []
 
     def send() -> None:
@@ -155,12 +155,12 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
 
     thread = threading.Thread(target=send)
     thread.start()
-    assert auto.first_sender("127.0.0.1", said.append, 20.0) == ("phone", ports["mocopi"])
+    assert arrivals.first_sender("127.0.0.1", said.append, 20.0) == ("phone", ports["mocopi"])
     thread.join()
     held[2].close()
     assert f"port {ports['vmc']}" in said[0]
     assert "in use" in said[0]
-    assert any("nothing that is known" in line for line in said)
+    assert any("datagrams that begin with hello" in line for line in said)
     assert any("OSC of another program" in line for line in said)
     with pytest.raises(DeviceError, match="nobody known sent"):
-        auto.first_sender("127.0.0.1", said.append, 0.05)
+        arrivals.first_sender("127.0.0.1", said.append, 0.05)

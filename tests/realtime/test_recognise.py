@@ -12,7 +12,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from support.captures import packets
 from support.stranger import FRAMES
 
-from realtime.sources.recognise import recognise, wrong_kind
+from realtime.sources.arrivals import recognise, wrong_kind
 
 
 def osc(address: str, *floats: float) -> bytes:

@@ -139,8 +139,8 @@ def test_another_protocol_at_the_port_is_named_with_the_right_command(
     [
         (b"/muse/eeg\0\0\0,f\0\0\0\0\0\0", "OSC messages such as /muse/eeg"),
         (b"#bundle\0" + bytes(7) + b"\x01\0\0\0\x10/gyro\0\0\0,f\0\0\0\0\0\0", "OSC messages such as /gyro"),
-        (b"MXTP02" + bytes(18), "Xsens MVN"),
-        (b'{"scene":{}}', "JSON"),
+        (b"{}", "datagrams that begin with {}"),
+        (b"/wek/inputs\0,f\0\0\0\0\0\0", "OSC messages such as /wek/inputs; this is inputs of Wekinator"),
         (b"\x1b[2J\x07evil", "datagrams that begin with 1b 5b 32 4a 07 65 76 69"),
         (b"/\x1b[2J\0", "OSC messages such as /?[2J"),
         (b"", "datagrams that begin with"),
@@ -154,6 +154,18 @@ def test_what_nobody_here_speaks_is_described(datagram: bytes, words: str) -> No
     if not heard.kind:  # a kind that an installed package adds may speak it
         assert words in heard.describe()
         assert heard.describe().isprintable()
+
+
+@pytest.mark.parametrize(
+    ("kind", "datagram"), [("xsens", b"MXTP01" + bytes(18)), ("rokoko", b'{"scene":{},"version":2}')]
+)
+def test_a_sender_in_the_wrong_mode_is_its_kind_and_told_what_to_choose(kind: str, datagram: bytes) -> None:
+    heard = Heard(1, "10.0.0.1:1")
+    for n in range(40):
+        heard.take(datagram, n * 20_000_000)
+    assert heard.kind == kind
+    assert not heard.plays
+    assert heard.describe().startswith(f"this is {kind}, but: ")
 
 
 def test_nothing_that_plays_is_one_clear_line_and_no_file(

@@ -19,9 +19,9 @@ from support.swinging import LEFT_ARM, swing
 
 from pyanticip.cli import cli
 from pyanticip.errors import MotionError
-from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.npz import save_npz
 from pyanticip.teach.project import Project
+from realtime.seams import SOURCES
 
 Run = Callable[..., str]
 
@@ -152,7 +152,8 @@ def test_mistakes_are_one_line(run: Run, words: list[str], says: str) -> None:
     assert "\n" not in text.strip()
 
 
-def test_a_take_from_a_suit(run: Run) -> None:
+@pytest.mark.parametrize("kind", ["mocopi", "phone"])
+def test_a_take_from_a_suit(run: Run, kind: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
@@ -160,7 +161,8 @@ def test_a_take_from_a_suit(run: Run) -> None:
 
     def suit() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-            for _, data in datagrams(swing(60), "mocopi"):
+            source = SOURCES.load(kind)()
+            for _, data in source.encode(swing(60), rate=None, loop=False, unix_time=None):
                 if stop.wait(0.02):
                     return
                 out.sendto(data, ("127.0.0.1", port))
@@ -170,14 +172,15 @@ def test_a_take_from_a_suit(run: Run) -> None:
     try:
         time.sleep(0.2)
         run(
-            "teach", "record", "mine", "--source", f"mocopi://127.0.0.1:{port}", "--take", "still",
+            "teach", "record", "mine", "--source", f"{kind}://127.0.0.1:{port}", "--take", "still",
             "--values", "mix=.4", "--seconds", "1", "--countdown", "1",
         )  # fmt: skip
     finally:
         stop.set()
         thread.join()
     take = Project.open("mine").state.take("still")
-    assert take.frames == 50
+    # A phone tells no times: arrivals on a busy machine make its second.
+    assert take.frames == 50 if kind == "mocopi" else take.frames >= 40
     assert take.begin > 10
     assert take.values == {"mix": 0.4}
     assert Project.open("mine").problems() == []
