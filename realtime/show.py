@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -106,7 +107,10 @@ class Show:
     def _remote(self, control: ControlRig, must_listen: bool) -> ControlServer | None:
         if not control.enabled:
             return None
-        families = {name: act for remote in self._remotes for name, act in remote.families.items()}
+        families: dict[str, Action] = {
+            family: partial(self._obey_one_of, family) for family in self.commands.families
+        }
+        families |= {name: act for remote in self._remotes for name, act in remote.families.items()}
         try:
             return ControlServer(
                 control.host, control.port, self.actions(), control.reply_port, families, self._say
@@ -346,20 +350,20 @@ class Show:
     def actions(self) -> dict[str, Action]:
         """All that can be commanded, by name; recorded, and the same again in a replay."""
 
-        def obeyed(name: str) -> Action:
-            def act(*arguments: object) -> str:
-                # What came before the command is done before it.
-                self._source.poll()
-                return self.commands.obey(name, *arguments)
-
-            return act
-
         return {
-            **{name: obeyed(name) for name in self.commands.names},
+            **{name: partial(self._obey, name) for name in self.commands.names},
             "record/start": self._record_start,
             "record/stop": self._record_stop,
             **{name: act for remote in self._remotes for name, act in remote.actions.items()},
         }
+
+    def _obey(self, name: str, *arguments: object) -> str:
+        # What came before the command is done before it.
+        self._source.poll()
+        return self.commands.obey(name, *arguments)
+
+    def _obey_one_of(self, family: str, rest: str, *arguments: object) -> str:
+        return self._obey(family + rest, *arguments)
 
     def _record_start(self, name: object = "") -> str:
         """A name without a folder: a datagram must not choose where files go."""

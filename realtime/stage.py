@@ -16,6 +16,7 @@ from pyanticip.teach.project import MANIFEST, MAPPING, Project
 from realtime.clock import Clock
 from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
+from realtime.control.rig_remote import RigRemote
 from realtime.control.server import Remote
 from realtime.mapping.live_mapping import open_mapping
 from realtime.mapping.mixer import Mixer
@@ -149,9 +150,10 @@ def stage(
             synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=port)))
-        commands = Commands(pipeline, say, rig.file, synth)
+        commands = Commands(pipeline, say, rig, synth)
         loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say)
-        remotes: list[Remote] = [loader]
+        folder = Path() if rig.file is None else rig.file.parent
+        remotes: list[Remote] = [loader, RigRemote(rig, commands, folder)]
         if pipeline.memory is not None:
             file = rig.memory.file or rig.record or "x"
             remotes.append(MemoryRemote(pipeline.memory, Path(file).parent))
@@ -167,7 +169,7 @@ def stage(
             control=rig.control,
             remotes=remotes,
             prewarm=prewarm,
-            record=partial(open_recorder, rig, pipeline),
+            record=lambda path: open_recorder(commands.live_rig.rig, pipeline, path),
             synth=synth,
             must_listen=isinstance(stream, UdpSource),
             watch=(
@@ -188,7 +190,7 @@ def stage(
         obeys = None if show.control is None else show.control.address
         if rig.oscquery.enabled:
             target = OscConfig(send=rig.oscquery.send)
-            told = Offer(target, pipeline, show.control, lambda: _taught(project))
+            told = Offer(target, pipeline, show.control, commands.live_rig, lambda: _taught(project))
             oscquery = OscQueryProcess(rig.oscquery, obeys, told, say)
             undo.callback(oscquery.close)
             show.children.append(oscquery)

@@ -242,7 +242,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     """
     from realtime.programs.calibrate import calibrate_from, calibrate_live
     from realtime.rig import load_rig
-    from realtime.rig.edit import write_performer
+    from realtime.rig.edit import edit_rig
 
     file = given.rig_file
     rig = load_rig(file if file and file.exists() else None, given.over)
@@ -254,7 +254,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
         table = calibrate_live(rig, given.still, given.move, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
     if file is not None:
-        write_performer(file, table)
+        edit_rig(file, {}, {"performer": table})
         lines.append(f"written into {file}; play with: pyanticip live --rig {typed(file)}")
     return table, lines
 

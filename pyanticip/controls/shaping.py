@@ -52,16 +52,20 @@ class Shape:
 
 class Shaper:
     """Shapes one output, value by value. What it remembers: whether the gate is ``open``, and where the
-    toggle stands."""
+    toggle stands. ``seen``: the least and the greatest of what came in since it was set to ``(inf, -inf)``;
+    None: nobody asks."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.open = False
         self.toggled = False
+        self.seen: tuple[float, float] | None = None
 
     def __call__(self, value: float) -> float:
         """The shaped value, 0..1."""
         shape = self.shape
+        if self.seen is not None:
+            self.seen = min(self.seen[0], value), max(self.seen[1], value)
         low, high = shape.span
         value = unit((value - low) / (high - low))
         if shape.invert:

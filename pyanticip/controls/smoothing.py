@@ -80,6 +80,11 @@ class Smoother:
             raise OptionError(f"smoothing amount: expected 0 to 100, got {value}")
         self._amount = float(value)
 
+    def retune(self, settings: Sequence[Smoothing]) -> None:
+        """Smooth by other settings, as many, from where each value stands."""
+        self._settings = list(settings)
+        self._made_for = (-1.0, -1.0)
+
     def reset(self, value: ArrayLike | Sequence[float] | None = None) -> None:
         """Forget the past; with a value, start from there at rest."""
         self._value = None if value is None else as_vector(value, len(self._settings), "smoothing")

@@ -12,7 +12,7 @@ from pyanticip.errors import OptionError
 from realtime.control.server import switch
 from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, PerformerRange, Reach
 from realtime.pipeline import Pipeline
-from realtime.rig.edit import write_performer
+from realtime.rig.edit import edit_rig
 
 __all__ = ["Calibration", "Table"]
 
@@ -59,7 +59,7 @@ class Calibration:
         table = self.play()
         if self._file is None:
             return "playing; there is no rig file to write it into"
-        write_performer(self._file, table)
+        edit_rig(self._file, {}, {"performer": table})
         return f"playing, and written into {self._file}"
 
     def play(self) -> Table:

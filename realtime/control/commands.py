@@ -7,17 +7,20 @@ gives it again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from realtime.control.calibration import Calibration
+from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl
 from realtime.control.plan import PlanControl
 from realtime.control.server import number, switch
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
+from realtime.rig import Rig
 from realtime.sources.replay import Command
 from realtime.voice.base import Switchable
 
@@ -27,15 +30,15 @@ __all__ = ["Commands"]
 class Commands:
     """The commands that change what is heard, by name.
 
-    ``say`` takes a line for the person at the terminal: what a replay could not do again. ``rig_file`` is
-    where a calibration is written. ``voice`` plays the preset that is chosen.
+    ``say`` takes a line for the person at the terminal: what a replay could not do again. ``rig`` is the
+    one that plays; its file is where a calibration is written. ``voice`` plays the preset that is chosen.
     """
 
     def __init__(
         self,
         pipeline: Pipeline,
         say: Callable[[str], None] = lambda line: None,
-        rig_file: Path | None = None,
+        rig: Rig | None = None,
         voice: Switchable | None = None,
     ) -> None:
         self._pipeline = pipeline
@@ -45,7 +48,10 @@ class Commands:
         self._preset = ""
         #: The one sender that is heard, as it was told; empty: whoever comes.
         self.listens_to = ""
-        self._calibration = Calibration(pipeline, rig_file)
+        rig = rig or Rig(osc=())
+        #: The rig as it plays.
+        self.live_rig = LiveRig(pipeline, rig)
+        self._calibration = Calibration(pipeline, rig.file)
         self._memory = MemoryControl(pipeline)
         plan = PlanControl(pipeline.backend)
         mixer = pipeline.mixer
@@ -62,12 +68,20 @@ class Commands:
             **{name: self._setting(name) for name in mixer.settings},
             **self._calibration.actions,
             **self._memory.actions,
+            **self.live_rig.actions,
         }
+        #: Commands whose end is an argument, by what they begin with.
+        self.families: dict[str, Callable[..., str]] = self.live_rig.families
 
     @property
     def preset(self) -> str:
         """The preset that was chosen while playing; empty: none was."""
         return self._preset
+
+    @property
+    def mapping(self) -> str | None:
+        """The file of the mapping that was loaded while playing; None: none was, or it was unloaded."""
+        return None if self._mapping is None else self._mapping[0]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,9 +91,16 @@ class Commands:
     def obey(self, name: str, *arguments: object) -> str:
         """Do it now, and record it; returns the reply. Raises MotionError; TypeError: too many arguments."""
         now = self._now()
-        answer = self._actions[name](*arguments)
+        answer = self._action(name)(*arguments)
         self._record(now, name, arguments)
         return answer
+
+    def _action(self, name: str) -> Callable[..., str]:
+        """What a command does. Raises KeyError: there is none of this name."""
+        for family, act in self.families.items():
+            if name not in self._actions and name.startswith(family):
+                return partial(act, name.removeprefix(family))
+        return self._actions[name]
 
     def play_mapping(self, taught: LiveMapping, path: Path) -> None:
         """Play a mapping that was read from ``path`` from the next frame on."""
@@ -102,10 +123,10 @@ class Commands:
             elif name == "calibrate/save":
                 # The rig was written then.
                 self._calibration.play()
-            elif name in self._actions:
-                self._actions[name](*arguments)
             else:
-                raise OptionError("this version does not know it")
+                self._action(name)(*arguments)
+        except KeyError:
+            self._say(f"{name}: cannot be done again as it was recorded: this version does not know it")
         except (MotionError, OSError, TypeError) as error:
             self._say(f"{name}: cannot be done again as it was recorded: {error}")
         else:
@@ -122,6 +143,7 @@ class Commands:
         for output, shaper in mixer.shapers.items():
             if shaper.open or shaper.toggled:
                 found.append(Command(t_ns, "shape", (output, int(shaper.open), int(shaper.toggled))))
+        found += self.live_rig.so_far(t_ns)
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
         if self._preset:

@@ -33,7 +33,7 @@ class Channel:
         shapers: Sequence[Shaper | None] = (),
     ) -> None:
         self.smoother = Smoother(smoothing)
-        self._shapers = [(i, shaper) for i, shaper in enumerate(shapers) if shaper is not None]
+        self.shape(shapers)
         self.presence = presence or Presence(neutral=neutral)
         self._neutral = list(neutral)
         self._hand = Crossfade(_RELEASE)
@@ -41,6 +41,10 @@ class Channel:
         self._frozen = self._out
         self._ticked = False
         self.mode = "playing"
+
+    def shape(self, shapers: Sequence[Shaper | None]) -> None:
+        """Shape by these from the next value on."""
+        self._shapers = [(i, shaper) for i, shaper in enumerate(shapers) if shaper is not None]
 
     @property
     def out(self) -> list[float]:

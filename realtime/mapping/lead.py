@@ -38,12 +38,16 @@ class Lead:
     def __init__(
         self, ms: LeadMs, smoothing: Sequence[Smoothing], *, sound_ms: float = 0.0, delay_ms: float = 0.0
     ) -> None:
-        self._lags = [1000.0 * setting.lag for setting in smoothing]
+        self.follow(smoothing)
         self._delay_ms = delay_ms
         self._age, self._aged = 0.0, 0.0
         self.sound_ms = sound_ms
         self._now: list[float] | None = None
         self.ms = ms
+
+    def follow(self, smoothing: Sequence[Smoothing]) -> None:
+        """From now on the parameters are smoothed like this."""
+        self._lags = [1000.0 * setting.lag for setting in smoothing]
 
     @property
     def ms(self) -> LeadMs:

@@ -7,7 +7,7 @@ signal makes the output jump.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from pyanticip.controls import (
@@ -81,7 +81,7 @@ class Mixer:
     ) -> None:
         smoothing = smoothing or [Smoothing()] * len(PARAMETERS)
         self._shapers = {name: Shaper(shape) for name, shape in (shapes or {}).items()}
-        self._main = Channel(smoothing, presence, neutral, [self._shapers.get(name) for name in PARAMETERS])
+        self._main = Channel(smoothing, presence, neutral, self._shaping(PARAMETERS))
         #: How far ahead each parameter is read.
         self.lead = Lead(lead_ms, smoothing, sound_ms=sound_ms, delay_ms=delay_ms)
         #: What share of each parameter 100, 200 and 400 ms ahead is foreseen, 24 numbers; empty: nobody says.
@@ -127,11 +127,9 @@ class Mixer:
         if rest:
             mine = self._main.presence
             presence = Presence(hold=mine.hold, fade=mine.fade, catch_up=mine.catch_up, neutral=rest)
-            shapers = [self._shapers.get(f"taught/{name}") for name in self._extra_names]
-            # What is likely is told as it is: labels and what they trigger would come late.
-            plain = Smoothing("none")
-            smoothing = [plain if "/" in name else self._extra_smoothing for name in self._extra_names]
-            self._extra = Channel(smoothing, presence, rest, shapers)
+            self._extra = Channel(
+                self._extras_smoothed(), presence, rest, self._shaping(self._taught_names())
+            )
             self._extra.smoother.amount = self._main.smoother.amount
             # An output that was there goes on from where it is, a new one from neutral.
             self._extra.begin(self.extras)
@@ -198,6 +196,43 @@ class Mixer:
     def shapers(self) -> Mapping[str, Shaper]:
         """What shapes the outputs, by their names in the rig."""
         return self._shapers
+
+    def shaper(self, name: str) -> Shaper:
+        """What shapes an output; where nothing did, what leaves it as it is."""
+        if name not in self._shapers:
+            self.reshape(name, Shape())
+        return self._shapers[name]
+
+    def reshape(self, name: str, shape: Shape | None) -> None:
+        """Shape an output otherwise from the next frame on; None: no more. A gate that is open stays so."""
+        if shape is None:
+            self._shapers.pop(name, None)
+        elif name in self._shapers:
+            self._shapers[name].shape = shape
+        else:
+            self._shapers[name] = Shaper(shape)
+        self._main.shape(self._shaping(PARAMETERS))
+        if self._extra is not None:
+            self._extra.shape(self._shaping(self._taught_names()))
+
+    def resmooth(self, smoothing: Sequence[Smoothing], extra: Smoothing) -> None:
+        """Smooth the eight and what is taught otherwise from the next frame on."""
+        self._main.smoother.retune(smoothing)
+        self.lead.follow(smoothing)
+        self._extra_smoothing = extra
+        if self._extra is not None:
+            self._extra.smoother.retune(self._extras_smoothed())
+
+    def _shaping(self, names: Iterable[str]) -> list[Shaper | None]:
+        return [self._shapers.get(name) for name in names]
+
+    def _taught_names(self) -> list[str]:
+        return [f"taught/{name}" for name in self._extra_names]
+
+    def _extras_smoothed(self) -> list[Smoothing]:
+        # What is likely is told as it is: labels and what they trigger would come late.
+        plain = Smoothing("none")
+        return [plain if "/" in name else self._extra_smoothing for name in self._extra_names]
 
     @property
     def by_model(self) -> bool:

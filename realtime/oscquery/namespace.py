@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from realtime.control.described import CONTROLS, Control
+from realtime.control.rig_keys import RigKey
 from realtime.control.server import CONTROL
 from realtime.sinks.base import Extra
 from realtime.sinks.outputs import Limits, sent
@@ -42,24 +43,31 @@ def outputs(
 
 def controls(
     names: Iterable[str],
-    families: Iterable[str] = (),
-    members: Iterable[str] = (),
+    members: Mapping[str, Iterable[str]] | None = None,
     values: Mapping[str, Any] | None = None,
+    keys: Iterable[RigKey] = (),
 ) -> Nodes:
-    """What is obeyed: commands by name, and for each of the ``families`` one of each of its ``members``.
+    """What is obeyed: commands by name, of each family in ``members`` one for each of these, and ``keys`` of
+    the rig.
 
     ``values`` are those of commands that can be asked for.
     """
-    known = {name: CONTROLS.get(name) for name in names}
-    known |= {family + member: CONTROLS.get(family) for family in families for member in members}
-    return {CONTROL + name: _control(told, (values or {}).get(name)) for name, told in known.items()}
+    found = {name: _control(CONTROLS.get(name), (values or {}).get(name)) for name in names}
+    for family, each in (members or {}).items():
+        found |= {family + member: _control(CONTROLS.get(family), None) for member in each}
+    for key, takes, value in keys:
+        found[f"rig/{key}"] = node = _control(takes, None)
+        # An address has what stands before the value behind it, of any type.
+        if len(value) == len(takes.types):
+            node |= {"ACCESS": _READ | _WRITE, "VALUE": list(value)}
+    return {CONTROL + name: node for name, node in found.items()}
 
 
 def _control(told: Control | None, value: Any) -> Attributes:
     told = told or Control("N", "")
     node: Attributes = {"TYPE": told.types, "ACCESS": _WRITE, "DESCRIPTION": told.text}
     if told.limits is not None:
-        node["RANGE"] = [_range(told.limits)]
+        node["RANGE"] = [_range(told.limits)] * len(told.types)
     if told.unit is not None:
         node["UNIT"] = [told.unit]
     if value is not None:

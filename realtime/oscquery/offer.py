@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.oscquery.namespace import Nodes, controls, outputs
 from realtime.pipeline import Pipeline
@@ -17,7 +18,7 @@ __all__ = ["Offer"]
 class Offer:
     """The nodes of ``target``, which has no addresses of its own, and of the remote control.
 
-    ``taught`` gives the names of the outputs that can be taught.
+    ``taught`` gives the names of the outputs that can be taught, ``rig`` what can be set while it plays.
     """
 
     def __init__(
@@ -25,24 +26,28 @@ class Offer:
         target: OscConfig,
         pipeline: Pipeline,
         control: ControlServer | None,
+        rig: LiveRig,
         taught: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._target = target
         self._pipeline = pipeline
         self._control = control
+        self._rig = rig
         self._taught = taught
 
     def version(self) -> object:
         """Something that is another whenever the nodes are."""
         extras = tuple(map(id, self._extras()))
-        return extras, self._cues(), tuple(self._taught()), tuple(self._values().items())
+        return extras, self._cues(), tuple(self._taught()), tuple(self._values().items()), self._rig.version()
 
     def nodes(self) -> Nodes:
         """All nodes by their addresses."""
         found = outputs(self._target.prefix, self._target.send, self._extras(), self._cues())
         if self._control is not None:
             names, families = self._control.names
-            found |= controls(names, families, self._taught(), self._values())
+            told = {"teach/param/": self._taught(), "learn/": self._rig.outputs()}
+            members = {family: each for family, each in told.items() if family in families}
+            found |= controls(names, members, self._values(), self._rig.settable())
         return found
 
     def _extras(self) -> Sequence[Extra]:

@@ -76,7 +76,7 @@ def replay(
         try:
             if rig.record is not None:
                 pipeline.tape = tape = open_recorder(rig, pipeline, Path(rig.record))
-            play_offline(items, offline, pipeline.feed, Commands(pipeline, say).again, seconds)
+            play_offline(items, offline, pipeline.feed, Commands(pipeline, say, rig).again, seconds)
             pipeline.run_until(pipeline.fade_out(offline.now_ns()))
             if rig.record is not None:
                 tape.close()

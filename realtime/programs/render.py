@@ -226,7 +226,7 @@ def render(
         if player is not None:
             # The voice's own way to the ear; there is no device.
             pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.way_ms)
-        obey = Commands(pipeline, say or (lambda line: None), voice=player).again
+        obey = Commands(pipeline, say or (lambda line: None), rig, player).again
         play_offline(_watched(items, progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())
         if not capture.times:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -68,9 +67,10 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
         # Nobody steers a trial, and the port may be another show's.
         trial = rig.model_copy(update={"control": ControlRig(enabled=False)})
         played = live(trial, seconds=given.seconds, say=say, meters=meters)["counters"]
-    text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with every key there is.\n" + _toml(
-        tree
-    )
+    import tomlkit
+
+    text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with every key there is.\n\n"
+    text += tomlkit.dumps(tree)
     try:
         write_atomic(given.out.absolute(), text.encode())
     except OSError as error:
@@ -251,13 +251,3 @@ def _told(what: str, say: Say) -> Any:
         yield
     except MotionError as error:
         say(f"{what}: {error}")
-
-
-def _toml(tree: Mapping[str, Any]) -> str:
-    """The few kinds of values that a tree of :func:`setup` has. JSON's strings and lists are TOML's too."""
-    lines = ["osc = []"] if not tree["osc"] else []
-    for name, tables in tree.items():
-        for table in tables if isinstance(tables, list) else [tables]:
-            lines += ["", f"[[{name}]]" if isinstance(tables, list) else f"[{name}]"]
-            lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]
-    return "\n".join(lines) + "\n"

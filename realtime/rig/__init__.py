@@ -4,7 +4,7 @@ Precedence: command line, then the rig file (TOML), then what is built in. Unkno
 suggestion; every error is one line that names the file and the key.
 """
 
-from realtime.rig.load import load_rig, template
+from realtime.rig.load import load_rig, parse_rig, template
 from realtime.rig.mapping import SmoothingRig
 from realtime.rig.source import BackendKind, SentKind, SourceRig
 from realtime.rig.tree import Rig
@@ -16,5 +16,6 @@ __all__ = [
     "SmoothingRig",
     "SourceRig",
     "load_rig",
+    "parse_rig",
     "template",
 ]

@@ -1,46 +1,104 @@
-"""Writing what was calibrated into a rig file, and leaving the rest of it as it is."""
+"""Writing what was found out while playing into a rig file, and leaving the rest as it is, comments too."""
 
 from __future__ import annotations
 
-import json
-import re
+import contextlib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from pyanticip.errors import DeviceError, RigError
 from pyanticip.motion.atomic import write_atomic
-from realtime.rig.load import load_rig
+from realtime.rig.load import parse_rig
 
-__all__ = ["write_performer"]
+__all__ = ["edit_rig"]
+
+Tree = Mapping[str, Any]
+Make = Callable[[], MutableMapping[str, Any]]
 
 
-def write_performer(path: Path, table: Mapping[str, Sequence[float]]) -> None:
-    """Write these keys of ``[performer]`` into a rig file, made if it is not there; all else stays as it is.
+def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) -> None:
+    """Write into a rig file what differs between two trees of settings; it is made if it is not there.
 
-    Raises :class:`RigError` where the file is no rig, or has the table in a form that cannot be edited.
+    What is in ``before`` and not in ``after`` is taken out. ``source`` is the file that the text is taken
+    from where it is another. Nothing is written where the result would be no rig.
+
+    Raises
+    ------
+    RigError
+        The file is no rig, or would not be one.
+    DeviceError
+        It cannot be read or written.
     """
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    if text:
-        load_rig(path)
-    lines = text.splitlines()
-    begin = next((i for i, line in enumerate(lines) if re.match(r"\s*\[performer\]", line)), None)
-    if begin is None:
-        lines += ["", "[performer]"] if lines else ["[performer]"]
-        begin = len(lines) - 1
-    end = next((i for i in range(begin + 1, len(lines)) if re.match(r"\s*\[", lines[i])), len(lines))
-    ours = re.compile(rf"\s*({'|'.join(table)})\s*=")
-    kept = [line for line in lines[begin + 1 : end] if not ours.match(line)]
-    last = next((i for i in range(len(kept), 0, -1) if kept[i - 1].strip()), 0)
-    kept[last:last] = [f"{name} = {json.dumps(list(values))}" for name, values in table.items()]
-    new = "\n".join([*lines[: begin + 1], *kept, *lines[end:]]) + "\n"
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    source = source or path
     try:
-        read = tomllib.loads(new).get("performer", {})
-    except tomllib.TOMLDecodeError:
-        read = {}
-    if any(read.get(name) != list(values) for name, values in table.items()):
-        raise RigError(f"{path}: performer: expected a table [performer] with a line for each of its keys")
+        text = source.read_text(encoding="utf-8") if source.exists() else ""
+        wanted = tomllib.loads(text)
+        _change(wanted, before, after, dict, dict)
+        parse_rig(wanted, str(source))
+        # In a file with dotted keys new tables can only stand inline.
+        for outer in (tomlkit.table, tomlkit.inline_table):
+            document = tomlkit.parse(text)
+            _change(document, before, after, outer, tomlkit.inline_table)
+            new = tomlkit.dumps(document)
+            with contextlib.suppress(tomllib.TOMLDecodeError):
+                if _filled(tomllib.loads(new)) == _filled(wanted):
+                    break
+        else:
+            raise RigError(f"{source}: its form cannot be edited: expected plain tables")
+    except (tomllib.TOMLDecodeError, TOMLKitError, UnicodeDecodeError) as error:
+        raise RigError(f"{source}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise DeviceError(f"{source}: cannot be read ({(error.strerror or str(error)).lower()})") from None
     try:
         write_atomic(path.absolute(), new.encode("utf-8"))
     except OSError as error:
         raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+
+
+def _change(table: MutableMapping[str, Any], before: Tree, after: Tree, outer: Make, inner: Make) -> None:
+    """Make of a table of the file what makes ``after`` of ``before``; new tables are made by ``outer``, those
+    in lists by ``inner``."""
+    for name in {**before, **after}:
+        old: Any = before.get(name)
+        new: Any = after.get(name)
+        if old == new:
+            continue
+        there: Any = table.get(name)
+        if name not in after or new == {}:
+            table.pop(name, None)
+        elif isinstance(new, Mapping):
+            if not isinstance(there, MutableMapping):
+                table[name] = _made(outer, new)
+            else:
+                _change(there, old if isinstance(old, Mapping) else {}, new, outer, inner)
+        elif all(map(_are_tables, (new, there, old))) and len(new) == len(there) == len(old):
+            for one, was, becomes in zip(there, old, new, strict=True):
+                _change(one, was, becomes, inner, inner)
+        elif _are_tables(new):
+            table.pop(name, None)
+            table[name] = [_made(outer, one) for one in new]
+        else:
+            table[name] = new
+
+
+def _made(make: Make, tree: Tree) -> MutableMapping[str, Any]:
+    made = make()
+    for name, value in tree.items():
+        made[name] = _made(make, value) if isinstance(value, Mapping) else value
+    return made
+
+
+def _filled(tree: Tree) -> dict[str, Any]:
+    """Without the tables that have become empty: dotted keys have none."""
+    found = {name: _filled(value) if isinstance(value, Mapping) else value for name, value in tree.items()}
+    found = {n: [_filled(one) for one in v] if _are_tables(v) else v for n, v in found.items()}
+    return {name: value for name, value in found.items() if value != {}}
+
+
+def _are_tables(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)

@@ -15,7 +15,7 @@ from realtime.rig.monitor import monitor_table
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 
-__all__ = ["load_rig", "template"]
+__all__ = ["load_rig", "parse_rig", "template"]
 
 
 def _recorded(path: Path) -> dict[str, Any]:
@@ -108,12 +108,17 @@ def load_rig(
     if new and isinstance(old, dict) and new.get("kind", old.get("kind")) != old.get("kind", "mocopi"):
         old.pop("port", None)
     _merge(tree, over)
-    try:
-        rig = Rig.model_validate(tree)
-    except ValidationError as error:
-        raise RigError(f"{where}: {_one_line(error)}") from None
+    rig = parse_rig(tree, where)
     rig._file = None if path is None else Path(path)
     return rig
+
+
+def parse_rig(tree: Mapping[str, Any], where: str) -> Rig:
+    """The rig of a tree that came from ``where``. Raises :class:`RigError`, one line."""
+    try:
+        return Rig.model_validate(tree)
+    except ValidationError as error:
+        raise RigError(f"{where}: {_one_line(error)}") from None
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, named, unknown
 from realtime.sinks.tcp import Framing
 
-__all__ = ["PARTS", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
+__all__ = ["PARTS", "RENAMED", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
 
 Argument = str | int | float
 #: What an OSC bundle is made of, in order.
@@ -35,7 +35,8 @@ PARTS = (
 #: What a receiver may be sent: parts, or single ones of the parameters and events.
 _SENT = (*PARTS, *PARAMETERS, *EVENTS)
 _CALLED_OFF = tuple(name + CANCEL for name in EVENTS)
-_RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
+#: What may have another address.
+RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
 
 
 class RangeConfig(Options):
@@ -68,6 +69,10 @@ def _known(name: str) -> str:
 Sendable = Annotated[str, AfterValidator(_known)]
 
 
+def _is_address(value: Argument) -> bool:
+    return isinstance(value, str) and value.startswith("/") and value.isprintable()
+
+
 def _as_address(value: object) -> object:
     """An address is a string, or a list of an address and what stands before the value."""
     return (value,) if isinstance(value, str) else value
@@ -98,7 +103,7 @@ class OscConfig(Options):
     framing: Framing = "slip"
     prefix: str = "/anticip"
     send: tuple[Sendable, ...] = PARTS
-    addresses: Annotated[dict[str, Address], named(*_RENAMED)] = {}
+    addresses: Annotated[dict[str, Address], named(*RENAMED)] = {}
     ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
     schedule: bool = False
@@ -121,9 +126,9 @@ class OscConfig(Options):
 
     @model_validator(mode="after")
     def _are_addresses(self) -> OscConfig:
-        if self.prefix and not self.prefix.startswith("/"):
+        if self.prefix and not _is_address(self.prefix):
             raise ValueError(f"prefix: expected an address that starts with '/', got {self.prefix!r}")
         for name, address in self.addresses.items():
-            if not address or not isinstance(address[0], str) or not address[0].startswith("/"):
+            if not (address and _is_address(address[0]) and all(str(part).isprintable() for part in address)):
                 raise ValueError(f"addresses.{name}: expected an address that starts with '/', got {address}")
         return self

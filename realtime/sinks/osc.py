@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.controls import CANCEL, Event, Range
+from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import Address, Argument, OscConfig
@@ -57,12 +58,32 @@ class OscSink:
         else:
             self._wire = UdpWire(config.host, config.port)
         self._transmit = self._wire.send
+        self._due_ns = 0
+        self._kept: list[tuple[int, Event]] = []
+        self._extras: tuple[Extra, ...] = ()
+        self._lay_out(config)
+
+    def configure(self, config: OscConfig) -> None:
+        """Send by another table from the next frame on, to the same receiver.
+
+        Raises
+        ------
+        OptionError
+            What it says cannot be put into OSC; everything stays as it was then.
+        """
+        before = self.config
+        try:
+            self._lay_out(config)
+        except Exception as error:
+            self._lay_out(before)
+            raise OptionError(f"{self.name}: cannot be told in OSC: {error}") from None
+
+    def _lay_out(self, config: OscConfig) -> None:
+        self.config = config
         self._prefix = config.prefix.rstrip("/")
         self._send = frozenset(config.send)
         self._addresses = config.addresses
         self._interval_ns = round(1e9 / config.max_rate) if config.max_rate else 0
-        self._due_ns = 0
-        self._kept: list[tuple[int, Event]] = []
         self._schedules = config.schedule
         self._shift_ms = config.latency_ms + config.clock_offset_ms
         linear = Range()
@@ -71,7 +92,6 @@ class OscSink:
         self._maps: list[Callable[[float], float]] | None = (
             None if all(m == linear for m in maps) else list(maps)
         )
-        self._extras: tuple[Extra, ...] = ()
         self._build()
 
     def announce(self, extras: Sequence[Extra]) -> None:

@@ -25,7 +25,7 @@ from realtime.mapping.performer import PerformerRange, Reach
 from realtime.programs.calibrate import calibrate_from, calibrate_live
 from realtime.programs.send import send
 from realtime.rig import load_rig, template
-from realtime.rig.edit import write_performer
+from realtime.rig.edit import edit_rig
 from realtime.sockets import free_port
 from realtime.sources.replay import Datagram
 from realtime.stage import assemble
@@ -46,31 +46,36 @@ def shown(take: Path) -> list[Datagram]:
         template(),
         "[performer]\nfrozen = true  # mine\nloudness = [0.0, 0.1, 0.2]\n\n[control]\nport = 9011\n",
         "gain = 2.0\n[[osc]]\nport = 9001",
+        "performer.frozen = true\n",
+        "performer = { frozen = true }\n",
     ],
 )
 def test_the_rig_keeps_all_else(tmp_path: Path, text: str) -> None:
     file = tmp_path / "rig.toml"
     if text:
         file.write_text(text)
-    write_performer(file, TABLE)
-    write_performer(file, TABLE)
+    edit_rig(file, {}, {"performer": TABLE})
+    edit_rig(file, {}, {"performer": TABLE})
     new = file.read_text()
     before, after = tomllib.loads(text), tomllib.loads(new)
     assert after["performer"] == {**before.pop("performer", {}), **TABLE}
     after.pop("performer")
     assert after == before
     ours = ("noise", "loudness", "brightness")
-    kept = [line for line in text.splitlines() if line.strip() and not line.startswith(ours)]
+    kept = [
+        line for line in text.splitlines() if line.strip() and not line.startswith((*ours, "performer ="))
+    ]
     assert [line for line in new.splitlines() if line in kept] == kept
     assert load_rig(file).performer.loudness == (0.02, 0.1, 0.6)
 
 
-def test_a_table_that_cannot_be_edited_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["performer = 3\n", "gain = [\n", "gain = 9.0\n"])
+def test_what_is_no_rig_is_left_alone(tmp_path: Path, text: str) -> None:
     file = tmp_path / "rig.toml"
-    file.write_text("performer.frozen = true\n")
-    with pytest.raises(RigError, match=r"rig\.toml: performer: expected a table"):
-        write_performer(file, TABLE)
-    assert file.read_text() == "performer.frozen = true\n"
+    file.write_text(text)
+    with pytest.raises(RigError, match=r"rig\.toml: (gain|performer|not valid TOML)"):
+        edit_rig(file, {}, {"performer": {"frozen": 3}})
+    assert file.read_text() == text
 
 
 class Front:

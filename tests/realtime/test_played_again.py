@@ -68,6 +68,13 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     )  # fmt: skip
     commands: dict[int, tuple[Any, ...]] = {
         45: ("sound_ms", 60.0),
+        50: ("learn/density", True),
+        55: ("rig/smoothing/roughness/half_life", 0.3),
+        75: ("rig/shape/brightness/invert", True),
+        100: ("rig/osc/0/ranges/space/high", 50.0),
+        130: ("learn/density", False),
+        135: ("rig/shape/pitch/steps",),
+        225: ("rig/merge", '{"shape": {"pan": null, "loudness": {"in": [0.0, 0.5]}}}'),
         60: ("gain", 0.5),
         90: ("freeze", 1),
         120: ("freeze", 0),

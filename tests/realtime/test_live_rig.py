@@ -1,0 +1,362 @@
+"""The rig edited while it plays: what is set is heard at once, what is refused changes nothing, and all of it
+can be written down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pythonosc.osc_bundle import OscBundle
+
+from pyanticip.errors import MotionError, OptionError, RigError
+from pyanticip.vocabulary import PARAMETERS
+from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
+from realtime.control.folder import inside
+from realtime.control.rig_keys import sending
+from realtime.control.rig_remote import RigRemote
+from realtime.oscquery.namespace import controls
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig, SmoothingRig, load_rig, template
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import PARTS, RangeConfig
+from realtime.stage import assemble
+
+PAN, LOUDNESS = PARAMETERS.index("pan"), PARAMETERS.index("loudness")
+QUIET = {"model": {"enabled": False}, "memory": {"enabled": False}}
+
+
+@dataclass
+class Step:
+    params: Any
+    hazards: Any
+    gate: float = 0.0
+
+
+def step(level: float) -> Any:
+    return Step(np.full((8, 5), level, np.float32), np.zeros((2, 25), np.float32))
+
+
+@pytest.fixture
+def ear() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.settimeout(5)
+        yield sock
+
+
+_opened: list[Pipeline] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    for pipeline in _opened:
+        pipeline.close()
+    _opened.clear()
+
+
+def playing(rig: Rig) -> tuple[Pipeline, Commands]:
+    pipeline = assemble(rig, OfflineClock(0))
+    _opened.append(pipeline)
+    return pipeline, Commands(pipeline, rig=rig)
+
+
+def rig_of(tree: dict[str, Any]) -> Rig:
+    return Rig.model_validate({**QUIET, "performer": {"enabled": False}, **tree})
+
+
+def heard(pipeline: Pipeline, ear: socket.socket) -> dict[str, list[Any]]:
+    """What a receiver is sent of a frame whose parameters are all a quarter."""
+    for sink in pipeline.sinks:
+        sink.send(ControlFrame(3, 0.06, [0.5] * 7, [0.25] * 8, [("onset", 0.5, 0.1)], limbs=[0.5] * 12))
+    return {message.address: list(message.params) for message in OscBundle(ear.recv(65536))}
+
+
+def test_shapes_and_smoothing_change_with_the_next_frame() -> None:
+    pipeline, commands = playing(rig_of({"osc": []}))
+    mixer = pipeline.mixer
+
+    def pan(level: float, frames: int = 60) -> list[float]:
+        return [mixer.play(step(level), [0.5] * 7, 0.02)[0][PAN] for _ in range(frames)]
+
+    assert pan(0.25)[-1] == pytest.approx(0.25)
+    commands.obey("rig/shape/pan/in", 0.0, 0.5)
+    assert pan(0.25, 1) == [pytest.approx(0.5)]
+    commands.obey("rig/shape/pan/invert", True)
+    commands.obey("rig/shape/pan/threshold", 0.4)
+    assert pan(0.25, 1) == [1.0]
+    # Between threshold and hysteresis a gate that is open stays open, however it was edited meanwhile.
+    commands.obey("rig/shape/pan/threshold", 0.52)
+    assert pan(0.25, 1) == [1.0]
+    commands.obey("rig/shape/pan")
+    assert pan(0.25, 1) == [pytest.approx(0.25)]
+    commands.obey("rig/smoothing/pan/kind", "none")
+    assert pan(0.75, 1) == [0.75]
+    commands.obey("rig/smoothing/pan/kind", "spring")
+    commands.obey("rig/smoothing/pan/half_life", 1.0)
+    assert 0.3 < min(pan(0.25, 20)) < 0.75
+    assert commands.live_rig.rig.smoothing["pan"].half_life == 1.0
+    commands.obey("rig/smoothing/default/kind", "one-euro")
+    commands.obey("rig/smoothing/density/beta", 1.0)
+    assert commands.live_rig.rig.smoothing["density"] == SmoothingRig(kind="one-euro", beta=1.0)
+    commands.obey("rig/smoothing/density")
+    assert "density" not in commands.live_rig.rig.smoothing
+
+
+def test_receivers_are_told_by_the_new_table(ear: socket.socket) -> None:
+    port = ear.getsockname()[1]
+    pipeline, commands = playing(rig_of({"osc": [{"port": port}]}))
+    assert heard(pipeline, ear)["/anticip/param/pitch"] == [0.25]
+    for key, *values in (
+        ("osc/0/ranges/pitch/low", 100.0),
+        ("osc/0/ranges/pitch/high", 500.0),
+        ("osc/0/addresses/pitch", "/synth/freq"),
+        ("osc/0/addresses/loudness", "/n_set", 1000, "amp"),
+        ("osc/0/send/pan", False),
+        ("osc/0/send/limbs", 0.0),
+        ("osc/0/send/onset", 0),
+    ):
+        commands.obey(f"rig/{key}", *values)
+    said = heard(pipeline, ear)
+    assert said["/synth/freq"] == [200.0]
+    assert said["/n_set"] == [1000, "amp", 0.25]
+    assert not {"/anticip/param/pan", "/anticip/limbs", "/anticip/event/onset"} & said.keys()
+    assert "/anticip/param/space" in said
+    commands.obey("rig/osc/0/send/pan", 1)
+    assert "param" in commands.live_rig.rig.osc[0].send
+    assert heard(pipeline, ear)["/anticip/param/pan"] == [0.25]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "says"),
+    [
+        ("rig/shape/pan/in", (0.8, 0.2), "rig: shape.pan.in: expected 0 <= low < high <= 1, got 0.8, 0.2"),
+        ("rig/shape/pan/in", (float("nan"), 1.0), "shape.pan.in.0: input should be a finite number"),
+        ("rig/shape/pann/steps", (3,), "shape.pann: unknown name; did you mean pan?"),
+        ("rig/shape/pan/stops", (3,), "shape"),
+        ("rig/smoothing/pan/kind", ("soft",), "smoothing.pan.kind: input should be 'spring'"),
+        ("rig/osc/0/ranges/pitch/curve", ("exponential",), "exponential range: expected both ends > 0"),
+        ("rig/osc/0/addresses/pitch", ("synth",), "expected an address that starts with '/'"),
+        ("rig/osc/0/addresses/pitch", ("/a", "b\0c"), "expected an address that starts with '/'"),
+        ("rig/osc/0/addresses/pitch", ("/a", 1 << 70), "cannot be told in OSC"),
+        ("rig/osc/0/send/pich", (1,), "pich: unknown name"),
+        ("rig/osc/3/send/pitch", (1,), "there are 1 receivers, counted from 0"),
+        ("rig/osc/0/port", (9001,), "osc.0.port: needs a restart"),
+        ("rig/source/kind", ("vmc",), "source: needs a restart"),
+        ("rig/", (), "no such key"),
+        ("rig/merge", ("[",), "expected JSON"),
+        ("rig/merge", ('"a"',), "expected an object"),
+        ("rig/merge", ('{"shape": {"taught/\\ud800": {"steps": 3}}}',), "expected JSON"),
+        ("rig/merge", ('{"gain": 0.5, "osc": []}',), "another number of receivers needs a restart"),
+        ("learn/pann", (1,), "no output 'pann'; did you mean pan?"),
+        ("learn/pan", (0,), "learn/pan: not begun"),
+    ],
+)
+def test_what_is_refused_is_one_line_and_changes_nothing(
+    ear: socket.socket, name: str, values: tuple[Any, ...], says: str
+) -> None:
+    pipeline, commands = playing(rig_of({"osc": [{"port": ear.getsockname()[1]}]}))
+    commands.obey("rig/shape/pan/steps", 3)
+    before, sent = commands.live_rig.rig, heard(pipeline, ear)
+    with pytest.raises(MotionError) as caught:
+        commands.obey(name, *values)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert commands.live_rig.rig == before
+    assert pipeline.mixer.gain == 1.0
+    assert heard(pipeline, ear) == sent
+
+
+def test_a_range_is_learned_by_moving() -> None:
+    pipeline, commands = playing(rig_of({"osc": [], "smoothing": {"default": {"kind": "none"}}}))
+    mixer = pipeline.mixer
+
+    def move(*levels: float) -> list[float]:
+        return [mixer.play(step(level), [0.5] * 7, 0.02)[0][PAN] for level in levels]
+
+    assert commands.obey("learn/pan", True) == "move"
+    # While it is learned it plays as before.
+    assert move(0.3, 0.30625, 0.7002) == pytest.approx([0.3, 0.30625, 0.7002])
+    _, begun_now = playing(rig_of({"osc": []}))
+    for command in commands.so_far(0):
+        begun_now.again(command)
+    assert commands.obey("learn/pan", False) == begun_now.obey("learn/pan", False) == "0.3 0.701"
+    assert commands.live_rig.rig.shape["pan"].span == (0.3, 0.701)
+    assert move(0.3, 0.701, 0.9) == pytest.approx([0.0, 1.0, 1.0], abs=1e-6)
+    # Learned again it is what came in that counts, not what was made of it.
+    commands.obey("learn/pan", 1)
+    move(0.1, 0.9)
+    assert commands.obey("learn/pan", 0) in ("0.1 0.9", "0.099 0.9", "0.1 0.901", "0.099 0.901")
+    commands.obey("learn/pan", 1)
+    move(0.5, 0.51)
+    with pytest.raises(OptionError, match="moved too little"):
+        commands.obey("learn/pan", 0)
+
+
+def test_a_group_is_taken_apart_and_put_together() -> None:
+    without = sending(PARTS, "pan", False)
+    assert "param" not in without
+    assert [name for name in without if name in PARAMETERS] == [p for p in PARAMETERS if p != "pan"]
+    assert set(sending(without, "pan", True)) == set(PARTS)
+    assert sending(["pitch"], "pitch", True) == ["pitch"]
+
+
+def test_every_key_is_one_that_can_be_set_as_it_stands() -> None:
+    rig = rig_of({"osc": [{"port": 9001}, {"transport": "tcp", "port": 9002}]})
+    _, commands = playing(rig)
+    for key, takes, value in commands.live_rig.settable():
+        commands.obey(f"rig/{key}", *value)
+        # An address has any number of words before the value.
+        assert key.startswith("osc") or len(value) in (0, len(takes.types)), key
+    assert commands.live_rig.rig.osc[0].send == rig.osc[0].send
+    nodes = controls((), {"learn/": commands.live_rig.outputs()}, None, commands.live_rig.settable())
+    assert nodes["/anticip/control/rig/shape/pan/in"]["VALUE"] == [0.0, 1.0]
+    assert nodes["/anticip/control/learn/pan"]["TYPE"] == "T"
+    assert all(len(node.get("VALUE", node["TYPE"])) == len(node["TYPE"]) for node in nodes.values())
+
+
+UNIT = st.floats(0.0, 1.0)
+WORDS = st.one_of(
+    UNIT, st.floats(), st.integers(), st.booleans(), st.text(max_size=5), st.sampled_from(["/a"])
+)
+KEYS = [
+    *(f"shape/{n}/{f}" for n in ("pan", "taught/x") for f in ("in", "invert", "threshold", "steps")),
+    *(f"smoothing/{n}/{f}" for n in ("pan", "default") for f in ("kind", "half_life", "beta")),
+    *(f"osc/0/{f}" for f in ("prefix", "send/pan", "send", "max_rate", "addresses/pan", "schedule")),
+    *(f"osc/0/ranges/pan/{f}" for f in ("low", "high", "curve", "exponent")),
+    "gain", "lead_ms", "osc", "osc/0", "shape", "", "osc/1/send/pan",
+]  # fmt: skip
+EDITS = st.lists(st.tuples(st.sampled_from(KEYS), st.lists(WORDS, max_size=3)), max_size=25)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edits=EDITS,
+    text=st.sampled_from(["", template(), "shape.pan = {steps = 3}\n[[osc]]\nranges.pan.low = 2\n"]),
+)
+def test_whatever_is_set_can_be_saved_and_read_again(
+    tmp_path: Path, edits: list[tuple[str, list[Any]]], text: str
+) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text(text)
+    rig = load_rig(file, QUIET)
+    _, commands = playing(rig)
+    for key, values in edits:
+        before = commands.live_rig.rig
+        try:
+            commands.obey(f"rig/{key}", *values)
+        except (MotionError, TypeError):
+            assert commands.live_rig.rig == before
+    remote = RigRemote(rig, commands, tmp_path)
+    asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
+    remote.close()
+    again = load_rig(file, QUIET)
+    playing_now = commands.live_rig.rig
+    for name in ("gain", "lead_ms", "smoothing"):
+        assert getattr(again, name) == getattr(playing_now, name)
+    for read, played in zip(again.osc, playing_now.osc, strict=True):
+        plain = {"pan": RangeConfig()}
+        assert {**plain, **read.ranges} == {**plain, **played.ranges}
+        assert read.model_copy(update={"ranges": {}}) == played.model_copy(update={"ranges": {}})
+    assert {n: s.build() for n, s in again.shape.items()} == {
+        n: s.build() for n, s in playing_now.shape.items()
+    }
+
+
+def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "stage.toml"
+    file.write_text(
+        "# The tour.\ngain = 1.0  # not louder\n\n[shape.pan]\nin = [0.2, 0.8]  # of the left arm\n\n"
+        "[[osc]]\nport = 9001  # the lights\nranges.pan = { low = -1.0, high = 1.0 }  # both sides\n"
+    )
+    rig = load_rig(file, QUIET)
+    _, commands = playing(rig)
+    remote = RigRemote(rig, commands, tmp_path)
+
+    def save(*name: object) -> str:
+        return asyncio.run(remote.actions["rig/save"](*name))  # type: ignore[arg-type]
+
+    commands.obey("gain", 0.5)
+    commands.obey("rig/shape/pan/in", 0.1, 0.9)
+    commands.obey("rig/osc/0/ranges/pan/low", -0.5)
+    commands.obey("preset", "choir")
+    assert save() == str(file)
+    text = file.read_text()
+    for line in (
+        "# The tour.",
+        "gain = 0.5  # not louder",
+        "in = [0.1, 0.9]  # of the left arm",
+        "port = 9001  # the lights",
+        "ranges.pan = { low = -0.5, high = 1.0 }  # both sides",
+        'preset = "choir"',
+    ):
+        assert line in text
+    # What somebody has written into the file meanwhile stays.
+    file.write_text(text + "\n[silence]\nhold = 3.0\n")
+    commands.obey("rig/shape/pan/steps", 3)
+    assert save("second") == str(tmp_path / "second.toml")
+    again = load_rig(tmp_path / "second.toml")
+    assert (again.silence.hold, again.shape["pan"].steps, again.gain) == (3.0, 3, 0.5)
+    with pytest.raises(OptionError, match="exists already"):
+        save("stage")
+    for name in ("../out", "/tmp/out", ".out", "a/b", "a\nb"):
+        with pytest.raises(OptionError, match="expected a plain file name"):
+            save(name)
+    remote.close()
+
+    alone = rig_of(
+        {"source": {"kind": "vmc", "port": 39999}, "record": "take.anticip", "osc": [{"port": 9005}]}
+    )
+    _, commands = playing(alone)
+    remote = RigRemote(alone, commands, tmp_path)
+    commands.obey("rig/shape/density/steps", 5)
+    with pytest.raises(OptionError, match="expected a name for its file"):
+        save()
+    save("new")
+    found = load_rig(tmp_path / "new.toml")
+    assert found.model_dump() == commands.live_rig.rig.model_copy(update={"record": None}).model_dump()
+    commands.obey("rig/shape/density/steps", 7)
+    assert save() == str(tmp_path / "new.toml")
+    assert load_rig(tmp_path / "new.toml").shape["density"].steps == 7
+    (tmp_path / "new.toml").write_text("gain = [")
+    with pytest.raises(RigError, match="not valid TOML"):
+        save()
+    remote.close()
+
+
+def test_no_path_outside_the_folder_of_the_show_can_be_asked_for(tmp_path: Path) -> None:
+    show, secret = tmp_path / "show", tmp_path / "secret.toml"
+    (show / "mine").mkdir(parents=True)
+    secret.write_text("")
+    (show / "mine" / "a.toml").write_text("")
+    (show / ".hidden").write_text("")
+    (show / "link.toml").symlink_to(secret)
+    (show / "up").symlink_to(tmp_path)
+    (show / "near.toml").symlink_to(show / "mine" / "a.toml")
+    assert inside(show, "mine/a.toml", "load").is_file()
+    assert inside(show, "near.toml", "load").is_file()
+    for name in (
+        "../secret.toml", "mine/../../secret.toml", str(secret), "link.toml", "up/secret.toml", ".hidden",
+        "", ".", "..", "nothing.toml", "a\0b", "~/x", "mine/./../../secret.toml", "x" * 5000,
+    ):  # fmt: skip
+        with pytest.raises(OptionError):
+            inside(show, name, "load")
+
+
+def test_a_merge_patch_sets_many_keys_at_once() -> None:
+    pipeline, commands = playing(rig_of({"osc": [], "shape": {"pan": {"steps": 3}}}))
+    patch = {"shape": {"pan": None, "density": {"in": [0.1, 0.5]}}, "gain": 0.5, "lead_ms": 120.0}
+    assert commands.obey("rig/merge", json.dumps(patch)) == "shape, gain, lead_ms"
+    assert set(commands.live_rig.rig.shape) == {"density"}
+    assert (pipeline.mixer.gain, pipeline.mixer.lead_ms) == (0.5, 120.0)
+    assert set(pipeline.mixer.shapers) == {"density"}
