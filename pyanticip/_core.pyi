@@ -323,14 +323,16 @@ def body_kinematics(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     unit scale: what the motion model sees beside a row. Raises ShapeError.
     """
 
-@final
-class StepState:
-    """The state of one performer's stream, and what a step of the motion model computes outside its graphs.
+_Said = tuple[
+    npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]
+]
 
-    Kinematics, normalisation, projection, causal filter, smoothed measures, trajectory bias, gates and heads,
-    held to the torch model by tests; and the rings of keys and values. `fast` and `slow` are the arrays
-    (float32) that the step graph and the slow graph read and write, by the names they have there, `edge` what
-    gates and heads read beside the graphs: views of one memory.
+@final
+class MotionStream:
+    """The motion model on one performer's stream: its weights and its state.
+
+    The kind of model that comes with the package, of any size: from the feature row to the controls all is
+    computed here, in float32 on one thread without the GIL, held to the torch model by tests.
     """
 
     def __new__(
@@ -341,6 +343,7 @@ class StepState:
         heads: int,
         layers: tuple[int, int],
         past: tuple[int, int],
+        hidden: int,
         stride: int,
         taps: int,
         units: int,
@@ -348,64 +351,40 @@ class StepState:
         distance: float,
         positive: bool,
         gated: bool,
-    ) -> StepState:
+    ) -> MotionStream:
         """Read what is needed of a checkpoint's `tensors`.
 
-        `layers` and `past` are those of the fast and the slow pathway, `stride` the frames of a pool.
-        `visible` tells for each column that the model reads whether the projection sees it; `distance` is
-        that of two frames in the bias kernel, whose decay is a softplus of its parameter where `positive`;
-        `units` are those of the control head, and `gated` tells whether the commitment scales the events'
-        evidence. Raises ShapeError for a tensor that is missing or does not fit.
+        `layers` and `past` are those of the fast and the slow pathway, `hidden` the units of a block's
+        feed-forward, `stride` the frames of a pool. `visible` tells for each column that the model reads
+        whether the projection sees it; `distance` is that of two frames in the bias kernel, whose decay is a
+        softplus of its parameter where `positive`; `units` are those of the control head, and `gated` tells
+        whether the commitment scales the events' evidence. Raises ShapeError for a tensor that is missing or
+        does not fit.
         """
 
-    @property
-    def fast(self) -> dict[str, npt.NDArray[np.float32]]: ...
-    @property
-    def slow(self) -> dict[str, npt.NDArray[np.float32]]: ...
-    @property
-    def edge(self) -> dict[str, npt.NDArray[np.float32]]: ...
+    def step(self, rows: npt.ArrayLike) -> tuple[list[float], _Said]:
+        """Step feature rows (n, 231 or 279), oldest first.
+
+        Returns the commitment gate after each, and what holds after the newest: parameters (8, 5), hazards
+        (2, 25), scalars (7,), hidden state (width,). Raises ShapeError for another shape, or values that are
+        not finite; the state is then unchanged.
+        """
+
+    def imagine(self, row: npt.ArrayLike) -> tuple[float, _Said]:
+        """What `step` would return for this row (1, 231 or 279); the stream stays where it is."""
+
+    def prewarm(self) -> None:
+        """Go through a step and throw it away; the stream stays where it is."""
+
     def reset(self) -> None:
         """Begin a new stream."""
-
-    def begin(self, rows: npt.ArrayLike, index: int) -> bool:
-        """Write all that the graphs read, with row `index` of feature rows (n, 231 or 279) as the newest.
-
-        True: it closes a pool, and the slow graph and `close_pool` come before the step graph and `finish`.
-        With index 0 all rows are checked first. Raises ShapeError for another shape, or values that are not
-        finite; the state is then unchanged.
-        """
-
-    def look(self) -> bool:
-        """`begin` with the last row once more. Whatever the graphs then say, the state stays as it is."""
-
-    def close_pool(self) -> None:
-        """Store what the slow graph said."""
-
-    def finish(self) -> float:
-        """Say what holds and store what the step graph said: the frame is part of the past.
-
-        Returns the commitment gate.
-        """
-
-    def rehearse(self, due: bool) -> float:
-        """Say what `finish` says, where `due` after `close_pool`; the stream's state stays as it is."""
-
-    def said(
-        self,
-    ) -> tuple[
-        npt.NDArray[np.float32],
-        npt.NDArray[np.float32],
-        npt.NDArray[np.float32],
-        npt.NDArray[np.float32],
-    ]:
-        """Copies of what the last step said: parameters (8, 5), hazards (2, 25), scalars (7,), hidden state
-        (width,)."""
 
     def snapshot(self) -> npt.NDArray[np.float32]:
         """A copy of everything that the next step depends on.
 
         In order: frames, pools, the past embedded frames (taps - 1, width) oldest first, sum of the open pool
-        (width,), last result of the slow pathway (width,), all rings.
+        (width,), last result of the slow pathway (width,), keys and values of all past steps that are seen,
+        and where they are followed the strokes.
         """
 
 # --- the live front end ---

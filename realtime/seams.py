@@ -48,7 +48,7 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
     "backend",
     "pyanticip.backends",
     {
-        "onnx": "realtime.step.open:open_onnx",
+        "rust": "realtime.step.open:open_rust",
         "torch": "realtime.step.torch:TorchBackend",
         "cuda-graph": "realtime.step.torch:CudaGraphBackend",
     },

@@ -88,7 +88,7 @@ def bench_bridge(given: options.BridgeOptions) -> Answer:
 def bench_step(given: options.StepOptions) -> Answer:
     """One model step at the live pace, cold and prewarmed, on each backend.
 
-    Example: pyanticip bench step --seconds 20 --backend onnx --json
+    Example: pyanticip bench step --seconds 20 --backend rust --json
     """
     from realtime.bench.step import run, table
 

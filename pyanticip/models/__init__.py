@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pyanticip.models.forecast.checkpoint import save_forecaster as save_forecaster
     from pyanticip.models.forecast.forecaster import PoseForecaster as PoseForecaster
     from pyanticip.models.forecast.manifest import ForecastConfig as ForecastConfig
-    from pyanticip.models.forecast.stream import ForecastStream as ForecastStream
     from pyanticip.models.motion.transformer import MotionTransformer as MotionTransformer
     from pyanticip.models.token.baseline import BaselineTransformer as BaselineTransformer
     from pyanticip.models.token.transformer import AnticipatoryTransformer as AnticipatoryTransformer
@@ -27,7 +26,6 @@ _HOME = {
     "BaselineTransformer": "pyanticip.models.token.baseline",
     "build_language_model": "pyanticip.models.token.transformer",
     "ForecastConfig": "pyanticip.models.forecast.manifest",
-    "ForecastStream": "pyanticip.models.forecast.stream",
     "ModelConfig": "pyanticip.models.config",
     "MotionTransformer": "pyanticip.models.motion.transformer",
     "PoseForecaster": "pyanticip.models.forecast.forecaster",

@@ -123,7 +123,7 @@ class ModelConfig(Config):
     only steer, through bias and pathway gate."""
     pose_horizons: Annotated[tuple[int, ...], BeforeValidator(_pose_horizons)] = ()
     """Milliseconds ahead at which training also asks the motion model for the pose; empty for no such head.
-    Nothing live computes it, and no graph contains it."""
+    Nothing live computes it."""
     theta: Share = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: Annotated[int, Field(ge=1, le=10_000)] = 5
@@ -149,8 +149,10 @@ class ModelConfig(Config):
             )
         if self.bias != "none" and 56 % self.heads:
             raise OptionError(f"heads must divide 56 for the trajectory bias, got {self.heads}")
-        if self.strokes and (self.vocab or not self.kinematics or self.graphs != "parts"):
-            raise OptionError("strokes=True needs a motion model with kinematics, graphs of its blocks alone")
+        if self.strokes and (self.vocab or not self.kinematics or not self.plain):
+            raise OptionError(
+                "strokes=True needs a motion model with kinematics, of the kind that the Rust core steps"
+            )
         if self.vocab and self.holds_frames:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.vocab and self.planning is not None and self.planning.codes != CODES:
@@ -206,17 +208,11 @@ class ModelConfig(Config):
         return self.pools - 1
 
     @property
-    def pooled(self) -> bool:
-        """Whether there is a slow pathway that runs on some steps only."""
-        return self.slow_layers > 0 and self.slow_stride > 1
-
-    @property
-    def graphs(self) -> str:
-        """How a motion model goes live: ``"parts"``, the blocks as graphs and the rest in the Rust core, for
-        the kind of model that comes with the package; ``"whole"``, each frame a graph, for all others."""
+    def plain(self) -> bool:
+        """Whether a motion model is of the kind that comes with the package, which the Rust core steps;
+        torch steps all others."""
         parts = (self.positions, self.control_field, self.planning)
-        plain = parts == (None, None, None) and self.bias != "random" and self.slow_layers > 0
-        return "parts" if plain else "whole"
+        return parts == (None, None, None) and self.bias != "random" and self.slow_layers > 0
 
     @property
     def holds_frames(self) -> bool:

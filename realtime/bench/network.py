@@ -168,11 +168,11 @@ def run(
     if not 5.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 5 to 3600, got {seconds:g}")
     tuning.one_thread_each()
-    from realtime.step.open import open_backend
+    from realtime.step.open import open_processor
 
     paths = list(files) or [Path(__file__).parents[1] / "data" / "performance.bvh"]
     clips = [_clip(path, seconds) for path in paths]
-    backend = open_backend("onnx", checkpoint)
+    backend = open_processor(checkpoint)
     try:
         rates = [row for protocol in PROTOCOLS for row in _rates(protocol, clips, backend, progress)]
         networks = [row for suit in SUITS for row in _networks(*suit, clips, backend, progress)]

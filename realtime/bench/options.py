@@ -53,7 +53,7 @@ class StepOptions(CheckpointOption, JsonOption):
     """Of ``bench step``."""
 
     seconds: float = option("How long, all in all.", 20.0, ge=1, le=3600)
-    backends: tuple[Literal["onnx", "torch", "cuda-graph"], ...] = option(
+    backends: tuple[Literal["rust", "torch", "cuda-graph"], ...] = option(
         "Only this one; repeatable.", (), flag="--backend"
     )
 

@@ -157,10 +157,10 @@ def run(
     :raises MotionError: a file that cannot be read or is too short; a preset that is not there.
     """
     tuning.one_thread_each()
-    from realtime.step.open import open_backend
+    from realtime.step.open import open_processor
 
     rig = Rig(lead_ms=lead_ms)
-    backend = open_backend("onnx", checkpoint)
+    backend = open_processor(checkpoint)
     try:
         rows = [_row(path, seconds, preset, rig, backend, beats) for preset in presets for path in files]
     finally:

@@ -52,7 +52,7 @@ def run(
     """
     if not 1.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
-    names = list(backends or ["onnx"])
+    names = list(backends or ["rust"])
     if not backends and find_spec("torch") is not None:
         names += ["torch", *(["cuda-graph"] if cuda_present() else [])]
     for name in names:

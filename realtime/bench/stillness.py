@@ -90,7 +90,7 @@ def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> CaptureSink:
 
 def with_performer(**keys: object) -> Rig:
     """The built-in rig with these keys of ``[performer]``."""
-    return load_rig(None, {"model": {"backend": "onnx"}, "performer": keys})
+    return load_rig(None, {"model": {"backend": "rust"}, "performer": keys})
 
 
 def jitter(clip: Clip, second: float, degrees: float, slow: bool, seed: int, length: float = 60.0) -> Clip:

@@ -26,7 +26,7 @@ __all__ = ["doctor", "lines"]
 
 #: What listens by default beside the sources, and what for.
 _PORTS = ((9010, "OSC control in"), (57140, "built-in voice in"))
-_PACKAGES = ("numpy", "onnxruntime", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")
+_PACKAGES = ("numpy", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")
 
 Check = dict[str, Any]
 
@@ -184,11 +184,11 @@ def _ports() -> Check:
 
 def _model() -> Check:
     from pyanticip.models.checkpoint.manifest import read_manifest
-    from realtime.step.open import open_backend
+    from realtime.step.open import open_rust
 
     try:
         manifest = read_manifest(None)
-        backend = open_backend("onnx", None)
+        backend = open_rust(None)
     except MotionError as error:
         remedy = "reinstall pyanticip; without the model the seven scalars play alone"
         return _check("model", "warn", str(error), remedy)

@@ -34,7 +34,7 @@ from realtime.sources.file import open_show
 from realtime.sources.replay import Item, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend, StepResult
-from realtime.step.open import open_backend
+from realtime.step.open import open_backend, open_processor
 from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
@@ -214,10 +214,11 @@ def render(
         capture = CaptureSink(clock, player)
         backend: StepBackend | None = None
         if rig.model.enabled:
-            # One processor decides nothing here: unless the rig names another, it is the portable backend.
-            kind = "onnx" if rig.model.backend == "auto" else rig.model.backend
+            # No race decides here: unless the rig names another, it is the processor's backend.
+            kind, checkpoint = rig.model.backend, rig.model.checkpoint
             opening = -time.perf_counter()
-            backend = _GateTap(open_backend(kind, rig.model.checkpoint), capture)
+            stepping = open_processor(checkpoint) if kind == "auto" else open_backend(kind, checkpoint)
+            backend = _GateTap(stepping, capture)
             opening += time.perf_counter()
         pipeline = assemble(
             rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[capture], backend=backend

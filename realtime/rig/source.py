@@ -94,7 +94,7 @@ class ModelRig(Options):
 
     enabled: bool = option("Without: the seven scalars play alone.", True)
     checkpoint: str | None = option("Another model than the built-in one (a folder).", None, metavar="PATH")
-    backend: BackendKind = option("What steps the model: auto, onnx, torch, cuda-graph ...", "auto")
+    backend: BackendKind = option("What steps the model: auto, rust, torch, cuda-graph ...", "auto")
     budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0
 
 

@@ -42,8 +42,8 @@ class StepResult:
     ``params`` (8, 5) sound parameters, linear 0..1, at the horizons; ``hazards`` (2, 25) probability of each
     event in each 20 ms bin ahead, given that it has not come before; ``scalars`` (7,) of the refined head;
     ``gate`` commitment, 0..1; ``emit`` whether the inference rule lets this frame's events out now;
-    ``hidden`` (D,) the trunk's hidden state, on which taught outputs are read; None where a graph does not
-    tell it; ``field`` (blocks, 2) trust 0..1 and curvature by the control field of each block of the fast
+    ``hidden`` (D,) the trunk's hidden state, on which taught outputs are read; None where a backend does
+    not tell it; ``field`` (blocks, 2) trust 0..1 and curvature by the control field of each block of the fast
     pathway, and ``plan``, where the model has such.
     """
 

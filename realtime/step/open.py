@@ -1,64 +1,92 @@
 """Which backend steps a checkpoint: named, or chosen by a paced race.
 
-Backends agree to 1e-4: ``onnx`` (ONNX Runtime on one CPU thread, without torch), ``torch`` (the reference)
-and ``cuda-graph``.
+Backends agree to 1e-4: ``rust`` (the Rust core on one CPU thread, without torch; the shipped kind of model
+alone), ``torch`` (the reference, any model of the family) and ``cuda-graph``.
 """
+
+from __future__ import annotations
 
 import ctypes
 import time
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import CheckpointError, DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.vocabulary import FEATURES, RATE
 from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
-from realtime.step.onnx import OnnxBackend
-from realtime.step.whole import WholeBackend
+from realtime.step.rust import RustBackend
 
-__all__ = ["cuda_present", "open_backend", "open_onnx", "paced_p50"]
+if TYPE_CHECKING:
+    from realtime.step.torch import TorchBackend
+
+__all__ = ["ModelBackend", "cuda_present", "open_backend", "open_processor", "open_rust", "paced_p50"]
+
+ModelBackend: TypeAlias = "RustBackend | TorchBackend"
+"""What steps a checkpoint on the processor."""
 
 CALIBRATION_STEPS = 200
+
+_BEYOND = "positions, control field, plans, random bias, or no slow pathway: torch alone steps it"
 
 
 def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:
     """Open a checkpoint for stepping.
 
     :param kind: a name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph where CUDA works and
-        wins a paced calibration against ONNX Runtime, else ONNX Runtime.
+        wins a paced calibration against the processor, else :func:`open_processor`.
     :param checkpoint: its folder; ``None`` for the one that comes with the package.
     :raises OptionError: another kind.
     :raises CheckpointError: missing, damaged, or made for other features.
-    :raises DeviceError: ``cuda-graph`` where CUDA does not work.
+    :raises DeviceError: ``cuda-graph`` where CUDA does not work; a model that only torch steps, without it.
     """
     if kind != "auto" and kind not in BACKENDS:
         raise OptionError(f"backend must be one of {', '.join(('auto', *BACKENDS.names()))}, got {kind!r}")
     if kind != "auto":
         return BACKENDS.load(kind)(checkpoint)
-    onnx = open_onnx(checkpoint)
+    processor = open_processor(checkpoint)
     if not cuda_present():
-        return onnx
+        return processor
     try:
         cuda = BACKENDS.load("cuda-graph")(checkpoint)
-        faster = paced_p50(cuda) < paced_p50(onnx)
+        faster = paced_p50(cuda) < paced_p50(processor)
     except (DeviceError, ImportError, RuntimeError):
-        return onnx
-    for backend in (onnx, cuda):
+        return processor
+    for backend in (processor, cuda):
         backend.reset()
-    (onnx if faster else cuda).close()
-    return cuda if faster else onnx
+    (processor if faster else cuda).close()
+    return cuda if faster else processor
 
 
-def open_onnx(checkpoint: str | Path | None = None) -> OnnxBackend | WholeBackend:
-    """The portable backend for the graphs that a checkpoint has.
+def open_processor(checkpoint: str | Path | None = None) -> ModelBackend:
+    """The best backend on the processor: the Rust core where it knows the kind of model, else torch.
 
-    :raises CheckpointError: missing, damaged, or with graphs that are not as its manifest says.
+    :raises CheckpointError: missing, damaged, or made for other features.
+    :raises DeviceError: a model that only torch steps, without it.
     """
     manifest = read_manifest(checkpoint)
-    return OnnxBackend(manifest) if manifest.config.graphs == "parts" else WholeBackend(manifest)
+    if manifest.config.plain:
+        return RustBackend(manifest)
+    if find_spec("torch") is None:
+        raise DeviceError(f"checkpoint {manifest.folder}: {_BEYOND}: pip install 'pyanticip[gpu]'")
+    from realtime.step.torch import TorchBackend
+
+    return TorchBackend(checkpoint)
+
+
+def open_rust(checkpoint: str | Path | None = None) -> RustBackend:
+    """The Rust core, for the kind of model that it knows.
+
+    :raises CheckpointError: missing, damaged, or a model of another kind.
+    """
+    manifest = read_manifest(checkpoint)
+    if not manifest.config.plain:
+        raise CheckpointError(f"checkpoint {manifest.folder}: {_BEYOND}: --backend torch")
+    return RustBackend(manifest)
 
 
 def cuda_present() -> bool:

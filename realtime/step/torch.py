@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
-from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from pyanticip.models.motion.transformer import MotionOutput, MotionState
 from realtime.step.base import F32, Commitment, StepBackend, StepPlan, StepResult, checked_boost, checked_rows
 
@@ -42,6 +42,7 @@ class TorchBackend(StepBackend):
     """Eager torch on one CPU thread: the reference the others are held to."""
 
     name = "torch"
+    manifest: Manifest
 
     def __init__(self, checkpoint: str | Path | None = None) -> None:
         # More threads stall for up to 100 ms when cores are busy; the step is too small to gain from them.
@@ -126,7 +127,7 @@ class CudaGraphBackend(StepBackend):
 
     def __init__(self, checkpoint: str | Path | None = None) -> None:
         if not torch.cuda.is_available():
-            raise DeviceError("backend cuda-graph: CUDA does not work here; use onnx, or auto to choose")
+            raise DeviceError("backend cuda-graph: CUDA does not work here; use rust, or auto to choose")
         torch.set_num_threads(1)
         self.manifest = read_manifest(checkpoint)
         self._model = load_motion_model(checkpoint, device="cuda")

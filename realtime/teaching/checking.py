@@ -16,7 +16,7 @@ from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import FEATURES, RATE
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.step.base import StepResult
-from realtime.step.open import open_onnx
+from realtime.step.open import open_processor
 from realtime.teaching.fitting import take_data
 from realtime.teaching.observe import Observer
 
@@ -81,7 +81,7 @@ def _played(
             raise FormatError(
                 f"mapping {mapping.name} sees the model's hidden state and cannot play without it"
             )
-        backend = open_onnx(checkpoint)
+        backend = open_processor(checkpoint)
         mapping.check_model(backend.manifest.name, backend.manifest.sha256[WEIGHTS], backend.hidden)
     observer = Observer(project, backend)
     names = [output.name for output in mapping.outputs]

@@ -20,7 +20,7 @@ from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from pyanticip.teach.state import State, TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
-from realtime.step.open import open_onnx
+from realtime.step.open import open_processor
 from realtime.teaching.observe import ModelBackend, Observer
 from realtime.teaching.page import write_page
 
@@ -43,14 +43,14 @@ def fit_project(
     that moment the previous mapping is there, and earlier ones stay in ``mappings``. Without ``model`` heads
     see the body alone and play with any checkpoint, or none.
 
-    :raises MotionError: nothing to learn from, a damaged take, options that make no sense, a checkpoint whose
-        graphs are older than this program's.
+    :raises MotionError: nothing to learn from, a damaged take, options that make no sense, a checkpoint that
+        cannot be stepped here.
     """
     begun, worked = time.perf_counter(), time.process_time()
     project = Project.open(folder)
     state = project.state
     wants_hidden = model and (options.blocks is None or "hidden" in options.blocks)
-    backend = open_onnx(checkpoint) if wants_hidden else None
+    backend = open_processor(checkpoint) if wants_hidden else None
     opened = time.perf_counter()
     observer = Observer(project, backend)
     warnings: list[str] = []

@@ -16,13 +16,11 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.inputs import body
 from pyanticip.teach.project import CACHE, Project
 from pyanticip.teach.state import TakeEntry
-from realtime.step.onnx import OnnxBackend
-from realtime.step.whole import WholeBackend
+from realtime.step.open import ModelBackend
 
 __all__ = ["ModelBackend", "Observer", "observe"]
 
 F32 = npt.NDArray[np.float32]
-ModelBackend = OnnxBackend | WholeBackend
 
 
 def observe(rows: F32, backend: ModelBackend | None) -> dict[str, F32]:

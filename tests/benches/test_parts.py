@@ -14,14 +14,12 @@ from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.fused import make_fused
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Block
-from pyanticip.models.forecast.checkpoint import save_forecaster
 from pyanticip.models.forecast.forecaster import PoseForecaster
 from pyanticip.models.forecast.manifest import ForecastConfig
-from pyanticip.models.forecast.stream import ForecastStream
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 from pyanticip.vocabulary import FEATURES
-from realtime.step.open import open_backend
+from realtime.step.open import open_rust
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time, min_rounds=12, warmup=True)
 
@@ -33,7 +31,7 @@ def one_thread():
 
 
 def shaken(model):
-    """Away from the start, where zeros would drop out of a graph."""
+    """Away from the start, where many weights are zero."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.02 * torch.randn_like(parameter))
@@ -54,19 +52,16 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("backend", ["torch", "onnx"])
-def test_family(benchmark, part, backend, tmp_path):
-    """A live step of the shipped size with one part more; ``plain`` alone has a path of its own on onnx."""
-    benchmark.group = f"family, {backend}"
-    model = shaken(MotionTransformer(ModelConfig(**PARTS[part])))
+@pytest.mark.parametrize("part", [*PARTS, "plain in Rust"])
+def test_family(benchmark, part, tmp_path):
+    """A live step of the shipped size with one part more."""
+    benchmark.group = "family"
+    model = shaken(MotionTransformer(ModelConfig(**PARTS.get(part, {}))))
     if model.codebook is not None:
         model.codebook.fit(torch.randn(2 * len(model.codebook.centres), FEATURES), rounds=1)
     row = np.random.default_rng(0).normal(size=(1, FEATURES)).astype(np.float32)
-    if backend == "onnx":
-        opened = open_backend("onnx", save_checkpoint(tmp_path / "model", model))
-        benchmark(opened.step, row)
-        opened.close()
+    if part not in PARTS:
+        benchmark(open_rust(save_checkpoint(tmp_path / "model", model)).step, row)
         return
     state = model.initial_state(1)
 
@@ -164,21 +159,18 @@ def test_positions(benchmark, way, length):
 
 
 @pytest.mark.parametrize("paced", [False, True], ids=["hot", "paced"])
-@pytest.mark.parametrize("backend", ["onnx", "torch"])
-def test_forecast(benchmark, backend, paced, tmp_path):
+def test_forecast(benchmark, paced):
     """A whole step of the pose forecaster in a loop, or at the 60 Hz of its frames, where caches go cold."""
     benchmark.group = f"forecast, {'paced' if paced else 'hot'}"
     model = shaken(PoseForecaster(ForecastConfig(mirror=tuple(range(ForecastConfig.joints)))))
     pose = 100.0 * np.random.default_rng(0).standard_normal((model.cfg.joints, 3)).astype(np.float32)
-    step = ForecastStream(save_forecaster(tmp_path / "model", model, graph=True)).step
-    if backend == "torch":
-        state = model.initial_state()
+    state = model.initial_state()
 
-        @torch.inference_mode()
-        def step(pose):
-            nonlocal state
-            said, state = model.step(torch.from_numpy(pose)[None], state)
-            return said
+    @torch.inference_mode()
+    def step(pose):
+        nonlocal state
+        said, state = model.step(torch.from_numpy(pose)[None], state)
+        return said
 
     def wait():
         time.sleep(1.0 / 60.0 if paced else 0.0)

@@ -72,7 +72,7 @@ def test_help_is_light() -> None:
         "import sys; sys.argv = ['pyanticip', '--help']\n"
         "from pyanticip.cli.terminal import run\nfrom pyanticip.cli import cli\n"
         "run(cli)\n"
-        "heavy = {'torch', 'onnxruntime', 'scipy', 'pydantic', 'sounddevice', 'rich'} & set(sys.modules)\n"
+        "heavy = {'torch', 'scipy', 'pydantic', 'sounddevice', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -169,7 +169,7 @@ def test_a_mistake_is_told_before_anything_heavy_is_imported(
         f"import sys; sys.argv = ['pyanticip', *{typed.split()!r}]\n"
         "from pyanticip.cli import cli\nfrom pyanticip.cli.terminal import run\n"
         "code = run(cli)\n"
-        "heavy = {'torch', 'lightning', 'scipy', 'matplotlib', 'onnxruntime'} & set(sys.modules)\n"
+        "heavy = {'torch', 'lightning', 'scipy', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "sys.exit(code)"
     )

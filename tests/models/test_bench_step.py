@@ -9,10 +9,10 @@ from realtime.bench.step import run, table
 
 
 def test_bench_counts_cold_and_warm_steps_of_every_backend(saved):
-    result = run(5.0, ["onnx", "torch"], saved)
+    result = run(5.0, ["rust", "torch"], saved)
     assert json.loads(json.dumps(result)) == result
     assert not result["random"]
-    for backend in ("onnx", "torch"):
+    for backend in ("rust", "torch"):
         for mode in ("cold", "warm"):
             kinds = result["steps_us"][backend][mode]
             assert kinds["fast"]["steps"] + kinds["slow"]["steps"] == kinds["all"]["steps"] == 50
@@ -20,7 +20,7 @@ def test_bench_counts_cold_and_warm_steps_of_every_backend(saved):
             assert 0 < kinds["all"]["p50"] <= kinds["all"]["p99"]
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(table(result))
-    assert "onnx" in console.export_text()
+    assert "rust" in console.export_text()
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_bench_refuses_bad_options(saved, seconds, backends, words):
 
 def test_bench_names_a_missing_checkpoint(tmp_path):
     with pytest.raises(CheckpointError, match=r"cannot read model.json"):
-        run(1.0, ["onnx"], tmp_path / "none")
+        run(1.0, ["rust"], tmp_path / "none")

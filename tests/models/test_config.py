@@ -105,15 +105,13 @@ def test_scalars_enter_the_embedding_only_where_they_are_told_to(build):
     [{"mixing": "mean"}, {"gated_events": False}, {"scalar_input": True, "bias": "none"}, {"strokes": True}],
 )
 def test_options_that_need_nothing_new_go_live(build, tmp_path, changes):
-    """The graphs are checked against torch as they are written."""
-    pytest.importorskip("onnxscript")
     from pyanticip.models import load_motion_model
     from realtime.step.open import open_backend
 
     model = build(torch.float32, **changes)
     folder = save_checkpoint(tmp_path / "live", model)
     assert load_motion_model(folder).cfg == model.cfg
-    backend = open_backend("onnx", folder)
+    backend = open_backend("rust", folder)
     x = torch.randn(7, 231)
     with torch.no_grad():
         wanted = model(x[None])

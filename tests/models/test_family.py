@@ -24,7 +24,7 @@ from support.models import (
 )
 from torch.nn import functional as F
 
-from pyanticip.models import ModelConfig, load_checkpoint, save_checkpoint
+from pyanticip.models import load_checkpoint, save_checkpoint
 
 LENGTH, RESET = 40, 22
 MODES = ("external", "initial", "refined_prev")
@@ -179,29 +179,15 @@ def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):
             assert not torch.equal(before["hidden"][:, t:], after["hidden"][:, t:])
 
 
-def test_it_is_kept_and_comes_back(kind, member, mode, tmp_path, request):
-    """Configuration and weights say all; a motion model's graphs are made with ``--full-product`` only."""
+def test_it_is_kept_and_comes_back(kind, member, mode, tmp_path):
+    """Configuration and weights say all."""
     model = build(kind, torch.float32, 0.03, **member)
     x = inputs(kind, 1, 20, torch.float32)
-    full = request.config.getoption("--full-product")
-    if kind == "motion" and not full:
-        other = type(model)(ModelConfig.from_dict(model.cfg.to_dict())).eval()
-        other.load_state_dict(model.state_dict())
-    else:
-        other = load_checkpoint(save_checkpoint(tmp_path / "kept", model))
+    other = load_checkpoint(save_checkpoint(tmp_path / "kept", model))
     with torch.no_grad():
         before, after = said(run(model, x)), said(run(other, x))
         for name, value in before.items():
             assert torch.equal(value, after[name]), name
-        if kind == "motion" and full:
-            from realtime.step.open import open_backend
-
-            backend = open_backend("onnx", tmp_path / "kept")
-            for t in range(20):
-                step = backend.step(x[0, t : t + 1].numpy())
-                torch.testing.assert_close(
-                    torch.from_numpy(step.params), before["params"][0, t], atol=1e-4, rtol=0
-                )
 
 
 ALL = dict(zip(FACTORS, ("prism", "trajectory", True, True, 3), strict=True))

@@ -6,9 +6,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from support.models import step_state
+from hypothesis import HealthCheck, settings
+from support.models import motion_stream
 from support.strokes import arrivals
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
@@ -40,7 +39,6 @@ def velocities(model, rows):
 
 @pytest.fixture(scope="module")
 def folder(build, tmp_path_factory):
-    pytest.importorskip("onnxscript")
     model = build(torch.float32, strokes=True)
     return save_checkpoint(tmp_path_factory.mktemp("strokes") / "tiny", model)
 
@@ -80,56 +78,9 @@ def test_a_stream_in_single_precision_says_what_the_sequence_says(build):
     assert (got - whole.events).abs().max() < 1e-5 * whole.events.abs().max().clamp(min=1.0)
 
 
-@PROPERTY
-@given(seed=st.integers(0, 2**32 - 1), reset=st.integers(1, 119), pace=st.sampled_from([0.0, 0.02, 0.1, 0.5]))
-def test_the_live_step_follows_the_strokes_that_the_model_follows(build, seed, reset, pace):
-    """On the very velocities of the stream, from its first frame, over a reset; what is only looked at leaves
-    no trace."""
-    model = build(torch.float32, strokes=True)
-    state, rows = step_state(model), movement(seed, 120, pace)
-    for piece in (rows[:reset], rows[reset:]):
-        state.reset()
-        with torch.no_grad():
-            told, _ = Strokes().double()(velocities(model, piece).double())
-        for t, row in enumerate(piece):
-            if t % 3 == 0:
-                state.begin(np.ones((1, 231), np.float32), 0)
-                state.rehearse(False)
-            state.begin(row[None], 0)
-            got = state.edge["strokes"][0].copy()
-            state.finish()
-            np.testing.assert_allclose(got, told[0, t].numpy(), atol=2e-5)
-
-
-@PROPERTY
-@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.01, 1.0, 10.0]), gated=st.booleans())
-def test_the_head_of_the_live_step_is_the_models(build, seed, scale, gated):
-    """What follows from any results of the two pathways, any strokes and any numbers of the last frames."""
-    model = build(torch.float64, seed=seed % 1000, strokes=True, gated_events=gated)
-    state, trunk = step_state(model), model.trunk
-    rng = np.random.default_rng(seed)
-    for row in movement(seed, 5):
-        state.begin(row[None], 0)
-        for arrays, name in ((state.fast, "fast"), (state.edge, "held"), (state.edge, "strokes")):
-            arrays[name][:] = scale * rng.standard_normal(arrays[name].shape)
-        told, held, recent, strokes, fast = (
-            torch.from_numpy(array.astype(np.float64))
-            for array in (*(state.edge[n] for n in ("told", "held", "recent", "strokes")), state.fast["fast"])
-        )
-        with torch.no_grad():
-            mixed, _ = trunk.pathway.mix(told, fast, held)
-            hidden, refined = trunk.norm(mixed), trunk.refined_head(mixed)
-            gate = trunk.commitment(hidden, refined[:, :1])
-            params, logits = model.control(hidden, gate, recent, strokes)
-        state.finish()
-        got = state.said()
-        np.testing.assert_allclose(got[0], params[0].numpy(), atol=5e-6)
-        np.testing.assert_allclose(got[1], torch.sigmoid(logits[0]).numpy(), rtol=1e-5, atol=5e-6)
-
-
 def test_backends_agree_over_wrap_around_resets_and_gaps(folder):
     rng = np.random.default_rng(0)
-    one, two = open_backend("onnx", folder), open_backend("torch", folder)
+    one, two = open_backend("rust", folder), open_backend("torch", folder)
     rows, at = movement(3, 700), 0
     while at < 700:
         if at > 300 and rng.random() < 0.02:
@@ -144,7 +95,7 @@ def test_backends_agree_over_wrap_around_resets_and_gaps(folder):
         assert a.emit == b.emit
 
 
-@pytest.mark.parametrize("kind", ["onnx", "torch"])
+@pytest.mark.parametrize("kind", ["rust", "torch"])
 def test_prewarming_leaves_the_strokes_as_they_are(folder, kind):
     warm, cold = open_backend(kind, folder), open_backend(kind, folder)
     for row in movement(4, 70):
@@ -179,7 +130,7 @@ def test_a_new_head_says_nothing_yet_and_then_speaks_of_onsets_alone(build, tiny
 def test_older_checkpoints_are_read(folder, saved, tiny_config, tmp_path):
     old = shutil.copytree(saved, tmp_path / "old")
     older = json.loads((old / MANIFEST).read_text())
-    assert older["version"] == 5
+    assert older["version"] == 6
     # As version 3 had it: the options of all parts flat, and no strokes.
     del older["config"]["strokes"]
     older["config"] |= {"positions": "none", "control_field": False, "planning": False, "prism_cursors": 8}
@@ -196,13 +147,13 @@ def test_what_cannot_be_is_one_line(build, folder, tmp_path, monkeypatch):
             ModelConfig(strokes=True, **wrong)
     for name in ("narrow.weight", "first.bias", "last.weight", "skip.weight"):
         with pytest.raises(ShapeError, match=rf"control.beats.{name}: expected \[.*\], got \[3\]"):
-            step_state(build(strokes=True), {f"control.beats.{name}": np.zeros(3, np.float32)})
-    from realtime.step import onnx as step
+            motion_stream(build(strokes=True), {f"control.beats.{name}": np.zeros(3, np.float32)})
+    from realtime.step import rust
 
     lacking = {n: t.numpy() for n, t in build(torch.float32).state_dict().items()}
-    monkeypatch.setattr(step.safetensors.numpy, "load", lambda data: lacking)
+    monkeypatch.setattr(rust.safetensors.numpy, "load", lambda data: lacking)
     with pytest.raises(CheckpointError, match="does not fit its configuration: a head that hears strokes"):
-        open_backend("onnx", folder)
+        open_backend("rust", folder)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -262,7 +262,7 @@ def test_the_live_path_never_imports_torch() -> None:
     code = (
         "import sys\nfrom realtime.programs.live import live\nfrom realtime.rig import load_rig\n"
         f"rig = load_rig(None, {{'source': {{'port': {free_port()}}}, 'control': {{'port': {free_port()}}},"
-        f" 'model': {{'backend': 'onnx', 'enabled': {not MODEL}}}}})\n"
+        f" 'model': {{'backend': 'rust', 'enabled': {not MODEL}}}}})\n"
         "live(rig, seconds=0.3, say=print)\n"
         "heavy = {'torch', 'scipy', 'training', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy"
     )

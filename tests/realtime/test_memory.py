@@ -39,7 +39,7 @@ from realtime.stage import assemble
 
 SKELETON, FRAMES = mocopi_datagrams(900)
 DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
-OFF = {"osc": [], "control": {"enabled": False}, "model": {"backend": "onnx"}}
+OFF = {"osc": [], "control": {"enabled": False}, "model": {"backend": "rust"}}
 
 
 @pytest.fixture(scope="module")

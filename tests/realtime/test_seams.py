@@ -205,7 +205,7 @@ def test_a_backend_steps_by_its_name() -> None:
     backend.close()
     with pytest.raises(OptionError, match="no plans"):
         backend.steer(np.zeros(3, np.float32))
-    with pytest.raises(OptionError, match="one of auto, onnx, torch, cuda-graph, flat, got 'sharp'"):
+    with pytest.raises(OptionError, match="one of auto, rust, torch, cuda-graph, flat, got 'sharp'"):
         open_backend("sharp")
     with pytest.raises(RigError, match=r"command line: model\.backend: .*got 'sharp'"):
         load_rig(None, {"model": {"backend": "sharp"}})

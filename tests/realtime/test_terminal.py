@@ -48,7 +48,7 @@ HEALTH: dict[str, Any] = {
     "source": "mocopi",
     "rate": 59.9,
     "lost": 3,
-    "backend": "onnx",
+    "backend": "rust",
     "senders": [("10.0.0.1:4000", True, 9), ("10.0.0.2:5000", False, 1)],
     "away": [],
     "sinks": {"osc 127.0.0.1:9000": {"sent": 9, "refused": 0}, "meters": {"sent": 9, "refused": 0}},
@@ -71,7 +71,7 @@ def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
     for words in (
         "playing", "1.2 s", "commitment", "pulse", "onset 0.80 at 1.2 s", "mocopi of 10.0.0.1:4000",
         "59.9 frames a second", "3 lost", "1 wait", "lead 71 ms", "tempo 112", "50 % foreseen",
-        "model on onnx", "recording", "osc 127.0.0.1:9000", "p Esc panic",
+        "model on rust", "recording", "osc 127.0.0.1:9000", "p Esc panic",
     ):  # fmt: skip
         assert words in text
     assert "cancel" not in text

@@ -5,7 +5,7 @@ import itertools
 
 import torch
 
-from pyanticip._core import StepState
+from pyanticip._core import MotionStream
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
 from pyanticip.models.config import visible_columns
@@ -89,14 +89,15 @@ def build(kind, dtype=torch.float64, noise=0.2, seed=0, **changes):
     return model.to(dtype).eval()
 
 
-def step_state(model, tensors=None, **changes):
-    """What a live step computes outside its graphs, with the weights of a motion model, or others."""
+def motion_stream(model, tensors=None, **changes):
+    """The Rust core's step with the weights of a motion model, or others."""
     cfg = model.cfg
     options = {
         "width": cfg.d_model,
         "heads": cfg.heads,
         "layers": (cfg.fast_layers, cfg.slow_layers),
         "past": (cfg.fast_past, cfg.slow_past),
+        "hidden": cfg.ff,
         "stride": cfg.slow_stride,
         "taps": cfg.taps,
         "units": cfg.control_hidden,
@@ -106,7 +107,7 @@ def step_state(model, tensors=None, **changes):
         "gated": cfg.gated_events,
     }
     own = {name: t.float().contiguous().numpy() for name, t in model.state_dict().items()}
-    return StepState({**own, **(tensors or {})}, **{**options, **changes})
+    return MotionStream({**own, **(tensors or {})}, **{**options, **changes})
 
 
 def inputs(kind, rows, length, dtype=torch.float64):

@@ -31,7 +31,7 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble, build_mixer
-from realtime.step.open import open_onnx
+from realtime.step.open import open_processor
 from realtime.teaching.fitting import fit_project
 from realtime.teaching.observe import observe
 
@@ -64,12 +64,12 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
     take = taught_project.state.take("left 1")
     clip = taught_project.motion(take)
     mapping = load_mapping(fitted)
-    offline = mapping.apply_batch(observe(clip.features(), open_onnx()))
+    offline = mapping.apply_batch(observe(clip.features(), open_processor()))
 
     ear, clock = Ear(), OfflineClock()
     pipeline = assemble(
         # A clip's features know no noise gate.
-        Rig(mapping=str(fitted), model={"backend": "onnx"}, performer={"steady": False}),  # type: ignore[arg-type]
+        Rig(mapping=str(fitted), model={"backend": "rust"}, performer={"steady": False}),  # type: ignore[arg-type]
         clock,
         kind="msgpack",
         sinks=[ear],  # type: ignore[list-item]
@@ -301,7 +301,7 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
     sent = list(shown(datagrams(swing(6), "msgpack")))
     # A memory would know what was before the recording began.
     off = {"control": {"enabled": False}, "osc": [], "memory": {"enabled": False}}
-    rig = load_rig(None, {"mapping": str(fitted), "model": {"backend": "onnx"}, **off})
+    rig = load_rig(None, {"mapping": str(fitted), "model": {"backend": "rust"}, **off})
     clock = OfflineClock()
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[])
     commands = Commands(pipeline)
@@ -344,7 +344,7 @@ def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp
 
     file = tmp_path / "mapping.safetensors"
     shutil.copy(fitted, file)
-    rig = Rig.model_validate({"osc": [], "model": {"backend": "onnx"}, "control": {"enabled": False}})
+    rig = Rig.model_validate({"osc": [], "model": {"backend": "rust"}, "control": {"enabled": False}})
     clock = OfflineClock()
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[])
     commands = Commands(pipeline)

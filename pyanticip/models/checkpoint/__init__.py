@@ -1,1 +1,1 @@
-"""Checkpoints: safetensors, JSON and the graphs of the live path."""
+"""Checkpoints: safetensors and JSON."""

@@ -1,5 +1,4 @@
-"""Save and load checkpoints: safetensors and JSON, never pickle, with the graphs of the live path beside
-them."""
+"""Save and load checkpoints: safetensors and JSON, never pickle."""
 
 import hashlib
 import json
@@ -25,12 +24,10 @@ from pyanticip.models.checkpoint.manifest import (
     WEIGHTS,
     Manifest,
     describe,
-    graphs_of,
     read_description,
     read_language_manifest,
     read_manifest,
 )
-from pyanticip.models.config import ModelConfig
 from pyanticip.models.motion.transformer import MotionTransformer
 from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
@@ -45,23 +42,22 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint folder; an older one is replaced whole.
 
-    A motion model gets weights, description and both ONNX graphs, which needs the packages ``onnx`` and
-    ``onnxscript`` (the ``train`` extra); a token model weights, description and its tokenizer.
+    A model gets weights and a description, a token model its tokenizer too.
 
     :param path: the folder to write.
     :param model: a float32 model; where its weights lie and its training mode stay as they are.
     :param training: what to note about how it was trained; JSON values.
     :param tokenizer: the text of a token model's ``tokenizer.json``.
     :returns: the folder.
-    :raises CheckpointError: weights that are not finite, or a graph that does not do what the model does.
-    :raises OptionError: a tokenizer for a motion model, or a motion model that cannot run live.
+    :raises CheckpointError: weights that are not finite.
+    :raises OptionError: a tokenizer for a motion model.
     """
     folder = Path(path)
     tensors = finite_weights(model, folder)
     if isinstance(model, MotionTransformer):
         if tokenizer is not None:
             raise OptionError("a motion model has no tokenizer")
-        _save_motion(folder, model.cfg, tensors, training or {})
+        _save_motion(folder, model, tensors, training or {})
     else:
         _save_language(folder, model, tensors, training or {}, tokenizer)
     return folder
@@ -80,22 +76,12 @@ def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
 
 
 def _save_motion(
-    folder: Path, cfg: ModelConfig, tensors: dict[str, Tensor], training: Mapping[str, Any]
+    folder: Path, model: MotionTransformer, tensors: dict[str, Tensor], training: Mapping[str, Any]
 ) -> None:
-    from pyanticip.models.checkpoint.export import export_graphs
-    from pyanticip.models.checkpoint.export_whole import export_whole
-
-    copy = MotionTransformer(cfg)
-    copy.load_state_dict(tensors)
-    copy.eval()
     with draft_folder(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-        (export_graphs if cfg.graphs == "parts" else export_whole)(copy, draft)
-        content = describe(cfg, _count(copy), training)
-        write_description(draft, content, "pyanticip", "torch", "onnx")
-        manifest = read_manifest(draft)
-        for graph in graphs_of(cfg):
-            manifest.graph(graph)
+        write_description(draft, describe(model.cfg, _count(model), training), "pyanticip", "torch")
+        read_manifest(draft)
 
 
 def _save_language(

@@ -1,14 +1,13 @@
 """What a checkpoint folder holds, read and verified without torch.
 
-A checkpoint is a folder: ``model.safetensors`` (all weights and the normalisation), ``model.json``
-(everything else), ``step.onnx`` and ``slow.onnx`` (the graphs of the live path, whose weights lie in the
-safetensors file). A token model has no graphs, and its ``tokenizer.json`` beside it. Nothing in it is
-executed and nothing is unpickled; every file's SHA-256 is in ``model.json``.
+A checkpoint is a folder: ``model.safetensors`` (all weights and the normalisation) and ``model.json``
+(everything else); beside those of a token model its ``tokenizer.json``. Nothing in it is executed and nothing
+is unpickled; every file's SHA-256 is in ``model.json``.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,14 @@ from pyanticip.models.config import ModelConfig
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURE_WIDTHS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
 
 FORMAT = "anticip-motion"
-VERSION = 5
-"""From 5 on the options of parts lie within those of the model; older ones list them flat."""
-GRAPHS_VERSION = 3
-"""The first version whose graphs hold a pathway's blocks alone; the weights of older ones are the same."""
+VERSION = 6
+"""Before 6 there were graphs beside the weights, which nothing reads any more; from 5 on the options of parts
+lie within those of the model, older ones list them flat."""
 LANGUAGE_FORMAT = "anticip-language"
 LANGUAGE_VERSION = 2
 TOKENIZER = "tokenizer.json"
 WEIGHTS = "model.safetensors"
 MANIFEST = "model.json"
-STEP_GRAPH = "step.onnx"
-SLOW_GRAPH = "slow.onnx"
 
 SHIPPED = Path(__file__).parents[1] / "data" / "motion-v2"
 """The checkpoint that comes with the package."""
@@ -42,8 +38,7 @@ class Manifest:
     """A checkpoint's verified description.
 
     ``folder`` where it lies; ``config`` its sizes; ``parameters`` how many it has; ``training`` what the
-    trainer wrote down; ``sha256`` by file name; ``kind`` motion, anticipatory or baseline; ``version`` of the
-    format.
+    trainer wrote down; ``sha256`` by file name; ``kind`` motion, anticipatory or baseline.
     """
 
     folder: Path
@@ -52,7 +47,6 @@ class Manifest:
     training: Mapping[str, Any]
     sha256: Mapping[str, str]
     kind: str = "motion"
-    version: int = VERSION
 
     @property
     def name(self) -> str:
@@ -65,20 +59,6 @@ class Manifest:
         :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
         """
         return read_verified(self.folder, name, self.sha256)
-
-    def graph(self, name: str) -> Path:
-        """The path of a verified ONNX graph that reads nothing but this checkpoint's weights.
-
-        :raises CheckpointError: a damaged file, one of an older layout, or a graph that points to any other
-            file.
-        """
-        if self.version < GRAPHS_VERSION:
-            raise CheckpointError(
-                f"checkpoint {self.folder}: its graphs are of version {self.version}, this program "
-                f"runs version {GRAPHS_VERSION}: load it and save it again with save_checkpoint, or take the "
-                "torch backend"
-            )
-        return verified_graph(self.folder, name, self.sha256)
 
 
 def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
@@ -100,31 +80,6 @@ def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
     return data
 
 
-def verified_graph(folder: Path, name: str, sha256: Mapping[str, str]) -> Path:
-    """The path of a verified ONNX graph that reads nothing but its own checkpoint's weights.
-
-    :raises CheckpointError: a damaged file, or a graph that points to any other file.
-    """
-    size, data = len(read_verified(folder, WEIGHTS, sha256)), read_verified(folder, name, sha256)
-    where = f"checkpoint {folder}: {name}"
-    try:
-        references = list(external_data(data))
-    except (ValueError, IndexError, RecursionError):
-        raise CheckpointError(f"{where} is not an ONNX graph") from None
-    for reference in references:
-        if reference.get("location") != WEIGHTS:
-            raise CheckpointError(
-                f"{where} points to {reference.get('location')!r}, only {WEIGHTS} is allowed"
-            )
-        try:
-            offset, length = int(reference.get("offset", "0")), int(reference.get("length", "-1"))
-        except ValueError:
-            raise CheckpointError(f"{where} has a malformed reference to {WEIGHTS}") from None
-        if offset < 0 or length < 0 or offset + length > size:
-            raise CheckpointError(f"{where} points outside {WEIGHTS} ({offset}+{length} of {size} bytes)")
-    return folder / name
-
-
 def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) -> dict[str, Any]:
     """The content of ``model.json`` but for hashes and versions."""
     return {
@@ -142,14 +97,8 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
         "event_bin_ms": 20,
         "normalisation": {"mean": "mean", "std": "std"},
         "parameter_count": parameters,
-        "graphs": config.graphs,
         "training": dict(training),
     }
-
-
-def graphs_of(config: ModelConfig) -> tuple[str, ...]:
-    """The names of a motion model's graphs."""
-    return (STEP_GRAPH, SLOW_GRAPH) if config.graphs == "parts" or config.pooled else (STEP_GRAPH,)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -216,15 +165,11 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
     ):
         if data.get(key) != expected[key]:
             raise CheckpointError(f"{where}: {key} do not match this program's")
-    if data.get("graphs", "parts") != config.graphs:
-        raise CheckpointError(
-            f"{where}: its graphs are {data.get('graphs')!r}, its configuration needs {config.graphs!r}"
-        )
-    if not all(isinstance(hashes.get(n), str) for n in (WEIGHTS, *graphs_of(config))):
+    if not isinstance(hashes.get(WEIGHTS), str):
         raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
     if config.vocab:
         raise CheckpointError(f"{where}: a motion model has no vocabulary, got vocab={config.vocab}")
-    return Manifest(folder, config, count, training, hashes, version=data["version"])
+    return Manifest(folder, config, count, training, hashes)
 
 
 def _described(
@@ -259,79 +204,3 @@ def read_language_manifest(path: str | Path) -> Manifest:
     if not all(isinstance(name, str) and isinstance(value, str) for name, value in hashes.items()):
         raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles sha256")
     return Manifest(folder, config, count, training, hashes, kind)
-
-
-# Where tensors can hide in an ONNX file: message type -> field number -> type of what lies there.
-_ONNX: dict[str, dict[int, str]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse"},
-    "function": {7: "node"},
-    "node": {5: "attribute"},
-    "attribute": {
-        5: "tensor",
-        6: "graph",
-        10: "tensor",
-        11: "graph",
-        22: "sparse",
-        23: "sparse",
-    },
-    "sparse": {1: "tensor", 2: "tensor"},
-    "tensor": {13: "entry"},
-}
-
-
-def external_data(data: bytes) -> Iterator[dict[str, str]]:
-    """Every reference of an ONNX file to bytes outside it, as the key-value pairs of its tensor.
-
-    A reader of the protobuf wire format, so that a graph can be judged before any runtime follows its paths.
-
-    :raises ValueError: malformed protobuf.
-    """
-    yield from _walk(memoryview(data), "model")
-
-
-def _walk(data: memoryview, kind: str) -> Iterator[dict[str, str]]:
-    pairs: dict[str, str] = {}
-    for number, value in _fields(data):
-        inner = _ONNX[kind].get(number)
-        if inner is None or isinstance(value, int):
-            continue
-        if inner == "entry":
-            text = {n: bytes(v).decode() for n, v in _fields(value) if not isinstance(v, int)}
-            pairs[text.get(1, "")] = text.get(2, "")
-        else:
-            yield from _walk(value, inner)
-    if pairs:
-        yield pairs
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        wire = tag & 7
-        if wire == 0:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-            continue
-        if wire == 2:
-            size, at = _varint(data, at)
-        elif wire in (1, 5):
-            size = 8 if wire == 1 else 4
-        else:
-            raise ValueError("unknown protobuf wire type")
-        if at + size > len(data):
-            raise ValueError("truncated protobuf field")
-        yield tag >> 3, data[at : at + size]
-        at += size
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError("varint too long")

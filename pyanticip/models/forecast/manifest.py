@@ -8,13 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import Field, model_validator
 
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models.checkpoint.manifest import (
-    MANIFEST,
-    STEP_GRAPH,
-    check_format,
-    read_description,
-    verified_graph,
-)
+from pyanticip.models.checkpoint.manifest import MANIFEST, check_format, read_description
 from pyanticip.models.core.config import Config, Count, Share
 
 FORECAST_FORMAT: Final = "anticip-forecast"
@@ -66,13 +60,6 @@ class ForecastManifest:
     config: ForecastConfig
     training: Mapping[str, Any]
     sha256: Mapping[str, str]
-
-    def graph(self) -> Path:
-        """The path of the verified ONNX graph, which reads nothing but this checkpoint's weights.
-
-        :raises CheckpointError: none, a damaged one, or one that points to another file.
-        """
-        return verified_graph(self.folder, STEP_GRAPH, self.sha256)
 
 
 def read_forecast_manifest(path: str | Path) -> ForecastManifest:

@@ -14,7 +14,6 @@ pub mod kinematics;
 mod limbs;
 mod live;
 mod mapping;
-pub mod model;
 mod names;
 mod noise;
 mod resample;

@@ -4,6 +4,7 @@ mod errors;
 mod geometry;
 mod kernels;
 mod memory;
+mod model;
 mod motion;
 mod synth;
 mod wire;
@@ -20,6 +21,7 @@ mod core_module {
         geometry::register(m)?;
         wire::register(m)?;
         motion::register(m)?;
+        model::register(m)?;
         synth::register(m)?;
         kernels::register(m)?;
         memory::register(m)

@@ -2,11 +2,10 @@
 
 mod body;
 pub(crate) mod convert;
-mod features;
+pub(crate) mod features;
 mod live;
 mod noise;
 mod resample;
-mod step;
 mod tempo;
 
 use anticip_motion::MotionError;
@@ -21,7 +20,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     live::register(m)?;
     noise::register(m)?;
     resample::register(m)?;
-    step::register(m)?;
     tempo::register(m)
 }
 

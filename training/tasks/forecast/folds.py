@@ -102,7 +102,7 @@ def study(
             kept += 1
             continue
         say(f"fold {number}/{count}: {len(takes) - len(left)} takes to learn from, {len(left)} left out")
-        fold = options.but(validation=0, leave_out=left, graph=False)
+        fold = options.but(validation=0, leave_out=left)
         report = train(ForecastTask(), fold, folder, resume=(folder / CONFIG).is_file(), quiet=quiet)
         if not report["finished"]:
             break

@@ -82,8 +82,6 @@ class ForecastRunOptions(RunOptions):
     """Updates between looks at the clip that stops it."""
     refit: bool = True
     """Then train on all files up to that step."""
-    graph: bool = True
-    """Whether the checkpoint has the graph of the live stream."""
 
 
 class ForecastOptions(TrainOptions):
@@ -98,7 +96,7 @@ class ForecastOptions(TrainOptions):
     schedule: ForecastScheduleOptions = ForecastScheduleOptions()
     run: ForecastRunOptions = ForecastRunOptions()
 
-    EXECUTION: ClassVar[tuple[str, ...]] = (*TrainOptions.EXECUTION, "data.path", "run.graph")
+    EXECUTION: ClassVar[tuple[str, ...]] = (*TrainOptions.EXECUTION, "data.path")
     """Also where the files are: those of a resumed run are compared by their names."""
     RENAMED: ClassVar[Mapping[str, str]] = {
         "lr": "peak_lr",

@@ -96,7 +96,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
         found: dict[str, Any] = {"refit": bool(run.data.held) and options.run.refit}
         if found["refit"]:
             folder = run.folder / REFIT
-            whole = options.but(validation=0, stop=report["best_step"], graph=False)
+            whole = options.but(validation=0, stop=report["best_step"])
             again = train(ForecastTask(), whole, folder, resume=(folder / CONFIG).is_file(), quiet=run.quiet)
             if not again["finished"]:
                 return {"finished": False}
@@ -105,7 +105,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
         model = PoseForecaster(options.config())
         load_weights(model, folder, "best")
         noted = {"benchmark": "cmu", **report, **found}
-        save_forecaster(run.folder / CHECKPOINT, model, training=noted, graph=options.run.graph)
+        save_forecaster(run.folder / CHECKPOINT, model, training=noted)
         return found
 
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from training.tasks.motion.windows import Feed, check_pieces
 from training.teacher.handmade import TEACHER_VERSION
 
 CHECKPOINT: Final = "checkpoint"
-"""What a finished run exports: the best weights and the graphs of the live path."""
+"""What a finished run exports: the best weights."""
 
 MotionRun = Run[MotionTrainOptions, TrainingData]
 
@@ -204,8 +204,7 @@ def fit(
 
     Args:
         options: of the run; with ``resume`` None takes those it was begun with.
-        out: folder of the run; at the end with ``checkpoint/``, the best weights with the graphs of the live
-            path.
+        out: folder of the run; at the end with ``checkpoint/``, the best weights.
         data: as in :class:`MotionTask`.
         resume: go on with the run in ``out``.
         quiet: no progress bar and no lines.

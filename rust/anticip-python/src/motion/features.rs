@@ -25,12 +25,12 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// Whether rows of some version of the features are as wide.
-pub(super) fn row_width(width: usize) -> bool {
+pub(crate) fn row_width(width: usize) -> bool {
     [FEATURE_COUNT_V1, FEATURE_COUNT].contains(&width)
 }
 
 /// How wide rows may be for what reads so many columns of them, in words.
-pub(super) fn row_widths(columns: usize) -> String {
+pub(crate) fn row_widths(columns: usize) -> String {
     if columns > FEATURE_COUNT_V1 {
         FEATURE_COUNT.to_string()
     } else {

@@ -29,7 +29,6 @@ TINY = ForecastOptions(
     model={"width": 8, "blocks": 1},
     validate_every=2,
     validation=2,
-    graph=False,
     tensorboard=False,
 )
 
@@ -372,7 +371,7 @@ def test_the_commands(tmp_path, command):
     )
     assert code == 0, err
     assert "pyanticip evaluate forecast" in out
-    assert (tmp_path / "run" / "checkpoint" / "step.onnx").is_file()
+    assert (tmp_path / "run" / "checkpoint" / "model.safetensors").is_file()
     code, out, err = command(
         *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run"),
         *("--report", tmp_path / "page"),

@@ -12,7 +12,6 @@ from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models.forecast.checkpoint import load_forecaster, save_forecaster
 from pyanticip.models.forecast.forecaster import PoseForecaster, polynomials
 from pyanticip.models.forecast.manifest import ForecastConfig
-from pyanticip.models.forecast.stream import ForecastStream
 
 SMALL = ForecastConfig(
     joints=5, observed=4, target=6, width=16, components=3, order=2, mirror=(0, 2, 1, 4, 3)
@@ -192,20 +191,3 @@ def test_broken_checkpoints_are_one_clear_error(tmp_path):
     with pytest.raises(CheckpointError, match="not finite"):
         save_forecaster(tmp_path / "other", bad)
     assert not (tmp_path / "other").exists()
-
-
-def test_the_live_stream_says_what_the_model_says(tmp_path):
-    model, frames = random_model(), walk(1, 9)
-    folder = save_forecaster(tmp_path / "run", model, graph=True)
-    with torch.no_grad():
-        whole = model(frames)[0].numpy()
-    stream = ForecastStream(folder)
-    for _ in range(2):
-        stream.reset()
-        for pose, wanted in zip(frames[0].numpy(), whole, strict=True):
-            assert abs(stream.step(pose) - wanted).max() < 1e-3
-    with pytest.raises(ShapeError, match=r"expected a pose \(5, 3\)"):
-        stream.step(frames[0, :2].numpy())
-    save_forecaster(folder, model)
-    with pytest.raises(CheckpointError, match=r"cannot read step\.onnx"):
-        ForecastStream(folder)

@@ -1,9 +1,6 @@
 """The pose ahead: turns, what the head starts as, what it costs live."""
 
-import json
-
 import numpy as np
-import pytest
 import torch
 
 from pyanticip.models import ModelConfig, MotionTransformer
@@ -71,23 +68,3 @@ def test_forward_neither_computes_nor_needs_it():
     with torch.no_grad():
         assert torch.equal(model(x).params, bare(x).params)
     assert ModelConfig.from_dict(ModelConfig().to_dict()).pose_horizons == ()
-
-
-@pytest.mark.slow
-def test_no_graph_contains_it(tmp_path):
-    from pyanticip.models import load_motion_model, save_checkpoint
-    from pyanticip.models.checkpoint.manifest import external_data
-
-    torch.manual_seed(0)
-    model = MotionTransformer(POSE)
-    torch.nn.init.normal_(model.pose.last.weight)
-    folder = save_checkpoint(tmp_path / "with", model)
-    assert load_motion_model(folder).cfg == POSE
-    data = (folder / "model.safetensors").read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    places = {8 + length + entry["data_offsets"][0]: name for name, entry in header.items() if name[0] != "_"}
-    for graph in ("step.onnx", "slow.onnx"):
-        used = {places[int(ref["offset"])] for ref in external_data((folder / graph).read_bytes())}
-        assert any(name.startswith("trunk.") for name in used)
-        assert not [name for name in used if name.startswith("pose.")]

@@ -74,7 +74,6 @@ def takes(tmp_path_factory):
 def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     tiny, takes, tmp_path, monkeypatch
 ):
-    pytest.importorskip("onnxscript")
     out, cache = tmp_path / "out", tmp_path / "cache"
     again = partial(make, takes, out, recipe=tiny, cache=cache)
 

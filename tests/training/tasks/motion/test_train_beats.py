@@ -33,7 +33,6 @@ def lively(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    pytest.importorskip("onnxscript")
     torch.manual_seed(0)
     model = MotionTransformer(ModelConfig(**SIZES)).eval()
     with torch.no_grad():

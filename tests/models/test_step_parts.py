@@ -1,14 +1,10 @@
-"""Models of any configuration live: the same on ONNX Runtime as in torch, frame by frame."""
+"""Models with parts live: torch steps them, frame by frame as it runs whole sequences."""
 
-import json
-import logging
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,27 +12,24 @@ import torch
 from pythonosc.osc_bundle import OscBundle
 from support.models import build
 
-from pyanticip.errors import CheckpointError, OptionError, ShapeError
+from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_motion_model, save_checkpoint
-from pyanticip.models.checkpoint.export import SPEAKERS, quiet_exporter
-from pyanticip.models.checkpoint.manifest import MANIFEST, graphs_of, read_manifest
+from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.control.plan import PlanControl
 from realtime.sockets import free_port
-from realtime.step.onnx import OnnxBackend
 from realtime.step.open import open_backend
-from realtime.step.whole import WholeBackend
 
 COMBINATIONS = {
-    "one-graph": {
+    "all": {
         "control_field": True,
         "planning": True,
         "positions": "trajectory",
         "slow_stride": 1,
         "kinematics": False,
     },
-    "two-graphs": {"positions": "rope", "bias": "random", "slow_layers": 1},
+    "rope": {"positions": "rope", "bias": "random", "slow_layers": 1},
     "twin": {"twin": True, "positions": "alibi"},
     "trusted": {"control_field": True, "field_input": True, "positions": "prism", "slow_stride": 1},
 }
@@ -57,8 +50,7 @@ def small(**changes):
 
 @pytest.fixture(scope="module", params=COMBINATIONS, name="folder")
 def folder_fixture(request, tmp_path_factory):
-    pytest.importorskip("onnxscript")
-    folder = tmp_path_factory.mktemp("whole") / request.param
+    folder = tmp_path_factory.mktemp("parts") / request.param
     return save_checkpoint(folder, small(**COMBINATIONS[request.param]))
 
 
@@ -78,14 +70,14 @@ def same(one, other, tolerance=1e-4):
         )
 
 
-def test_frames_are_those_of_torch(folder):
+def test_frames_are_those_of_the_whole(folder):
     """Across ring wrap-around, several rows at once, prewarming in between, and a new stream."""
-    model, backend, torchy = (
+    model, backend, bare = (
         load_motion_model(folder),
-        open_backend("onnx", folder),
+        open_backend("auto", folder),
         open_backend("torch", folder),
     )
-    assert isinstance(backend, WholeBackend)
+    assert backend.name == "torch" or torch.cuda.is_available()
     rows = torch.randn(44, 279, generator=torch.Generator().manual_seed(1)).numpy()
     with torch.no_grad():
         whole = model(torch.from_numpy(rows)[None])
@@ -96,8 +88,8 @@ def test_frames_are_those_of_torch(folder):
         guess = backend.imagine(rows[at - size : at]) if size == 1 else None
         found = backend.step(rows[at - size : at])
         if guess is not None:
-            same(replace(found, emit=False), guess)
-        same(found, torchy.step(rows[at - size : at]))
+            same(found, guess)
+        same(found, bare.step(rows[at - size : at]))
         np.testing.assert_allclose(found.params, whole.params[0, at - 1].numpy(), atol=1e-4, rtol=0)
     assert (found.field is not None) == (model.cfg.control_field is not None)
     assert (found.plan is not None) == (model.cfg.planning is not None)
@@ -133,7 +125,7 @@ def test_field_and_plan_are_heard_over_udp(folder, tmp_path):
         [
             sys.executable, "-m", "pyanticip", "live", "--rig", str(tmp_path / "rig.toml"), "--json",
             "--source", f"mocopi://127.0.0.1:{port}", "--osc", f"127.0.0.1:{ear.getsockname()[1]}",
-            "--checkpoint", str(folder), "--backend", "onnx", "--record", str(tape),
+            "--checkpoint", str(folder), "--record", str(tape),
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -171,7 +163,7 @@ def test_field_and_plan_are_heard_over_udp(folder, tmp_path):
 
 
 def test_a_plan_can_be_steered(folder):
-    backend = open_backend("onnx", folder)
+    backend = open_backend("torch", folder)
     rows = torch.randn(3, 231, generator=torch.Generator().manual_seed(1)).numpy()
     if not read_manifest(folder).config.planning:
         with pytest.raises(OptionError, match="no plans"):
@@ -192,9 +184,8 @@ def test_a_plan_can_be_steered(folder):
             backend.steer(wrong)
 
 
-@pytest.mark.parametrize("kind", ["onnx", "torch"])
-def test_wishes_come_by_remote_control(folder, kind):
-    backend = open_backend(kind, folder)
+def test_wishes_come_by_remote_control(folder):
+    backend = open_backend("torch", folder)
     control = PlanControl(backend)
     if not read_manifest(folder).config.planning:
         with pytest.raises(OptionError, match="no plans"):
@@ -218,25 +209,9 @@ def test_wishes_come_by_remote_control(folder, kind):
             control.boost(*wrong)
 
 
-def test_the_folder_says_which_graphs_it_has(folder, saved, tmp_path):
-    manifest = read_manifest(folder)
-    assert manifest.config.graphs == json.loads((folder / MANIFEST).read_text())["graphs"] == "whole"
-    assert (folder / "slow.onnx").exists() == ("slow.onnx" in graphs_of(manifest.config))
-    assert isinstance(open_backend("onnx", saved), OnnxBackend)
-    for source, wrong in ((folder, "parts"), (saved, "whole")):
-        other = tmp_path / wrong
-        shutil.copytree(source, other)
-        text = (other / MANIFEST).read_text()
-        (other / MANIFEST).write_text(json.dumps({**json.loads(text), "graphs": wrong}))
-        with pytest.raises(CheckpointError, match="its graphs are"):
-            open_backend("onnx", other)
-
-
-def test_the_exporter_does_not_talk_to_the_user(caplog):
-    for name in SPEAKERS:
-        with quiet_exporter():
-            logging.getLogger(name).warning("an attribute")
-        assert not caplog.records
-        logging.getLogger(name).warning("afterwards")
-        assert [record.message for record in caplog.records] == ["afterwards"]
-        caplog.clear()
+def test_without_torch_it_is_told_what_to_install(folder, monkeypatch):
+    with pytest.raises(CheckpointError, match="torch alone steps it: --backend torch"):
+        open_backend("rust", folder)
+    monkeypatch.setattr("realtime.step.open.find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match=r"torch alone steps it: pip install 'pyanticip\[gpu\]'$"):
+        open_backend("auto", folder)

@@ -3,11 +3,12 @@
 //! The curve of speed is kept itself, with whether a stroke is under way; a small network makes evidence of the next
 //! arrival out of it, the numbers of the last frames and the control head's hidden units.
 
-use super::activations::gelu;
-use super::smoothed::CARRIED_COUNT;
-use super::{Linear, Tensors};
-use crate::MotionError;
-use crate::kinematics::MEASURE_COUNT;
+use anticip_motion::kinematics::MEASURE_COUNT;
+
+use crate::activations::gelu;
+use crate::linear::Linear;
+use crate::smoothed::CARRIED_COUNT;
+use crate::{ModelError, Tensors};
 
 const ENDS: f64 = 5.0;
 /// m/s added to the speed before octaves are counted.
@@ -24,7 +25,7 @@ const PAST: usize = 48;
 /// Of the low-passes, two poles each: of the curve that is told and of the one that is followed.
 const GAINS: [f64; 2] = [2.0 / 3.0, 0.5];
 /// Numbers that are told: the curve now, before now, and how the stroke stands.
-pub const STROKE_COUNT: usize = 1 + LAG_COUNT + 6;
+pub(crate) const STROKE_COUNT: usize = 1 + LAG_COUNT + 6;
 /// Bins of the hazard of a beat.
 const BINS: usize = 25;
 const NARROW: usize = 16;
@@ -46,7 +47,7 @@ struct Standing {
 
 /// The strokes of a stream.
 #[derive(Debug, Clone)]
-pub struct Strokes {
+pub(crate) struct Strokes {
     before: Option<Standing>,
     now: Option<Standing>,
     /// The curve, a ring whose next entry is `next`.
@@ -69,7 +70,7 @@ impl Default for Strokes {
 
 impl Strokes {
     /// Begin a new stream.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 
@@ -77,7 +78,7 @@ impl Strokes {
     /// rises; how far it is below its highest, if it rises, and above its lowest, if not; its highest, and 1 if that
     /// makes a stroke, while it rises; the age of the rise or fall, seconds. Until [`Self::advance`] the frame can be
     /// replaced by another.
-    pub fn look(&mut self, carried: &[f32; CARRIED_COUNT]) -> [f32; STROKE_COUNT] {
+    pub(crate) fn look(&mut self, carried: &[f32; CARRIED_COUNT]) -> [f32; STROKE_COUNT] {
         let velocities = &carried[..CARRIED_COUNT - MEASURE_COUNT];
         let power = velocities.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>() / ENDS;
         let mut poles = [[0.0; 2]; 2];
@@ -144,7 +145,7 @@ impl Strokes {
     }
 
     /// The frame that was last looked at is part of the past; nothing happens where none was.
-    pub fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         if self.now.is_none() {
             return;
         }
@@ -157,7 +158,7 @@ impl Strokes {
     }
 
     /// Everything that the next frame's numbers depend on.
-    pub(super) fn snapshot(&self) -> Vec<f32> {
+    pub(crate) fn snapshot(&self) -> Vec<f32> {
         let mut out: Vec<f32> = (0..PAST)
             .map(|i| self.past[(self.next + i) % PAST] as f32)
             .collect();
@@ -170,13 +171,13 @@ impl Strokes {
 }
 
 /// Whether a model follows the strokes: it has a head that hears them.
-pub(super) fn follows(tensors: &Tensors) -> bool {
+pub(crate) fn follows(tensors: &Tensors) -> bool {
     tensors.contains_key("kinematics.offsets") && tensors.contains_key("control.beats.first.weight")
 }
 
 /// Evidence of the next beat.
 #[derive(Debug, Clone)]
-pub(super) struct BeatHead {
+pub(crate) struct BeatHead {
     narrow: Linear,
     first: Linear,
     last: Linear,
@@ -192,26 +193,16 @@ impl BeatHead {
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
-    pub(super) fn of(tensors: &Tensors, recent: usize, units: usize) -> Result<Option<Self>, MotionError> {
+    pub(crate) fn of(tensors: &Tensors, recent: usize, units: usize) -> Result<Option<Self>, ModelError> {
         if !follows(tensors) {
             return Ok(None);
         }
         let inputs = STROKE_COUNT + recent;
         Ok(Some(Self {
-            narrow: Linear::unbiased(tensors, "control.beats.narrow.weight", NARROW, units)?,
-            first: Linear::new(
-                tensors,
-                ["control.beats.first.weight", "control.beats.first.bias"],
-                UNITS,
-                inputs + NARROW,
-            )?,
-            last: Linear::new(
-                tensors,
-                ["control.beats.last.weight", "control.beats.last.bias"],
-                BINS,
-                UNITS,
-            )?,
-            skip: Linear::unbiased(tensors, "control.beats.skip.weight", BINS, inputs + units)?,
+            narrow: Linear::unbiased(tensors, "control.beats.narrow", NARROW, units)?,
+            first: Linear::new(tensors, "control.beats.first", UNITS, inputs + NARROW)?,
+            last: Linear::new(tensors, "control.beats.last", BINS, UNITS)?,
+            skip: Linear::unbiased(tensors, "control.beats.skip", BINS, inputs + units)?,
             seen: vec![0.0; inputs + units],
             close: vec![0.0; inputs + NARROW],
             units: [0.0; UNITS],
@@ -220,7 +211,7 @@ impl BeatHead {
     }
 
     /// Adds to the hazard logits of beats what the strokes, the numbers of the last frames and the hidden units say.
-    pub(super) fn add(&mut self, strokes: &[f32], recent: &[f32], units: &[f32], hazards: &mut [f32]) {
+    pub(crate) fn add(&mut self, strokes: &[f32], recent: &[f32], units: &[f32], hazards: &mut [f32]) {
         let inputs = STROKE_COUNT + recent.len();
         for seen in [&mut self.seen, &mut self.close] {
             seen[..STROKE_COUNT].copy_from_slice(strokes);

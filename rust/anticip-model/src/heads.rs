@@ -1,10 +1,11 @@
 //! What follows the blocks of both pathways: their mixture, the final norm, gates and heads.
 
-use super::activations::{gelu, sigmoid};
-use super::strokes::BeatHead;
-use super::{Linear, Tensors, tensor};
-use crate::MotionError;
-use crate::twin::{PARAMETER_COUNT, TWIN_BLOCKS};
+use anticip_motion::twin::{PARAMETER_COUNT, TWIN_BLOCKS};
+
+use crate::activations::{gelu, sigmoid};
+use crate::linear::{Linear, Norm};
+use crate::strokes::BeatHead;
+use crate::{ModelError, Tensors, tensor};
 
 /// Sound parameters: eight at five horizons.
 pub const PARAM_COUNT: usize = 40;
@@ -16,59 +17,48 @@ pub const HAZARD_COUNT: usize = 50;
 pub const SCALAR_COUNT: usize = 7;
 /// Where the transition pressure is among the scalars: `2 tanh z`, the others are `sigmoid z`.
 const PRESSURE: usize = 2;
-const EPSILON: f64 = 1e-5;
-
-/// A row with zero mean and unit variance, then scaled and shifted.
-#[derive(Debug, Clone)]
-struct Norm {
-    weight: Vec<f32>,
-    bias: Vec<f32>,
-}
-
-impl Norm {
-    fn new(tensors: &Tensors, names: [&'static str; 2], width: usize) -> Result<Self, MotionError> {
-        Ok(Self {
-            weight: tensor(tensors, names[0], &[width])?,
-            bias: tensor(tensors, names[1], &[width])?,
-        })
-    }
-
-    fn apply(&self, x: &[f32], out: &mut [f32]) {
-        let count = x.len() as f64;
-        let mean = x.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
-        let spread = x.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / count;
-        let (mean, gain) = (mean as f32, (1.0 / (spread + EPSILON).sqrt()) as f32);
-        let scaled = x.iter().zip(&self.weight).zip(&self.bias);
-        for (out, ((x, weight), bias)) in out.iter_mut().zip(scaled) {
-            *out = (x - mean) * gain * weight + bias;
-        }
-    }
-}
 
 /// What the heads read of a step.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     /// The given scalars and the embedding side by side.
-    pub(super) told: &'a [f32],
+    pub(crate) told: &'a [f32],
     /// Results of the two pathways.
-    pub(super) fast: &'a [f32],
-    pub(super) held: &'a [f32],
+    pub(crate) fast: &'a [f32],
+    pub(crate) held: &'a [f32],
     /// Numbers of the last frames; none without kinematics.
-    pub(super) recent: &'a [f32],
+    pub(crate) recent: &'a [f32],
     /// How the strokes stand; nothing where they are not followed.
-    pub(super) strokes: &'a [f32],
+    pub(crate) strokes: &'a [f32],
     /// The causal twin's columns of the row, as they are.
-    pub(super) twin: &'a [f32],
+    pub(crate) twin: &'a [f32],
 }
 
-/// What a step says, each part in a slice of its own.
-#[derive(Debug)]
-pub(super) struct Said<'a> {
-    pub(super) params: &'a mut [f32],
-    pub(super) hazards: &'a mut [f32],
-    pub(super) scalars: &'a mut [f32],
-    pub(super) gate: &'a mut f32,
-    pub(super) hidden: &'a mut [f32],
+/// What a step says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Controls {
+    /// Sound parameters 0..1: of each in turn what it will be at every horizon.
+    pub params: [f32; PARAM_COUNT],
+    /// Of each event in turn its probability in every bin, given that it has not come before.
+    pub hazards: [f32; HAZARD_COUNT],
+    /// Scalars of the refined head.
+    pub scalars: [f32; SCALAR_COUNT],
+    /// Commitment 0..1.
+    pub gate: f32,
+    /// The hidden state after the final norm.
+    pub hidden: Vec<f32>,
+}
+
+impl Controls {
+    pub(crate) fn new(width: usize) -> Self {
+        Self {
+            params: [0.0; PARAM_COUNT],
+            hazards: [0.0; HAZARD_COUNT],
+            scalars: [0.0; SCALAR_COUNT],
+            gate: 0.0,
+            hidden: vec![0.0; width],
+        }
+    }
 }
 
 /// What is added to what the hidden units say of the parameters.
@@ -82,12 +72,12 @@ enum Direct {
 }
 
 impl Direct {
-    fn new(tensors: &Tensors, recent: usize, twin: bool) -> Result<Self, MotionError> {
+    fn new(tensors: &Tensors, recent: usize, twin: bool) -> Result<Self, ModelError> {
         if twin {
             let shape = [PARAMETER_COUNT, HORIZONS, TWIN_BLOCKS];
             return Ok(Self::Twin(tensor(tensors, "control.skip", &shape)?));
         }
-        let filter = || Linear::unbiased(tensors, "control.recent.weight", PARAM_COUNT, recent);
+        let filter = || Linear::unbiased(tensors, "control.recent", PARAM_COUNT, recent);
         Ok(Self::Recent((recent > 0).then(filter).transpose()?))
     }
 
@@ -114,7 +104,7 @@ impl Direct {
 
 /// Pathway gate, refined anticipation head, final norm, commitment gate and control head.
 #[derive(Debug, Clone)]
-pub(super) struct Heads {
+pub(crate) struct Heads {
     pathway: Option<Linear>,
     refined: (Norm, Linear, Linear),
     norm: Norm,
@@ -140,56 +130,30 @@ impl Heads {
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
-    pub(super) fn new(
+    pub(crate) fn new(
         tensors: &Tensors,
         width: usize,
         units: usize,
         recent: usize,
         gated: bool,
         twin: bool,
-    ) -> Result<Self, MotionError> {
-        let linear = |names, outputs, inputs| Linear::new(tensors, names, outputs, inputs);
-        let pathway = ["trunk.pathway.linear.weight", "trunk.pathway.linear.bias"];
-        let mixes = tensors.contains_key(pathway[0]);
+    ) -> Result<Self, ModelError> {
+        let linear = |name, outputs, inputs| Linear::new(tensors, name, outputs, inputs);
+        let mixes = tensors.contains_key("trunk.pathway.linear.weight");
+        let pathway = || linear("trunk.pathway.linear", 1, SCALAR_COUNT + width);
         Ok(Self {
-            pathway: mixes
-                .then(|| linear(pathway, 1, SCALAR_COUNT + width))
-                .transpose()?,
+            pathway: mixes.then(pathway).transpose()?,
             refined: (
-                Norm::new(
-                    tensors,
-                    ["trunk.refined_head.norm.weight", "trunk.refined_head.norm.bias"],
-                    width,
-                )?,
-                linear(
-                    ["trunk.refined_head.first.weight", "trunk.refined_head.first.bias"],
-                    width / 2,
-                    width,
-                )?,
-                linear(
-                    ["trunk.refined_head.last.weight", "trunk.refined_head.last.bias"],
-                    SCALAR_COUNT,
-                    width / 2,
-                )?,
+                Norm::new(tensors, "trunk.refined_head.norm", width)?,
+                linear("trunk.refined_head.first", width / 2, width)?,
+                linear("trunk.refined_head.last", SCALAR_COUNT, width / 2)?,
             ),
-            norm: Norm::new(tensors, ["trunk.norm.weight", "trunk.norm.bias"], width)?,
-            local: linear(
-                ["trunk.commitment.local.weight", "trunk.commitment.local.bias"],
-                1,
-                width,
-            )?,
-            combine: linear(
-                ["trunk.commitment.combine.weight", "trunk.commitment.combine.bias"],
-                1,
-                2,
-            )?,
+            norm: Norm::new(tensors, "trunk.norm", width)?,
+            local: linear("trunk.commitment.local", 1, width)?,
+            combine: linear("trunk.commitment.combine", 1, 2)?,
             control: (
-                linear(["control.first.weight", "control.first.bias"], units, width)?,
-                linear(
-                    ["control.last.weight", "control.last.bias"],
-                    PARAM_COUNT + HAZARD_COUNT,
-                    units,
-                )?,
+                linear("control.first", units, width)?,
+                linear("control.last", PARAM_COUNT + HAZARD_COUNT, units)?,
             ),
             direct: Direct::new(tensors, recent, twin)?,
             base: tensor(tensors, "control.base", &[HAZARD_COUNT])?,
@@ -203,7 +167,7 @@ impl Heads {
     }
 
     /// Everything that a step says.
-    pub(super) fn say(&mut self, seen: Seen<'_>, said: Said<'_>) {
+    pub(crate) fn say(&mut self, seen: Seen<'_>, said: &mut Controls) {
         let mut share = [0.5];
         if let Some(pathway) = &self.pathway {
             pathway.apply(seen.told, &mut share);
@@ -212,19 +176,19 @@ impl Heads {
         for (mixed, (fast, slow)) in self.mixed.iter_mut().zip(seen.fast.iter().zip(seen.held)) {
             *mixed = slow + share[0] * (fast - slow);
         }
-        self.anticipate(said.scalars);
-        self.norm.apply(&self.mixed, said.hidden);
+        self.anticipate(&mut said.scalars);
+        self.norm.apply(&self.mixed, &mut said.hidden);
         let mut local = [0.0];
-        self.local.apply(said.hidden, &mut local);
+        self.local.apply(&said.hidden, &mut local);
         sigmoid(&mut local);
         let mut gate = [0.0];
         self.combine.apply(&[local[0], said.scalars[0]], &mut gate);
         sigmoid(&mut gate);
-        *said.gate = gate[0];
+        said.gate = gate[0];
 
         let (first, last) = &self.control;
-        let units = &mut self.units[..first.bias.len()];
-        first.apply(said.hidden, units);
+        let units = &mut self.units[..first.outputs()];
+        first.apply(&said.hidden, units);
         gelu(units);
         last.apply(units, &mut self.out);
         let (params, evidence) = self.out.split_at_mut(PARAM_COUNT);
@@ -235,16 +199,16 @@ impl Heads {
             *hazard = base + committed * *evidence;
         }
         if let Some(beats) = &mut self.beats {
-            beats.add(seen.strokes, seen.recent, units, said.hazards);
+            beats.add(seen.strokes, seen.recent, units, &mut said.hazards);
         }
-        sigmoid(said.hazards);
+        sigmoid(&mut said.hazards);
     }
 
     /// The refined head's scalars.
     fn anticipate(&mut self, scalars: &mut [f32]) {
         let (norm, first, last) = &self.refined;
         norm.apply(&self.mixed, &mut self.normed);
-        let units = &mut self.units[..first.bias.len()];
+        let units = &mut self.units[..first.outputs()];
         first.apply(&self.normed, units);
         gelu(units);
         last.apply(units, scalars);
@@ -256,8 +220,8 @@ impl Heads {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Tensor;
     use super::*;
+    use crate::Tensor;
 
     #[test]
     fn with_the_twin_a_parameter_is_its_own_past_mixed_and_what_is_added() {
@@ -306,8 +270,7 @@ mod tests {
             },
         );
         let mut heads = Heads::new(&tensors, 2, 3, 9, true, true).expect("all tensors are there");
-        let (mut params, mut hazards) = ([0.0; PARAM_COUNT], [0.0; HAZARD_COUNT]);
-        let (mut scalars, mut gate, mut hidden) = ([0.0; SCALAR_COUNT], 0.0, [0.0; 2]);
+        let mut said = Controls::new(2);
         let seen = Seen {
             told: &[0.0; 9],
             fast: &[0.0; 2],
@@ -316,14 +279,8 @@ mod tests {
             strokes: &[],
             twin: &twin,
         };
-        let said = Said {
-            params: &mut params,
-            hazards: &mut hazards,
-            scalars: &mut scalars,
-            gate: &mut gate,
-            hidden: &mut hidden,
-        };
-        heads.say(seen, said);
+        heads.say(seen, &mut said);
+        let params = said.params;
         for p in 0..8 {
             for h in 0..5 {
                 let held: f32 = (0..6).map(|k| skip[30 * p + 6 * h + k] * twin[8 * k + p]).sum();

@@ -4,22 +4,22 @@
 //! computed once, when its frame comes, and kept in a ring; the means are summed anew on every frame, so that nothing
 //! drifts.
 
-use crate::features::RATE;
-use crate::kinematics::MEASURE_COUNT;
+use anticip_motion::features::RATE;
+use anticip_motion::kinematics::MEASURE_COUNT;
 
 const ENDS: usize = 5;
 const VELOCITIES: usize = 3 * ENDS;
 
 /// Numbers of a frame that are needed: the velocities of hands, toes and head (all x, all y, all z) and the measures.
-pub const CARRIED_COUNT: usize = VELOCITIES + MEASURE_COUNT;
+pub(crate) const CARRIED_COUNT: usize = VELOCITIES + MEASURE_COUNT;
 
 /// Frames that are averaged: 60, 120, 240 and 500 ms.
-pub const STRETCHES: [usize; 4] = [3, 6, 12, 25];
+pub(crate) const STRETCHES: [usize; 4] = [3, 6, 12, 25];
 
 /// How many quantities there are, and numbers: every quantity over the first stretch, over the second, and so on.
 const QUANTITIES: usize = 6;
 /// See [`SmoothedMeasures::look`].
-pub const SMOOTHED_COUNT: usize = QUANTITIES * STRETCHES.len();
+pub(crate) const SMOOTHED_COUNT: usize = QUANTITIES * STRETCHES.len();
 
 /// Third derivative of a position from ten velocities, oldest first: five means of neighbours and two differences over
 /// two frames.
@@ -63,7 +63,7 @@ const BEFORE: Frame = Frame {
 
 /// The smoothed measures of a stream.
 #[derive(Debug, Clone)]
-pub struct SmoothedMeasures {
+pub(crate) struct SmoothedMeasures {
     frames: Vec<Frame>,
     newest: usize,
     /// How many frames of the window have a jerk.
@@ -73,8 +73,7 @@ pub struct SmoothedMeasures {
 impl SmoothedMeasures {
     /// `taps` frames are looked at. Stretches are cut to them, those of the jerk to the frames that have one; with
     /// fewer than ten there is none.
-    #[must_use]
-    pub fn new(taps: usize) -> Self {
+    pub(crate) fn new(taps: usize) -> Self {
         Self {
             frames: vec![BEFORE; taps.max(1)],
             newest: 0,
@@ -83,14 +82,14 @@ impl SmoothedMeasures {
     }
 
     /// Begin a new stream.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.frames.fill(BEFORE);
     }
 
     /// What holds with this frame as the newest: for every stretch the logarithms of mean squared jerk of the ends,
     /// squared speed of the faster hand, energy of the body, how many ends share the movement and speed of the ends;
     /// and the side. Until [`Self::advance`] the frame can be replaced by another.
-    pub fn look(&mut self, carried: &[f32; CARRIED_COUNT]) -> [f32; SMOOTHED_COUNT] {
+    pub(crate) fn look(&mut self, carried: &[f32; CARRIED_COUNT]) -> [f32; SMOOTHED_COUNT] {
         self.frames[self.newest] = self.frame(carried);
         let mut out = [0.0; SMOOTHED_COUNT];
         let mut rows = out.as_chunks_mut::<QUANTITIES>().0.iter_mut();
@@ -121,7 +120,7 @@ impl SmoothedMeasures {
     }
 
     /// The frame that was last looked at is part of the past.
-    pub fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.newest = (self.newest + 1) % self.frames.len();
     }
 

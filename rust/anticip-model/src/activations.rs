@@ -1,11 +1,14 @@
-//! Activations of whole rows, in arithmetic that a compiler keeps in vector registers.
+//! Activations of whole rows, in arithmetic that a compiler keeps in vector registers, those of the processor at hand.
+
+use pulp::Arch;
 
 /// Adding it leaves the nearest whole number in a float's last bits.
 const ROUNDS: f32 = 12_582_912.0;
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
 /// `exp x` to a few units in the last place, between the smallest and the largest normal number.
-fn exp(x: f32) -> f32 {
+#[inline(always)]
+pub(crate) fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.0, 88.0);
     let shifted = x * std::f32::consts::LOG2_E + ROUNDS;
     let whole = shifted - ROUNDS;
@@ -18,22 +21,21 @@ fn exp(x: f32) -> f32 {
 }
 
 /// `1 / (1 + exp -x)` of every number.
-pub(super) fn sigmoid(row: &mut [f32]) {
-    for x in row {
-        *x = 1.0 / (1.0 + exp(-*x));
-    }
+pub(crate) fn sigmoid(row: &mut [f32]) {
+    Arch::new().dispatch(|| row.iter_mut().for_each(|x| *x = 1.0 / (1.0 + exp(-*x))));
 }
 
 /// `x Phi(x)` of every number, exact but for 2e-7 in the error function (Abramowitz and Stegun 7.1.26).
-pub(super) fn gelu(row: &mut [f32]) {
+pub(crate) fn gelu(row: &mut [f32]) {
     const TERMS: [f32; 5] = [0.254_829_6, -0.284_496_72, 1.421_413_8, -1.453_152_1, 1.061_405_4];
-    for x in row {
+    let unit = |x: &mut f32| {
         let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
         let t = 1.0 / (1.0 + 0.327_591_1 * z);
         let p = t * (TERMS[0] + t * (TERMS[1] + t * (TERMS[2] + t * (TERMS[3] + t * TERMS[4]))));
         let beyond = 0.5 * p * exp(-z * z);
         *x *= if *x < 0.0 { beyond } else { 1.0 - beyond };
-    }
+    };
+    Arch::new().dispatch(|| row.iter_mut().for_each(unit));
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! The trajectory bias: scalars decide how strongly each head prefers the near past (Diomande 2026).
 
-use super::activations::gelu;
-use super::heads::SCALAR_COUNT as SCALARS;
-use super::{Linear, Tensors, tensor};
-use crate::MotionError;
+use crate::activations::gelu;
+use crate::heads::SCALAR_COUNT as SCALARS;
+use crate::linear::Linear;
+use crate::{ModelError, Tensors, tensor};
 
 const HIDDEN: usize = 56;
 
 /// `amplitude_h(scalars) exp(-alpha_h distance + beta_h)`: the amplitudes are a small network of the scalars.
 #[derive(Debug, Clone)]
-pub struct TrajectoryBias {
+pub(crate) struct TrajectoryBias {
     layers: [Linear; 3],
     hidden: [Vec<f32>; 2],
     amplitudes: Vec<f32>,
@@ -20,21 +20,13 @@ impl TrajectoryBias {
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
-    pub fn new(tensors: &Tensors, heads: usize) -> Result<Self, MotionError> {
-        let linear = |names, outputs, inputs| Linear::new(tensors, names, outputs, inputs);
+    pub(crate) fn new(tensors: &Tensors, heads: usize) -> Result<Self, ModelError> {
+        let linear = |name, outputs, inputs| Linear::new(tensors, name, outputs, inputs);
         Ok(Self {
             layers: [
-                linear(
-                    ["trunk.bias.first.weight", "trunk.bias.first.bias"],
-                    HIDDEN,
-                    SCALARS,
-                )?,
-                linear(
-                    ["trunk.bias.second.weight", "trunk.bias.second.bias"],
-                    HIDDEN,
-                    HIDDEN,
-                )?,
-                linear(["trunk.bias.last.weight", "trunk.bias.last.bias"], heads, HIDDEN)?,
+                linear("trunk.bias.first", HIDDEN, SCALARS)?,
+                linear("trunk.bias.second", HIDDEN, HIDDEN)?,
+                linear("trunk.bias.last", heads, HIDDEN)?,
             ],
             hidden: [vec![0.0; HIDDEN], vec![0.0; HIDDEN]],
             amplitudes: vec![0.0; heads],
@@ -42,7 +34,7 @@ impl TrajectoryBias {
     }
 
     /// One amplitude per head.
-    pub fn amplitudes(&mut self, scalars: &[f32; SCALARS]) -> &[f32] {
+    pub(crate) fn amplitudes(&mut self, scalars: &[f32; SCALARS]) -> &[f32] {
         let [first, second] = &mut self.hidden;
         self.layers[0].apply(scalars, first);
         gelu(first);
@@ -55,20 +47,20 @@ impl TrajectoryBias {
 
 /// The kernel of a pathway, (heads, past + 1): how much of the amplitude is left at each distance.
 #[derive(Debug, Clone)]
-pub(super) struct Kernel {
-    past: usize,
+pub(crate) struct Kernel {
+    slots: usize,
     table: Vec<f32>,
 }
 
 impl Kernel {
     /// `step` is the distance of neighbours; `positive` tells whether the decay is a softplus of its parameter.
-    pub(super) fn new(
+    pub(crate) fn new(
         tensors: &Tensors,
         heads: usize,
         past: usize,
         step: f64,
         positive: bool,
-    ) -> Result<Self, MotionError> {
+    ) -> Result<Self, ModelError> {
         let raw = tensor(tensors, "trunk.bias.raw_alpha", &[heads])?;
         let beta = tensor(tensors, "trunk.bias.beta", &[heads])?;
         let mut table = Vec::with_capacity(heads * (past + 1));
@@ -84,32 +76,25 @@ impl Kernel {
             };
             table.extend((0..=past).map(|distance| (beta - alpha * step * distance as f64).exp() as f32));
         }
-        Ok(Self { past, table })
+        Ok(Self {
+            slots: past + 1,
+            table,
+        })
     }
 
-    /// Writes the bias of the ring's slots and, last, of the step itself: (heads, past + 1). Slot `slot` is next to be
-    /// written, so that it holds what is `past` steps away.
-    pub(super) fn write(&self, amplitudes: &[f32], slot: usize, out: &mut [f32]) {
-        let (past, row) = (self.past, self.past + 1);
+    /// Writes the bias of a ring's slots (heads, past + 1), of which `newest` holds the step itself, the one before it
+    /// what is one step away, and so on around.
+    pub(crate) fn write(&self, amplitudes: &[f32], newest: usize, out: &mut [f32]) {
         let heads = out
-            .chunks_exact_mut(row)
-            .zip(self.table.chunks_exact(row))
+            .chunks_exact_mut(self.slots)
+            .zip(self.table.chunks_exact(self.slots))
             .zip(amplitudes);
         for ((out, kernel), amplitude) in heads {
-            for (p, out) in out[..past].iter_mut().enumerate() {
-                let age = if p < slot { slot - p } else { slot + past - p };
-                *out = amplitude * kernel[age];
-            }
-            out[past] = amplitude * kernel[0];
-        }
-    }
-}
-
-/// Hides the slots of a ring that nothing has been written to.
-pub(super) fn mask_empty(past: usize, count: usize, out: &mut [f32]) {
-    if count < past {
-        for row in out.chunks_exact_mut(past + 1) {
-            row[count..past].fill(f32::NEG_INFINITY);
+            let (late, early) = out.split_at_mut(newest + 1);
+            let slots = late.iter_mut().rev().chain(early.iter_mut().rev());
+            slots
+                .zip(kernel)
+                .for_each(|(out, kernel)| *out = amplitude * kernel);
         }
     }
 }
@@ -117,7 +102,7 @@ pub(super) fn mask_empty(past: usize, count: usize, out: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Tensor;
+    use crate::Tensor;
 
     fn tensors(alpha: &[f32], beta: &[f32]) -> Tensors {
         let named = [("trunk.bias.raw_alpha", alpha), ("trunk.bias.beta", beta)];
@@ -135,10 +120,10 @@ mod tests {
         let kernel = Kernel::new(&tensors(&[0.5, 1.0], &[0.1, -0.2]), 2, 3, 2.0, false).unwrap();
         let at = |a: f64, alpha: f64, beta: f64, age: f64| (a * (beta - alpha * 2.0 * age).exp()) as f32;
         let mut out = [0.0; 8];
-        // Slot 1 is next: slot 0 is the newest, then 2, then 1.
+        // Slot 1 is the newest, then 0, 3 and 2.
         kernel.write(&[3.0, -1.0], 1, &mut out);
         for (h, (a, alpha, beta)) in [(3.0, 0.5, 0.1_f32), (-1.0, 1.0, -0.2)].into_iter().enumerate() {
-            for (p, age) in [1.0, 3.0, 2.0, 0.0].into_iter().enumerate() {
+            for (p, age) in [1.0, 0.0, 3.0, 2.0].into_iter().enumerate() {
                 let wanted = at(a, alpha, f64::from(beta), age);
                 assert!((out[4 * h + p] - wanted).abs() < 1e-6);
             }
@@ -152,18 +137,5 @@ mod tests {
         assert!(decay(0).abs() < 1e-6);
         assert!((decay(1) - 2.0_f32.ln()).abs() < 1e-6);
         assert!((decay(2) - 90.0).abs() < 1e-3);
-    }
-
-    #[test]
-    fn only_empty_slots_are_hidden() {
-        let mut out = [1.0; 8];
-        mask_empty(3, 2, &mut out);
-        assert_eq!(
-            out,
-            [1.0, 1.0, f32::NEG_INFINITY, 1.0, 1.0, 1.0, f32::NEG_INFINITY, 1.0]
-        );
-        let mut full = [1.0; 8];
-        mask_empty(3, 3, &mut full);
-        assert_eq!(full, [1.0; 8]);
     }
 }

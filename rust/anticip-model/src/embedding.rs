@@ -1,12 +1,13 @@
 //! The motion model's front-end for a stream: a feature row in, the filtered embedding out.
 
-use super::smoothed::{CARRIED_COUNT, SMOOTHED_COUNT, SmoothedMeasures};
-use super::strokes::Strokes;
-use super::{Linear, Tensors, tensor};
-use crate::MotionError;
-use crate::canonical::JOINT_COUNT;
-use crate::features::{FEATURE_COUNT, FEATURE_COUNT_V1};
-use crate::kinematics::{KINEMATICS_COUNT, MEASURE_COUNT, body_kinematics};
+use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::features::{FEATURE_COUNT, FEATURE_COUNT_V1};
+use anticip_motion::kinematics::{KINEMATICS_COUNT, MEASURE_COUNT, body_kinematics};
+
+use crate::linear::Linear;
+use crate::smoothed::{CARRIED_COUNT, SMOOTHED_COUNT, SmoothedMeasures};
+use crate::strokes::Strokes;
+use crate::{ModelError, Tensors, tensor};
 
 /// Normalised features are clipped to this many standard deviations.
 const CLIP: f32 = 10.0;
@@ -24,7 +25,7 @@ struct Body {
 
 /// Normalise, add the kinematics, project, filter: the model's embedding of every frame of a stream.
 #[derive(Debug, Clone)]
-pub struct Embedding {
+pub(crate) struct Embedding {
     body: Option<Body>,
     mean: Vec<f32>,
     gain: Vec<f32>,
@@ -45,13 +46,13 @@ impl Embedding {
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
-    pub fn new(
+    pub(crate) fn new(
         tensors: &Tensors,
         visible: &[bool],
         width: usize,
         taps: usize,
         kinematics: bool,
-    ) -> Result<Self, MotionError> {
+    ) -> Result<Self, ModelError> {
         let body = if kinematics {
             let offsets = tensor(tensors, "kinematics.offsets", &[JOINT_COUNT, 3])?;
             Some(Body {
@@ -66,8 +67,8 @@ impl Embedding {
         let columns = visible.len();
         let inputs = columns + if kinematics { KINEMATICS_COUNT } else { 0 };
         if width <= carried || taps == 0 || ![FEATURE_COUNT_V1, FEATURE_COUNT].contains(&columns) {
-            return Err(MotionError::Shape {
-                what: "embedding",
+            return Err(ModelError::Shape {
+                what: "embedding".into(),
                 expected: format!(
                     "over {carried} channels, frames to look at, {FEATURE_COUNT_V1} or {FEATURE_COUNT} columns"
                 ),
@@ -82,7 +83,7 @@ impl Embedding {
             gain: gain
                 .map(|(std, &seen)| if seen { 1.0 / std } else { 0.0 })
                 .collect(),
-            front: Linear::new(tensors, ["front.weight", "front.bias"], width - carried, inputs)?,
+            front: Linear::new(tensors, "front", width - carried, inputs)?,
             filters: tensor(tensors, "filters", &[taps, width])?,
             width,
             seen: vec![0.0; inputs],
@@ -92,14 +93,12 @@ impl Embedding {
     }
 
     /// How many columns of a row it reads, the first ones.
-    #[must_use]
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.mean.len()
     }
 
     /// How many numbers of the last frames the control head is told.
-    #[must_use]
-    pub fn recent_count(&self) -> usize {
+    pub(crate) fn recent_count(&self) -> usize {
         let taps = self.filters.len() / self.width;
         if self.body.is_some() {
             taps * MEASURE_COUNT + SMOOTHED_COUNT
@@ -109,7 +108,7 @@ impl Embedding {
     }
 
     /// Begin a new stream.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.frames.fill(0.0);
         if let Some(body) = &mut self.body {
             body.smoothed.reset();
@@ -120,7 +119,7 @@ impl Embedding {
     /// What holds with this row as the newest: the filtered embedding, and what the control head is told, the measures
     /// (oldest first within each) and the smoothed ones, and how the strokes stand, where there is room for it. Until
     /// [`Self::advance`] the row can be replaced by another.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         row: &[f32; FEATURE_COUNT],
         x: &mut [f32],
@@ -146,7 +145,7 @@ impl Embedding {
         }
         let start = self.newest * self.width;
         let frame = &mut self.frames[start..start + self.width];
-        let (projected, direct) = frame.split_at_mut(self.front.bias.len());
+        let (projected, direct) = frame.split_at_mut(self.front.outputs());
         self.front.apply(&self.seen, projected);
         direct.copy_from_slice(&carried[..direct.len()]);
         self.filter(x);
@@ -175,7 +174,7 @@ impl Embedding {
     }
 
     /// The row that was last looked at is part of the past.
-    pub fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.newest = (self.newest + 1) % (self.frames.len() / self.width);
         if let Some(body) = &mut self.body {
             body.smoothed.advance();
@@ -184,14 +183,14 @@ impl Embedding {
     }
 
     /// Everything that the strokes' next numbers depend on.
-    pub(super) fn strokes(&self) -> Vec<f32> {
+    pub(crate) fn strokes(&self) -> Vec<f32> {
         self.body
             .as_ref()
             .map_or_else(Vec::new, |body| body.strokes.snapshot())
     }
 
     /// The embedded frames that the filter spans, before it, with the newest one at the end.
-    pub fn oldest_first(&self) -> impl Iterator<Item = &[f32]> {
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = &[f32]> {
         let (early, late) = self.frames.split_at((self.newest + 1) * self.width);
         late.chunks_exact(self.width)
             .chain(early.chunks_exact(self.width))

@@ -1,0 +1,86 @@
+"""The shipped kind of model in the Rust core, without torch."""
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from pyanticip._core import MotionStream
+from pyanticip.errors import CheckpointError, MotionError
+from pyanticip.models.checkpoint.manifest import WEIGHTS, Manifest
+from pyanticip.models.config import visible_columns
+from realtime.step.base import F32, Commitment, StepBackend, StepResult
+
+__all__ = ["RustBackend"]
+
+
+class RustBackend(StepBackend):
+    """One CPU thread, the interpreter left free; never imports torch.
+
+    A step is one call: every small one into NumPy would cost some 15 us when caches are cold.
+    """
+
+    name = "rust"
+    manifest: Manifest
+
+    def __init__(self, manifest: Manifest) -> None:
+        cfg = manifest.config
+        self.manifest = manifest
+        self.hidden = cfg.d_model
+        self._stream = _stream(manifest)
+        self._commitment = Commitment(cfg.theta, cfg.max_buffer)
+
+    def step(self, rows: F32) -> StepResult:
+        """See :class:`StepBackend`."""
+        emit, gate = False, 0.0
+        gates, (params, hazards, scalars, hidden) = self._stream.step(rows)
+        for gate in gates:
+            emit = self._commitment.decide(gate)
+        return StepResult(params, hazards, scalars, gate, emit, hidden)
+
+    def imagine(self, row: F32) -> StepResult:
+        """See :class:`StepBackend`."""
+        gate, (params, hazards, scalars, hidden) = self._stream.imagine(row)
+        return StepResult(params, hazards, scalars, gate, False, hidden)
+
+    def reset(self) -> None:
+        """See :class:`StepBackend`."""
+        self._stream.reset()
+        self._commitment.waited = 0
+
+    def prewarm(self) -> None:
+        """See :class:`StepBackend`."""
+        self._stream.prewarm()
+
+    def state(self) -> list[F32]:
+        """Copies of everything that the next step depends on."""
+        return [self._stream.snapshot(), np.array([self._commitment.waited], np.float32)]
+
+
+def _stream(manifest: Manifest) -> MotionStream:
+    """A fresh stream of the checkpoint's model."""
+    cfg = manifest.config
+    try:
+        tensors = safetensors.numpy.load(manifest.read(WEIGHTS))
+        if cfg.strokes != any(name.startswith("control.beats.") for name in tensors):
+            raise ValueError("a head that hears strokes must be there where strokes is true, and only there")
+        return MotionStream(
+            tensors,
+            width=cfg.d_model,
+            heads=cfg.heads,
+            layers=(cfg.fast_layers, cfg.slow_layers),
+            past=(cfg.fast_past, cfg.slow_past),
+            hidden=cfg.ff,
+            stride=cfg.slow_stride,
+            taps=cfg.taps,
+            units=cfg.control_hidden,
+            visible=visible_columns(cfg),
+            distance=cfg.dist_scale,
+            positive=cfg.alpha == "softplus",
+            gated=cfg.gated_events,
+        )
+    except CheckpointError:  # missing or damaged: said already
+        raise
+    except (safetensors.SafetensorError, MotionError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"checkpoint {manifest.folder}: {WEIGHTS} does not fit its configuration: {error}"
+        ) from None

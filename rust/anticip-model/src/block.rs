@@ -1,0 +1,221 @@
+//! The blocks of a pathway, one step at a time, over rings of what came before.
+
+use pulp::Arch;
+
+use crate::activations::{exp, gelu};
+use crate::bias::Kernel;
+use crate::linear::{Linear, Norm, dot};
+use crate::{ModelError, Tensors};
+
+/// Pre-norm attention and feed-forward: `x += out(attend(norm x)); x += down(gelu(up(norm x)))`.
+#[derive(Debug, Clone)]
+struct Block {
+    norms: [Norm; 2],
+    qkv: Linear,
+    out: Linear,
+    up: Linear,
+    down: Linear,
+    /// (slots, width) each.
+    keys: Vec<f32>,
+    values: Vec<f32>,
+}
+
+impl Block {
+    fn new(
+        tensors: &Tensors,
+        name: &str,
+        width: usize,
+        hidden: usize,
+        slots: usize,
+    ) -> Result<Self, ModelError> {
+        let norm = |part| Norm::new(tensors, &format!("{name}.{part}"), width);
+        let plain =
+            |part, outputs| Linear::unbiased(tensors, &format!("{name}.attention.{part}"), outputs, width);
+        Ok(Self {
+            norms: [norm("norm1")?, norm("norm2")?],
+            qkv: plain("qkv", 3 * width)?,
+            out: plain("out", width)?,
+            up: Linear::new(tensors, &format!("{name}.up"), hidden, width)?,
+            down: Linear::new(tensors, &format!("{name}.down"), width, hidden)?,
+            keys: vec![0.0; slots * width],
+            values: vec![0.0; slots * width],
+        })
+    }
+}
+
+/// A pathway's blocks, and the steps that they look back on.
+///
+/// A ring has a slot more than past steps are seen: the newest step lies in it like all others, and until
+/// [`Pathway::advance`] it can be replaced by another.
+#[derive(Debug, Clone)]
+pub(crate) struct Pathway {
+    blocks: Vec<Block>,
+    kernel: Option<Kernel>,
+    heads: usize,
+    slots: usize,
+    /// Steps so far, without the newest.
+    count: usize,
+    /// What the newest step came to.
+    x: Vec<f32>,
+    bias: Vec<f32>,
+    normed: Vec<f32>,
+    qkv: Vec<f32>,
+    mixed: Vec<f32>,
+    hidden: Vec<f32>,
+    scores: Vec<f32>,
+}
+
+/// Sizes of a pathway.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PathwaySizes {
+    pub(crate) layers: usize,
+    pub(crate) width: usize,
+    pub(crate) heads: usize,
+    pub(crate) hidden: usize,
+    pub(crate) past: usize,
+}
+
+impl Pathway {
+    /// Reads `{name}.0.*` and so on.
+    ///
+    /// # Errors
+    /// A tensor that is missing or has another shape.
+    pub(crate) fn new(
+        tensors: &Tensors,
+        name: &str,
+        sizes: PathwaySizes,
+        kernel: Option<Kernel>,
+    ) -> Result<Self, ModelError> {
+        let PathwaySizes {
+            layers,
+            width,
+            heads,
+            hidden,
+            past,
+        } = sizes;
+        let slots = past + 1;
+        let blocks = (0..layers).map(|i| Block::new(tensors, &format!("{name}.{i}"), width, hidden, slots));
+        Ok(Self {
+            blocks: blocks.collect::<Result<_, _>>()?,
+            kernel,
+            heads,
+            slots,
+            count: 0,
+            x: vec![0.0; width],
+            bias: vec![0.0; heads * slots],
+            normed: vec![0.0; width],
+            qkv: vec![0.0; 3 * width],
+            mixed: vec![0.0; width],
+            hidden: vec![0.0; hidden],
+            scores: vec![0.0; slots],
+        })
+    }
+
+    /// What comes of `x` as the newest step; the `amplitudes` are those of the bias, a head each.
+    pub(crate) fn look(&mut self, x: &[f32], amplitudes: Option<&[f32]>) -> &[f32] {
+        let (width, newest) = (x.len(), self.count % self.slots);
+        // Slots are filled from the first one on.
+        let filled = (self.count + 1).min(self.slots);
+        if let (Some(kernel), Some(amplitudes)) = (&self.kernel, amplitudes) {
+            kernel.write(amplitudes, newest, &mut self.bias);
+        }
+        self.x.copy_from_slice(x);
+        for block in &mut self.blocks {
+            block.norms[0].apply(&self.x, &mut self.normed);
+            block.qkv.apply(&self.normed, &mut self.qkv);
+            let (query, given) = self.qkv.split_at(width);
+            let (key, value) = given.split_at(width);
+            let slot = newest * width..(newest + 1) * width;
+            block.keys[slot.clone()].copy_from_slice(key);
+            block.values[slot].copy_from_slice(value);
+            let past = Past {
+                keys: &block.keys[..filled * width],
+                values: &block.values[..filled * width],
+                bias: &self.bias,
+                slots: self.slots,
+            };
+            let (scores, mixed) = (&mut self.scores[..filled], &mut self.mixed[..]);
+            Arch::new().dispatch(|| past.attend(query, self.heads, scores, mixed));
+            block.out.add(&self.mixed, &mut self.x);
+            block.norms[1].apply(&self.x, &mut self.normed);
+            block.up.apply(&self.normed, &mut self.hidden);
+            gelu(&mut self.hidden);
+            block.down.apply(&self.hidden, &mut self.normed);
+            self.x
+                .iter_mut()
+                .zip(&self.normed)
+                .for_each(|(x, change)| *x += change);
+        }
+        &self.x
+    }
+
+    /// The newest step is part of the past.
+    pub(crate) fn advance(&mut self) {
+        self.count += 1;
+    }
+
+    /// Begin a new stream.
+    pub(crate) fn reset(&mut self) {
+        self.count = 0;
+    }
+
+    /// The keys and values of the past steps, block by block.
+    pub(crate) fn past(&self) -> impl Iterator<Item = f32> {
+        let (width, newest) = (self.x.len(), self.count % self.slots);
+        let rings = self.blocks.iter().flat_map(|block| [&block.keys, &block.values]);
+        rings
+            .flat_map(move |ring| {
+                ring.chunks_exact(width)
+                    .take(self.count.min(self.slots))
+                    .enumerate()
+            })
+            .filter(move |(slot, _)| *slot != newest)
+            .flat_map(|(_, row)| row.iter().copied())
+    }
+
+    /// How many steps there were.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// What a step of a block looks at.
+#[derive(Clone, Copy)]
+struct Past<'a> {
+    /// (steps, width) each.
+    keys: &'a [f32],
+    values: &'a [f32],
+    /// (heads, slots).
+    bias: &'a [f32],
+    slots: usize,
+}
+
+impl Past<'_> {
+    /// `softmax(q k / sqrt(width of a head) + bias) v`, head by head; `scores` has room for a score a step.
+    #[inline(always)]
+    fn attend(self, query: &[f32], heads: usize, scores: &mut [f32], mixed: &mut [f32]) {
+        let width = query.len();
+        let part = width / heads;
+        let gain = (part as f32).sqrt().recip();
+        for (head, bias) in self.bias.chunks_exact(self.slots).enumerate() {
+            let own = head * part..(head + 1) * part;
+            let query = &query[own.clone()];
+            let mut top = f32::NEG_INFINITY;
+            for ((score, key), bias) in scores.iter_mut().zip(self.keys.chunks_exact(width)).zip(bias) {
+                *score = dot(query, &key[own.clone()]) * gain + bias;
+                top = top.max(*score);
+            }
+            scores.iter_mut().for_each(|score| *score = exp(*score - top));
+            let share = scores.iter().sum::<f32>().recip();
+            let mixed = &mut mixed[own.clone()];
+            mixed.fill(0.0);
+            for (score, value) in scores.iter().zip(self.values.chunks_exact(width)) {
+                let weight = score * share;
+                mixed
+                    .iter_mut()
+                    .zip(&value[own.clone()])
+                    .for_each(|(sum, v)| *sum += weight * v);
+            }
+        }
+    }
+}

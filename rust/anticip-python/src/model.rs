@@ -1,0 +1,152 @@
+//! Bindings of `anticip-model`.
+
+use anticip_model::{Controls, ModelError, MotionSizes, MotionStream, Tensor, Tensors};
+use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Kind, raise};
+use crate::motion::convert::floats;
+use crate::motion::features::{row_width, row_widths};
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyMotionStream>()
+}
+
+/// The motion model, and the state of one performer's stream.
+#[pyclass(name = "MotionStream", module = "pyanticip._core")]
+struct PyMotionStream {
+    inner: MotionStream,
+}
+
+#[pymethods]
+impl PyMotionStream {
+    #[new]
+    #[pyo3(signature = (tensors, *, width, heads, layers, past, hidden, stride, taps, units, visible, distance, positive, gated))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn new(
+        tensors: &Bound<'_, PyDict>,
+        width: usize,
+        heads: usize,
+        layers: [usize; 2],
+        past: [usize; 2],
+        hidden: usize,
+        stride: usize,
+        taps: usize,
+        units: usize,
+        visible: Vec<bool>,
+        distance: f64,
+        positive: bool,
+        gated: bool,
+    ) -> PyResult<Self> {
+        let mut read = Tensors::new();
+        for (name, array) in tensors {
+            let array: PyReadonlyArrayDyn<'_, f32> = array.cast::<PyArrayDyn<f32>>()?.try_readonly()?;
+            let tensor = Tensor {
+                shape: array.shape().to_vec(),
+                values: array.as_array().iter().copied().collect(),
+            };
+            read.insert(name.extract()?, tensor);
+        }
+        let sizes = MotionSizes {
+            width,
+            heads,
+            layers,
+            past,
+            hidden,
+            stride,
+            taps,
+            units,
+            visible,
+            distance,
+            positive,
+            gated,
+        };
+        match MotionStream::new(&read, &sizes) {
+            Ok(inner) => Ok(Self { inner }),
+            Err(error @ ModelError::Shape { .. }) => Err(raise(Kind::Shape, &error.to_string())),
+        }
+    }
+
+    /// Steps all rows, oldest first: what holds after the newest, and the commitment gate after each.
+    fn step<'py>(&mut self, rows: &Bound<'py, PyAny>) -> PyResult<(Vec<f32>, Said<'py>)> {
+        let py = rows.py();
+        let rows = floats(rows)?;
+        let rows = self.checked(&rows)?;
+        let stream = &mut self.inner;
+        let mut gates = Vec::with_capacity(rows.len());
+        let said = py.detach(|| {
+            for row in rows {
+                gates.push(stream.step(row).gate);
+            }
+            stream.said()
+        });
+        Ok((gates, arrays(py, said)?))
+    }
+
+    /// What holds, and the commitment gate, if this row is the next one; the stream stays where it is.
+    fn imagine<'py>(&mut self, row: &Bound<'py, PyAny>) -> PyResult<(f32, Said<'py>)> {
+        let py = row.py();
+        let rows = floats(row)?;
+        let [row] = self.checked(&rows)?[..] else {
+            return Err(raise(Kind::Shape, "feature rows must be one to be imagined"));
+        };
+        let stream = &mut self.inner;
+        let said = py.detach(|| stream.imagine(row));
+        Ok((said.gate, arrays(py, said)?))
+    }
+
+    /// Goes through a step and throws it away; the stream stays where it is.
+    fn prewarm(&mut self, py: Python<'_>) {
+        py.detach(|| self.inner.prewarm());
+    }
+
+    /// Begins a new stream.
+    fn reset(&mut self) {
+        self.inner.reset();
+    }
+
+    /// A copy of everything that the next step depends on.
+    fn snapshot<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
+        PyArray1::from_vec(py, self.inner.snapshot())
+    }
+}
+
+impl PyMotionStream {
+    /// Feature rows that the model can step, all of them finite.
+    fn checked<'a>(&self, rows: &'a PyReadonlyArrayDyn<'_, f32>) -> PyResult<Vec<&'a [f32]>> {
+        let columns = self.inner.columns();
+        match (rows.shape(), rows.as_slice()) {
+            (&[count, width], Ok(values)) if count > 0 && row_width(width) && width >= columns => {
+                if values.iter().all(|v| v.is_finite()) {
+                    Ok(values.chunks_exact(width).collect())
+                } else {
+                    let message = "feature rows must be finite, got NaN or infinity";
+                    Err(raise(Kind::Shape, message))
+                }
+            }
+            (shape, _) => {
+                let widths = row_widths(columns);
+                let message = format!("feature rows must be (n, {widths}) with n >= 1, got {shape:?}");
+                Err(raise(Kind::Shape, &message))
+            }
+        }
+    }
+}
+
+/// Parameters (8, 5), hazards (2, 25), scalars (7,) and hidden state (width,).
+type Said<'py> = (
+    Bound<'py, PyArray2<f32>>,
+    Bound<'py, PyArray2<f32>>,
+    Bound<'py, PyArray1<f32>>,
+    Bound<'py, PyArray1<f32>>,
+);
+
+fn arrays<'py>(py: Python<'py>, said: &Controls) -> PyResult<Said<'py>> {
+    Ok((
+        PyArray1::from_slice(py, &said.params).reshape([8, 5])?,
+        PyArray1::from_slice(py, &said.hazards).reshape([2, 25])?,
+        PyArray1::from_slice(py, &said.scalars),
+        PyArray1::from_slice(py, &said.hidden),
+    ))
+}
