@@ -203,7 +203,7 @@ def stage(
             show.children.append(terminal)
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
-            monitor = MonitorProcess(rig.monitor, obeys, stands, say)
+            monitor = MonitorProcess(rig.monitor, obeys, stands, say, commands.live_rig)
             undo.callback(monitor.close)
             show.children.append(monitor)
             pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock))

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import OptionError, suggestion
@@ -40,6 +41,8 @@ class LiveRig:
         # Of a show without these receivers the rig alone is changed.
         self._receivers = [next((s for s in ours if s.config is table), None) for table in rig.osc]
         self._changes = 0
+        #: Where it was read from, or written to; None: neither.
+        self.file = rig.file
         self.actions: dict[str, Callable[..., str]] = {"rig/merge": self.merge}
         self.families: dict[str, Callable[..., str]] = {"rig/": self.set, "learn/": self.learn}
 
@@ -48,6 +51,11 @@ class LiveRig:
         """As it plays now."""
         mixer = self._pipeline.mixer
         return self._rig.model_copy(update={"gain": mixer.gain, "lead_ms": mixer.lead_ms})
+
+    def written(self, file: Path) -> None:
+        """It stands in this file from now on."""
+        self.file = file
+        self._changes += 1
 
     def version(self) -> object:
         """Something that is another whenever :meth:`settable` are."""
@@ -63,6 +71,8 @@ class LiveRig:
 
     def set(self, key: str, *values: object) -> str:
         """Set one key, ``shape/pan/in`` to .2 and .8 as an example; without a value: as it is built in."""
+        # OSC's floats have seven digits: as they were meant, not as 64 bits have them.
+        values = tuple(float(f"{value:.7g}") if isinstance(value, float) else value for value in values)
         tree = self._tree()
         table: Any = tree
         *way, last = path_of(key)

@@ -31,22 +31,23 @@ class RigRemote:
         self.families: dict[str, Action] = {}
         self._commands = commands
         self._folder = folder
-        self._file = rig.file
         # Of a show without a file everything has to be written.
         self._written: Mapping[str, Any] = {} if rig.file is None else _said(rig)
         self._thread = ThreadPoolExecutor(1, "rig")
 
     async def _save(self, name: object = "") -> str:
         """Into the rig that plays, or into a new file of this name: that is the rig from then on."""
-        if not str(name) and self._file is None:
+        file = self._commands.live_rig.file
+        if not str(name) and file is None:
             raise OptionError("rig/save: the show was begun without a rig: expected a name for its file")
-        path = new_file(self._folder, name, ".toml", "rig/save") if str(name) else self._file
+        path = new_file(self._folder, name, ".toml", "rig/save") if str(name) else file
         assert path is not None
         now = self._now()
-        source = path if self._file is None else self._file
+        source = path if file is None else file
         work = asyncio.get_running_loop().run_in_executor
         await work(self._thread, edit_rig, path, self._written, now, source)
-        self._file, self._written = path, now
+        self._written = now
+        self._commands.live_rig.written(path)
         return str(path)
 
     def _now(self) -> Mapping[str, Any]:

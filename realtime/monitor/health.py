@@ -8,11 +8,12 @@ from typing import Any
 from pyanticip import _core
 from pyanticip.vocabulary import PARAMETERS
 from realtime.control.commands import Commands
+from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
 from realtime.sinks.base import trouble_of
 
-__all__ = ["health"]
+__all__ = ["health", "settable"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
 
@@ -41,4 +42,15 @@ def health(
         "away": [sink.name for sink in pipeline.sinks if trouble_of(sink)],
         "sinks": {sink.name: sink.counters() for sink in pipeline.sinks},
         "commands": [] if control is None else [name for names in control.names for name in names],
+    }
+
+
+def settable(live_rig: LiveRig) -> Mapping[str, Any]:
+    """JSON of what of the rig can be set, and how it stands."""
+    rig = live_rig.rig
+    return {
+        "file": None if live_rig.file is None else live_rig.file.name,
+        "outputs": live_rig.outputs(),
+        "receivers": [table.url for table in rig.osc],
+        "keys": [(key, takes.types, takes.limits, value) for key, takes, value in live_rig.settable()],
     }

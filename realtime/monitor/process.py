@@ -12,6 +12,8 @@ from typing import Any
 
 from pyanticip.errors import DeviceError
 from realtime.child import Child
+from realtime.control.live_rig import LiveRig
+from realtime.monitor.health import settable
 from realtime.rig.monitor import MonitorRig
 from realtime.sockets import free_port, known_as
 
@@ -21,8 +23,8 @@ __all__ = ["MonitorProcess", "qr_code"]
 class MonitorProcess(Child):
     """Runs :mod:`realtime.monitor.server`; its frames go to ``port`` of loopback.
 
-    ``obeys`` is where the remote control listens, None where there is none; ``health`` says how things stand.
-    Raises a DeviceError where it cannot begin.
+    ``obeys`` is where the remote control listens, None where there is none; ``health`` says how things stand,
+    ``live_rig`` what of the rig can be set. Raises a DeviceError where it cannot begin.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class MonitorProcess(Child):
         obeys: tuple[str, int] | None,
         health: Callable[[], Mapping[str, Any]],
         say: Callable[[str], None],
+        live_rig: LiveRig | None = None,
     ) -> None:
         if importlib.util.find_spec("websockets") is None:
             raise DeviceError("the monitor needs websockets: pip install 'pyanticip[monitor]'")
@@ -40,6 +43,8 @@ class MonitorProcess(Child):
         #: What to open in a browser.
         self.url = f"http://{known_as(rig.host)}:{rig.port}/{f'?token={token}' if token else ''}"
         self._health = health
+        self._live_rig = live_rig
+        self._told: object = None
         super().__init__("the monitor", "realtime.monitor.server", [json.dumps(told)], say)
         self.opened()
         say(f"monitor at {self.url}")
@@ -50,7 +55,11 @@ class MonitorProcess(Child):
     def poll(self) -> list[str]:
         """See whether it lives, and tell it how things stand: once a second."""
         lines = super().poll()
-        self.write(json.dumps(self._health()).encode() + b"\n")
+        told = {"health": self._health()}
+        if self._live_rig is not None and (self.restarts, self._live_rig.version()) != self._told:
+            self._told = self.restarts, self._live_rig.version()
+            told["rig"] = settable(self._live_rig)
+        self.write(json.dumps(told).encode() + b"\n")
         return lines
 
 

@@ -131,7 +131,10 @@ class Remote(asyncio.DatagramProtocol):
             if not isinstance(argument, (str, bool, int, float)):
                 return f"{name}: what it is told makes no sense"
             if isinstance(argument, int) and not isinstance(argument, bool):
-                argument = float(argument)
+                # JavaScript has one kind of number. What an address has before its value may be a whole one.
+                argument = (
+                    argument if name.startswith("rig/") and abs(argument) < 1 << 31 else float(argument)
+                )
             builder.add_arg(argument)
         self._transport.sendto(builder.build().dgram, self._obeys)
         return None
@@ -262,7 +265,8 @@ async def serve(options: dict[str, Any]) -> None:
     print("ready", flush=True)
     while line := await lines.readline():
         with contextlib.suppress(ValueError):
-            server.tell({"health": json.loads(line)}, "health")
+            for kind, told in json.loads(line).items():
+                server.tell({kind: told}, kind)
 
 
 def main(arguments: list[str]) -> int:

@@ -184,6 +184,8 @@ def test_a_range_is_learned_by_moving() -> None:
     def move(*levels: float) -> list[float]:
         return [mixer.play(step(level), [0.5] * 7, 0.02)[0][PAN] for level in levels]
 
+    commands.obey("rig/shape/density/in", float(np.float32(0.1)), 0.9)
+    assert commands.live_rig.rig.shape["density"].span == (0.1, 0.9)
     assert commands.obey("learn/pan", True) == "move"
     # While it is learned it plays as before.
     assert move(0.3, 0.30625, 0.7002) == pytest.approx([0.3, 0.30625, 0.7002])

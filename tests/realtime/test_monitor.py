@@ -26,12 +26,14 @@ from websockets.sync.client import ClientConnection, connect
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.clock import MonotonicClock
+from realtime.control.live_rig import LiveRig
 from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote
-from realtime.rig import load_rig
+from realtime.rig import Rig, load_rig
 from realtime.rig.monitor import MonitorRig
 from realtime.sinks.base import ControlFrame
+from realtime.stage import assemble
 
 HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
 
@@ -55,9 +57,13 @@ def control() -> Iterator[socket.socket]:
 @pytest.fixture
 def monitor(control: socket.socket) -> Iterator[MonitorProcess]:
     rig = MonitorRig(enabled=True, port=free_tcp_port())
-    process = MonitorProcess(rig, control.getsockname(), lambda: HEALTH, lambda line: None)
+    show = Rig(model={"enabled": False}, memory={"enabled": False})  # type: ignore[arg-type]
+    pipeline = assemble(show, MonotonicClock())
+    live_rig = LiveRig(pipeline, show)
+    process = MonitorProcess(rig, control.getsockname(), lambda: HEALTH, lambda line: None, live_rig)
     yield process
     process.close()
+    pipeline.close()
 
 
 @contextmanager
@@ -97,6 +103,9 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert len(hello["joints"]) == len(hello["parents"]) == len(hello["offsets"]) == 22
         monitor.poll()
         assert told(client, "health") == HEALTH
+        settable = told(client, "rig")
+        assert settable["receivers"] == ["127.0.0.1:9000"]
+        assert ["shape/pan/in", "ff", [0.0, 1.0], [0.0, 1.0]] in settable["keys"]
         feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
         assert told(client, "status") == ["playing", "rate=50.0"]
         feed.send(a_frame(7, extras=[0.125]))
@@ -144,6 +153,11 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
             assert told(client, "reply")["ok"] is False
         client.send(json.dumps({"do": "panic"}))
         assert OscMessage(control.recv(65536)).address == "/anticip/control/panic"
+        # What stands before a value may be a whole number.
+        client.send(json.dumps({"do": "rig/osc/0/addresses/pan", "with": ["/n_set", 1000, "pan"]}))
+        assert OscMessage(control.recv(65536)).params == ["/n_set", 1000, "pan"]
+        client.send(json.dumps({"do": "rig/shape/pan/invert", "with": [True]}))
+        assert OscMessage(control.recv(65536)).params == [True]
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists), st.text())

@@ -16,6 +16,7 @@ import pytest
 from support.browser import CHROMIUM, Browser
 
 from realtime.bench.performer import mocopi_datagrams
+from realtime.rig import load_rig
 from realtime.sockets import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
@@ -103,3 +104,60 @@ def test_a_show_is_seen_and_steered(show: str, tmp_path: Path, width: int, heigh
         assert browser.problems == []
     finally:
         browser.close()
+
+
+def test_the_mapping_is_edited_by_hand_and_saved(show: str, tmp_path: Path):
+    rig = tmp_path / "rig.toml"
+    rig.write_text("# Mine.\n" + rig.read_text())
+    browser = Browser(tmp_path / "profile", 390, 844)
+
+    def fill(key: str, value: str, which: int = 0) -> None:
+        browser.ask(
+            f"""(() => {{ const e = document.querySelectorAll('[data-key="{key}"]')[{which}];
+            e.checked = "{value}" === "true"; e.value = "{value}";
+            e.dispatchEvent(new Event("change")); }})()"""
+        )
+
+    def said(text: str) -> None:
+        browser.wait(f'document.querySelector("#mapped").textContent.includes({json.dumps(text)})')
+
+    try:
+        browser.open(show)
+        browser.wait('document.querySelector("#state")?.textContent === "playing"')
+        browser.wait('document.querySelectorAll("#mapping details").length > 20')
+        browser.ask('document.querySelector("[data-name=pan]").open = true')
+        assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
+        fill("shape/pan/invert", "true")
+        said("rig/shape/pan/invert True")
+        fill("shape/pan/in", "0.9")
+        fill("shape/pan/in", "0.4", 1)
+        said("rig: shape.pan.in: expected 0 <= low < high <= 1, got 0.9, 0.4")
+        # What was refused does not go on standing there as if it were heard.
+        browser.wait("""document.querySelectorAll('[data-key="shape/pan/in"]')[1].value === "1" """)
+        fill("osc/0/addresses/pan", "/n_set 1000 pan")
+        said("rig/osc/0/addresses/pan /n_set 1000 pan")
+        fill("osc/0/send/limbs", "false")
+        said("rig/osc/0/send/limbs False")
+        # Held while the body moves, a button learns how far the output goes.
+        browser.ask('document.querySelector("[data-name=brightness]").open = true')
+        button = 'document.querySelector("[data-learn=brightness]")'
+        browser.ask(f"{button}.scrollIntoView({{ block: 'center' }})")
+        box = browser.ask(f"{button}.getBoundingClientRect().toJSON()")
+        mouse = {"x": box["x"] + 5, "y": box["y"] + 5, "button": "left", "clickCount": 1}
+        browser.call("Input.dispatchMouseEvent", type="mousePressed", **mouse)
+        said("learn/brightness move")
+        time.sleep(3)
+        browser.call("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
+        said("learn/brightness 0")
+        browser.ask('document.querySelector("#save").click()')
+        said("rig/save rig.toml")
+        assert browser.problems == []
+    finally:
+        browser.close()
+    saved = load_rig(rig)
+    assert rig.read_text().startswith("# Mine.\n")
+    assert (saved.shape["pan"].invert, saved.shape["pan"].span) == (True, (0.9, 1.0))
+    assert saved.osc[0].addresses["pan"] == ("/n_set", 1000, "pan")
+    assert "limbs" not in saved.osc[0].send
+    low, high = saved.shape["brightness"].span
+    assert 0.0 <= low < high <= 1.0 != high - low

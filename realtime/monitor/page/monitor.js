@@ -1,6 +1,7 @@
 // The monitor: what the show tells, drawn; what is pressed, told to the show.
 
 import { Body } from "./body.js";
+import { Mapping } from "./mapping.js";
 import { Plots } from "./plots.js";
 
 const $ = (id) => document.getElementById(id);
@@ -15,12 +16,13 @@ function colours() {
   const css = getComputedStyle(document.documentElement);
   return Object.fromEntries(["ink", "soft", "line", "scalar", "param", "future", "event"].map((n) => [n, css.getPropertyValue("--" + n).trim()]));
 }
-let palette = colours();
+const mapping = new Mapping($("mapping"), tell);
+let rig = null, palette = colours();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = colours(); });
 
-function say(text, bad) {
-  $("answer").textContent = text;
-  $("answer").classList.toggle("bad", Boolean(bad));
+function say(text, bad, where = "answer") {
+  $(where).textContent = text;
+  $(where).classList.toggle("bad", Boolean(bad));
 }
 
 function tell(name, ...rest) {
@@ -46,6 +48,7 @@ function frame(told) {
   if (newest && told.seq < newest.seq) { history = []; poses = []; events = []; }
   newest = told;
   arrived = performance.now();
+  mapping.stand({ ...Object.fromEntries(hello.params.map((name, i) => [name, told.params[i]])), ...told.extras });
   const t = told.seq * FRAME;
   history.push(kept(told));
   const names = Object.keys(told.extras);
@@ -143,7 +146,12 @@ function connect() {
     else if (told.frame && hello) frame(told.frame);
     else if (told.status) words(told.status);
     else if (told.health) stand(told.health);
-    else if (told.reply !== undefined) say(`${told.reply} ${told.text}`, !told.ok);
+    else if (told.rig) mapping.show((rig = told.rig));
+    else if (told.reply !== undefined) {
+      say(told.ok ? `${told.reply} ${told.text}` : told.text, !told.ok, /^(rig|learn)\//.test(told.reply) ? "mapped" : "answer");
+      // What was refused does not stand there any longer.
+      if (!told.ok && rig) mapping.show(rig);
+    }
   };
   socket.onclose = () => {
     state("gone");
