@@ -31,6 +31,11 @@ class Child:
     what a ``quiet`` one writes to standard error is not seen.
     """
 
+    #: Seconds that it has to finish by itself, and then when it is told to.
+    closing = (2.0, 1.0)
+    #: Seconds until it is started again for the first time.
+    first_pause = 1.0
+
     def __init__(
         self,
         name: str,
@@ -47,7 +52,7 @@ class Child:
         self._errors = subprocess.DEVNULL if quiet else None
         self._command = [sys.executable, "-P", "-m", module, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
-        self._pause, self._again = 1.0, 0.0
+        self._pause, self._again = self.first_pause, 0.0
         self._heard = b""
         self._unread = b""
         #: When it was started last (monotonic seconds), how often after the first time, whether for good.
@@ -72,6 +77,9 @@ class Child:
     def _greet(self) -> None:
         """What a new process is told first."""
 
+    def _died(self) -> None:
+        """Its process has ended, and will be started again."""
+
     @property
     def pid(self) -> int | None:
         """Its process id while it runs."""
@@ -82,24 +90,32 @@ class Child:
         now = time.monotonic()
         if self._process is None:
             if not self.given_up and now >= self._again:
-                self._start()
+                try:
+                    self._start()
+                except OSError as error:
+                    # No memory, no descriptors, no processes: perhaps later.
+                    self._wait(f"{self.name} cannot be started ({error.strerror})")
             return []
         lines = self._listen()
         self.write(b"")
         code = self._process.poll()
         if code is None:
             if now - self.begun > _WELL_S:
-                self._pause = 1.0
+                self._pause = self.first_pause
             return lines
         self._release()
         if code in self._final:
             self.given_up = True
             self._say(f"going on without {self.name}")
             return lines
-        self._say(f"{self.name} ended (code {code}); starting it again in {self._pause:g} s")
-        self._again = now + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._wait(f"{self.name} ended (code {code})")
+        self._died()
         return lines
+
+    def _wait(self, why: str) -> None:
+        self._say(f"{why}; starting it again in {self._pause:g} s")
+        self._again = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     @property
     def waiting(self) -> int:
@@ -158,16 +174,15 @@ class Child:
                     pipe.close()
         return process
 
-    def close(self) -> None:
-        """End it: let it finish by itself, then make it."""
+    def close(self) -> int | None:
+        """End it: let it finish by itself, then make it. Its exit code, if it was there."""
         self.given_up = True
         process = self._release()
         if process is None:
-            return
-        for wait in (2.0, 1.0):
+            return None
+        for wait in self.closing:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(wait)
-                return
+                return process.wait(wait)
             process.terminate()
         process.kill()
-        process.wait()
+        return process.wait()

@@ -32,7 +32,7 @@ from realtime.protocols import Front, FrontFrame, Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
 from realtime.slots import FRAME, Slot, Slots
-from realtime.status import sink_words, stream_words, taught_words, tempo_words
+from realtime.status import sink_words, stream_words, tape_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
@@ -398,7 +398,7 @@ class Pipeline:
             f"lead_ms={self.mixer.lead.leads[_LOUDNESS]:.0f}"
             + (" (auto)" if self.mixer.lead_ms == "auto" else ""),
             *tempo_words(self.tempo),
-            f"recording={'yes' if self.tape is not None else 'no'}",
+            *tape_words(self.tape),
             *(() if self.memory is None else self.memory.words()),
             *taught_words(self.taught, self.mapping_error, self.lacking),
             *(() if self.lesson is None else (f"teaching={self.lesson.state}",)),

@@ -6,18 +6,18 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.child import Child
 from realtime.control.commands import Commands
-from realtime.control.server import Action, ControlServer, Remote
+from realtime.control.server import Action, ControlServer, Remote, plain_name
 from realtime.monitor.keys import Keys
 from realtime.pipeline import Pipeline
+from realtime.recording.recorder import Recorder
 from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
 from realtime.sources.replay import Command
@@ -26,7 +26,7 @@ from realtime.status import BeatWatch, SinkWatch
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
-__all__ = ["Show", "Taping"]
+__all__ = ["Show"]
 
 _FRAME = 0.02
 # How long before the next datagram the dummy steps begin; the first ones are slow themselves. The loop's
@@ -37,31 +37,19 @@ _WAKE = 0.005
 # millisecond wakes late and with cold caches. Given up so long after the datagram was due.
 _REWARM = 0.0005
 _GRACE = 0.003
+# How often a recorder is looked at that makes or finishes a file.
+_LOOK = 0.01
 # Smaller changes of the way to the ear are left alone.
 _NOTICED_MS = 2.0
-
-
-class Taping(Protocol):
-    """A running recorder that can be ended; see :mod:`realtime.recording.recorder`."""
-
-    dropped: int
-
-    def control(self, t_ns: int, name: str, arguments: Sequence[object]) -> None:
-        """A command that was obeyed."""
-        ...
-
-    def close(self) -> None:
-        """Finish the file."""
-        ...
 
 
 class Show:
     """Runs a pipeline until it is told to stop.
 
     ``control`` says where the remote control listens; it offers ``commands`` and what ``remotes`` add.
-    ``record`` opens a recorder for a path (None: recording is not offered). ``say`` takes one line of
-    text for the person at the terminal. ``must_listen``: without its remote control there is no show.
-    ``watch`` tells whether the suit is there.
+    ``recorder`` writes files that begin with what ``header`` returns (None: recording is not offered).
+    ``say`` takes one line of text for the person at the terminal. ``must_listen``: without its remote
+    control there is no show. ``watch`` tells whether the suit is there.
     """
 
     def __init__(
@@ -73,7 +61,8 @@ class Show:
         control: ControlRig | None = None,
         remotes: Sequence[Remote] = (),
         prewarm: bool = True,
-        record: Callable[[Path], Any] | None = None,
+        recorder: Recorder | None = None,
+        header: Callable[[], Mapping[str, Any]] = dict,
         synth: SynthProcess | None = None,
         must_listen: bool = True,
         watch: SourceWatch | None = None,
@@ -82,8 +71,8 @@ class Show:
         self.pipeline = pipeline
         self._source = source
         self._prewarm = prewarm
-        self._open_tape = record
-        self._tape: Taping | None = None
+        self._recorder = recorder
+        self._header = header
         self._synth = synth
         self._source_watch = watch
         self._say = say
@@ -91,7 +80,8 @@ class Show:
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Event | None = None
         self._end_ns: int | None = None
-        self._record_path: Path | None = None
+        # Where files go.
+        self._folder = Path()
         # Whether commands come from a recording; and the least that what is sent takes to sound, by the rig.
         self._again = False
         self._told_ms = pipeline.mixer.sound_ms
@@ -158,7 +148,8 @@ class Show:
                 self.control.close()
             for remote in self._remotes:
                 remote.close()
-            self.stop_recording()
+            if self._recorder is not None:
+                self._recorder.close()
             sinks = {sink.name: sink.counters() for sink in self.pipeline.sinks}
             self.pipeline.close()
             for child in self.children:
@@ -264,8 +255,8 @@ class Show:
     async def _fade_out(self) -> None:
         """To neutral, in as many frames however late the loop is."""
         now = self.pipeline.clock.now_ns() if self._end_ns is None else self._end_ns
-        if self._tape is not None:
-            self._tape.control(now, "end", ())
+        if self.pipeline.tape is not None:
+            self.pipeline.tape.control(now, "end", ())
         if self.pipeline.state == "waiting":
             return
         end = self.pipeline.fade_out(now)
@@ -280,7 +271,7 @@ class Show:
         failed, warned, beat, sinks = False, "", BeatWatch(), SinkWatch()
         while True:
             await asyncio.sleep(1.0)
-            for child in self.children:
+            for child in (*self.children, *filter(None, [self._recorder])):
                 child.poll()
             if self._synth is not None:
                 self._synth.poll()
@@ -325,25 +316,27 @@ class Show:
     # -- recording ---------------------------------------------------------------------------------
 
     def start_recording(self, path: Path) -> None:
-        """Record into a new file from now on; the one that is running is finished first."""
-        if self._open_tape is None:
-            raise OptionError("recording is not possible here")
-        if path.exists():
-            raise OptionError(f"{path}: exists already; a recording is never overwritten")
-        self.stop_recording()
-        self._tape = self.pipeline.tape = self._open_tape(path)
-        self._record_path = path
-        for command in self.commands.so_far(self.pipeline.clock.now_ns()):
-            self._tape.control(*command)
-        self._say(f"recording to {path}")
+        """Record into a new file from now on; it is there when this returns: before the show begins.
 
-    def stop_recording(self) -> None:
-        """Finish the recording, if there is one."""
-        tape, self._tape, self.pipeline.tape = self._tape, None, None
-        if tape is not None:
-            tape.close()
-            lost = f", {tape.dropped} records dropped" if tape.dropped else ""
-            self._say(f"recorded {self._record_path}{lost}")
+        Raises
+        ------
+        OptionError
+            The file exists, or cannot be made.
+        DeviceError
+            The recorder does not answer.
+        """
+        self._record(path).wait()
+
+    def _record(self, path: Path) -> Recorder:
+        if self._recorder is None:
+            raise OptionError("recording is not possible here")
+        self._folder = path.parent
+        self._recorder.open(path, self._begun)
+        self.pipeline.tape = self._recorder
+        return self._recorder
+
+    def _begun(self) -> tuple[Mapping[str, Any], Sequence[Command]]:
+        return self._header(), self.commands.so_far(self.pipeline.clock.now_ns())
 
     # -- remote control ----------------------------------------------------------------------------
 
@@ -357,27 +350,32 @@ class Show:
             **{name: act for remote in self._remotes for name, act in remote.actions.items()},
         }
 
-    def _obey(self, name: str, *arguments: object) -> str:
+    def _obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
         # What came before the command is done before it.
         self._source.poll()
         return self.commands.obey(name, *arguments)
 
-    def _obey_one_of(self, family: str, rest: str, *arguments: object) -> str:
+    def _obey_one_of(self, family: str, rest: str, *arguments: object) -> str | Awaitable[str]:
         return self._obey(family + rest, *arguments)
 
-    def _record_start(self, name: object = "") -> str:
-        """A name without a folder: a datagram must not choose where files go."""
-        text = str(name) or datetime.now().strftime("take-%Y%m%d-%H%M%S")
-        path = Path(text).with_suffix(".anticip")
-        if path.name != str(path) or path.name.startswith("."):
-            raise OptionError(f"record/start: expected a plain file name, got {text!r}")
-        folder = self._record_path.parent if self._record_path is not None else Path()
-        self.start_recording(folder / path)
-        return str(self._record_path)
+    def _record_start(self, name: object = "") -> Awaitable[str]:
+        path = self._folder / plain_name("record/start", name, "take", ".anticip")
+        if self._recorder is None or self._recorder.busy:
+            raise OptionError("record/start: the file before is not done yet")
+        return self._recorded(self._record(path), path)
 
-    def _record_stop(self) -> str:
-        if self._tape is None:
-            raise OptionError("record/stop: nothing is being recorded")
-        path = self._record_path
-        self.stop_recording()
+    async def _recorded(self, recorder: Recorder, path: Path) -> str:
+        """Wait until the recorder has made or finished a file."""
+        while recorder.busy:
+            await asyncio.sleep(_LOOK)
+            recorder.poll()
+        if recorder.path is None:
+            self.pipeline.tape = None
+        recorder.check()
         return str(path)
+
+    def _record_stop(self) -> Awaitable[str]:
+        if self._recorder is None or (path := self._recorder.finish()) is None:
+            raise OptionError("record/stop: nothing is being recorded")
+        self.pipeline.tape = None
+        return self._recorded(self._recorder, path)

@@ -48,7 +48,7 @@ from realtime.step.open import open_backend
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.voice.process import SynthProcess
 
-__all__ = ["assemble", "build_mixer", "open_recorder", "stage"]
+__all__ = ["assemble", "build_mixer", "recording_header", "stage"]
 
 
 def assemble(
@@ -162,6 +162,8 @@ def stage(
             folder = Path(rig.teach)
             project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
             remotes.append(TeachRemote(project, pipeline, loader, rig.model.checkpoint, say))
+        recorder = Recorder(say, None if rig.record_spare is None else Path(rig.record_spare))
+        undo.callback(recorder.close)
         show = Show(
             pipeline,
             stream,
@@ -169,7 +171,8 @@ def stage(
             control=rig.control,
             remotes=remotes,
             prewarm=prewarm,
-            record=lambda path: open_recorder(commands.live_rig.rig, pipeline, path),
+            recorder=recorder,
+            header=lambda: recording_header(commands.live_rig.rig, pipeline),
             synth=synth,
             must_listen=isinstance(stream, UdpSource),
             watch=(
@@ -227,22 +230,21 @@ def _mapping_file(mapping: str | None, teach: str | None) -> Path | None:
     return None if teach is None else Path(teach) / MAPPING
 
 
-def open_recorder(rig: Rig, pipeline: Pipeline, path: Path) -> Recorder:
-    """A new recording, with a header that says what made it. Raises a MotionError."""
+def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
+    """What a recording that begins now says of what made it."""
     manifest = None if pipeline.backend is None else pipeline.backend.manifest
     # A mapping that plays no more must not play in a replay that begins here.
     played = rig if pipeline.taught is not None else rig.model_copy(update={"mapping": None})
     if pipeline.memory is not None:
         known = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
         played = played.model_copy(update={"memory": known})
-    header = {
+    return {
         "rig": played.model_dump(mode="json", by_alias=True),
         "source": pipeline.kind,
         "skeleton": pipeline.skeleton(),
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
         "mapping": _mapping(pipeline),
     }
-    return Recorder.start(path, header)
 
 
 def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:

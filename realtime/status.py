@@ -6,10 +6,19 @@ from collections.abc import Sequence
 
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.playout import Playout
-from realtime.protocols import BEAT_TRUST, Front
+from realtime.protocols import BEAT_TRUST, Front, Tape
 from realtime.sinks.base import Sink, Tempo, trouble_of
 
-__all__ = ["BeatWatch", "SinkWatch", "sink_words", "stream_words", "taught_words", "tempo_words"]
+__all__ = [
+    "BeatWatch",
+    "SinkWatch",
+    "is_writing",
+    "sink_words",
+    "stream_words",
+    "tape_words",
+    "taught_words",
+    "tempo_words",
+]
 
 # A sender that was not heard for so long is not counted as ignored any more.
 _RECENT_NS = 60_000_000_000
@@ -52,6 +61,16 @@ def tempo_words(tempo: Tempo) -> list[str]:
 def sink_words(sinks: Sequence[Sink]) -> list[str]:
     """Who cannot be reached."""
     return [f"away={sink.name}" for sink in sinks if trouble_of(sink)]
+
+
+def tape_words(tape: Tape | None) -> Sequence[str]:
+    """Whether what is played is written, and how the file is, where the recorder tells (``words``)."""
+    return ["recording=no"] if tape is None else getattr(tape, "words", ["recording=yes"])
+
+
+def is_writing(tape: Tape | None) -> bool:
+    """Whether what is played is written."""
+    return tape_words(tape)[0] == "recording=yes"
 
 
 class SinkWatch:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from pyanticip.errors import OptionError
-from realtime.control.server import switch
+from realtime.control.server import Action, switch
 from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, PerformerRange, Reach
 from realtime.pipeline import Pipeline
 from realtime.rig.edit import edit_rig
@@ -20,6 +22,8 @@ Table = dict[str, list[float]]
 
 # Seconds: how much of either part is needed, and what of standing is left out until the body has settled.
 _LEAST_STILL, _LEAST_MOVE, _SETTLE = 2.0, 2.0, 1.0
+# Frames of either part: the last ten minutes.
+_MOST = 30_000
 # Below this the model does not tell stillness from stillness.
 _STILL = 0.02
 
@@ -35,12 +39,12 @@ class Calibration:
         self._pipeline = pipeline
         self._file = file
         self._stage = ""
-        self._samples: dict[str, list[tuple[float, ...]]] = {"still": [], "move": []}
+        self._samples = _nothing()
         self._seconds = {"still": 0.0, "move": 0.0}
         self._noise: list[float] = []
 
     @property
-    def actions(self) -> dict[str, Callable[..., str]]:
+    def actions(self) -> dict[str, Action]:
         """The commands under ``/anticip/control/``."""
         steps = (self.still, self.move, self.save, self.clear, self.freeze)
         return {f"calibrate/{step.__name__}": step for step in steps}
@@ -54,13 +58,16 @@ class Calibration:
         self._noise = self.noise()
         return self._begin("move")
 
-    def save(self) -> str:
-        """Play in what was found from now on, and write it into the rig."""
+    def save(self) -> str | Awaitable[str]:
+        """Play in what was found from now on, and write it into the rig, beside the loop."""
         table = self.play()
         if self._file is None:
             return "playing; there is no rig file to write it into"
-        edit_rig(self._file, {}, {"performer": table})
-        return f"playing, and written into {self._file}"
+        return self._write(self._file, table)
+
+    async def _write(self, file: Path, table: Table) -> str:
+        await asyncio.to_thread(edit_rig, file, {}, {"performer": table})
+        return f"playing, and written into {file}"
 
     def play(self) -> Table:
         """Play in what was found from now on."""
@@ -116,15 +123,17 @@ class Calibration:
     def _begin(self, stage: str) -> str:
         self._performer().listener = self._observe
         if stage == "still":
-            self._samples["move"], self._seconds["move"] = [], 0.0
-        self._samples[stage], self._seconds[stage] = [], 0.0
+            self._samples["move"].clear()
+            self._seconds["move"] = 0.0
+        self._samples[stage].clear()
+        self._seconds[stage] = 0.0
         self._stage = stage
         return {"still": "stand still", "move": "move as you will"}[stage]
 
     def _end(self) -> None:
         self._performer().listener = None
         self._stage = ""
-        self._samples = {"still": [], "move": []}
+        self._samples = _nothing()
         self._seconds = {"still": 0.0, "move": 0.0}
 
     def _observe(self, now: Sequence[float], activity: float, dt: float) -> None:
@@ -134,3 +143,7 @@ class Calibration:
         self._seconds[self._stage] += dt
         if moves or self._seconds["still"] > _SETTLE:
             self._samples[self._stage].append(tuple(now[place] for place in PLACES))
+
+
+def _nothing() -> dict[str, deque[tuple[float, ...]]]:
+    return {stage: deque(maxlen=_MOST) for stage in ("still", "move")}

@@ -6,7 +6,7 @@ gives it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl
 from realtime.control.plan import PlanControl
-from realtime.control.server import number, switch
+from realtime.control.server import Action, number, switch
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
@@ -55,7 +55,7 @@ class Commands:
         self._memory = MemoryControl(pipeline)
         plan = PlanControl(pipeline.backend)
         mixer = pipeline.mixer
-        self._actions: dict[str, Callable[..., str]] = {
+        self._actions: dict[str, Action] = {
             "start": lambda: _mode(mixer, "playing"),
             "stop": lambda: _mode(mixer, "stopped"),
             "panic": lambda: _mode(mixer, "panic"),
@@ -88,14 +88,14 @@ class Commands:
         """Those that the remote control offers as they are."""
         return tuple(self._actions)
 
-    def obey(self, name: str, *arguments: object) -> str:
+    def obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
         """Do it now, and record it; returns the reply. Raises MotionError; TypeError: too many arguments."""
         now = self._now()
         answer = self._action(name)(*arguments)
         self._record(now, name, arguments)
         return answer
 
-    def _action(self, name: str) -> Callable[..., str]:
+    def _action(self, name: str) -> Action:
         """What a command does. Raises KeyError: there is none of this name."""
         for family, act in self.families.items():
             if name not in self._actions and name.startswith(family):

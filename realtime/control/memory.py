@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from pyanticip.errors import OptionError
 from pyanticip.memory import save_moments
 from pyanticip.memory.cues import Cue
 from pyanticip.options import first_problem
-from realtime.control.server import Action, number
+from realtime.control.server import Action, number, plain_name
 from realtime.memory.live_memory import LiveMemory
 from realtime.pipeline import Pipeline
 
@@ -90,11 +89,7 @@ class MemoryRemote:
 
     async def _save(self, name: object = "") -> str:
         """A name without a folder: a datagram must not choose where files go."""
-        text = str(name) or datetime.now().strftime("show-%Y%m%d-%H%M%S")
-        file = Path(text).with_suffix(".memory")
-        if file.name != str(file) or file.name.startswith("."):
-            raise OptionError(f"memory/save: expected a plain file name, got {text!r}")
-        path = self._folder / file
+        path = self._folder / plain_name("memory/save", name, "show", ".memory")
         if path.exists():
             raise OptionError(f"{path}: exists already; a memory is never overwritten")
         memory, pieces = self._live.memory, []

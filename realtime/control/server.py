@@ -6,16 +6,21 @@ import asyncio
 import contextlib
 import math
 import socket
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from datetime import datetime
+from ipaddress import ip_address
+from typing import Any, NamedTuple, Protocol
 
-from pythonosc.dispatcher import Dispatcher
+from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import MotionError, OptionError, printable
+from realtime.control.budget import Bucket, Budgets, Lines, messages
 from realtime.sockets import bind_udp
 
-__all__ = ["CONTROL", "Action", "ControlServer", "Remote", "number", "switch"]
+__all__ = ["CONTROL", "Action", "ControlServer", "Remote", "number", "plain_name", "switch"]
 
 #: Takes the arguments of a command, returns what the reply says, now or (awaitable) when it is done. A
 #: MotionError becomes an error reply.
@@ -38,15 +43,41 @@ CONTROL = "/anticip/control/"
 """What stands before the name of a command."""
 
 _REPLY = "/anticip/reply/"
-_BURST = 16
+# Longer datagrams, and what stands behind so many messages in one, are not obeyed.
+_LONGEST, _MOST = 8192, 32
+# Commands of one host, a second and at once; and each of those that files or processes are needed for.
+_RATE, _BURST = 200.0, 100.0
+_SLOW_RATE, _SLOW_BURST = 1.0, 10.0
+# The loop does so much at once (seconds; one command may be longer), and then something else.
+_READING, _RESTING = 0.0015, 0.01
+# What a reply may have, bytes: to programs of this machine, and at least to others.
+_REPLY_MOST, _REPLY_LEAST = 1024, 48
+_LONGEST_NAME = 100
+
+
+class _Asked(NamedTuple):
+    """Who asked for which command, and how long the answer may be."""
+
+    peer: tuple[Any, ...]
+    name: str
+    room: int
+
+
+def _packed(address: str, *words: str) -> bytes:
+    builder = OscMessageBuilder(address)
+    for word in words:
+        builder.add_arg(word, "s")
+    dgram: bytes = builder.build().dgram
+    return dgram
 
 
 class ControlServer:
     """Listens for commands in the asyncio loop.
 
     Each command is answered with ``/anticip/reply/<command>``: ``ok`` or ``error`` and a line of text, to
-    where it came from (or to ``reply_port`` there). What is not OSC or not ours is counted, never raised.
-    ``refused`` is told of commands that were not obeyed, one printable line each, none twice in a row.
+    where it came from (or to ``reply_port`` there); on another machine cut to the length of what asked. What
+    is not OSC or not ours is counted, never raised; so is what is more than a host's share (``ignored``).
+    ``refused`` is told of commands that were not obeyed, a few printable lines, none twice in a row.
     """
 
     def __init__(
@@ -63,15 +94,14 @@ class ControlServer:
         self._reply_port = reply_port
         self._actions = dict(actions)
         self._families = dict(families or {})
-        self._refused = refused
-        self._refusal = ""
-        self._pending: set[asyncio.Task[None]] = set()
-        self.counts = {"commands": 0, "errors": 0, "alien": 0}
-        # strict_timing would *sleep* until a bundle's time tag and stall the loop.
-        self._dispatcher = Dispatcher(strict_timing=False)
-        for name in self._actions:
-            self._dispatcher.map(CONTROL + name, self._handle, needs_reply_address=True)
-        self._dispatcher.set_default_handler(self._unknown, needs_reply_address=True)
+        self._refused = Lines(refused)
+        self._budgets = Budgets(_RATE, _BURST)
+        # Those that files or processes are needed for, once they were asked for.
+        self._slow: dict[str, Bucket] = {}
+        self._pending: dict[str, asyncio.Task[None]] = {}
+        self._waiting: deque[tuple[bytes, tuple[Any, ...]]] = deque()
+        self._resting: asyncio.TimerHandle | None = None
+        self.counts = {"commands": 0, "errors": 0, "alien": 0, "ignored": 0}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -85,90 +115,136 @@ class ControlServer:
         loop.add_reader(self._sock.fileno(), self._readable)
 
     def _readable(self) -> None:
-        for _ in range(_BURST):
+        until = time.monotonic() + _READING
+        while time.monotonic() < until:
+            if self._waiting:
+                self._take(*self._waiting.popleft())
+                continue
             try:
-                data, peer = self._sock.recvfrom(65536)
+                data, peer = self._sock.recvfrom(_LONGEST + 1)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
                 continue
-            try:
-                self._dispatcher.call_handlers_for_packet(data, peer)
-            except Exception:
-                # python-osc raises several kinds for bytes that are not OSC; a remote must not stop us.
-                self.counts["alien"] += 1
+            self._hear(data, peer)
+        if self._loop is not None:
+            # Much to do: the show comes first.
+            self._loop.remove_reader(self._sock.fileno())
+            self._resting = self._loop.call_later(_RESTING, self._go_on)
 
-    def _handle(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
-        name = address.removeprefix(CONTROL)
-        self._obey(peer, name, self._actions[name], arguments)
+    def _go_on(self) -> None:
+        if self._loop is not None:
+            self.start(self._loop)
+            self._readable()
 
-    def _obey(self, peer: tuple[Any, ...], name: str, action: Action, arguments: tuple[Any, ...]) -> None:
-        self.counts["commands"] += 1
-        # Nil is how some programs press a button.
-        arguments = tuple(argument for argument in arguments if argument is not None)
+    def _hear(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
+            if len(data) > _LONGEST:
+                raise ValueError("too long")
+            for one in messages(data, _MOST):
+                if not self._budgets.take(str(peer[0])):
+                    self.counts["ignored"] += 1
+                    self._refused(f"too many commands from {peer[0]}: not all are obeyed")
+                    return
+                self._waiting.append((one, peer))
+        except ValueError:
+            self.counts["alien"] += 1
+
+    def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
+        try:
+            message = OscMessage(data)
+            if not message.address.startswith(CONTROL):
+                raise ValueError("somebody else's")
+            room = _REPLY_MOST if ip_address(peer[0]).is_loopback else max(len(data), _REPLY_LEAST)
+            # Nil is how some programs press a button.
+            arguments = tuple(argument for argument in message.params if argument is not None)
+            self._obey(_Asked(peer, message.address.removeprefix(CONTROL), room), arguments)
+        except Exception:
+            # python-osc raises several kinds for bytes that are not OSC; a remote must not stop us.
+            self.counts["alien"] += 1
+
+    def _obey(self, asked: _Asked, arguments: tuple[Any, ...]) -> None:
+        name = asked.name
+        action = self._actions.get(name)
+        if action is None:
+            family = next((family for family in self._families if name.startswith(family)), None)
+            if family is None:
+                self._refuse(name, "unknown command")
+                self._reply(asked, "error", f"unknown command; known: {', '.join(sorted(self._actions))}")
+                return
+            action, arguments = self._families[family], (name.removeprefix(family), *arguments)
+        self.counts["commands"] += 1
+        try:
+            if name in self._pending:
+                raise OptionError(f"{name}: the one before is not done yet")
+            if name in self._slow and not self._slow[name].take():
+                raise OptionError(f"{name}: too often")
             found = action(*arguments)
         except (MotionError, OSError) as error:
-            self._answer(peer, name, "error", str(error))
+            self._answer(asked, "error", str(error))
         except TypeError:
-            self._answer(peer, name, "error", f"{name}: wrong number of arguments: {len(arguments)}")
+            self._answer(asked, "error", f"{name}: wrong number of arguments: {len(arguments)}")
         else:
             if isinstance(found, str):
-                self._answer(peer, name, "ok", found)
+                self._answer(asked, "ok", found)
             else:
-                task = asyncio.ensure_future(self._later(peer, name, found))
-                self._pending.add(task)
-                task.add_done_callback(self._pending.discard)
+                self._slow.setdefault(name, Bucket(_SLOW_RATE, _SLOW_BURST))
+                self._pending[name] = asyncio.ensure_future(self._later(asked, found))
 
-    async def _later(self, peer: tuple[Any, ...], name: str, found: Awaitable[str]) -> None:
+    async def _later(self, asked: _Asked, found: Awaitable[str]) -> None:
         try:
             answer = "ok", await found
         except (MotionError, OSError) as error:
             answer = "error", str(error)
-        self._answer(peer, name, *answer)
+        finally:
+            self._pending.pop(asked.name, None)
+        self._answer(asked, *answer)
 
-    def _answer(self, peer: tuple[Any, ...], name: str, verdict: str, text: str) -> None:
+    def _answer(self, asked: _Asked, verdict: str, text: str) -> None:
         if verdict == "error":
-            self._refuse(name, text)
-        self._reply(peer, name, verdict, text)
-
-    def _unknown(self, peer: tuple[Any, ...], address: str, *arguments: Any) -> None:
-        if not address.startswith(CONTROL):
-            self.counts["alien"] += 1
-            return
-        name = address.removeprefix(CONTROL)
-        for family, action in self._families.items():
-            if name.startswith(family):
-                self._obey(peer, name, action, (name.removeprefix(family), *arguments))
-                return
-        self._refuse(name, "unknown command")
-        known = ", ".join(sorted(self._actions))
-        self._reply(peer, name, "error", f"unknown command; known: {known}")
+            self._refuse(asked.name, text)
+        self._reply(asked, verdict, text)
 
     def _refuse(self, name: str, text: str) -> None:
         self.counts["errors"] += 1
         # Names come from the network: nothing that a terminal obeys.
-        line = printable(f"refused {CONTROL}{name}: {text}")[:300]
-        if line != self._refusal:
-            self._refusal = line
-            self._refused(line)
+        self._refused(printable(f"refused {CONTROL}{name}: {text}")[:300])
 
-    def _reply(self, peer: tuple[Any, ...], name: str, *words: str) -> None:
-        builder = OscMessageBuilder(_REPLY + name)
-        for word in words:
-            builder.add_arg(word, "s")
+    def _reply(self, asked: _Asked, verdict: str, text: str) -> None:
+        """Answer; what has no room is cut off, and an answer that has none at all is not sent."""
+        room = asked.room - len(_packed(_REPLY + asked.name, verdict, ""))
+        if room < 0:
+            return
+        # With its end a text fills whole words of four bytes.
+        text = text.encode()[: room // 4 * 4 + 3].decode(errors="ignore")
+        peer = asked.peer
         where = (peer[0], self._reply_port, *peer[2:]) if self._reply_port else peer
         with contextlib.suppress(OSError):
-            self._sock.sendto(builder.build().dgram, socket.MSG_DONTWAIT, where)
+            self._sock.sendto(_packed(_REPLY + asked.name, verdict, text), socket.MSG_DONTWAIT, where)
 
     def close(self) -> None:
         """Stop listening; what is not done yet is given up."""
-        for task in self._pending:
+        for task in self._pending.values():
             task.cancel()
+        if self._resting is not None:
+            self._resting.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._sock.fileno())
             self._loop = None
         self._sock.close()
+
+
+def plain_name(command: str, given: object, stem: str, suffix: str) -> str:
+    """The name of a new file without a folder: a datagram must not choose where files go.
+
+    Empty: one that is made of ``stem`` and the time. Raises an :class:`OptionError`.
+    """
+    text = str(given) or datetime.now().strftime(f"{stem}-%Y%m%d-%H%M%S")
+    text = text.removesuffix(suffix)
+    fits = 0 < len(text.encode(errors="replace")) <= _LONGEST_NAME
+    if not fits or text.startswith(".") or not text.isprintable() or set(text) & set("/\\:"):
+        raise OptionError(f"{command}: expected a plain file name, got {printable(text)[:_LONGEST_NAME]!r}")
+    return text + suffix
 
 
 def number(name: str, value: object) -> float:

@@ -12,6 +12,7 @@ from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
 from realtime.sinks.base import trouble_of
+from realtime.status import is_writing
 
 __all__ = ["health", "settable"]
 
@@ -34,7 +35,7 @@ def health(
         "lost": counters.get("lost", 0),
         "bad": sum(counters.get(name, 0) for name in ("truncated", "malformed", "alien")),
         "backend": "none" if pipeline.backend is None else pipeline.backend.name,
-        "recording": pipeline.tape is not None,
+        "recording": is_writing(pipeline.tape),
         "presets": list(_core.PRESETS),
         "preset": commands.preset or preset,
         "senders": [(name, plays, frames) for name, plays, frames, _ in pipeline.front.senders()],

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TextIO
 
 from pyanticip.errors import MotionError
@@ -55,6 +55,7 @@ class Keys:
         self._done = done
         self._loop: asyncio.AbstractEventLoop | None = None
         self._before: list[Any] = []
+        self._later: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Read keys from now on, each as it is pressed."""
@@ -112,7 +113,17 @@ class Keys:
         elif key in commands:
             name, *arguments = commands[key]
             try:
-                self._actions[str(name)](*arguments)
+                done = self._actions[str(name)](*arguments)
             except (MotionError, OSError) as error:
                 self._say(f"{name}: {error}")
+            else:
+                if isinstance(done, Awaitable):
+                    self._later = asyncio.ensure_future(self._wait(str(name), done))
             self._done()
+
+    async def _wait(self, name: str, done: Awaitable[object]) -> None:
+        try:
+            await done
+        except (MotionError, OSError) as error:
+            self._say(f"{name}: {error}")
+        self._done()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import OptionError
+from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
@@ -20,7 +21,7 @@ from realtime.sockets import known_as
 from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
-from realtime.stage import assemble, open_recorder, stage
+from realtime.stage import assemble, recording_header, stage
 
 __all__ = ["live", "replay"]
 
@@ -75,7 +76,7 @@ def replay(
         pipeline = assemble(rig, offline, kind=kind)
         try:
             if rig.record is not None:
-                pipeline.tape = tape = open_recorder(rig, pipeline, Path(rig.record))
+                pipeline.tape = tape = RecordingWriter(rig.record, recording_header(rig, pipeline))
             play_offline(items, offline, pipeline.feed, Commands(pipeline, say, rig).again, seconds)
             pipeline.run_until(pipeline.fade_out(offline.now_ns()))
             if rig.record is not None:

@@ -1,95 +1,255 @@
 """The recorder: a child process that writes a show to disk, so that no disk can stall the show.
 
-:class:`Recorder` packs records and hands them over through a non-blocking socket; what the child does not
+:class:`Recorder` packs records and hands them over through a pipe that never blocks; what the child does not
 take in time waits in a bounded queue, what does not fit there is dropped and counted. The child
-(``python -P -m realtime.recording.recorder``) writes whole records only and syncs the file every second. It
-lives in a session of its own, so that Ctrl-C in the terminal does not reach it; it ends when the socket does,
-with its parent, however that dies, after writing what the parent had sent.
+(:mod:`realtime.recording.writer`) is there before there is a file: which one to make, and where it ends, is
+told it between the records. Where it dies, or its disk is full, the next part of the recording is another
+file, ``NAME.2.anticip``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
-import select
-import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
-from pyanticip import _core
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion import recording
+from realtime.child import Child
+from realtime.recording.writer import CLOSE, OPEN
 
-__all__ = ["Recorder"]
+__all__ = ["Begun", "Recorder"]
+
+#: What a file begins with: its header, and the commands that make it begin where things stand.
+Begun = Callable[[], tuple[Mapping[str, Any], Sequence[tuple[int, str, Sequence[object]]]]]
 
 # Waking the child for every frame would cost a context switch each; a quarter of a second keeps the promise
 # that a kill loses at most one.
 _HAND_OVER_NS = 250_000_000
 _BATCH = 1 << 16
 _QUEUE = 4 << 20
-_SOCKET_BUFFER = 1 << 20
-_SYNC_S = 1.0
+_PIPE = 1 << 20
+# The child tells of its file once a second; what it has been silent about for so long is not written.
+_SILENT_S = 4.0
+# Where the disk is full, room is looked for so often.
+_LOOK_S = 5.0
 
 
-class Recorder:
-    """The parent's end. No call blocks (but :meth:`close`, for at most a few seconds) or raises OSError.
+@dataclass(slots=True)
+class _Take:
+    """A recording: the file that was asked for, how to begin another, the one that is written now, its
+    number among all files, and how many parts came before."""
 
-    ``dropped`` counts the records that will not be in the file; ``failed`` is True once the child has gone.
+    asked: Path
+    begun: Begun
+    path: Path
+    number: int = 0
+    parts: int = -1
+
+
+class Recorder(Child):
+    """The parent's end. No call blocks (but :meth:`wait` and :meth:`close`) or raises OSError.
+
+    ``spare`` is a folder for the next part where the disk of the first is full. :meth:`poll` is called now
+    and then; ``say`` is told of what changes, once.
     """
 
-    def __init__(self, sock: socket.socket, process: subprocess.Popen[bytes], limit: int = _QUEUE) -> None:
+    closing = (5.0, 1.0)
+    first_pause = 0.1
+
+    def __init__(
+        self,
+        say: Callable[[str], None] = lambda line: None,
+        spare: Path | None = None,
+        limit: int = _QUEUE,
+    ) -> None:
+        #: Records of this recording that will be in no file.
         self.dropped = 0
-        self.failed = False
-        self._socket = sock
-        self._process = process
-        self._limit = limit
+        # Why nothing is written (empty: it is), or why a file was not begun; of a silent child that it is.
+        self._trouble, self._refusal, self._is_silent = "", "", False
+        self._spare, self._limit = spare, limit
+        self._take: _Take | None = None
+        self._before: _Take | None = None
+        self._number = 0
+        self._opening, self._closing = False, 0
+        # Of the file: bytes that are on the disk, what more it takes, when the child told so.
+        self._bytes, self._free, self._told = 0, 0, 0.0
+        self._look = 0.0
         self._queue = bytearray()
         self._counts: list[int] = []
         self._sent_ns = 0
-        sock.setblocking(False)
+        super().__init__("the recorder", "realtime.recording.writer", [], say)
 
-    @classmethod
-    def start(cls, path: str | os.PathLike[str], header: Mapping[str, Any]) -> Recorder:
-        """Make the file, write its header, and start the child that writes the rest.
+    # -- files -------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path | None:
+        """The file that is recorded into."""
+        return None if self._take is None else self._take.path
+
+    @property
+    def busy(self) -> bool:
+        """Whether a file is being made or finished: :meth:`poll` tells when it is."""
+        return self._opening or self._closing > 0
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether what is played goes to a file, as far as is known."""
+        return bool(self._take) and not self._why
+
+    @property
+    def _why(self) -> str:
+        """Why nothing is written."""
+        silent = time.monotonic() - self._told
+        if not self._trouble and silent > _SILENT_S:
+            return f"nothing written for {silent:.0f} s"
+        return self._trouble
+
+    @property
+    def words(self) -> list[str]:
+        """What the status says: whether what is played is written, what of it is on the disk since when, what
+        was dropped, what more the disk takes."""
+        if self._take is None:
+            return ["recording=no"]
+        if self._why:
+            return [f"recording=no ({self._why})", f"dropped_records={self.dropped}"]
+        return [
+            "recording=yes",
+            f"recorded_mb={self._bytes / 1e6:.1f}",
+            f"synced_s={time.monotonic() - self._told:.0f}",
+            f"dropped_records={self.dropped}",
+            f"disk_gb={self._free / 1e9:.1f}",
+        ]
+
+    def open(self, path: Path, begun: Begun) -> None:
+        """Record into a new file from now on; the one before goes on where that cannot be made."""
+        self._before = self._take
+        self._take = _Take(path, begun, path)
+        self._begin(self._take)
+
+    def finish(self) -> Path | None:
+        """End the file, if there is one; its path."""
+        take, self._take = self._take, None
+        if take is None:
+            return None
+        if not self._trouble and self.pid is not None:
+            self._closing = take.number
+            self._post([recording.pack_control(take.number, CLOSE, ())])
+            self._hand_over()
+        self._finished(take)
+        return take.path
+
+    def _finished(self, take: _Take) -> None:
+        lost = f", {self.dropped} records dropped" if self.dropped else ""
+        self._say(f"recorded {take.path}{lost}")
+        self._trouble = ""
+
+    def _begin(self, take: _Take) -> None:
+        """Begin a file, or the next part."""
+        header, commands = take.begun()
+        records = [recording.pack_header(*recording.complete_header(header))]
+        records += [recording.pack_control(*command) for command in commands]
+        take.parts += 1
+        self._number += 1
+        take.number, self._opening, self._told = self._number, True, time.monotonic()
+        spare = "" if self._spare is None else str(self._spare.absolute())
+        told = str(take.asked.absolute()), take.parts > 0, spare, len(records)
+        self._post([recording.pack_control(take.number, OPEN, told), *records])
+        self._hand_over()
+
+    def wait(self, timeout: float = 20.0) -> None:
+        """Until the file that was opened last is there.
 
         Raises
         ------
         OptionError
-            The file exists already, or cannot be made.
+            It cannot be made.
         DeviceError
-            The child cannot be started.
+            The child does not answer.
         """
-        t_ns, whole = recording.complete_header(header)
-        first = recording.pack_header(t_ns, whole)
-        with recording.create(Path(path)) as file:
-            file.write(_core.recording_header() + first)
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-            with contextlib.suppress(OSError):
-                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
-            with theirs:
-                command = [sys.executable, "-P", "-m", "realtime.recording.recorder"]
-                command += [str(theirs.fileno()), str(file.fileno()), str(path)]
-                fds = (theirs.fileno(), file.fileno())
-                try:
-                    process = subprocess.Popen(
-                        command, pass_fds=fds, start_new_session=True, stdin=subprocess.DEVNULL
-                    )
-                except OSError as error:
-                    ours.close()
-                    raise DeviceError(f"{path}: the recorder cannot be started: {error}") from None
-        return cls(ours, process)
+        deadline = time.monotonic() + timeout
+        while self._opening:
+            if time.monotonic() > deadline:
+                raise DeviceError(f"{self.path}: the recorder does not answer")
+            self.poll()
+            time.sleep(0.005)
+        self.check()
 
-    @property
-    def pid(self) -> int:
-        """The child's process id."""
-        return self._process.pid
+    def check(self) -> None:
+        """Raises an OptionError where the file that was to be made could not be."""
+        why, self._refusal = self._refusal, ""
+        if why:
+            raise OptionError(why)
+
+    def poll(self) -> list[str]:
+        """See whether it lives, and hear how its file is."""
+        self._hand_over()
+        lines = super().poll()
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                number, word, *what = json.loads(line)
+                if number == self._closing and word in ("closed", "failed"):
+                    self._closing = 0
+                if self._take is not None and number == self._take.number:
+                    self._hear(self._take, word, *what)
+        now = time.monotonic()
+        if self._take is not None and self._trouble and not self._opening and now >= self._look:
+            self._look = now + _LOOK_S
+            if self.pid is not None:
+                self._begin(self._take)
+        is_silent = self._take is not None and now - self._told > _SILENT_S and self.pid is not None
+        if is_silent != self._is_silent:
+            self._is_silent = is_silent
+            self._say(
+                "the recorder stands still, nothing is written" if is_silent else "the recorder goes on"
+            )
+        return lines
+
+    def _hear(self, take: _Take, word: str, *what: Any) -> None:
+        self._told = time.monotonic()
+        if word == "at":
+            self._bytes, self._free = what
+        elif word == "opened":
+            if self._before is not None:
+                self._finished(self._before)
+            if take.parts:
+                take.path = Path(what[0])
+                self.dropped += what[1]
+            else:
+                self.dropped = 0
+            self._say(f"recording to {take.path}")
+            self._opening, self._before, self._trouble, self._bytes = False, None, "", 0
+        elif word == "refused" and not take.parts:
+            # What was recorded before goes on.
+            self._opening, self._take, self._before = False, self._before, None
+            self._refusal = str(what[0])
+        elif word in ("refused", "failed"):
+            if word == "failed" or self._trouble != what[0]:
+                self._say(f"nothing is recorded: {what[0]}; trying again")
+            self._opening, self._trouble = False, str(what[0])
+
+    def _died(self) -> None:
+        """What it had not taken yet is lost; what comes from now on waits for the next part."""
+        self.dropped += len(self._counts)
+        self._queue.clear()
+        self._counts.clear()
+        self._closing = 0
+        if self._before is not None:
+            self._finished(self._before)
+            self._before = None
+        if self._take is not None:
+            self._trouble = "the recorder's process has died"
+            self._begin(self._take)
+
+    # -- records -----------------------------------------------------------------------------------
 
     def raw(self, t_ns: int, source: str, data: bytes) -> None:
         """A datagram as it came from ``source`` (the name of its protocol)."""
@@ -121,33 +281,37 @@ class Recorder:
         self._put(recording.pack_note(t_ns, text))
 
     def _put(self, record: bytes) -> None:
-        if self.failed or len(self._queue) + len(record) > self._limit:
+        if self._take is None:
+            return
+        is_lost = bool(self._trouble) and not self._opening
+        if is_lost or len(self._queue) + len(record) > self._limit:
             self.dropped += 1
             # A stalled child may have come back.
             self._hand_over()
             return
-        self._queue += record
-        self._counts.append(len(record))
+        self._post([record])
         if len(self._queue) >= _BATCH or time.monotonic_ns() - self._sent_ns >= _HAND_OVER_NS:
             self._hand_over()
 
+    def _post(self, records: Iterable[bytes]) -> None:
+        for record in records:
+            self._queue += record
+            self._counts.append(len(record))
+
     def _hand_over(self) -> None:
-        """Send what the socket takes now."""
+        """Send what the pipe takes now."""
         self._sent_ns = time.monotonic_ns()
-        if self.failed or not self._queue:
+        pipe = None if self._process is None else self._process.stdin
+        if not self._queue or pipe is None:
             return
         try:
-            sent = self._socket.send(self._queue)
-        except (BlockingIOError, InterruptedError):
+            sent = os.write(pipe.fileno(), self._queue)
+        except BrokenPipeError:
+            super().poll()
             return
         except OSError:
-            self._give_up()
             return
         del self._queue[:sent]
-        self._forget(sent)
-
-    def _forget(self, sent: int) -> None:
-        """Take sent bytes off the queue's record lengths."""
         whole = 0
         for length in self._counts:
             if length > sent:
@@ -158,96 +322,22 @@ class Recorder:
         if self._counts:
             self._counts[0] -= sent
 
-    def _give_up(self) -> None:
-        self.failed = True
-        self.dropped += len(self._counts)
-        self._counts.clear()
-        self._queue.clear()
+    def _greet(self) -> None:
+        if self._process is not None and self._process.stdin is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self._process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
 
-    def close(self, timeout: float = 5.0) -> None:
+    def close(self, timeout: float = 5.0) -> int | None:
         """Hand over the rest, end the child and wait for it, at most ``timeout`` seconds each."""
-        with self._socket:
-            if not self.failed and self._queue:
-                self._socket.settimeout(timeout)
-                deadline = time.monotonic() + timeout
-                while self._queue and not self.failed and time.monotonic() < deadline:
-                    with contextlib.suppress(TimeoutError):
-                        self._hand_over()
-                if self._queue:
-                    self._give_up()
-        try:
-            code = self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            code = self._process.wait()
-        if code:
-            self.failed = True
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
-
-
-def _whole(buffer: bytes) -> int:
-    """Where the last whole record of ``buffer`` ends."""
-    at = 0
-    while True:
-        found, _, end = _core.recording_next(buffer, at)
-        if found != "record":
-            return at
-        at = end
-
-
-def record(sock: socket.socket, file: int) -> None:
-    """Write what comes until the socket ends; whole records only."""
-    buffer = b""
-    unsynced = False
-    synced = time.monotonic()
-    while True:
-        wait = max(synced + _SYNC_S - time.monotonic(), 0.0) if unsynced else None
-        ready, _, _ = select.select([sock], [], [], wait)
-        if ready:
-            try:
-                data = sock.recv(1 << 18)
-            except ConnectionError:
-                data = b""
-            if not data:
-                break
-            buffer += data
-            end = _whole(buffer)
-            if end:
-                start = os.lseek(file, 0, os.SEEK_END)
-                try:
-                    _write(file, buffer[:end])
-                except OSError:
-                    # A full disk must not leave half a record behind.
-                    with contextlib.suppress(OSError):
-                        os.ftruncate(file, start)
-                    raise
-                buffer = buffer[end:]
-                unsynced = True
-        if unsynced and time.monotonic() - synced >= _SYNC_S:
-            os.fsync(file)
-            unsynced, synced = False, time.monotonic()
-    os.fsync(file)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The child: socket and file as descriptors, and the file's name for messages."""
-    # The terminal's Ctrl-C is for the parent; when it ends, the socket tells.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    descriptor, file, name = int(arguments[0]), int(arguments[1]), arguments[2]
-    try:
-        with socket.socket(fileno=descriptor) as sock:
-            record(sock, file)
-    except OSError as error:
-        print(f"{name}: recording stopped: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        deadline = time.monotonic() + timeout
+        while self.pid is not None and self._queue and time.monotonic() < deadline:
+            self.poll()
+            time.sleep(0.01)
+        self.dropped += len(self._counts)
+        code = super().close()
+        take, self._take = self._take, None
+        if take is not None:
+            if code:
+                self._say(f"{take.path}: the recorder has failed")
+            self._finished(take)
+        return code

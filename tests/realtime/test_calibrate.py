@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -105,7 +106,7 @@ def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
     playing.learn([0.0] * 8, 0.0, 1.0)  # standing does not count as moving
     for level in np.linspace(0.1, 0.6, 11):
         playing.learn([float(level)] * 8, 1.0, 1.0)
-    assert "written" in str(act["save"]())
+    assert "written" in asyncio.run(act["save"]())
     assert tomllib.loads(file.read_text())["performer"]["noise"] == [0.5] * 22
     loudness = playing.mixer.performer.reaches()["loudness"]
     assert loudness == Reach(0.02, 0.1, 0.6)

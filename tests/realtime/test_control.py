@@ -116,6 +116,127 @@ def test_a_bundle_of_the_far_future_does_not_stall(remote: socket.socket) -> Non
     assert heard == [0.75]
 
 
+def test_a_datagram_of_many_commands_is_obeyed_in_part(remote: socket.socket) -> None:
+    bundle = OscBundleBuilder(1)
+    for n in range(40):
+        message = OscMessageBuilder("/anticip/control/gain")
+        message.add_arg(n / 40)
+        bundle.add_content(message.build())
+    _, heard, replies = talk(remote, bytes(bundle.build().dgram))
+    assert heard == pytest.approx([n / 40 for n in range(32)])
+    assert len(replies) == 32
+
+
+def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines(remote: socket.socket) -> None:
+    lines: list[str] = []
+    many = [say("/anticip/control/gain", "loud")] + [say(f"/anticip/control/no{n}") for n in range(150)]
+    server, _, replies = talk(remote, *many, refused=lines.append)
+    assert len(lines) <= 6
+    assert server.counts["ignored"] > 0
+    assert len(replies) == 151 - server.counts["ignored"]
+
+
+def test_no_address_stands_for_many_commands(remote: socket.socket) -> None:
+    _, heard, replies = talk(remote, say("/anticip/control/*", 0.5), say("/anticip/control/ga?n", 0.5))
+    assert heard == []
+    assert [reply.params[0] for reply in replies] == ["error", "error"]
+
+
+def test_bundles_in_bundles_and_long_datagrams_are_survived(remote: socket.socket) -> None:
+    nested = say("/anticip/control/gain", 0.5)
+    for _ in range(200):
+        nested = b"#bundle\0" + bytes(8) + len(nested).to_bytes(4, "big") + nested
+    lied = b"#bundle\0" + bytes(8) + b"\xff\xff\xff\xff" + say("/anticip/control/gain", 0.5)
+    server, heard, _ = talk(
+        remote, nested, lied, bytes(20_000), say("/anticip/control/gain", 0.25)
+    )  # fmt: skip
+    assert heard == [0.25]
+    assert server.counts["alien"] == 3
+
+
+def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remote: socket.socket) -> None:
+    done: list[str] = []
+
+    async def save() -> str:
+        await asyncio.sleep(0.001)
+        done.append("saved")
+        return "saved"
+
+    async def show() -> list[tuple[int, int]]:
+        server = ControlServer("127.0.0.1", 0, {"memory/save": save})
+        server.start(asyncio.get_running_loop())
+        seen = []
+        for size in (2, 1, *[1] * 40):
+            for _ in range(size):
+                remote.sendto(say("/anticip/control/memory/save"), server.address)
+            await asyncio.sleep(0.01)
+            seen.append((len(done), server.counts["errors"]))
+        server.close()
+        return seen
+
+    seen = asyncio.run(show())
+    assert seen[0] == (1, 1), "the second came while the first was being done"
+    assert seen[1] == (2, 1)
+    assert len(done) <= 13
+
+
+def test_commands_that_take_long_are_done_between_other_things(remote: socket.socket) -> None:
+    """However many stand in a datagram: the loop has its turn after each."""
+    bundle = OscBundleBuilder(1)
+    for _ in range(20):
+        bundle.add_content(OscMessageBuilder("/anticip/control/rig").build())
+    done: list[str] = []
+
+    async def show() -> list[int]:
+        server = ControlServer("127.0.0.1", 0, {"rig": lambda: time.sleep(0.003) or done.append("") or ""})
+        server.start(asyncio.get_running_loop())
+        remote.sendto(bundle.build().dgram, server.address)
+        seen = []
+        while len(done) < 20:
+            await asyncio.sleep(0)
+            seen.append(len(done))
+        server.close()
+        return seen
+
+    seen = asyncio.run(asyncio.wait_for(show(), 20))
+    assert max(b - a for a, b in zip([0, *seen], seen, strict=False)) == 1
+
+
+def test_a_reply_to_another_machine_is_no_larger_than_what_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from realtime.control import server as module
+
+    class Wire:
+        def __init__(self) -> None:
+            self.sent: list[bytes] = []
+
+        def getsockname(self) -> tuple[str, int]:
+            return ("0.0.0.0", 1)
+
+        def recvfrom(self, size: int) -> None:
+            raise BlockingIOError
+
+        def sendto(self, data: bytes, flags: int, where: object) -> None:
+            self.sent.append(data)
+
+    wire = Wire()
+    monkeypatch.setattr(module, "bind_udp", lambda *_: wire)
+    server = ControlServer("0.0.0.0", 0, {"gain": lambda *a: "é" * 500, "start": lambda: "playing"})
+
+    def ask(data: bytes, host: str) -> None:
+        server._hear(data, (host, 5000))
+        server._readable()
+
+    for asked in (say("/anticip/control/gain", *"abcdefgh" * 4), say("/anticip/control/" + "x" * 200)):
+        ask(asked, "192.0.2.7")
+        assert len(wire.sent[-1]) <= len(asked)
+    ask(say("/anticip/control/start"), "192.0.2.7")
+    assert OscMessage(wire.sent[-1]).params == ["ok", "playing"]
+    assert len(wire.sent[-1]) <= 48
+    ask(say("/anticip/control/gain"), "127.0.0.1")
+    assert set(OscMessage(wire.sent[-1]).params[1]) == {"é"}
+    assert 1000 < len(wire.sent[-1]) <= 1024
+
+
 def test_a_port_in_use_is_one_line(remote: socket.socket) -> None:
     with pytest.raises(DeviceError, match="in use by another program") as caught:
         ControlServer("127.0.0.1", remote.getsockname()[1], {})

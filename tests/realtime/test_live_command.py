@@ -200,16 +200,21 @@ def test_nobody_listening_is_survived(theatre: Theatre) -> None:
 def test_a_killed_recorder_does_not_stop_the_show(theatre: Theatre) -> None:
     theatre.start("--record", "take.anticip")
     theatre.move(0, 100)
-    (recorder,) = theatre.children("realtime.recording.recorder")
+    (recorder,) = theatre.children("realtime.recording.writer")
     os.kill(recorder, signal.SIGKILL)
-    theatre.move(100, 100)
+    theatre.move(100, 250)
+    told = [word for m in theatre.listen() for word in m.get("/anticip/status", ())]
+    assert any(word.startswith("recording=no (") for word in told)
+    assert "recording=yes" in told[-20:]
     summary = theatre.stop()
-    assert summary["counters"]["frames"] == 200
-    assert "records dropped" in summary["said"]
+    assert summary["counters"]["frames"] == 350
+    assert "recording to take.anticip" in summary["said"]
+    assert "take.2.anticip" in summary["said"]
     from pyanticip.motion.recording import read_recording
 
     frames = sum(1 for _ in read_recording(theatre.folder / "take.anticip").frames())
     assert frames >= 50, "a killed recorder loses at most a second"
+    assert sum(1 for _ in read_recording(theatre.folder / "take.2.anticip").frames()) >= 100
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="children are found through /proc")
@@ -229,9 +234,9 @@ def test_a_killed_voice_comes_back(theatre: Theatre) -> None:
 def test_a_parents_death_ends_the_children(theatre: Theatre) -> None:
     theatre.start("--synth", "--record", "take.anticip")
     theatre.wait_for(
-        lambda: theatre.children("realtime.voice.synth") and theatre.children("realtime.recording.recorder")
+        lambda: theatre.children("realtime.voice.synth") and theatre.children("realtime.recording.writer")
     )
-    children = theatre.children("realtime.voice.synth") + theatre.children("realtime.recording.recorder")
+    children = theatre.children("realtime.voice.synth") + theatre.children("realtime.recording.writer")
     assert theatre.process is not None
     theatre.process.kill()
     theatre.process.communicate()

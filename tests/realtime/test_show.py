@@ -12,41 +12,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pythonosc.osc_bundle_builder import OscBundleBuilder
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, OptionError
+from pyanticip.motion.recording import Control, Raw, read_recording
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import Pipeline
+from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
 from realtime.show import Show
 from realtime.sockets import free_port
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
-
-
-class PaperTape:
-    def __init__(self, path: Path) -> None:
-        self.path, self.raws, self.dropped, self.closed = path, 0, 0, False
-        self.commands: list[tuple[Any, ...]] = []
-        path.write_text("tape")
-
-    def raw(self, *a: Any) -> None:
-        self.raws += 1
-
-    def frame(self, *a: Any) -> None: ...
-
-    def control(self, t_ns: int, name: str, arguments: Any) -> None:
-        self.commands.append((name, *arguments))
-
-    def output(self, *a: Any) -> None: ...
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class Hall:
@@ -60,19 +43,20 @@ class Hall:
         self.pipeline = Pipeline(
             front=self.front, mixer=Mixer(), sinks=[self.ear], clock=MonotonicClock(), backend=model
         )
-        self.tapes: list[PaperTape] = []
         self.said: list[str] = []
         commands = Commands(self.pipeline, self.said.append)
         control = self.rig.control
+        self.recorder = Recorder(self.said.append)
         self.show = Show(
-            self.pipeline, self.source, commands, control=control, record=self._tape, say=self.said.append
+            self.pipeline,
+            self.source,
+            commands,
+            control=control,
+            recorder=self.recorder,
+            say=self.said.append,
         )
         self.out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.replies: list[OscMessage] = []
-
-    def _tape(self, path: Path) -> PaperTape:
-        self.tapes.append(PaperTape(path))
-        return self.tapes[-1]
 
     async def move(self, first: int, count: int) -> None:
         for n in range(first, first + count):
@@ -199,22 +183,69 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert await hall.command("source") == ["ok", "whoever comes"]
         assert await hall.command("record/start", "take one") == ["ok", "take one.anticip"]
         await hall.move(36, 5)
-        assert hall.tapes[0].raws == 5
-        assert hall.tapes[0].commands == [
+        assert await hall.command("record/stop") == ["ok", "take one.anticip"]
+        taken = list(read_recording("take one.anticip", strict=True))
+        assert sum(isinstance(record, Raw) for record in taken) == 5
+        assert [(r.name, *r.arguments) for r in taken if isinstance(r, Control)] == [
             ("gain", 0.5),
             ("smoothing", 2.0),
             ("lead_ms", 100.0),
             ("sound_ms", 0.0),
             ("stop",),
         ]
-        assert await hall.command("record/stop") == ["ok", "take one.anticip"]
-        assert hall.tapes[0].closed
         assert (await hall.command("record/start", "take one"))[0] == "error"
+        assert hall.recorder.path is None
         assert (await hall.command("record/start"))[0] == "ok"
+        first = hall.recorder.path
+        assert (await hall.command("record/start", "take one"))[0] == "error"
+        assert hall.recorder.path == first, "what was recorded before goes on"
 
     hall.play(performance())
-    assert len(hall.tapes) == 2
-    assert hall.tapes[1].closed, "what is being recorded at the end is closed"
+    records = read_recording(max(tmp_path.glob("take-*")), strict=True)
+    assert "end" in [record.name for record in records if isinstance(record, Control)]
+
+
+def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(
+    stage: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hall = Hall(stage)
+    bundle = OscBundleBuilder(1)
+    for n in range(60):
+        message = OscMessageBuilder("/anticip/control/record/start")
+        message.add_arg(f"take{n}")
+        bundle.add_content(message.build())
+    served: list[int] = []
+    begun = hall.recorder.pid
+
+    async def performance() -> None:
+        await hall.move(0, 5)
+        hall.out.sendto(bundle.build().dgram, ("127.0.0.1", hall.rig.control.port))
+        served.append(len(hall.ear.frames))
+        await hall.move(5, 5)
+        served.append(len(hall.ear.frames))
+
+    hall.play(performance())
+    assert served[1] - served[0] >= 4
+    assert [file.name for file in tmp_path.iterdir()] == ["take0.anticip"]
+    assert hall.recorder.restarts == 0
+    assert begun is not None
+    assert len([line for line in hall.said if "refused" in line]) <= 2
+
+
+@pytest.mark.parametrize("name", ["take\x1b[2J", "x" * 101, "a/b", "..", "a\\b", "a\nb"])
+def test_a_name_that_a_stranger_sends_is_checked(stage: Any, name: str, tmp_path: Path) -> None:
+    hall = Hall(stage)
+    hall.show._folder = tmp_path
+
+    async def performance() -> None:
+        verdict, why = await hall.command("record/start", name)
+        assert verdict == "error"
+        assert why.isprintable()
+
+    hall.play(performance())
+    assert list(tmp_path.iterdir()) == []
+    assert all(line.isprintable() for line in hall.said)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -229,7 +260,9 @@ def test_ctrl_c_fades_out_and_closes(stage: Any, number: signal.Signals, tmp_pat
 
     hall.play(performance())
     assert hall.show.interrupted
-    assert hall.tapes[0].closed
+    records = list(read_recording(tmp_path / "take.anticip", strict=True))
+    assert sum(isinstance(record, Raw) for record in records) == 10
+    assert [record.name for record in records if isinstance(record, Control)][-1] == "end"
     assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
 
 
@@ -258,6 +291,7 @@ def test_recordings_are_never_overwritten(stage: Any, tmp_path: Path) -> None:
     (tmp_path / "take.anticip").write_text("dear")
     with pytest.raises(OptionError, match="never overwritten"):
         hall.show.start_recording(tmp_path / "take.anticip")
+    hall.recorder.close()
     hall.source.close()
     hall.show.control.close()
     hall.out.close()
@@ -272,6 +306,7 @@ def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> No
     assert "going on without remote control" in said[0]
     with pytest.raises(DeviceError, match="in use"):
         Show(*show, control=hall.rig.control)
+    hall.recorder.close()
     hall.source.close()
     hall.show.control.close()
     hall.out.close()

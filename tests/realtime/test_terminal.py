@@ -281,7 +281,11 @@ def test_killed_meters_come_back_and_the_show_goes_on(suit: Suit, tmp_path: Path
         children = Path(f"/proc/{show.process.pid}/task/{show.process.pid}/children")
         if not children.exists():
             pytest.skip("children are found through /proc")
-        (child,) = children.read_text().split()
+        (child,) = (
+            pid
+            for pid in children.read_text().split()
+            if b"realtime.monitor.screen" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        )
         subprocess.run(["kill", "-9", child], check=True)
         place = show.wait_for("the meters ended (code -9); starting it again", after=place)
         show.wait_for("mocopi of 127.0.0.1:", after=place)

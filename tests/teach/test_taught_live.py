@@ -291,12 +291,12 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
 ) -> None:
     """The rig names the mapping, and it played: what is recorded says what plays then."""
     from pyanticip.motion.recording import Output as RecordedOutput
-    from pyanticip.motion.recording import read_recording
+    from pyanticip.motion.recording import RecordingWriter, read_recording
     from realtime.control.commands import Commands
     from realtime.programs.live import replay
     from realtime.rig import load_rig
     from realtime.sources.file import open_show
-    from realtime.stage import open_recorder
+    from realtime.stage import recording_header
 
     sent = list(shown(datagrams(swing(6), "msgpack")))
     # A memory would know what was before the recording began.
@@ -310,7 +310,7 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
         clock.advance_to(item.t_ns)
         if n == 80:
             commands.obey("unload")
-            pipeline.tape = tape = open_recorder(rig, pipeline, file)
+            pipeline.tape = tape = RecordingWriter(file, recording_header(rig, pipeline))
             for command in commands.so_far(item.t_ns):
                 tape.control(*command)
             # A suit that begins anew: what is heard depends on nothing before.

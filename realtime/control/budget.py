@@ -1,0 +1,100 @@
+"""How much a stranger may ask: commands a second and a datagram, and lines at the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+__all__ = ["Bucket", "Budgets", "Lines", "messages"]
+
+_BUNDLE = b"#bundle\0"
+_DEPTH = 4
+# Senders that are remembered.
+_MOST_HOSTS = 64
+_SAID_EVERY = 10.0
+
+
+class Bucket:
+    """Lets ``rate`` things a second pass, and ``burst`` at once. ``now`` is the time in seconds."""
+
+    def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._now = rate, burst, now
+        self._left, self._at = burst, now()
+
+    def take(self, cost: float = 1.0) -> bool:
+        """Whether it may pass; what may not costs nothing."""
+        now = self._now()
+        self._left = min(self._left + (now - self._at) * self._rate, self._burst)
+        self._at = now
+        if self._left < cost:
+            return False
+        self._left -= cost
+        return True
+
+
+class Budgets:
+    """One bucket a host, and one for all together."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate, self._burst = rate, burst
+        self._all = Bucket(4 * rate, 4 * burst)
+        self._hosts: OrderedDict[str, Bucket] = OrderedDict()
+
+    def take(self, host: str) -> bool:
+        """Whether a command of this host may pass."""
+        if host not in self._hosts:
+            if len(self._hosts) >= _MOST_HOSTS:
+                self._hosts.popitem(last=False)
+            self._hosts[host] = Bucket(self._rate, self._burst)
+        self._hosts.move_to_end(host)
+        return self._hosts[host].take() and self._all.take()
+
+
+class Lines:
+    """Lets a few lines through to ``say``; how many were kept back stands in the next one."""
+
+    def __init__(self, say: Callable[[str], None], bucket: Bucket | None = None) -> None:
+        self._say = say
+        self._bucket = bucket or Bucket(1 / _SAID_EVERY, 6)
+        self._kept = 0
+        self._last = ""
+
+    def __call__(self, line: str) -> None:
+        """Say it, unless it was said just now or too much was."""
+        if line == self._last:
+            return
+        if not self._bucket.take():
+            self._kept += 1
+            return
+        self._last = line
+        self._say(f"{line} ({self._kept} more were not told)" if self._kept else line)
+        self._kept = 0
+
+
+def messages(datagram: bytes, most: int) -> Iterator[bytes]:
+    """The first ``most`` messages of a datagram, whatever the time tags of its bundles.
+
+    Raises
+    ------
+    ValueError
+        A bundle that is none.
+    """
+    parts = [(datagram, 0)]
+    while parts and most > 0:
+        data, depth = parts.pop()
+        if not data.startswith(_BUNDLE):
+            yield data
+            most -= 1
+            continue
+        if depth >= _DEPTH:
+            raise ValueError("bundles in bundles in bundles")
+        inside: list[tuple[bytes, int]] = []
+        at = 16
+        while at < len(data) and len(inside) < most:
+            size = int.from_bytes(data[at : at + 4], "big")
+            if not 0 < size <= len(data) - at - 4:
+                raise ValueError("an element longer than its bundle")
+            inside.append((data[at + 4 : at + 4 + size], depth + 1))
+            at += 4 + size
+        parts.extend(reversed(inside))

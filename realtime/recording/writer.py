@@ -1,0 +1,197 @@
+"""The recorder's process: ``python -P -m realtime.recording.writer``.
+
+Records come through standard input, and between them, as commands of the names below, which file they go to.
+It writes whole records only and syncs the file every second. It ends when standard input does, with the show,
+however that dies, after writing what had been sent. What the show should know goes to standard output, a line
+of JSON each: the number of the file that is meant, ``opened``, ``refused``, ``failed``, ``closed`` or ``at``,
+and what belongs to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from pyanticip import _core
+from pyanticip.errors import OptionError
+from pyanticip.motion.recording import CONTROL, create
+
+__all__ = ["CLOSE", "OPEN", "main"]
+
+#: Path, whether it is another part of a recording, a spare folder or nothing, records that it begins with.
+#: Its time is the file's number.
+OPEN = "recorder/open"
+CLOSE = "recorder/close"
+
+# msgpack has no types.
+_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
+_SYNC_S = 1.0
+# A disk that was full is written to again when so much is free.
+_ROOM = 8 << 20
+_MOST_PARTS = 10_000
+
+
+class Writer:
+    """Takes records, tells of the file that they are in."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._path = Path()
+        self._file = -1
+        self._bytes = 0
+        self._unsynced = False
+        self._synced = 0.0
+        # Records that belong to a file that could not be made.
+        self._skip = 0
+        # Those that came when no file could be written.
+        self._lost = 0
+
+    def take(self, buffer: bytes) -> bytes:
+        """Write the whole records of the buffer, do what is told between them; what is left of it."""
+        at = begun = count = 0
+        while True:
+            found, start, end = _core.recording_next(buffer, at)
+            if found != "record":
+                break
+            _, number, name, *rest = (
+                _unpackb(buffer[start:end]) if buffer[start + 1] == CONTROL else (0, 0, "")
+            )
+            if name in (OPEN, CLOSE) or self._skip:
+                self._write(buffer[begun:at], count)
+                begun, count = end, -1
+                if name == OPEN:
+                    self._open(number, *rest[0])
+                elif name != CLOSE:
+                    self._skip -= 1
+                elif number == self._number:
+                    self.close()
+            at = end
+            count += 1
+        self._write(buffer[begun:at], count)
+        return buffer[at:]
+
+    def _open(self, number: int, name: str, is_part: bool, spare: str, count: int) -> None:
+        try:
+            made = _next_part(Path(name), spare) if is_part else Path(name)
+            with create(made) as file:
+                try:
+                    file.write(_core.recording_header())
+                except OSError as error:
+                    made.unlink()
+                    raise OptionError(f"{made}: cannot be written: {error.strerror}") from None
+                descriptor = os.dup(file.fileno())
+        except (OptionError, OSError) as error:
+            self._skip = count
+            self._tell(number, "refused", str(error))
+            return
+        self.close()
+        self._number, self._path, self._file = number, made, descriptor
+        self._bytes, self._unsynced, self._synced = 0, True, time.monotonic()
+        self._tell(self._number, "opened", str(made), self._lost)
+        self._lost = 0
+
+    def _write(self, data: bytes, count: int) -> None:
+        if self._file < 0:
+            self._lost += count
+        if self._file < 0 or not data:
+            return
+        start = os.lseek(self._file, 0, os.SEEK_END)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError as error:
+            self._lost += count
+            self._fail(error, start)
+        else:
+            self._bytes = start + len(data)
+            self._unsynced = True
+
+    def _fail(self, error: OSError, start: int | None = None) -> None:
+        # A full disk must not leave half a record behind.
+        with contextlib.suppress(OSError):
+            if start is not None:
+                os.ftruncate(self._file, start)
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+        self._file = -1
+        self._tell(self._number, "failed", f"{self._path}: {error.strerror}")
+
+    def look(self) -> float:
+        """Sync where it is time for it, and tell; seconds until it is time again."""
+        left = self._synced + _SYNC_S - time.monotonic()
+        if self._file < 0:
+            return _SYNC_S
+        if left > 0.0:
+            return left
+        try:
+            if self._unsynced:
+                os.fsync(self._file)
+            free = os.statvfs(self._file)
+        except OSError as error:
+            self._fail(error)
+            return _SYNC_S
+        self._unsynced, self._synced = False, time.monotonic()
+        self._tell(self._number, "at", self._bytes, free.f_bavail * free.f_frsize)
+        return _SYNC_S
+
+    def close(self) -> bool:
+        """Finish the file, if there is one; whether all of it is on the disk."""
+        if self._file < 0:
+            return True
+        try:
+            os.fsync(self._file)
+            os.close(self._file)
+        except OSError as error:
+            self._fail(error)
+            return False
+        self._file = -1
+        self._tell(self._number, "closed", str(self._path))
+        return True
+
+    def _tell(self, number: int, *what: object) -> None:
+        # The show may be gone already.
+        with contextlib.suppress(OSError):
+            os.write(1, json.dumps([number, *what]).encode() + b"\n")
+
+
+def _next_part(path: Path, spare: str) -> Path:
+    """Where a recording goes on: NAME.2.anticip and so on, in the spare folder where its own has no room."""
+    folders = [path.parent, Path(spare)] if spare else [path.parent]
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found = os.statvfs(folder)
+            if found.f_bavail * found.f_frsize >= _ROOM:
+                parts = (folder / f"{path.stem}.{n}{path.suffix}" for n in range(2, _MOST_PARTS))
+                return next(part for part in parts if not part.exists())
+    where = " and ".join(map(str, folders))
+    raise OptionError(f"{where}: less than {_ROOM >> 20} MB are free")
+
+
+def main() -> int:
+    """The process."""
+    # The terminal's signals are for the show; when that ends, standard input does.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    writer, rest = Writer(), b""
+    while True:
+        ready, _, _ = select.select([0], [], [], writer.look())
+        if ready:
+            data = os.read(0, 1 << 18)
+            if not data:
+                return 0 if writer.close() else 1
+            rest = writer.take(rest + data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
