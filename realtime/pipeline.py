@@ -203,6 +203,7 @@ class Pipeline:
             self._learn(now)
         if self.lesson is not None:
             self.lesson.frame(out)
+        self._outlet.look()
         return True
 
     def _learn(self, now: int) -> None:
@@ -293,6 +294,7 @@ class Pipeline:
             else:
                 self._slots.due_ns = due + FRAME_NS
                 self._tick(due)
+            self._outlet.look()
 
     def _tick(self, now: int) -> None:
         """A frame that no datagram has completed in time: its forecast, then hold and fade."""

@@ -209,7 +209,7 @@ def stage(
             monitor = MonitorProcess(rig.monitor, obeys, stands, say, commands.live_rig)
             undo.callback(monitor.close)
             show.children.append(monitor)
-            pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock))
+            pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock, every=2))
         if isinstance(stream, ReplaySource):
             stream.ended = show.end
             stream.obey = show.again

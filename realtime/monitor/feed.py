@@ -1,4 +1,5 @@
-"""What the monitor's process is told of every frame: a datagram over loopback, dropped where it cannot go."""
+"""What the monitor's process is told: datagrams over loopback, when everybody else has theirs, dropped where
+they cannot go."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import msgpack
 import numpy as np
 
 from realtime.clock import Clock
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra, Onlooker
 from realtime.sockets import connect_udp
 
 __all__ = ["MonitorFeed"]
@@ -18,7 +19,7 @@ __all__ = ["MonitorFeed"]
 _packb: Callable[..., bytes] = msgpack.packb
 
 
-class MonitorFeed:
+class MonitorFeed(Onlooker):
     """A sink that packs frames for :mod:`realtime.monitor.server`.
 
     A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``pose`` (22, 4)
@@ -35,6 +36,7 @@ class MonitorFeed:
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         self._clock = clock
         self._extras: list[str] = []
+        self._kept: list[tuple[ControlFrame, int]] = []
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 
     def announce(self, extras: Sequence[Extra]) -> None:
@@ -42,38 +44,46 @@ class MonitorFeed:
         self._extras = [extra.name for extra in extras]
 
     def send(self, frame: ControlFrame) -> None:
-        """Send a frame or drop it."""
-        if frame.seq % self._every and not frame.events:
-            return
+        """Keep a frame for :meth:`look`."""
+        if frame.seq % self._every == 0 or frame.events or frame.seq < 0:
+            self._kept.append((frame, self._clock.now_ns() - frame.t_ns))
+
+    def look(self) -> None:
+        """Send what was kept, or drop it."""
+        kept, self._kept = self._kept, []
+        for frame, way_ns in kept:
+            try:
+                self._sock.send(self._packed(frame, way_ns))
+            except (BlockingIOError, InterruptedError):
+                self._counts["dropped"] += 1
+            except ConnectionRefusedError:
+                self._counts["refused"] += 1
+            except OSError:
+                self._counts["failed"] += 1
+            else:
+                self._counts["sent"] += 1
+
+    def _packed(self, frame: ControlFrame, way_ns: int) -> bytes:
         if frame.seq < 0:
-            told: dict[str, object] = {"status": list(frame.status)}
-        else:
-            told = {
+            return _packb({"status": frame.status})
+        return _packb(
+            {
                 "seq": frame.seq,
                 "seconds": frame.seconds,
                 "state": frame.state,
-                "scalars": list(frame.scalars),
-                "params": list(frame.params),
+                "scalars": frame.scalars,
+                "params": frame.params,
                 "extras": dict(zip(self._extras, frame.extras, strict=False)),
-                "events": list(frame.events),
-                "tempo": list(frame.tempo),
-                "trust": list(frame.trust),
+                "events": frame.events,
+                "tempo": frame.tempo,
+                "trust": frame.trust,
                 "place": frame.place,
                 "pose": _bytes(frame.pose),
                 "root": _bytes(frame.root),
                 "forecast": _bytes(frame.forecast),
-                "way_ms": (self._clock.now_ns() - frame.t_ns) / 1e6,
+                "way_ms": way_ns / 1e6,
             }
-        try:
-            self._sock.send(_packb(told))
-        except (BlockingIOError, InterruptedError):
-            self._counts["dropped"] += 1
-        except ConnectionRefusedError:
-            self._counts["refused"] += 1
-        except OSError:
-            self._counts["failed"] += 1
-        else:
-            self._counts["sent"] += 1
+        )
 
     def counters(self) -> dict[str, int]:
         """Frames told, and those that could not be."""

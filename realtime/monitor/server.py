@@ -39,7 +39,7 @@ _LINE, _SAID = 1 << 20, 1 << 14
 # A browser that does not keep up is not sent what it has not read: it misses frames, and nobody waits.
 _UNREAD = 1 << 17
 # Frames that a newcomer sees at once.
-_PAST = 300
+_PAST = 200
 _KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _SHAPES = {"pose": (-1, 4), "root": (3,), "forecast": (-1, len(HORIZONS_MS))}
 _REPLY = "/anticip/reply/"

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from pyanticip.controls import Event
 
-__all__ = ["ControlFrame", "Extra", "Sink", "SinkType", "Tempo", "trouble_of"]
+__all__ = ["ControlFrame", "Extra", "Onlooker", "Sink", "SinkType", "Tempo", "trouble_of"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -109,6 +109,15 @@ class Sink(Protocol):
     def close(self) -> None:
         """Give the resources back."""
         ...
+
+
+class Onlooker:
+    """A sink that is in no hurry: :meth:`Sink.send` keeps the frame alone, and the work is done when the
+    frame has left for everybody else."""
+
+    def look(self) -> None:
+        """Do the work of the frames since the last call."""
+        raise NotImplementedError
 
 
 def trouble_of(sink: Sink) -> str:

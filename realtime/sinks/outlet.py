@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from realtime.clock import Clock, wall_ns
-from realtime.sinks.base import ControlFrame, Sink
+from realtime.sinks.base import ControlFrame, Onlooker, Sink
 
 __all__ = ["Outlet"]
 
@@ -68,3 +68,9 @@ class Outlet:
             frame.wall_ns = wall_ns(self._clock, frame.t_ns)
         for sink in self.sinks:
             sink.send(frame)
+
+    def look(self) -> None:
+        """Let those who look on do their work, now that everybody has been sent the frame."""
+        for sink in self.sinks:
+            if isinstance(sink, Onlooker):
+                sink.look()

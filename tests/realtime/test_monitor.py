@@ -25,14 +25,15 @@ from websockets.sync.client import ClientConnection, connect
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS, SCALARS
-from realtime.clock import MonotonicClock
+from realtime.bench.performer import mocopi_datagrams
+from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.live_rig import LiveRig
 from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote
 from realtime.rig import Rig, load_rig
 from realtime.rig.monitor import MonitorRig
-from realtime.sinks.base import ControlFrame
+from realtime.sinks.base import ControlFrame, Onlooker
 from realtime.stage import assemble
 
 HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
@@ -107,8 +108,10 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert settable["receivers"] == ["127.0.0.1:9000"]
         assert ["shape/pan/in", "ff", [0.0, 1.0], [0.0, 1.0]] in settable["keys"]
         feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
+        feed.look()
         assert told(client, "status") == ["playing", "rate=50.0"]
         feed.send(a_frame(7, extras=[0.125]))
+        feed.look()
         frame = told(client, "frame")
         assert frame["seq"] == 7
         assert frame["params"] == [0.25] * 8
@@ -118,6 +121,7 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert np.shape(frame["forecast"]) == (8, 5)
         assert 0.0 <= frame["way_ms"] < 15_000
         feed.send(a_frame(8, pose=None, root=None, forecast=None, params=[math.nan] * 8))
+        feed.look()
         frame = told(client, "frame")
         assert (frame["pose"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
     # Who comes later knows at once what stands.
@@ -224,18 +228,22 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
         with looking(monitor.url, max_queue=1) as asleep:
             for seq in range(1500):
                 feed.send(a_frame(seq))
+                feed.look()
                 if seq % 50 == 0:
                     time.sleep(0.01)
             assert asleep.protocol.state.name == "OPEN"
             feed.send(a_frame(5000))
+            feed.look()
             while told(client, "frame")["seq"] != 5000:
                 feed.send(a_frame(5000))
+                feed.look()
         before = monitor.pid
         assert before is not None
         os.kill(before, signal.SIGKILL)
     deadline = time.monotonic() + 20
     while monitor.restarts < 1:
         feed.send(a_frame(0))
+        feed.look()
         monitor.poll()
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -249,6 +257,48 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
             assert time.monotonic() < deadline
             time.sleep(0.05)
     feed.close()
+
+
+class Looks(Onlooker):
+    name = "looks on"
+
+    def __init__(self, done: list[str]) -> None:
+        self.done = done
+
+    def announce(self, extras: Any) -> None: ...
+
+    def send(self, frame: ControlFrame) -> None:
+        self.done.append("kept" if frame.seq >= 0 else "status")
+
+    def look(self) -> None:
+        self.done.append("looked")
+
+    def counters(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def test_no_frame_waits_for_who_looks_on():
+    done: list[str] = []
+    show = Rig.model_validate({"model": {"enabled": False}, "memory": {"enabled": False}})
+    clock = OfflineClock(0)
+    pipeline = assemble(show, clock, sinks=[Looks(done)])
+    pipeline.observer = lambda arrival, left, seq, stages: done.append("left")
+    skeleton, frames = mocopi_datagrams(3)
+    for n, data in enumerate([skeleton, *frames]):
+        clock.advance_to(n * 20_000_000)
+        pipeline.feed(data, n * 20_000_000)
+    told = [what for what in done if what != "status"]
+    assert "left" in told
+    for at, what in enumerate(told):
+        if what == "left":
+            assert (told[at - 1], told[at + 1]) == ("kept", "looked")
+    # Frames that no datagram brings are seen as well.
+    done.clear()
+    pipeline.run_until(clock.now_ns() + 60_000_000)
+    assert done.count("kept") == 2 <= done.count("looked")
+    pipeline.close()
 
 
 def test_a_port_in_use_is_one_line():

@@ -26,16 +26,16 @@ function exp(v) {
   return [Math.cos(angle / 2), v[0] * k, v[1] * k, v[2] * k];
 }
 
-// Over so many frames the speed is taken; it dies away with this time constant.
-const SPAN = 3, FADE = 0.15, FRAME = 0.02;
+// Over so many seconds the speed is taken, at least; it dies away with this time constant.
+const SPAN = 0.06, FADE = 0.15;
 
-/** Every joint carried on by its own speed for so many seconds: what stands in for a forecast of the body. */
+/** Every joint carried on by its own speed for so many seconds: what stands in for a forecast of the body.
+ * poses: {t, pose}[], the newest last. */
 export function carriedOn(poses, seconds) {
-  const last = poses[poses.length - 1], before = poses[Math.max(0, poses.length - 1 - SPAN)];
-  const frames = poses.length - 1 - Math.max(0, poses.length - 1 - SPAN);
-  if (!frames) return last;
-  const share = (FADE * (1 - Math.exp(-seconds / FADE))) / (frames * FRAME);
-  return last.map((q, j) => times(q, exp(log(times(back(before[j]), q)).map((v) => v * share))));
+  const last = poses[poses.length - 1], before = poses.findLast(({ t }) => t <= last.t - SPAN + 1e-6) ?? poses[0];
+  if (before === last) return last.pose;
+  const share = (FADE * (1 - Math.exp(-seconds / FADE))) / (last.t - before.t);
+  return last.pose.map((q, j) => times(q, exp(log(times(back(before.pose[j]), q)).map((v) => v * share))));
 }
 
 export class Body {
@@ -104,6 +104,6 @@ export class Body {
     g.globalAlpha = 0.55;
     bones(carriedOn(poses, 0.2), colours.future, 3);
     g.globalAlpha = 1;
-    bones(poses[poses.length - 1], colours.ink, 4);
+    bones(poses[poses.length - 1].pose, colours.ink, 4);
   }
 }

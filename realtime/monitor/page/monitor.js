@@ -55,7 +55,7 @@ function frame(told) {
   if (params.lanes.length !== hello.params.length + names.length) {
     params.lanes = [...hello.params, ...names].map((name) => ({ name, low: 0, high: 1 }));
   }
-  if (told.pose) poses.push(told.pose);
+  if (told.pose) poses.push({ t, pose: told.pose });
   if (history.length > KEPT) history.shift();
   if (poses.length > 8) poses.shift();
   for (const [name, strength, ahead] of told.events) {
