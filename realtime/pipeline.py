@@ -381,7 +381,7 @@ class Pipeline:
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""
         front = self.front.counters()
-        model = self.backend.name if self.backend is not None else "none"
+        model = self.backend.told if self.backend is not None else "none"
         resting = self._model.rests(self._now_ns)
         lost = front.get("lost", 0)
         bad = sum(front.get(name, 0) for name in ("truncated", "malformed", "alien"))

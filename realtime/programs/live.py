@@ -129,7 +129,7 @@ def _run(
             host, port = show.control.address
             say(f"obeying /anticip/control at {host}:{port}")
         if pipeline.backend is not None:
-            say(f"model steps on {pipeline.backend.name}")
+            say(f"model steps on {pipeline.backend.told}")
         tuning.settle()
         stack.callback(tuning.unsettle)
         if rig.realtime_priority:

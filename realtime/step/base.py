@@ -78,12 +78,20 @@ class StepBackend(Protocol):
         Width of the hidden state that a step tells; 0: it tells none.
     codes
         How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
+    why
+        Why ``auto`` did not take a better one; empty: there was none to try.
     """
 
     name: str
     manifest: Manifest | None = None
     hidden: int = 0
     codes: int = 0
+    why: str = ""
+
+    @property
+    def told(self) -> str:
+        """The name, and why it is not a better one."""
+        return f"{self.name} ({self.why})" if self.why else self.name
 
     def step(self, rows: F32) -> StepResult:
         """Step all rows (n, 231 or 279), oldest first, and return what holds after the newest.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pyanticip.errors import CheckpointError, DeviceError, OptionError
+from pyanticip.errors import CheckpointError, DeviceError, OptionError, one_line
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.vocabulary import FEATURES, RATE
 from realtime.seams import BACKENDS
@@ -53,9 +53,12 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
         return processor
     try:
         cuda = BACKENDS.load("cuda-graph")(checkpoint)
-        faster = paced_p50(cuda) < paced_p50(processor)
-    except (DeviceError, ImportError, RuntimeError):
+        took, takes = paced_p50(cuda), paced_p50(processor)
+    except (DeviceError, ImportError, RuntimeError) as error:
+        processor.why = f"cuda-graph: {one_line(error)}"
         return processor
+    faster = took < takes
+    processor.why = f"cuda-graph: {1e3 * took:.2f} ms a step, {processor.name} {1e3 * takes:.2f}"
     for backend in (processor, cuda):
         backend.reset()
     (processor if faster else cuda).close()

@@ -11,7 +11,7 @@ from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES, Pipeline
 from realtime.playout import Playout
 from realtime.status import BeatWatch
-from realtime.step.base import StepResult
+from realtime.step.base import StepBackend, StepResult
 
 
 def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
@@ -125,7 +125,7 @@ def test_a_frame_is_late_after_a_quarter_of_an_interval(stage: Any) -> None:
     assert s.ear.frames[1].t_ns == 25_000_001
 
 
-class Falling:
+class Falling(StepBackend):
     """A model that says the parameters will fall, and that an onset is due in 250 ms."""
 
     name, manifest, hidden = "falling", None, 0

@@ -53,6 +53,9 @@ class BodyKinematics(nn.Module):
     rest: Tensor
     one: Tensor
     masses: Tensor
+    hands: Tensor
+    ends: Tensor
+    reach: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,6 +86,9 @@ class BodyKinematics(nn.Module):
         for joint, mass in _LIMB_MASSES.items():
             masses[joint + 4] = mass
         self.register_buffer("masses", masses / masses.sum(), persistent=False)
+        # Buffers: an index that is a list is copied to the device in every step, which a CUDA graph refuses.
+        for name, joints in (("hands", _HANDS), ("ends", _ENDS), ("reach", _REACH)):
+            self.register_buffer(name, torch.tensor(joints), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Kinematics of raw feature rows (..., n)."""
@@ -122,19 +128,19 @@ class BodyKinematics(nn.Module):
         Each is of unit scale and in a form that extrapolates: heights and distances as they are, speeds as
         logarithms.
         """
-        hands = height[:, _HANDS, 0] / _HAND_BLEND
+        hands = height[:, self.hands, 0] / _HAND_BLEND
         top = _HAND_BLEND * (torch.logsumexp(hands, 1) - math.log(2.0))
         body = speed2 @ self.masses
-        ends2 = speed2[:, _ENDS]
+        ends2 = speed2[:, self.ends]
         ends = ends2.sqrt()
         sharing = ends.sum(1) ** 2 / (ends2.sum(1) + 0.0225)
-        reach = (place[:, _REACH] - place[:, _CHEST : _CHEST + 1]).norm(dim=-1).mean(1)
-        side = (ends2 * place[:, _ENDS, 0]).sum(1) / (ends2.sum(1) + 0.1)
+        reach = (place[:, self.reach] - place[:, _CHEST : _CHEST + 1]).norm(dim=-1).mean(1)
+        side = (ends2 * place[:, self.ends, 0]).sum(1) / (ends2.sum(1) + 0.1)
         return torch.stack(
             (
                 (top - 0.12) / 0.18,
                 0.75 * torch.log((body + 4e-4) / 0.1225),
-                0.65 * torch.log((speed2[:, _HANDS].amax(1) + 4e-4) / 0.64),
+                0.65 * torch.log((speed2[:, self.hands].amax(1) + 4e-4) / 0.64),
                 4.0 * torch.log((sharing + 0.3) / 3.6),
                 (reach - 0.8) / 0.05,
                 side / 0.075,

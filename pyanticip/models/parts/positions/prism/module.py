@@ -228,7 +228,7 @@ class PrismPositions(Positions):
     def _start(self, rows: int, state: PrismState | None) -> Tensor:
         """Histograms before the first step: all at place 0 where a row begins."""
         first = self.table.new_zeros(rows, 2 * self.pairs, self.cfg.places)
-        first[..., 0] = 1.0
+        first[..., :1].fill_(1.0)
         if state is None:
             return first
         return torch.where((state.frames == 0)[:, None, None], first, state.histograms)

@@ -1,0 +1,90 @@
+"""What a CUDA graph's capture refuses, found without a GPU: the live step is traced on tensors that only say
+they are on one."""
+
+import pytest
+import torch
+from support.models import config, covering, name_of
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.motion.transformer import MotionTransformer
+from pyanticip.models.parts.positions.prism import scan
+from realtime.step import open as opening
+from realtime.step.open import open_backend
+
+SYNCHRONISES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "lift_fresh")
+
+
+class Refused(TorchDispatchMode):
+    """Collects the operations that a capture cannot record: copies from or to the host, answers that the host
+    waits for, shapes that depend on data."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        tensors = [t for t in tree_leaves((args, kwargs, out)) if isinstance(t, torch.Tensor)]
+        # A number of the host's is a kernel's argument.
+        on_host = any(t.device.type == "cpu" and t.dim() for t in tensors)
+        if on_host or any(name in str(func) for name in SYNCHRONISES):
+            self.found.append(str(func))
+        self.count += 1
+        return out
+
+
+def on_a_gpu(model):
+    """Every tensor of the model in place of one that says it is on a GPU."""
+    for module in model.modules():
+        for name, one in module._parameters.items():
+            if one is not None:
+                like = torch.empty(one.shape, dtype=one.dtype, device="cuda")
+                module._parameters[name] = torch.nn.Parameter(like, requires_grad=False)
+        for name, one in module._buffers.items():
+            if one is not None:
+                module._buffers[name] = torch.empty(one.shape, dtype=one.dtype, device="cuda")
+    return model
+
+
+BODY = {"kinematics": True, "d_model": 32, "taps": 12}
+MODELS = {name_of(member): config("motion", **member) for member in covering()}
+MODELS |= {"kinematics": config("motion", **BODY), "twin": config("motion", **BODY, twin=True, strokes=True)}
+MODELS["packaged"] = read_manifest(None).config
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+@pytest.mark.parametrize("due", [False, True], ids=["frame", "frame that closes a pool"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_graph_can_record_the_step(name, due, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    # A kernel's launch is recorded as it is, but wants a driver: the loop of one step takes its place.
+    monkeypatch.setattr(scan, "fused_available", lambda moves, start: False)
+    with FakeTensorMode():
+        model = on_a_gpu(MotionTransformer(MODELS[name]))
+        state = model.initial_state(1)
+        row = torch.empty(1, model.mean.shape[0], device="cuda")
+        with Refused() as refused:
+            _, after = model.step(row, state, due=due)
+            state.restore(after)
+    assert refused.found == []
+    assert refused.count > 50
+
+
+def test_what_it_looks_for_is_found():
+    with FakeTensorMode(), Refused() as refused:
+        torch.empty(4, device="cuda")[[0, 2]]
+        torch.empty(4, device="cuda").cpu()
+    assert len(refused.found) >= 2
+
+
+def test_why_no_graph_was_taken_is_told(saved, monkeypatch):
+    monkeypatch.setattr(opening, "cuda_present", lambda: True)
+    backend = open_backend("auto", saved)
+    assert backend.name == "rust"
+    assert backend.told == f"rust ({backend.why})"
+    assert "CUDA does not work here" in backend.why
