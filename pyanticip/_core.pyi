@@ -539,7 +539,13 @@ class LiveFront:
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Which canonical joints the source has, as far as known, (22,)."""
+        """Which canonical joints the features have, as far as known, (22,): measured, or solved from few
+        sensors."""
+
+    @property
+    def confidence(self) -> npt.NDArray[np.float32]:
+        """How sure each joint of the newest frame is, (22,): 1 where it is measured; where it is solved
+        `exp(-e / 0.5)` of the error e radians that is expected of it; 0 where there is none."""
 
     @property
     def noise(self) -> npt.NDArray[np.float64] | None:
@@ -548,6 +554,20 @@ class LiveFront:
     @property
     def skeleton(self) -> list[str] | None:
         """The source's joint names; `None` before they are known."""
+
+FEW_JOINTS: Final[int]
+"""A body of so many measured joints at most is completed."""
+
+def complete_body(
+    quats: npt.ArrayLike, mask: npt.ArrayLike
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Canonical frames (T, 22, 4) at 50 Hz with every joint, as `LiveFront` completes those of few sensors,
+    and the confidence (T, 22) in each joint.
+
+    `mask` (22,) says which joints are measured; of the others `quats` may say anything. Measured joints keep
+    their rotation in the world. Frames of more than `FEW_JOINTS` measured joints, or of none, come back as
+    they are. Raises ShapeError, ValueError.
+    """
 
 def noise_gate(
     quats: npt.ArrayLike, root: npt.ArrayLike, mask: npt.ArrayLike, *, noise: Sequence[float] | None = None

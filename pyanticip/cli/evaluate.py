@@ -164,3 +164,19 @@ def evaluate_tempo(given: options.TempoOptions) -> Answer:
 
     report = tempo.evaluate(given.data, given.split, given.cache)
     return report, tempo.markdown(report)
+
+
+@evaluate.command("sensors", options=f"{OPTIONS}:SensorsOptions", extra="train")
+def evaluate_sensors(given: options.SensorsOptions) -> Answer:
+    """What are six sensors worth, or one? The model on bodies of which joints are hidden; simple rivals.
+
+    Example: pyanticip evaluate sensors --data data
+    """
+    from rich.console import Console
+
+    from training.evaluate import sensors
+    from training.report.progress import bars
+
+    with bars(Console(stderr=True, quiet=given.as_json)) as told:
+        report = sensors.evaluate(given.data, given.split, given.cache, every=given.every, say=told)
+    return report, sensors.markdown(report)

@@ -87,6 +87,20 @@ class ForecastOptions(JsonOption):
         super().check()
 
 
+class SensorsOptions(JsonOption):
+    """Of ``evaluate sensors``."""
+
+    data: Path = option("A set, or a folder of takes.")
+    split: Literal["train", "validation", "test"] = option("Which people.", "validation")
+    every: int = option("Of so many clips one is judged.", 1, ge=1)
+    cache: Path | None = option("Folder of sets that are made on the way.", None)
+
+    def check(self) -> None:
+        """As for all, and whether the data are any."""
+        super().check()
+        check_motion(self.data)
+
+
 class TempoOptions(JsonOption):
     """Of ``evaluate tempo``."""
 

@@ -105,6 +105,22 @@ class LanguageTrainOptions(TrainOptions):
                     Path(path).stat()
 
 
+class CompletionOptions(JsonOption):
+    """Of ``train completion``."""
+
+    data: Path = option("A set, or a folder of takes.")
+    out: Path = option("The weights: safetensors.", written=True)
+    steps: int = option("Updates.", 3200, ge=1)
+    seed: int = option("Of every random choice.", 0, ge=0)
+    threads: int = option("Of torch.", 1, ge=1)
+    cache: Path | None = option("Folder of sets that are made on the way.", None)
+
+    def check(self) -> None:
+        """As for all, and whether the data are any."""
+        super().check()
+        check_motion(self.data)
+
+
 class TaskTrainOptions(JsonOption):
     """Of ``tasks train``."""
 

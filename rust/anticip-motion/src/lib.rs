@@ -6,6 +6,7 @@
 
 mod agreement;
 pub mod canonical;
+mod completion;
 mod curve;
 mod error;
 mod expand;
@@ -25,6 +26,7 @@ mod tempo;
 pub mod twin;
 
 pub use agreement::{Agreement, BONES, Disagreement};
+pub use completion::{Completion, FEW};
 pub use error::MotionError;
 pub use expand::Distributor;
 pub use features::{

@@ -62,7 +62,7 @@ fn what_leaves_is_what_the_batch_makes_of_it() {
     let outputs = feed_all(&mut front, &Sender::new(Source::Mocopi).stream(120, 50.0));
     let poses: Vec<_> = outputs.iter().map(|o| o.poses[0]).collect();
     let roots: Vec<_> = outputs.iter().map(|o| o.root).collect();
-    let batch = motion_features(&poses, &roots, front.mask(), WINDOW).expect("fits");
+    let batch = motion_features(&poses, &roots, &front.mask(), WINDOW).expect("fits");
     let batch: Vec<_> = batch.iter().map(|r| r.map(f32::to_bits)).collect();
     assert_eq!(rows(&outputs), batch);
 }

@@ -1,6 +1,7 @@
 //! Bindings of `anticip-motion`.
 
 mod body;
+mod completion;
 pub(crate) mod convert;
 pub(crate) mod features;
 mod live;
@@ -16,6 +17,7 @@ use crate::errors::{Kind, raise};
 /// Adds this module's classes and functions to `pyanticip._core`.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     body::register(m)?;
+    completion::register(m)?;
     features::register(m)?;
     live::register(m)?;
     noise::register(m)?;

@@ -184,10 +184,18 @@ impl LiveFront {
         self.senders.player().stage.refusal()
     }
 
-    /// Which canonical joints the source has, as far as it is known.
+    /// Which canonical joints the features have, as far as it is known: measured, or solved from few sensors
+    /// ([`Completion`](crate::Completion)).
     #[must_use]
-    pub fn mask(&self) -> &[bool; JOINT_COUNT] {
+    pub fn mask(&self) -> [bool; JOINT_COUNT] {
         self.senders.player().stage.mask()
+    }
+
+    /// How sure each joint of the newest frame is: 1 where it is measured, less where it is solved, 0 where there is
+    /// none.
+    #[must_use]
+    pub fn confidence(&self) -> [f32; JOINT_COUNT] {
+        self.senders.player().stage.confidence()
     }
 
     /// The source's joint names; `None` before they are known.

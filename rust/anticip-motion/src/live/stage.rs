@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use anticip_geometry::Quat;
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
 use super::body::Body;
@@ -10,6 +11,7 @@ use super::output::{Counters, FrontOutput, Stages};
 use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
+use crate::completion::Completion;
 use crate::features::{CanonicalPose, FEATURE_COUNT, FeatureExtractor, RATE};
 use crate::limbs::LimbTracker;
 use crate::noise::NoiseGate;
@@ -44,6 +46,8 @@ pub(super) struct Stage {
     clock: StreamClock,
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
+    /// What solves the joints that a body of few sensors lacks.
+    completion: Option<Completion>,
     tempo: TempoTracker,
     limbs: LimbTracker,
     gate: Option<NoiseGate>,
@@ -69,6 +73,7 @@ impl Stage {
             clock: StreamClock::new(),
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
             extractor: None,
+            completion: None,
             tempo: TempoTracker::new()?,
             limbs: LimbTracker::default(),
             gate: None,
@@ -83,8 +88,19 @@ impl Stage {
         })
     }
 
-    pub(super) fn mask(&self) -> &[bool; JOINT_COUNT] {
-        self.body.mask()
+    /// How sure each joint is: 1 where it is measured, less where it is solved, 0 where there is none.
+    pub(super) fn confidence(&self) -> [f32; JOINT_COUNT] {
+        let measured = self.body.mask().map(|there| f32::from(u8::from(there)));
+        self.completion.as_ref().map_or(measured, |c| *c.confidence())
+    }
+
+    /// The joints that the features have: measured or solved.
+    pub(super) fn mask(&self) -> [bool; JOINT_COUNT] {
+        if self.completion.is_some() {
+            [true; JOINT_COUNT]
+        } else {
+            *self.body.mask()
+        }
     }
 
     pub(super) fn noise(&self) -> Option<[f64; JOINT_COUNT]> {
@@ -143,7 +159,8 @@ impl Stage {
     /// The body or its mask is another one: what follows is a new stream of features.
     fn rebuild(&mut self) {
         self.resampler.restart();
-        self.extractor = FeatureExtractor::new(self.body.mask(), self.config.window).ok();
+        self.completion = Completion::new(self.body.mask());
+        self.extractor = FeatureExtractor::new(&self.mask(), self.config.window).ok();
         self.gate = gate_for(self.config, self.body.mask());
     }
 
@@ -226,6 +243,7 @@ impl Stage {
         let Self {
             resampler,
             extractor,
+            completion,
             tempo,
             limbs,
             gate,
@@ -245,7 +263,7 @@ impl Stage {
         let pushed = resampler.push(seconds, pose, scratch, |grid, frame| {
             let began = Instant::now();
             let frame = still(grid, frame, gate.as_mut(), out);
-            row(grid, frame, held, extractor, out, counters);
+            row(grid, frame, held, completion.as_mut(), extractor, out, counters);
             if grid.start {
                 tempo.reset();
                 limbs.reset();
@@ -283,6 +301,7 @@ impl Stage {
     /// The grid frame after the newest as a body that goes on moving would have it; nothing of the stream changes.
     pub(super) fn imagine(&mut self) -> Option<&FrontOutput> {
         let (mut extractor, mut gate) = (self.extractor.clone()?, self.gate.clone());
+        let mut completion = self.completion.clone();
         let index = self.out.seq + 1;
         let newest = self.resampler.newest_time()?;
         if !self.resampler.carry_on(index, &mut self.scratch) {
@@ -301,6 +320,7 @@ impl Stage {
             grid,
             frame,
             &mut [0; 2],
+            completion.as_mut(),
             &mut extractor,
             guess,
             &mut Counters::default(),
@@ -406,6 +426,7 @@ fn row(
     grid: GridFrame,
     frame: &Pose,
     held: &mut [u32; 2],
+    completion: Option<&mut Completion>,
     extractor: &mut FeatureExtractor,
     out: &mut FrontOutput,
     counters: &mut Counters,
@@ -420,9 +441,16 @@ fn row(
         extractor.reset();
         held[1] = held[0];
     }
+    let mut whole: [Quat; JOINT_COUNT] = std::array::from_fn(|j| frame.rotations[j]);
+    if let Some(completion) = completion {
+        if grid.start {
+            completion.reset();
+        }
+        completion.push(&mut whole);
+    }
     // Rounded once, here: what leaves is what the features were made of.
     let mut pose = CanonicalPose::default();
-    for (slot, q) in pose.iter_mut().zip(&frame.rotations) {
+    for (slot, q) in pose.iter_mut().zip(&whole) {
         *slot = q.to_array().map(|v| v as f32);
     }
     out.root = frame.root.map(|v| v as f32);

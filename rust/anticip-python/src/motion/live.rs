@@ -174,10 +174,16 @@ impl PyLiveFront {
         self.inner.reset();
     }
 
-    /// Which canonical joints the source has, (22,) bool.
+    /// Which canonical joints the features have, (22,) bool.
     #[getter]
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
-        PyArray1::from_slice(py, self.inner.mask())
+        PyArray1::from_slice(py, &self.inner.mask())
+    }
+
+    /// How sure each canonical joint of the newest frame is, (22,), 0 to 1.
+    #[getter]
+    fn confidence<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
+        PyArray1::from_slice(py, &self.inner.confidence())
     }
 
     /// The jitter of each canonical joint as learned so far, (22,) radians; `None` without a noise gate.

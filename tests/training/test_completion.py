@@ -1,0 +1,99 @@
+"""The network that completes a body: what is trained is what plays, it learns, and it beats doing nothing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from support.real_takes import pieces_of_side
+from support.swinging import swing
+
+from pyanticip import _core
+from training.data.corrupt import SUITS, dropped_joints
+from training.data.examples import at_rate
+from training.evaluate import sensors
+from training.evaluate.kinds import KINDS
+from training.tasks.completion.fit import fit, in_the_world
+from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
+from training.teacher.kinematics import positions
+
+WEIGHTS = Path(__file__).parents[2] / "rust/anticip-motion/data/completion.safetensors"
+
+
+@pytest.fixture(scope="module")
+def clip(data_dir):
+    return at_rate(pieces_of_side(data_dir / "cmu", "validation")[0]).quats[:300]
+
+
+def hidden(quats, joints):
+    mask = np.isin(np.arange(JOINTS), joints)
+    seen, _ = dropped_joints(quats, np.ones(JOINTS, np.bool_), np.flatnonzero(~mask).tolist())
+    return seen, mask
+
+
+@pytest.mark.parametrize("joints", [SUITS["six"], (5, 9, 13), (13,)])
+def test_what_is_trained_is_what_plays(clip, joints) -> None:
+    net = CompletionNet()
+    net.load_state_dict(load_file(WEIGHTS))
+    seen, mask = hidden(clip, joints)
+    with torch.no_grad():
+        world = torch.from_numpy(in_the_world(seen).astype(np.float32))[None]
+        there = torch.from_numpy(mask.astype(np.float32))[None]
+        said, doubt, facing = net(world, there, torch.from_numpy(nearest(mask))[None])
+        wanted = places(facing[:, :, None] @ said)[0].numpy()
+    made, confidence = _core.complete_body(seen, mask)
+    found = places(matrices(torch.from_numpy(in_the_world(made).astype(np.float32)))).numpy()
+    assert np.abs(found - wanted).max() < 2e-3, "metres"
+    assert confidence[:, ~mask] == pytest.approx(np.exp(-doubt[0].exp().numpy() / 0.5)[:, ~mask], abs=2e-3)
+    assert (confidence[:, mask] == 1.0).all()
+
+
+def test_a_stream_is_the_whole_clip_and_nothing_looks_ahead(clip) -> None:
+    seen, mask = hidden(clip, SUITS["six"])
+    whole, _ = _core.complete_body(seen, mask)
+    other = np.array(seen)
+    other[200:] = other[199]
+    assert (_core.complete_body(other, mask)[0][:200] == whole[:200]).all()
+    assert (_core.complete_body(seen[:120], mask)[0] == whole[:120]).all()
+
+
+def test_hands_and_knees_are_nearer_than_at_rest(clip) -> None:
+    for joints in (SUITS["six"], (5, 9, 13)):
+        seen, mask = hidden(clip, joints)
+        made, confidence = _core.complete_body(seen, mask)
+
+        def off(quats):
+            return np.linalg.norm(positions(quats, upright=True) - positions(clip, upright=True), axis=-1)[50:, [9, 13, 15, 19]].mean()
+
+        assert off(made) < 0.6 * off(seen)
+        assert 0.05 < confidence[50:, ~mask].mean() < 1.0
+
+
+def test_it_learns() -> None:
+    clips = [np.asarray(swing(300).retarget("humanoid").quats)] * 2
+    torch.manual_seed(0)
+    short = fit(clips, ["a", "b"], steps=2)
+    longer = fit(clips, ["a", "b"], steps=25)
+    seen = torch.from_numpy(in_the_world(clips[0][:100]).astype(np.float32))[None]
+    mask = np.isin(np.arange(JOINTS), SUITS["six"])
+    given = seen, torch.from_numpy(mask.astype(np.float32))[None], torch.from_numpy(nearest(mask))[None]
+
+    def off(net):
+        with torch.no_grad():
+            said, _, facing = net(*given)
+            return float((facing[:, :, None] @ said - matrices(seen)).abs()[..., ~mask, :, :].mean())
+
+    assert off(longer) < off(short)
+
+
+def test_the_table_of_sensors(tmp_path, data_dir) -> None:
+    takes = tmp_path / "takes"
+    takes.mkdir()
+    for name in ("02_01.bvh", "05_01.bvh", "06_01.bvh"):
+        (takes / name).write_bytes((data_dir / "cmu" / name).read_bytes())
+    report = sensors.evaluate(takes, "validation", tmp_path / "cache")
+    assert set(report["rows"]) == set(sensors.SENSORS)
+    assert report["rows"]["six"][sensors.ALL]["completed"] < report["rows"]["six"][sensors.ALL]["at rest"]
+    assert set(report["error"]) <= {sensors.ALL, *KINDS}
+    assert "six, all kinds" in sensors.markdown(report)

@@ -1,0 +1,1 @@
+"""A body from few sensors: the network that says the joints nobody measured."""

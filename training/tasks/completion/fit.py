@@ -1,0 +1,159 @@
+"""Train the network that completes a body: whole bodies, of which most joints are hidden."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from pyanticip.motion.rotations import multiply
+from training.data.corrupt import SUITS
+from training.report.progress import Say
+from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
+from training.teacher.kinematics import MIRROR, PARENTS
+
+Array = NDArray[np.float64]
+
+STEPS: Final = 3200
+WINDOWS: Final = 24
+WINDOW: Final = 120
+WARM: Final = 10
+"""Frames at the start of a window that are not judged."""
+PEAK: Final = 3e-3
+"""Highest learning rate; it falls as a cosine."""
+WHICH: Final[tuple[tuple[tuple[int, ...], float], ...]] = (
+    (SUITS["six"], 0.3),
+    ((5, 9, 13), 0.2),
+    (SUITS["phone"], 0.12),
+    (SUITS["ten"], 0.06),
+    ((0, 5, 9, 13), 0.08),
+    ((0, 16, 20), 0.05),
+    ((0, 3, 5, 16, 20), 0.05),
+    ((9,), 0.02),
+    ((13,), 0.02),
+)
+"""Which joints are measured, and how often; else some at random."""
+ENDS: Final = (8, 9, 12, 13, 16, 17, 20, 21)
+"""Whose places count more: they make most of the sound."""
+
+
+def in_the_world(quats: NDArray[np.floating]) -> Array:
+    """Rotations (T, 22, 4) in the world of local ones."""
+    world = np.array(quats, np.float64)
+    for joint, parent in enumerate(PARENTS):
+        if parent >= 0:
+            world[:, joint] = multiply(world[:, parent], world[:, joint])
+    return world
+
+
+def drawn(rng: np.random.Generator) -> NDArray[np.bool_]:
+    """(22,) joints that are measured, at random as :data:`WHICH` says."""
+    mask, left = np.zeros(JOINTS, np.bool_), rng.random()
+    for joints, share in WHICH:
+        if left < share:
+            mask[list(joints)] = True
+            return mask
+        left -= share
+    mask = rng.random(JOINTS) < rng.uniform(0.1, 0.6)
+    mask[0] |= not mask.any()
+    return mask
+
+
+def _window(clip: Array, rng: np.random.Generator) -> Array:
+    """So many frames of a clip in the world, every other time slower or faster."""
+    speed = rng.uniform(0.7, 1.4) if rng.random() < 0.33 else 1.0
+    first = rng.uniform(0.0, max(len(clip) - 1.001 - WINDOW * speed, 0.0))
+    where = np.minimum(first + np.arange(WINDOW) * speed, len(clip) - 1.001)
+    low = where.astype(np.int64)
+    part = (where - low)[:, None, None]
+    a, b = clip[low], clip[low + 1]
+    b = np.where((a * b).sum(-1, keepdims=True) < 0.0, -b, b)
+    mixed = a + part * (b - a)
+    return np.asarray(mixed / np.linalg.norm(mixed, axis=-1, keepdims=True))
+
+
+def _loss(net: CompletionNet, quats: torch.Tensor, mask: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+    """Of windows (B, L, 22, 4) whose sensors are worn a little askew and tremble."""
+    batch, length = quats.shape[:2]
+    askew = 0.06 * torch.randn(batch, 1, JOINTS, 3)
+    noise = 0.004 * torch.randn(batch, length, JOINTS, 3) * (torch.rand(batch, 1, 1, 1) < 0.5)
+    half = torch.cat([torch.ones(batch, length, JOINTS, 1), (askew + noise) / 2.0], -1)
+    said, doubt, facing = net(_product(quats, nn.functional.normalize(half, dim=-1)), mask, near)
+    true = facing.transpose(-1, -2)[:, :, None] @ matrices(quats)
+    hidden = (1.0 - mask)[:, None].expand(batch, length, JOINTS)[:, WARM:]
+    wrong = ((said - true)[..., :2].flatten(-2).pow(2).sum(-1) + 1e-6).sqrt()[:, WARM:] / 2**0.5
+    doubt = doubt.clamp(-5.0, 2.0)[:, WARM:]
+    count = hidden.sum().clamp(min=1.0)
+    angle = (wrong * hidden).sum() / count
+    laplace = ((wrong.detach() * torch.exp(-doubt) + doubt) * hidden).sum() / count
+    here, there = places(said), places(true)
+    apart = (here - there).norm(dim=-1)[:, WARM:]
+    speeds = [(one[:, 1:] - one[:, :-1]) * 50.0 for one in (here, there)]
+    speed = (speeds[0] - speeds[1]).abs().sum(-1)[:, WARM:].mean()
+    loss: torch.Tensor = (
+        angle + 2.0 * apart.mean() + 4.0 * apart[..., list(ENDS)].mean() + 0.5 * speed + 0.05 * laplace
+    )
+    return loss
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    (aw, ax, ay, az), (bw, bx, by, bz) = a.unbind(-1), b.unbind(-1)
+    return torch.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        -1,
+    )
+
+
+def fit(
+    clips: Sequence[NDArray[np.floating]],
+    people: Sequence[str],
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    say: Say = lambda what, done, of: None,
+) -> CompletionNet:
+    """Train on canonical clips.
+
+    Args:
+        clips: (T, 22, 4) local rotations at 50 Hz, each at least two frames; mirrored ones are added.
+        people: whose each is; everybody counts by the root of their minutes.
+        steps: updates.
+        seed: of every random choice.
+        say: told of every step.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    worlds: list[Array] = []
+    for quats in clips:
+        mirrored = np.asarray(quats)[:, list(MIRROR)] * np.array([1.0, 1.0, -1.0, -1.0])
+        worlds += [in_the_world(quats), in_the_world(mirrored)]
+    frames = {who: sum(len(c) for c, p in zip(clips, people, strict=True) if p == who) for who in set(people)}
+    chance = np.repeat([len(c) * frames[p] ** -0.5 for c, p in zip(clips, people, strict=True)], 2)
+    net = CompletionNet()
+    optimiser = torch.optim.AdamW(net.parameters(), lr=PEAK, weight_decay=0.01)
+    for step in range(steps):
+        done = step / steps
+        for group in optimiser.param_groups:
+            group["lr"] = PEAK * min(1.0, done / 0.05 + 0.02) * 0.5 * (1.0 + np.cos(np.pi * done)) + 1e-5
+        chosen = rng.choice(len(worlds), WINDOWS, p=chance / chance.sum())
+        windows = np.stack([_window(worlds[clip], rng) for clip in chosen])
+        masks = [drawn(rng) for _ in chosen]
+        loss = _loss(
+            net,
+            torch.from_numpy(windows.astype(np.float32)),
+            torch.from_numpy(np.stack(masks).astype(np.float32)),
+            torch.from_numpy(np.stack([nearest(mask) for mask in masks])),
+        )
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimiser.step()
+        say("completion", step + 1, steps)
+    return net.eval()
