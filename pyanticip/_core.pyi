@@ -555,6 +555,12 @@ class LiveFront:
     def skeleton(self) -> list[str] | None:
         """The source's joint names; `None` before they are known."""
 
+def solve_leg(
+    hip: Sequence[float], ankle: Sequence[float], front: Sequence[float], lengths: Sequence[float]
+) -> list[list[float]] | None:
+    """Rotations wxyz in the world of the upper and the lower leg of the canonical body, from where hip joint
+    and ankle are (metres), the way the knee points, and the two bones' lengths; `None`: that is no leg."""
+
 FEW_JOINTS: Final[int]
 """A body of so many measured joints at most is completed."""
 
@@ -717,6 +723,9 @@ def encode_vmc_frame(
 
 def encode_xsens_frame(seq: int, time: float, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
     """An MXTP02 datagram (Xsens): quats (23, 4) wxyz, positions (23, 3) m, both local; time in seconds."""
+
+def encode_axis_frame(seq: int, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
+    """A BVH broadcast of Axis, binary with displacement: quats (59, 4) wxyz, positions (59, 3) m, local."""
 
 def encode_rokoko_frame(time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, *, rate: float) -> bytes:
     """A message of Rokoko Studio (JSON v3): quats (21, 4) wxyz local, positions (21, 3) m local."""

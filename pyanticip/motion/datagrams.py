@@ -13,10 +13,10 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.units import check_rate
 
-Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "msgpack"]
+Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "axis", "msgpack"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
-USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0, "xsens": 60.0, "rokoko": 60.0}
+USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0, "xsens": 60.0, "rokoko": 60.0, "axis": 60.0}
 """Frames a second unless told otherwise; no protocol has a rate of its own. Today's mocopi app sends 60,
 older ones 50; most senders of VMC follow a 60 Hz display; MVN streams 60
 of Awinda's and up to 240 of Link's."""
@@ -60,7 +60,8 @@ def datagrams(
     unix_time
         mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; left out if None.
     first_number
-        mocopi, xsens and msgpack: number of the first frame. They have 32 bits and wrap; times begin at 0.
+        mocopi, xsens, axis and msgpack: number of the first frame. They have 32 bits and wrap; times
+        begin at 0.
 
     Raises
     ------
@@ -149,7 +150,16 @@ def _rokoko(body: Clip) -> _Source:
     return len(body), body.rate, None, encode
 
 
-_BODIES = {"vmc": _vmc, "xsens": _xsens, "rokoko": _rokoko}
+def _axis(body: Clip) -> _Source:
+    quats, places = _spread(body, "axis")
+
+    def encode(seconds: float, sequence: int, frame: int) -> bytes:
+        return _core.encode_axis_frame(sequence, quats[frame], places[frame])
+
+    return len(body), body.rate, None, encode
+
+
+_BODIES = {"vmc": _vmc, "xsens": _xsens, "rokoko": _rokoko, "axis": _axis}
 
 
 def _native(clip: Clip) -> _Source:

@@ -36,6 +36,7 @@ _APPS = {
     "vmc": "In the program that sends VMC (VSeeFace, SlimeVR, Warudo, XR Animator ...) type as receiver",
     "xsens": "In MVN's Network Streamer choose Position + Orientation (Quaternion), and type",
     "rokoko": "In Rokoko Studio choose Livestream, Custom, data format JSON v3, and type",
+    "axis": "In Axis Studio's settings switch on BVH broadcasting over UDP with displacement, and type",
     "phone": "In ZIG SIM choose OSC or JSON over UDP, switch on the sensor QUATERNION, and type",
     "msgpack": "Let your own program send to",
 }

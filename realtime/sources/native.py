@@ -9,7 +9,7 @@ from functools import partial
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 
-__all__ = ["NativeSource", "mocopi", "msgpack", "rokoko", "vmc", "xsens"]
+__all__ = ["NativeSource", "axis", "mocopi", "msgpack", "rokoko", "vmc", "xsens"]
 
 
 @dataclass(frozen=True)
@@ -35,4 +35,5 @@ mocopi = partial(NativeSource, "mocopi", 12351)
 vmc = partial(NativeSource, "vmc", 39539)
 xsens = partial(NativeSource, "xsens", 9763)
 rokoko = partial(NativeSource, "rokoko", 14043)
+axis = partial(NativeSource, "axis", 7012)
 msgpack = partial(NativeSource, "msgpack", 12352)

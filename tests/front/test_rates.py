@@ -43,13 +43,14 @@ def assert_on_the_grid(outs, seconds=3.0, since=0.0):
 
 
 @pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("kind", ["vmc", "xsens", "rokoko", "msgpack"])
+@pytest.mark.parametrize("kind", ["vmc", "xsens", "rokoko", "axis", "msgpack"])
 def test_an_arm_is_on_the_grid_where_it_was_at_that_time(kind, rate):
     front = _core.LiveFront(kind, window=64)
     assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in stream(kind, rate)])
 
 
 @pytest.mark.parametrize("rate", RATES)
+# Axis tells no times: arrivals are all there is.
 @pytest.mark.parametrize("kind", ["vmc", "xsens", "rokoko", "msgpack"])
 def test_jitter_loss_and_wrapping_numbers_move_nothing(kind, rate):
     front = _core.LiveFront(kind, window=64)

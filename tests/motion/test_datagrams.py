@@ -153,7 +153,7 @@ def test_a_faster_performer_takes_less_time():
 
 def test_wrong_protocols_and_rates_are_refused():
     clip = walking_clip(0.1)
-    with pytest.raises(OptionError, match="protocol is one of mocopi, vmc, xsens, rokoko, msgpack"):
+    with pytest.raises(OptionError, match="protocol is one of mocopi, vmc, xsens, rokoko, axis, msgpack"):
         datagrams(clip, "kinect")
     for protocol, rate in itertools.product(PROTOCOLS, (-1.0, 0.0, 0.99, 1000.1, float("nan"))):
         with pytest.raises(OptionError, match="rate must be 1 to 1000 frames a second, given"):
@@ -173,8 +173,9 @@ def through_the_front(protocol, stream):
 
 
 def same_joints(protocol):
-    """Studio's back has two bones for three: neck and shoulders tell what the upper chest turns."""
-    return [j for j in range(22) if protocol != "rokoko" or j not in (3, 4, 6, 10)]
+    """Studio's back has two bones for three: neck and shoulders tell what it turns. Axis lacks toes."""
+    lacking = {"rokoko": (3, 4, 6, 10), "axis": (17, 21)}.get(protocol, ())
+    return [j for j in range(22) if j not in lacking]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

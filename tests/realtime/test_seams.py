@@ -234,6 +234,7 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
         "vmc",
         "xsens",
         "rokoko",
+        "axis",
         "msgpack",
         "phone",
         "osc",

@@ -9,7 +9,8 @@ import msgpack
 from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-LEFT_UPPER_ARM = {"mocopi": 12, "vmc": "LeftUpperArm", "xsens": 13, "rokoko": "leftUpperArm", "msgpack": 7}
+LEFT_UPPER_ARM = {"mocopi": 12, "vmc": "LeftUpperArm", "xsens": 13, "rokoko": "leftUpperArm"}
+LEFT_UPPER_ARM |= {"axis": 37, "msgpack": 7}
 UNIX = 1.7e9
 _TRUNK = ["Hips", "Spine", "Chest", "UpperChest", "Neck", "Head"]
 _SIDED = ["Shoulder", "UpperArm", "LowerArm", "Hand", "UpperLeg", "LowerLeg", "Foot", "Toes"]
@@ -146,10 +147,28 @@ def rokoko_frame(number: int, seconds: float, angle: float) -> bytes:
     return json.dumps({"version": 3.0, "fps": 60.0, "scene": scene}).encode()
 
 
+_AXIS = struct.Struct("<HIHBBI32sIIIIH")
+# Hips; legs, right and left; spine, neck, head, centimetres from the bone above. Then the arms and fingers.
+_AXIS_BODY = [(0, 95, 0), *((-9, 0, 0), (0, -40, 0), (0, -42, 0)), *((9, 0, 0), (0, -40, 0), (0, -42, 0))]
+_AXIS_BODY += [(0, 12, 0), (0, 12, 0), (0, 14, 0), (0, 16, 0), (0, 5, 0), (0, 5, 0)]
+_AXIS_ARM = [(3, 10, 0), (14, 0, 0), (28, 0, 0), (25, 0, 0), *((4, 0, 0),) * 19]
+
+
+def axis_frame(number: int, seconds: float, angle: float) -> bytes:
+    """The vendor's BvhDataHeader and a line of motion: x y z, then degrees about y, x and z."""
+    places = [*_AXIS_BODY, *((-x, y, z) for x, y, z in _AXIS_ARM), *_AXIS_ARM]
+    numbers: list[float] = []
+    for bone, place in enumerate(places):
+        numbers += [*place, 0.0, 0.0, -math.degrees(angle) if bone == LEFT_UPPER_ARM["axis"] else 0.0]
+    header = _AXIS.pack(0xDDFF, 0x01010000, len(numbers), 1, 0, 0, b"Avatar", number % 2**32, 0, 0, 0, 0xEEFF)
+    return header + struct.pack(f"<{len(numbers)}f", *numbers)
+
+
 FRAMES = {
     "mocopi": mocopi_frame,
     "vmc": vmc_frame,
     "xsens": xsens_frame,
     "rokoko": rokoko_frame,
+    "axis": axis_frame,
     "msgpack": msgpack_frame,
 }

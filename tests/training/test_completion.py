@@ -64,7 +64,9 @@ def test_hands_and_knees_are_nearer_than_at_rest(clip) -> None:
         made, confidence = _core.complete_body(seen, mask)
 
         def off(quats):
-            return np.linalg.norm(positions(quats, upright=True) - positions(clip, upright=True), axis=-1)[50:, [9, 13, 15, 19]].mean()
+            return np.linalg.norm(positions(quats, upright=True) - positions(clip, upright=True), axis=-1)[
+                50:, [9, 13, 15, 19]
+            ].mean()
 
         assert off(made) < 0.6 * off(seen)
         assert 0.05 < confidence[50:, ~mask].mean() < 1.0

@@ -136,8 +136,9 @@ def _ways(mask: NDArray[np.bool_], ridge: Ridge) -> dict[str, Callable[[Clip], E
 
     def completed(clip: Clip) -> Example:
         hidden = set(np.flatnonzero(~mask).tolist())
-        quats, _ = _core.complete_body(dropped_joints(clip.example.quats, whole, hidden)[0], mask)
-        return _row(clip.example, quats, whole)
+        seen, _ = dropped_joints(clip.example.quats, whole, hidden)
+        quats, confidence = _core.complete_body(seen, mask)
+        return _row(clip.example, quats, confidence[0] > 0.0)
 
     return dict(zip(SYSTEMS, (at_rest, copied, fitted, completed), strict=True))
 

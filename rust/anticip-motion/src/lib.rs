@@ -11,6 +11,7 @@ mod curve;
 mod error;
 mod expand;
 pub mod features;
+mod inverse;
 pub mod kinematics;
 mod limbs;
 mod live;
@@ -33,6 +34,7 @@ pub use features::{
     CanonicalPose, FEATURE_COUNT, FEATURE_COUNT_V1, FEATURES_VERSION, FeatureExtractor, feature_names,
     motion_features,
 };
+pub use inverse::leg;
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use limbs::{Limb, LimbTracker};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};

@@ -2,7 +2,7 @@
 
 use anticip_geometry::Quat;
 use anticip_wire::vmc::{BONE_NAMES, BONE_PARENTS};
-use anticip_wire::{rokoko, xsens};
+use anticip_wire::{axis, rokoko, xsens};
 
 use crate::canonical::{HIPS_HEIGHT, JOINTS, OFFSETS, PARENTS};
 use crate::skeleton::Skeleton;
@@ -150,6 +150,20 @@ pub fn rokoko() -> Skeleton {
     }
 }
 
+/// The 59 bones of Axis Studio, in the order of its broadcast.
+#[must_use]
+pub fn axis() -> Skeleton {
+    let body = axis::standard();
+    let offsets = body.offsets.iter().map(|o| o.map(f64::from));
+    build(
+        body.names
+            .into_iter()
+            .zip(body.parents)
+            .zip(offsets)
+            .map(|((n, p), o)| (n, p, o)),
+    )
+}
+
 /// The standard body of a kind of suit; `humanoid` is the canonical one.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Skeleton> {
@@ -158,6 +172,7 @@ pub fn by_name(name: &str) -> Option<Skeleton> {
         "vmc" => vmc(),
         "xsens" => xsens(),
         "rokoko" => rokoko(),
+        "axis" => axis(),
         "humanoid" => canonical(),
         _ => return None,
     })
@@ -186,6 +201,8 @@ mod tests {
             (xsens(), 23, 22),
             // Its back has two bones for three.
             (rokoko(), 21, 21),
+            // No toes.
+            (axis(), 59, 20),
             (canonical(), 22, 22),
         ];
         for (skeleton, count, mapped) in bodies {

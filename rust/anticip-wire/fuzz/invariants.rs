@@ -1,5 +1,6 @@
 //! What holds for any bytes; the fuzz targets and, on stable, `tests/fuzz.rs` call these.
 
+use anticip_wire::axis::{self, AxisDecoder};
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
 use anticip_wire::native::{self, NativeKind, NativePacket};
 use anticip_wire::recording::{self, Next};
@@ -146,6 +147,16 @@ pub fn rokoko(data: &[u8]) {
     let mut out = Vec::new();
     rokoko::encode_frame(&frame, 60.0, &mut out).expect("decoded joints are Studio's and finite");
     assert!(RokokoDecoder::default().decode(&out, &mut |_| ()).is_ok());
+}
+
+/// Axis: no panic; a frame encoded comes back with as many joints.
+pub fn axis(data: &[u8]) {
+    let Some(frame) = twice(&mut AxisDecoder::default(), data) else {
+        return;
+    };
+    let mut out = Vec::new();
+    axis::encode_frame(&frame, &mut out).expect("decoded joints are bones");
+    assert!(AxisDecoder::default().decode(&out, &mut |_| ()).is_ok());
 }
 
 /// Anything at all is of some kind or of none.

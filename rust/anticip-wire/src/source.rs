@@ -38,7 +38,7 @@ fn new<S: Source + Default + 'static>() -> Box<dyn Source> {
 }
 
 /// The protocols, the most usual first.
-pub const PROTOCOLS: [Protocol; 5] = [
+pub const PROTOCOLS: [Protocol; 6] = [
     Protocol {
         name: "mocopi",
         open: new::<crate::mocopi::MocopiPacket>,
@@ -58,6 +58,11 @@ pub const PROTOCOLS: [Protocol; 5] = [
         name: "rokoko",
         open: new::<crate::rokoko::RokokoDecoder>,
         recognises: crate::rokoko::recognises,
+    },
+    Protocol {
+        name: "axis",
+        open: new::<crate::axis::AxisDecoder>,
+        recognises: crate::axis::recognises,
     },
     Protocol {
         name: "msgpack",

@@ -114,6 +114,13 @@ fn rokoko_targets_hold() {
 }
 
 #[test]
+fn axis_targets_hold() {
+    let binary = include_bytes!("../fuzz/seeds/axis/binary").to_vec();
+    let text = include_bytes!("../fuzz/seeds/axis/text").to_vec();
+    run(invariants::axis, &[binary, text]);
+}
+
+#[test]
 fn recognising_holds() {
     run(
         invariants::recognise,

@@ -226,7 +226,7 @@ fn py_t_pose_deviation(
 
 fn standard_by_name(target: &str) -> PyResult<Skeleton> {
     standard::by_name(target).ok_or_else(|| {
-        let known = r#""mocopi", "vmc", "xsens", "rokoko" or "humanoid""#;
+        let known = r#""mocopi", "vmc", "xsens", "rokoko", "axis" or "humanoid""#;
         raise(Kind::Value, &format!("target: expected {known}, got {target:?}"))
     })
 }

@@ -1,7 +1,8 @@
 //! The joints that few sensors do not measure, over whole clips.
 
+use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::{Completion, FEW};
+use anticip_motion::{Completion, FEW, leg};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -9,8 +10,18 @@ use super::convert::{doubles, unit};
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("FEW_JOINTS", FEW)?;
-    m.add_function(wrap_pyfunction!(complete_body, m)?)
+    m.add_function(wrap_pyfunction!(complete_body, m)?)?;
+    m.add_function(wrap_pyfunction!(solve_leg, m)?)
 }
+
+/// Rotations in the world of upper and lower leg, or `None` where the numbers are no leg.
+#[pyfunction]
+fn solve_leg(hip: [f64; 3], ankle: [f64; 3], front: [f64; 3], lengths: [f64; 2]) -> Option<[[f64; 4]; 2]> {
+    leg(hip, ankle, front, lengths).map(|pair| pair.map(Quat::to_array))
+}
+
+/// Rotations (T, 22, 4) and confidence (T, 22).
+type Completed<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
 /// Canonical frames at 50 Hz as the live front end completes them.
 #[pyfunction]
@@ -18,7 +29,7 @@ fn complete_body<'py>(
     py: Python<'py>,
     quats: &Bound<'py, PyAny>,
     mask: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>)> {
+) -> PyResult<Completed<'py>> {
     let given = doubles(quats, "quats", &[None, Some(JOINT_COUNT), Some(4)])?;
     let frames = given.shape[0];
     let mask = doubles(mask, "mask", &[Some(JOINT_COUNT)])?.values;

@@ -4,7 +4,7 @@ use pyo3::types::PyBytes;
 use super::{error, rows, triple};
 use crate::errors::{Kind, raise};
 use anticip_wire::mocopi::{self, Sender};
-use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, native, rokoko, vmc, xsens};
+use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, axis, native, rokoko, vmc, xsens};
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
@@ -155,6 +155,23 @@ fn encode_xsens_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
+/// A BVH broadcast of Axis.
+#[pyfunction]
+fn encode_axis_frame<'py>(
+    py: Python<'py>,
+    seq: u32,
+    quats: &Bound<'py, PyAny>,
+    positions: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let pose = PoseUpdate {
+        seq: Some(seq),
+        ..pose(quats, positions, None)?
+    };
+    let mut out = Vec::new();
+    axis::encode_frame(&pose, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
 /// A message of Rokoko Studio.
 #[pyfunction]
 #[pyo3(signature = (time, quats, positions, *, rate))]
@@ -214,6 +231,7 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_vmc_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_xsens_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_rokoko_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_axis_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_native_skeleton, m)?)?;
     m.add_function(wrap_pyfunction!(encode_native_frame, m)?)
 }

@@ -1,0 +1,103 @@
+//! Inverse kinematics: a limb of two bones whose ends are known.
+
+use anticip_geometry::Quat;
+
+type Vector = [f64; 3];
+
+fn sub(a: Vector, b: Vector) -> Vector {
+    std::array::from_fn(|i| a[i] - b[i])
+}
+
+fn dot(a: Vector, b: Vector) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn cross(a: Vector, b: Vector) -> Vector {
+    [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
+}
+
+fn unit(a: Vector) -> Option<Vector> {
+    let norm = dot(a, a).sqrt();
+    (norm > 1e-9 && norm.is_finite()).then(|| a.map(|v| v / norm))
+}
+
+/// The rotation that turns a bone which hangs down (its knee bends forward, +z) along `bone`, its front towards `front`.
+fn hung(bone: Vector, front: Vector) -> Option<Quat> {
+    let up = unit(bone.map(|v| -v))?;
+    let along = dot(front, up);
+    let ahead = unit(std::array::from_fn(|i| front[i] - along * up[i]))?;
+    let left = cross(up, ahead);
+    Quat::from_matrix(std::array::from_fn(|i| [left[i], up[i], ahead[i]])).try_normalize()
+}
+
+/// Rotations in the world of the upper and the lower leg of the canonical body, of hip joint `hip`, ankle `ankle`, bones of
+/// these lengths (metres), and the knee towards `front`. An ankle out of reach is pointed at. `None` where the numbers are
+/// no leg: an ankle at the hip, lengths that are none, `front` along the leg.
+#[must_use]
+pub fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) -> Option<[Quat; 2]> {
+    let [upper, lower] = lengths;
+    if !(upper > 0.0 && lower > 0.0) {
+        return None;
+    }
+    let reach = sub(ankle, hip);
+    let along = unit(reach)?;
+    let far = dot(reach, reach)
+        .sqrt()
+        .clamp((upper - lower).abs().max(1e-6), upper + lower);
+    // The law of cosines, at the hip.
+    let cosine = ((upper * upper + far * far - lower * lower) / (2.0 * upper * far)).clamp(-1.0, 1.0);
+    let lean = dot(front, along);
+    let ahead = unit(std::array::from_fn(|i| front[i] - lean * along[i]))?;
+    let (forth, down) = (upper * (1.0 - cosine * cosine).sqrt(), upper * cosine);
+    let knee: Vector = std::array::from_fn(|i| down * along[i] + forth * ahead[i]);
+    let shin: Vector = std::array::from_fn(|i| far * along[i] - knee[i]);
+    Some([hung(knee, ahead)?, hung(shin, ahead)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DOWN: Vector = [0.0, -1.0, 0.0];
+
+    #[test]
+    fn a_leg_that_hangs_is_at_rest() {
+        let [thigh, shin] = leg([0.1, 0.9, 0.0], [0.1, 0.1, 0.0], [0.0, 0.0, 1.0], [0.4, 0.4]).unwrap();
+        assert!(thigh.angle_to(Quat::IDENTITY) < 1e-6 && shin.angle_to(Quat::IDENTITY) < 1e-6);
+    }
+
+    #[test]
+    fn what_is_no_leg_is_none() {
+        let forward = [0.0, 0.0, 1.0];
+        assert!(leg([0.0; 3], [0.0; 3], forward, [0.4, 0.4]).is_none());
+        assert!(leg([0.0; 3], DOWN, DOWN, [0.4, 0.4]).is_none());
+        assert!(leg([0.0; 3], DOWN, forward, [0.0, 0.4]).is_none());
+        assert!(leg([0.0; 3], [f64::NAN; 3], forward, [0.4, 0.4]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn the_ankle_is_where_it_was_wanted_and_the_knee_bends_forward(
+            a in -1.2_f64..1.2, b in -0.9_f64..0.9, far in 0.2_f64..0.74, upper in 0.35_f64..0.45
+        ) {
+            let lengths = [upper, 0.4];
+            let ankle = [far * a.sin(), -far * a.cos() * b.cos(), far * a.cos() * b.sin()];
+            let front = [0.0, 0.4, 1.0];
+            if let Some([thigh, shin]) = leg([0.0; 3], ankle, front, lengths) {
+                let knee = thigh.rotate(DOWN).map(|v| v * upper);
+                let foot = shin.rotate(DOWN).map(|v| v * 0.4);
+                for i in 0..3 {
+                    prop_assert!((knee[i] + foot[i] - ankle[i]).abs() < 1e-6);
+                }
+                // Lower against upper: about the knee's own axis, and never backwards.
+                let bend = (thigh.conj() * shin).log();
+                prop_assert!(bend[1].abs() < 1e-6 && bend[2].abs() < 1e-6 && bend[0] >= -1e-6);
+            }
+        }
+    }
+}

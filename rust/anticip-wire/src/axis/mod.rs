@@ -1,0 +1,280 @@
+//! Perception Neuron: the BVH broadcast of Axis Studio (and Axis Neuron), binary or text, UDP port 7012.
+//!
+//! Binary, little-endian: a header of 64 bytes (u16 `0xddff`, u32 version, u16 count of numbers, u8 with displacement, u8
+//! with reference, u32 avatar, 32 bytes name, u32 frame, three reserved u32, u16 `0xeeff`), then so many f32. Text: the
+//! avatar, its name, the same numbers and `||`, blanks between.
+//!
+//! The numbers are a line of BVH's motion for 59 bones: six of the reference where there is one; of each bone the
+//! displacement (cm; without displacement of the hips alone) and degrees about y, x and z, turned in that order. Axes are
+//! right-handed, y up, z forward, and in T-pose every rotation is zero. Of several avatars the first is heard, another
+//! one when that has been away for [`AWAY`] datagrams.
+
+mod encode;
+
+pub use encode::encode_frame;
+
+use crate::WireError;
+use crate::bytes::array;
+use crate::figure::product;
+use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
+use crate::source::{Source, Update};
+
+/// Bones of the body, fingers and all.
+pub const BONES: usize = 59;
+/// Those before the arms; then an arm each.
+const TRUNK: usize = 13;
+const ARM: usize = 23;
+
+/// Names, parents (places) and offsets (metres, of a left arm or leg) of the bones before the arms.
+const BODY: [(&str, i32, [f32; 3]); TRUNK] = [
+    ("Hips", -1, [0.0, 0.0, 0.0]),
+    ("RightUpLeg", 0, [-0.1, 0.0, 0.0]),
+    ("RightLeg", 1, [0.0, -0.42, 0.0]),
+    ("RightFoot", 2, [0.0, -0.42, 0.0]),
+    ("LeftUpLeg", 0, [0.1, 0.0, 0.0]),
+    ("LeftLeg", 4, [0.0, -0.42, 0.0]),
+    ("LeftFoot", 5, [0.0, -0.42, 0.0]),
+    ("Spine", 0, [0.0, 0.1, 0.0]),
+    ("Spine1", 7, [0.0, 0.13, 0.0]),
+    ("Spine2", 8, [0.0, 0.14, 0.0]),
+    ("Neck", 9, [0.0, 0.15, 0.0]),
+    ("Neck1", 10, [0.0, 0.05, 0.0]),
+    ("Head", 11, [0.0, 0.05, 0.01]),
+];
+/// Of an arm: parents by place in the arm, -1 the topmost bone of the spine; offsets along the arm and forward.
+const LIMB: [(&str, i32, f32, f32); ARM] = [
+    ("Shoulder", -1, 0.03, 0.0),
+    ("Arm", 0, 0.13, 0.0),
+    ("ForeArm", 1, 0.28, 0.0),
+    ("Hand", 2, 0.25, 0.0),
+    ("HandThumb1", 3, 0.03, 0.03),
+    ("HandThumb2", 4, 0.04, 0.0),
+    ("HandThumb3", 5, 0.03, 0.0),
+    ("InHandIndex", 3, 0.03, 0.02),
+    ("HandIndex1", 7, 0.06, 0.0),
+    ("HandIndex2", 8, 0.04, 0.0),
+    ("HandIndex3", 9, 0.02, 0.0),
+    ("InHandMiddle", 3, 0.03, 0.01),
+    ("HandMiddle1", 11, 0.06, 0.0),
+    ("HandMiddle2", 12, 0.04, 0.0),
+    ("HandMiddle3", 13, 0.02, 0.0),
+    ("InHandRing", 3, 0.03, -0.01),
+    ("HandRing1", 15, 0.06, 0.0),
+    ("HandRing2", 16, 0.04, 0.0),
+    ("HandRing3", 17, 0.02, 0.0),
+    ("InHandPinky", 3, 0.03, -0.02),
+    ("HandPinky1", 19, 0.06, 0.0),
+    ("HandPinky2", 20, 0.03, 0.0),
+    ("HandPinky3", 21, 0.02, 0.0),
+];
+/// The bone that the shoulders hang from, and how high above it.
+const TOP: (i32, f32) = (9, 0.1);
+
+const HEADER: usize = 64;
+const BEGINS: [u8; 2] = [0xff, 0xdd];
+const ENDS: [u8; 2] = [0xff, 0xee];
+/// Numbers of a reference; with the displacement of every bone; with that of the hips alone.
+const REFERENCE: usize = 6;
+const FULL: usize = 6 * BONES;
+const SHORT: usize = 3 + 3 * BONES;
+/// So many datagrams of others make one of them heard.
+pub const AWAY: u32 = 200;
+/// A bone whose length changes by more than this (metres) is another body's.
+const SAME: f32 = 1e-3;
+const EXPECTED: &str = "BVH broadcast of Axis Studio";
+
+/// The body as it is taken to be where no displacement tells it: names, parents, offsets; rest is zero.
+#[must_use]
+pub fn standard() -> SkeletonUpdate {
+    let mut found = SkeletonUpdate::default();
+    let mut put = |name: String, parent, offset| {
+        found.names.push(name);
+        found.parents.push(parent);
+        found.offsets.push(offset);
+        found.rest.push([1.0, 0.0, 0.0, 0.0]);
+    };
+    for (name, parent, offset) in BODY {
+        put(name.to_owned(), parent, offset);
+    }
+    for (side, sign, first) in [("Right", -1.0, TRUNK), ("Left", 1.0, TRUNK + ARM)] {
+        for (name, parent, along, ahead) in LIMB {
+            let above = if parent < 0 { TOP.0 } else { first as i32 + parent };
+            let up = if parent < 0 { TOP.1 } else { 0.0 };
+            put(format!("{side}{name}"), above, [sign * along, up, ahead]);
+        }
+    }
+    found
+}
+
+/// Whether this looks like a broadcast of Axis: its two tokens, or text that begins with a number and ends with `||`.
+pub fn recognises(datagram: &[u8]) -> bool {
+    if datagram.starts_with(&BEGINS) {
+        return datagram.len() < HEADER || datagram[HEADER - 2..HEADER] == ENDS;
+    }
+    let text = datagram.trim_ascii_end();
+    text.first().is_some_and(u8::is_ascii_digit) && text.ends_with(b"||") && text.is_ascii()
+}
+
+/// Makes frames of datagrams; see the module's documentation.
+#[derive(Clone, Debug)]
+pub struct AxisDecoder {
+    skeleton: SkeletonUpdate,
+    told: bool,
+    avatar: Option<u32>,
+    others: u32,
+    numbers: Vec<f32>,
+    pose: PoseUpdate,
+}
+
+impl Default for AxisDecoder {
+    fn default() -> Self {
+        Self {
+            skeleton: standard(),
+            told: false,
+            avatar: None,
+            others: 0,
+            numbers: Vec::with_capacity(REFERENCE + FULL),
+            pose: PoseUpdate::default(),
+        }
+    }
+}
+
+impl AxisDecoder {
+    /// Reads the numbers of a datagram; whose they are and of which frame.
+    fn read(&mut self, datagram: &[u8]) -> Result<(u32, Option<u32>), WireError> {
+        self.numbers.clear();
+        if !datagram.starts_with(&BEGINS) {
+            let bad = WireError::Malformed {
+                reason: "not the text of a BVH broadcast",
+                at: 0,
+            };
+            let text = std::str::from_utf8(datagram).map_err(|_| bad)?;
+            let text = text.trim_end().trim_end_matches("||");
+            let mut words = text.split_ascii_whitespace();
+            let avatar = words.next().and_then(|word| word.parse().ok()).ok_or(bad)?;
+            words.next();
+            for word in words {
+                self.numbers.push(word.parse().map_err(|_| bad)?);
+            }
+            return Ok((avatar, None));
+        }
+        let (Some(count), Some(avatar), Some(frame), true) = (
+            array::<2>(datagram, 6),
+            array::<4>(datagram, 10),
+            array::<4>(datagram, 46),
+            datagram.len() >= HEADER,
+        ) else {
+            return Err(WireError::Truncated {
+                what: "the header",
+                at: 0,
+                needed: HEADER,
+                left: datagram.len(),
+            });
+        };
+        let needed = 4 * usize::from(u16::from_le_bytes(count));
+        let body = &datagram[HEADER..];
+        let Some(body) = body.get(..needed) else {
+            return Err(WireError::Truncated {
+                what: "the numbers",
+                at: HEADER,
+                needed,
+                left: body.len(),
+            });
+        };
+        self.numbers
+            .extend(body.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
+        Ok((u32::from_le_bytes(avatar), Some(u32::from_le_bytes(frame))))
+    }
+
+    /// Whether this avatar is the one that is heard.
+    fn hears(&mut self, avatar: u32) -> bool {
+        if self.avatar.is_some_and(|heard| heard != avatar) && self.others < AWAY {
+            self.others += 1;
+            return false;
+        }
+        self.others = 0;
+        if self.avatar.replace(avatar) != Some(avatar) {
+            self.told = false;
+        }
+        true
+    }
+}
+
+/// The rotation of degrees about y, x and z, turned in that order.
+fn rotation(degrees: [f32; 3]) -> [f32; 4] {
+    let [y, x, z] = degrees.map(|d| (f64::from(d) / 2.0).to_radians().sin_cos());
+    let about_y = [y.1, 0.0, y.0, 0.0];
+    let about_x = [x.1, x.0, 0.0, 0.0];
+    let about_z = [z.1, 0.0, 0.0, z.0];
+    product(product(about_y, about_x), about_z).map(|v| v as f32)
+}
+
+impl Source for AxisDecoder {
+    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        if !recognises(datagram) {
+            return Err(WireError::Alien { expected: EXPECTED });
+        }
+        let (avatar, frame) = self.read(datagram)?;
+        let count = self.numbers.len();
+        let (first, full) = match count {
+            FULL => (0, true),
+            SHORT => (0, false),
+            _ if count == FULL + REFERENCE => (REFERENCE, true),
+            _ if count == SHORT + REFERENCE => (REFERENCE, false),
+            _ => {
+                return Err(WireError::Malformed {
+                    reason: "expected 59 bones: 354 numbers with displacement, 180 without, 6 more with reference",
+                    at: 0,
+                });
+            }
+        };
+        if !self.hears(avatar) {
+            return Ok(());
+        }
+        let numbers = &self.numbers[first..];
+        self.pose.clear();
+        self.pose.seq = frame;
+        for id in 0..BONES {
+            let at = if full { 6 * id } else { 3 * id + 3 };
+            let place = if full || id == 0 {
+                let at = if full { at } else { 0 };
+                [0, 1, 2].map(|i| numbers[at + i] / 100.0)
+            } else {
+                self.skeleton.offsets[id]
+            };
+            let turned = if full { at + 3 } else { at };
+            let rotation = rotation([0, 1, 2].map(|i| numbers[turned + i]));
+            if !is_rotation(&rotation) || !is_position(&place) {
+                self.pose.unusable += 1;
+                continue;
+            }
+            if id == 0 {
+                self.pose.root = Some(place);
+            }
+            self.pose.joints.push(Joint {
+                id: id as u16,
+                rotation,
+                position: place,
+                fresh: true,
+            });
+        }
+        if self.pose.joints.is_empty() {
+            return Ok(());
+        }
+        // Lengths are those of the first whole frame, and of any that has other ones.
+        if full && self.pose.joints.len() == BONES {
+            for (offset, joint) in self.skeleton.offsets.iter_mut().zip(&self.pose.joints).skip(1) {
+                if (0..3).any(|i| (offset[i] - joint.position[i]).abs() > SAME) {
+                    *offset = joint.position;
+                    self.told = false;
+                }
+            }
+        }
+        if !self.told {
+            self.told = true;
+            take(Update::Skeleton(&self.skeleton));
+        }
+        take(Update::Frame(&self.pose));
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! The BVH broadcast as the vendor's reader documents it (NeuronDataReader's `BvhDataHeader`), byte by byte.
+
+use anticip_wire::axis::{AxisDecoder, BONES, encode_frame, standard};
+use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
+use proptest::prelude::*;
+
+const LEFT_ARM: usize = 13 + 23 + 1;
+
+fn header(count: u16, full: bool, reference: bool, avatar: u32, frame: u32) -> Vec<u8> {
+    let mut out = vec![0xff, 0xdd, 0, 0, 1, 1];
+    out.extend(count.to_le_bytes());
+    out.extend([u8::from(full), u8::from(reference)]);
+    out.extend(avatar.to_le_bytes());
+    out.extend(b"Avatar00".iter().chain(&[0; 24]));
+    out.extend(frame.to_le_bytes());
+    out.extend([0; 12]);
+    out.extend([0xff, 0xee]);
+    out
+}
+
+/// A line of motion in T-pose, the hips 95 cm high, the left arm lowered about z.
+fn line(full: bool, reference: bool, degrees: f32) -> Vec<f32> {
+    let mut out = if reference { vec![7.0; 6] } else { Vec::new() };
+    for (id, offset) in standard().offsets.iter().enumerate() {
+        if id == 0 {
+            out.extend([1.0, 95.0, 2.0]);
+        } else if full {
+            out.extend(offset.map(|v| v * 100.0));
+        }
+        out.extend([0.0, 0.0, if id == LEFT_ARM { degrees } else { 0.0 }]);
+    }
+    out
+}
+
+fn binary(full: bool, reference: bool, avatar: u32, frame: u32, degrees: f32) -> Vec<u8> {
+    let numbers = line(full, reference, degrees);
+    let mut out = header(numbers.len() as u16, full, reference, avatar, frame);
+    numbers.iter().for_each(|v| out.extend(v.to_le_bytes()));
+    out
+}
+
+fn text(full: bool, degrees: f32) -> Vec<u8> {
+    let numbers: Vec<String> = line(full, false, degrees)
+        .iter()
+        .map(|v| format!("{v:.4}"))
+        .collect();
+    format!("0 Avatar00 {} ||\r\n", numbers.join(" ")).into_bytes()
+}
+
+fn decoded(decoder: &mut AxisDecoder, data: &[u8]) -> (usize, Vec<PoseUpdate>) {
+    let (mut told, mut frames) = (0, Vec::new());
+    decoder
+        .decode(data, &mut |update| match update {
+            Update::Skeleton(SkeletonUpdate { names, .. }) => {
+                assert_eq!(names.len(), BONES);
+                told += 1;
+            }
+            Update::Frame(pose) => frames.push(pose.clone()),
+        })
+        .expect("decodes");
+    (told, frames)
+}
+
+#[test]
+fn binary_and_text_with_and_without_displacement_say_the_same() {
+    assert_eq!(standard().names[LEFT_ARM], "LeftArm");
+    for data in [
+        binary(true, false, 0, 9, -40.0),
+        binary(false, false, 0, 9, -40.0),
+        binary(true, true, 0, 9, -40.0),
+        binary(false, true, 0, 9, -40.0),
+        text(true, -40.0),
+        text(false, -40.0),
+    ] {
+        assert_eq!(recognise(&data), Some("axis"));
+        let (told, frames) = decoded(&mut AxisDecoder::default(), &data);
+        assert_eq!((told, frames.len()), (1, 1));
+        let pose = &frames[0];
+        assert_eq!(pose.joints.len(), BONES);
+        assert_eq!(
+            pose.root.map(|r| r.map(|v| (v * 100.0).round())),
+            Some([1.0, 95.0, 2.0])
+        );
+        let half = (-20.0_f32).to_radians();
+        for joint in &pose.joints {
+            let wanted = if usize::from(joint.id) == LEFT_ARM {
+                [half.cos(), 0.0, 0.0, half.sin()]
+            } else {
+                [1.0, 0.0, 0.0, 0.0]
+            };
+            assert!(
+                joint
+                    .rotation
+                    .iter()
+                    .zip(wanted)
+                    .all(|(a, b)| (a - b).abs() < 1e-6)
+            );
+        }
+    }
+    assert_eq!(
+        decoded(&mut AxisDecoder::default(), &binary(true, false, 0, 9, 0.0)).1[0].seq,
+        Some(9)
+    );
+}
+
+#[test]
+fn one_avatar_is_heard_and_another_when_that_is_away() {
+    let mut decoder = AxisDecoder::default();
+    assert_eq!(decoded(&mut decoder, &binary(true, false, 3, 0, 0.0)).1.len(), 1);
+    for frame in 0..200 {
+        assert!(
+            decoded(&mut decoder, &binary(true, false, 4, frame, 0.0))
+                .1
+                .is_empty()
+        );
+    }
+    let (told, frames) = decoded(&mut decoder, &binary(true, false, 4, 200, 0.0));
+    assert_eq!((told, frames.len()), (1, 1));
+}
+
+#[test]
+fn what_is_no_body_is_said() {
+    let decode = |data: &[u8]| AxisDecoder::default().decode(data, &mut |_| ());
+    let whole = binary(true, false, 0, 0, 0.0);
+    assert!(matches!(decode(b"hello"), Err(WireError::Alien { .. })));
+    assert!(matches!(
+        decode(&whole[..40]),
+        Err(WireError::Truncated {
+            what: "the header",
+            ..
+        })
+    ));
+    assert!(matches!(
+        decode(&whole[..90]),
+        Err(WireError::Truncated {
+            what: "the numbers",
+            ..
+        })
+    ));
+    assert!(matches!(
+        decode(b"0 a 1 2 3 ||"),
+        Err(WireError::Malformed { .. })
+    ));
+    assert!(matches!(
+        decode(&header(0, true, false, 0, 0)),
+        Err(WireError::Malformed { .. })
+    ));
+}
+
+proptest! {
+    #[test]
+    fn a_frame_that_is_sent_is_the_frame_that_comes(
+        turns in prop::collection::vec(prop::array::uniform4(-1.0_f32..1.0), BONES), seq in any::<u32>()
+    ) {
+        let joints = turns.iter().enumerate().filter_map(|(id, turn)| {
+            let norm = turn.iter().map(|v| v * v).sum::<f32>().sqrt();
+            (norm > 0.1).then(|| Joint {
+                id: id as u16, rotation: turn.map(|v| v / norm), position: [0.1, 0.2, 0.3], fresh: true,
+            })
+        });
+        let sent = PoseUpdate { seq: Some(seq), joints: joints.collect(), ..PoseUpdate::default() };
+        let mut out = Vec::new();
+        encode_frame(&sent, &mut out).unwrap();
+        let (_, frames) = decoded(&mut AxisDecoder::default(), &out);
+        prop_assert_eq!(frames[0].seq, Some(seq));
+        for joint in &sent.joints {
+            let back = frames[0].joint(joint.id).unwrap();
+            let dot: f32 = joint.rotation.iter().zip(back.rotation).map(|(a, b)| a * b).sum();
+            prop_assert!(dot.abs() > 0.99999, "{:?} {:?}", joint, back);
+        }
+    }
+}
