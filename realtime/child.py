@@ -20,6 +20,8 @@ _WELL_S = 60.0
 # What a child that does not read is told is kept up to this; no line but the one it reads goes beyond.
 _UNREAD = 1 << 20
 _PIPE = 1 << 16
+# One that has not read for so long stands still.
+_STUCK_S = 10.0
 
 
 class Child:
@@ -55,6 +57,8 @@ class Child:
         self._pause, self._again = self.first_pause, 0.0
         self._heard = b""
         self._unread = b""
+        self._read = 0.0
+        self._ended = ""
         #: When it was started last (monotonic seconds), how often after the first time, whether for good.
         self.begun = 0.0
         self.restarts = -1
@@ -70,8 +74,9 @@ class Child:
             if end is not None:
                 os.set_blocking(end.fileno(), False)
         self._heard, self._unread = b"", b""
-        self.begun = time.monotonic()
+        self.begun = self._read = time.monotonic()
         self.restarts += 1
+        self._ended = ""
         self._greet()
 
     def _greet(self) -> None:
@@ -94,10 +99,14 @@ class Child:
                     self._start()
                 except OSError as error:
                     # No memory, no descriptors, no processes: perhaps later.
-                    self._wait(f"{self.name} cannot be started ({error.strerror})")
+                    self._wait(f"cannot be started ({error.strerror})")
             return []
         lines = self._listen()
         self.write(b"")
+        if self._is_stuck(now):
+            self._say(f"{self.name} stands still")
+            self._process.kill()
+            self._process.wait()
         code = self._process.poll()
         if code is None:
             if now - self.begun > _WELL_S:
@@ -105,15 +114,25 @@ class Child:
             return lines
         self._release()
         if code in self._final:
-            self.given_up = True
+            self.given_up, self._ended = True, f"ended (code {code})"
             self._say(f"going on without {self.name}")
             return lines
-        self._wait(f"{self.name} ended (code {code})")
+        self._wait(f"ended (code {code})")
         self._died()
         return lines
 
+    def _is_stuck(self, now: float) -> bool:
+        """Whether it has to be killed, for it will not go on."""
+        return bool(self._unread) and now - self._read > _STUCK_S
+
+    @property
+    def state(self) -> str:
+        """What the status says of it: yes, or no and why."""
+        return "yes" if self._process is not None else f"no ({self._ended or 'ended'})"
+
     def _wait(self, why: str) -> None:
-        self._say(f"{why}; starting it again in {self._pause:g} s")
+        self._ended = why
+        self._say(f"{self.name} {why}; starting it again in {self._pause:g} s")
         self._again = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
@@ -148,6 +167,8 @@ class Child:
 
     def write(self, line: bytes) -> None:
         """Tell it a line, now or when it reads again. Never blocks."""
+        if not self._unread:
+            self._read = time.monotonic()
         self._unread += line
         if self._process is None or self._process.stdin is None:
             self._unread = b""
@@ -155,6 +176,7 @@ class Child:
         with contextlib.suppress(OSError):
             while self._unread:
                 self._unread = self._unread[os.write(self._process.stdin.fileno(), self._unread[:_PIPE]) :]
+                self._read = time.monotonic()
         if len(self._unread) > _UNREAD:
             # It hangs: what it has begun to read is all that it gets.
             self._unread = self._unread[: self._unread.index(b"\n") + 1]

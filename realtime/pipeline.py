@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,8 @@ class Pipeline:
         self._parted: list[Event] = []
         self.lacking: list[str] = []
         self.observer: Observer | None = None
+        #: What the status says of what is none of the pipeline's.
+        self.beside: Callable[[], Sequence[str]] = tuple
         self.kind = kind
         self.counts = {
             "frames": 0,
@@ -401,6 +403,7 @@ class Pipeline:
             + (" (auto)" if self.mixer.lead_ms == "auto" else ""),
             *tempo_words(self.tempo),
             *tape_words(self.tape),
+            *self.beside(),
             *(() if self.memory is None else self.memory.words()),
             *taught_words(self.taught, self.mapping_error, self.lacking),
             *(() if self.lesson is None else (f"teaching={self.lesson.state}",)),

@@ -92,6 +92,7 @@ class Show:
         self.keys: Keys | None = None
         self.commands = commands
         self._remotes = remotes
+        pipeline.beside = self._beside
         self.control = None if control is None else self._remote(control, must_listen)
 
     def _remote(self, control: ControlRig, must_listen: bool) -> ControlServer | None:
@@ -118,9 +119,10 @@ class Show:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         begun = time.monotonic()
-        for number_ in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                self._loop.add_signal_handler(number_, self.interrupt)
+        # A terminal that is closed tells so more than once: only Ctrl-C and `kill` do not wait when repeated.
+        for name, act in _SIGNALS.items():
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError, AttributeError):
+                self._loop.add_signal_handler(getattr(signal, name), partial(act, self))
         watch = self._loop.create_task(self._watch())
         try:
             if self.control is not None:
@@ -150,7 +152,8 @@ class Show:
                 remote.close()
             if self._recorder is not None:
                 self._recorder.close()
-            sinks = {sink.name: sink.counters() for sink in self.pipeline.sinks}
+            plain = (sink for sink in self.pipeline.sinks if not isinstance(sink, Child))
+            sinks = {sink.name: sink.counters() for sink in plain}
             self.pipeline.close()
             for child in self.children:
                 child.close()
@@ -266,30 +269,46 @@ class Show:
             self._timer.cancel()
         self.pipeline.run_until(end)
 
+    def _all_children(self) -> list[Child]:
+        return [*filter(None, (self._recorder, self._synth)), *self.children]
+
+    def _beside(self) -> list[str]:
+        """What the status says of the processes beside the show."""
+        return [f"{child.name.split()[-1].lower()}={child.state}" for child in self._all_children()]
+
     async def _watch(self) -> None:
-        """Once a second: look after the children."""
-        failed, warned, beat, sinks = False, "", BeatWatch(), SinkWatch()
+        """Once a second: look after the children, tell what has changed."""
+        beat, sinks = BeatWatch(), SinkWatch()
+        told: set[str] = set()
         while True:
             await asyncio.sleep(1.0)
-            for child in (*self.children, *filter(None, [self._recorder])):
-                child.poll()
-            if self._synth is not None:
-                self._synth.poll()
-                self._follow_sound(self._synth.sound_ms)
-            if self.pipeline.model_error and not failed:
-                failed = True
-                self._say(f"the model failed, the scalars play: {self.pipeline.model_error}")
-            if self._source_watch is not None:
-                for news in self._source_watch.watch(time.monotonic(), self.pipeline.front):
-                    self._say(news)
-            for news in sinks.look(self.pipeline.sinks):
-                self._say(news)
-            if (line := beat.look(self.pipeline.tempo)) is not None:
-                self._say(line)
-            trouble = self._mapping_trouble()
-            if trouble and trouble != warned:
-                self._say(trouble)
-            warned = trouble
+            try:
+                self._look(beat, sinks, told)
+            except Exception as error:
+                # As in a frame: a mistake of ours must not end the watch.
+                self.pipeline.counts["errors"] += 1
+                line = f"internal error, going on: {type(error).__name__}: {error}"
+                if line not in told:
+                    told.add(line)
+                    self._say(line)
+
+    def _look(self, beat: BeatWatch, sinks: SinkWatch, told: set[str]) -> None:
+        for child in self._all_children():
+            child.poll()
+        if self._synth is not None:
+            self._follow_sound(self._synth.sound_ms)
+        news = sinks.look(self.pipeline.sinks)
+        if self._source_watch is not None:
+            news += self._source_watch.watch(time.monotonic(), self.pipeline.front)
+        if (line := beat.look(self.pipeline.tempo)) is not None:
+            news.append(line)
+        failed = self.pipeline.model_error
+        for once in (failed and f"the model failed, the scalars play: {failed}", self._mapping_trouble()):
+            if once and once not in told:
+                told.add(once)
+                news.append(once)
+        for line in news:
+            self._say(line)
 
     def _follow_sound(self, sound_ms: float | None) -> None:
         """Read parameters as far ahead as the voice says it takes; in a replay, as it was then."""
@@ -379,3 +398,11 @@ class Show:
             raise OptionError("record/stop: nothing is being recorded")
         self.pipeline.tape = None
         return self._recorded(self._recorder, path)
+
+
+_SIGNALS = {
+    "SIGINT": Show.interrupt,
+    "SIGTERM": Show.interrupt,
+    "SIGHUP": Show.end,
+    "SIGQUIT": Show.end,
+}

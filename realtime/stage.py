@@ -38,6 +38,7 @@ from realtime.seams import SINKS
 from realtime.show import Show
 from realtime.sinks.base import Sink
 from realtime.sinks.config import OscConfig
+from realtime.sinks.guard import Guard
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.sources.replay import ReplaySource
@@ -144,6 +145,11 @@ def stage(
     synth = None
     with contextlib.ExitStack() as undo:
         undo.callback(pipeline.close)
+        targets = [sink.config for sink in pipeline.sinks if isinstance(sink, OscSink)]
+        if targets:
+            # Closed with the other sinks.
+            guard = Guard(targets, rig.silence.neutral_vector(), say)
+            pipeline.sinks.append(guard)
         if rig.synth.enabled:
             port = rig.synth.port or free_port()
             preset, options = rig.synth.preset, rig.synth.told
@@ -190,6 +196,8 @@ def stage(
         )
         if show.control is not None:
             undo.callback(show.control.close)
+        if targets:
+            show.children.append(guard)
         obeys = None if show.control is None else show.control.address
         if rig.oscquery.enabled:
             target = OscConfig(send=rig.oscquery.send)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -53,8 +54,9 @@ def _extra_of(package: str) -> str | None:
 
 
 def say(line: str) -> None:
-    """A line for people, beside what a program might read."""
-    click.echo("\n".join(map(printable, line.split("\n"))), err=True)
+    """A line for people, beside what a program might read; none where their terminal has gone."""
+    with contextlib.suppress(OSError):
+        click.echo("\n".join(map(printable, line.split("\n"))), err=True)
 
 
 def drawn(as_json: bool) -> bool:

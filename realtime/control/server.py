@@ -43,15 +43,17 @@ CONTROL = "/anticip/control/"
 """What stands before the name of a command."""
 
 _REPLY = "/anticip/reply/"
+_PANIC = b"/anticip/control/panic\0"
 # Longer datagrams, and what stands behind so many messages in one, are not obeyed.
 _LONGEST, _MOST = 8192, 32
-# Commands of one host, a second and at once; and each of those that files or processes are needed for.
-_RATE, _BURST = 200.0, 100.0
+# Commands of one host, a second and at once (all that a program says when it begins); and each of those that
+# files or processes are needed for.
+_RATE, _BURST = 200.0, 1000.0
 _SLOW_RATE, _SLOW_BURST = 1.0, 10.0
 # The loop does so much at once (seconds; one command may be longer), and then something else.
-_READING, _RESTING = 0.0015, 0.01
+_READING, _RESTING = 0.0015, 0.005
 # What a reply may have, bytes: to programs of this machine, and at least to others.
-_REPLY_MOST, _REPLY_LEAST = 1024, 48
+_REPLY_MOST, _REPLY_LEAST = 4096, 48
 _LONGEST_NAME = 100
 
 
@@ -146,7 +148,9 @@ class ControlServer:
                     self.counts["ignored"] += 1
                     self._refused(f"too many commands from {peer[0]}: not all are obeyed")
                     return
-                self._waiting.append((one, peer))
+                # However much is to be done, silence comes first.
+                put = self._waiting.appendleft if one.startswith(_PANIC) else self._waiting.append
+                put((one, peer))
         except ValueError:
             self.counts["alien"] += 1
 

@@ -22,7 +22,7 @@ from realtime import tuning
 from realtime.clock import ScaledClock
 from realtime.monitor.terminal import Terminal, can_draw
 from realtime.pipeline import Pipeline
-from realtime.programs.render import render
+from realtime.programs.render import check_out, render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sources.file import open_show
@@ -104,6 +104,8 @@ def demo(
     """
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
+    if out is not None:
+        check_out(out, (".wav",))
     tuning.one_thread_each()
     host, port = osc or _OSC
     console = Console(stderr=True, highlight=False, soft_wrap=True)

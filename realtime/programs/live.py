@@ -17,7 +17,7 @@ from realtime.control.commands import Commands
 from realtime.monitor.terminal import Terminal
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.sockets import known_as
+from realtime.sockets import bind_udp, known_as
 from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
@@ -42,6 +42,9 @@ def live(
         kind, port = first_sender(rig.source.host, say, seconds)
         found = rig.source.model_copy(update={"kind": kind, "port": port})
         rig = rig.model_copy(update={"source": found})
+    if rig.control.enabled:
+        # Whoever has it already is a show that plays: nothing is loaded beside it.
+        bind_udp(rig.control.host, rig.control.port, "control server").close()
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:
         clock = MonotonicClock()

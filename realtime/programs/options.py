@@ -60,7 +60,7 @@ class RenderOptions(RigOptions, SecondsOption, JsonOption):
     """Of ``render``."""
 
     file: Path = option("What to play.", argument=True, exists=True)
-    out: Path = option("OUT.wav, OUT.npz or OUT.csv.")
+    out: Path = option("OUT.wav, OUT.npz or OUT.csv.", written=True)
     over: Annotated[dict[str, Any], Overrides(Rig, {**MODEL, **PRESET, **READING})] = {}
 
 
@@ -126,7 +126,7 @@ class RehearseOptions(ReadingOptions, JsonOption):
 class DemoOptions(SecondsOption, JsonOption):
     """Of ``demo``."""
 
-    out: Path | None = option("Also write the sound (WAV).", None)
+    out: Path | None = option("Also write the sound (WAV).", None, written=True)
     osc: HostPort | None = option("OSC receiver (127.0.0.1:9000).", None, metavar="HOST:PORT")
     midi: str | None = option(
         "MIDI out: virtual, or a part of a port's name.", None, metavar="PORT", min_length=1

@@ -12,7 +12,7 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,20 @@ class _GateTap(StepBackend):
         self._backend.close()
 
 
+def check_out(out: Path, suffixes: Sequence[str]) -> str:
+    """The suffix of a file that will be written, in small letters.
+
+    Raises an OptionError where it is another than these, a DeviceError where the folder is not there.
+    """
+    suffix = out.suffix.lower()
+    if suffix not in suffixes:
+        raise OptionError(f"{out}: expected a name that ends in {', '.join(suffixes)}, got {out.suffix!r}")
+    folder = out.absolute().parent
+    if not folder.is_dir():
+        raise DeviceError(f"{out}: the folder {folder} does not exist")
+    return suffix
+
+
 def render(
     path: Path,
     out: Path,
@@ -194,11 +208,7 @@ def render(
     work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
     be read or written.
     """
-    kind_of_file = out.suffix.lower()
-    if kind_of_file not in SUFFIXES:
-        raise OptionError(f"{out}: expected a name that ends in {', '.join(SUFFIXES)}, got {out.suffix!r}")
-    if not out.absolute().parent.is_dir():
-        raise DeviceError(f"{out}: the folder {out.absolute().parent} does not exist")
+    kind_of_file = check_out(out, SUFFIXES)
     tuning.one_thread_each()
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0

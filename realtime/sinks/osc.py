@@ -52,6 +52,7 @@ class OscSink:
 
     def __init__(self, config: OscConfig) -> None:
         self.name = f"osc {config.url}"
+        self.config = config
         self._wire: UdpWire | TcpWire
         if config.transport == "tcp":
             self._wire = TcpWire(config.host, config.port, config.framing)

@@ -21,6 +21,8 @@ __all__ = ["SynthProcess"]
 _BAD_SETTINGS = 2
 # A child that has begun is told its preset for so long: it listens only when it has opened its device.
 _TOLD = 5.0
+# It tells how it is once a second; silent for so long it stands still.
+_SILENT_S = 10.0
 
 
 class SynthProcess(Child):
@@ -41,6 +43,9 @@ class SynthProcess(Child):
         self._chosen = 0.0
         #: How long what is sent to it takes to sound, as it says itself; None: it has not yet.
         self.sound_ms: float | None = None
+        # The device that it plays on, and when that was told last (0: not yet).
+        self._plays: str | None = None
+        self._told = 0.0
         arguments = ["--port", str(port)]
         if device is not None:
             arguments += ["--device", str(device)]
@@ -67,12 +72,29 @@ class SynthProcess(Child):
             sock.sendto(builder.build().dgram, socket.MSG_DONTWAIT, ("127.0.0.1", self.port))
 
     def poll(self) -> list[str]:
-        """See whether it lives; it says how long its way to the ear is, a line of JSON where that changes."""
+        """See whether it lives; it says how it plays, a line of JSON a second."""
         now = time.monotonic()
         if self._chosen and now - max(self.begun, self._chosen) < _TOLD:
             self._tell()
         lines = super().poll()
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                self.sound_ms = float(json.loads(line)["sound_ms"])
+                told = json.loads(line)
+                self.sound_ms, self._plays = float(told["sound_ms"]), told["device"]
+                self._told = now
         return lines
+
+    def _greet(self) -> None:
+        self._told, self._plays = 0.0, None
+
+    def _is_stuck(self, now: float) -> bool:
+        return self._told > 0.0 and now - self._told > _SILENT_S
+
+    @property
+    def state(self) -> str:
+        """Where it is heard."""
+        if self.pid is None:
+            return super().state
+        if not self._told:
+            return "no (it begins)"
+        return "no (no audio device)" if self._plays is None else f"yes ({self._plays})"

@@ -23,27 +23,27 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import MotionError, OptionError
 from realtime.sockets import bind_udp
-from realtime.voice.audio import own_stderr, quiet_stderr
+from realtime.voice.audio import own_stderr
 from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
+from realtime.voice.output import BLOCK, SAMPLE_RATE, Sound
 from realtime.voice.strokes import Strokes
-from realtime.voice.wav import WavWriter
 
-__all__ = ["Synth", "VoicePlayer", "main", "open_output", "synth"]
+__all__ = ["SAMPLE_RATE", "Synth", "VoicePlayer", "main", "synth"]
 
-SAMPLE_RATE = 48_000
 _HOLD, _FADE, _RETURN, _END = 1.0, 2.0, 0.3, 0.4
-_BLOCK = 480
-# So many gaps in the sound within so many seconds, and the device's buffer is doubled, up to the longest.
-_STALLS, _WATCH, _LONGEST_LATENCY = 5, 5.0, 0.1
+# The show is told how it plays so often, seconds.
+_TELL_S = 1.0
+# What the process returns that is to be begun again for its audio device.
+_ANEW = 3
 
 Say = Callable[[str], None]
 
@@ -67,7 +67,7 @@ class VoicePlayer:
         self._sounding = False
         self._ending = False
         self.voice.fade(0.0, 0.0)
-        self.voice.render(2 * _BLOCK)
+        self.voice.render(2 * BLOCK)
         self.late_events = 0
 
     def push(self, commands: list[Command], arrival: float) -> None:
@@ -131,148 +131,8 @@ class VoicePlayer:
             self._sounding = False
 
 
-class Output(Protocol):
-    """Something that calls the performer for samples."""
-
-    name: str
-    underruns: int
-    latency: float
-
-    def alive(self) -> bool:
-        """Whether it still plays."""
-        ...
-
-    def close(self) -> None:
-        """Stop."""
-        ...
-
-
-class _Device:
-    """An audio device, by PortAudio's callback."""
-
-    def __init__(
-        self,
-        sounddevice: Any,
-        device: str | int | None,
-        latency: float | str,
-        player: VoicePlayer,
-        tap: _Tap,
-    ) -> None:
-        self.underruns = 0
-        self._player, self._tap = player, tap
-        self._stream = sounddevice.OutputStream(
-            samplerate=SAMPLE_RATE,
-            channels=2,
-            dtype="float32",
-            device=device,
-            latency=latency,
-            callback=self._callback,
-        )
-        self._stream.start()
-        self.name = str(sounddevice.query_devices(self._stream.device)["name"])
-        self.latency = float(self._stream.latency)
-
-    def _callback(self, out: npt.NDArray[np.float32], samples: int, times: Any, status: Any) -> None:
-        if status:
-            self.underruns += 1
-        latency = times.outputBufferDacTime - times.currentTime
-        block = self._player.render(samples, time.monotonic(), latency if 0.0 <= latency < 1.0 else 0.0)
-        out[:] = block
-        self._tap.put(block)
-
-    def alive(self) -> bool:
-        return bool(self._stream.active)
-
-    def close(self) -> None:
-        with contextlib.suppress(Exception):
-            self._stream.stop()
-        with contextlib.suppress(Exception):
-            self._stream.close()
-
-
-class _Silent:
-    """No device: the sound is made all the same, at its own pace, for the ``--wav`` file."""
-
-    name = "no device"
-    latency = 0.0
-
-    def __init__(self, player: VoicePlayer, tap: _Tap) -> None:
-        self.underruns = 0
-        self._player, self._tap = player, tap
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        begun = time.monotonic()
-        done = 0
-        while not self._stop.is_set():
-            wait = begun + done / SAMPLE_RATE - time.monotonic()
-            if wait > 0:
-                self._stop.wait(wait)
-            self._tap.put(self._player.render(_BLOCK, time.monotonic()))
-            done += _BLOCK
-
-    def alive(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(2.0)
-
-
-class _Tap:
-    """Takes what is played to a file, off the audio thread."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._file = WavWriter(path, SAMPLE_RATE) if path is not None else None
-        self._blocks: deque[npt.NDArray[np.float32]] = deque()
-
-    @property
-    def wanted(self) -> bool:
-        return self._file is not None
-
-    def put(self, block: npt.NDArray[np.float32]) -> None:
-        if self._file is not None:
-            self._blocks.append(block)
-
-    def flush(self) -> None:
-        while self._file is not None and self._blocks:
-            self._file.write(self._blocks.popleft())
-
-    def close(self) -> None:
-        if self._file is not None:
-            self.flush()
-            self._file.close()
-            self._file = None
-
-
-def open_output(
-    player: VoicePlayer, device: str | int | None, tap: _Tap, say: Say, latency: float | str = "low"
-) -> Output | None:
-    """The audio device; where there is none, says why in one line and returns None."""
-    try:
-        with quiet_stderr():
-            import sounddevice
-    except (ImportError, OSError) as error:
-        say(f"no sound: {_first_line(error)}; install PortAudio (Debian: libportaudio2) to hear the voice")
-        return None
-    try:
-        with quiet_stderr():
-            return _Device(sounddevice, device, latency, player, tap)
-    except (sounddevice.PortAudioError, ValueError, OSError) as error:
-        which = "the default audio device" if device is None else f"audio device {device!r}"
-        say(f"no sound: {which} cannot be used ({_first_line(error)}); going on without")
-        return None
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 class Synth:
-    """The process's parts: a socket and its thread, the player, the output, an optional file."""
+    """The process's parts: a socket and its thread, the player, the sound, an optional file."""
 
     def __init__(
         self,
@@ -287,23 +147,16 @@ class Synth:
     ) -> None:
         self.player = VoicePlayer(voice, gain=gain)
         self.input = VoiceInput()
-        self._say, self._device_name = say, device
         self._socket = bind_udp(host, port, "synth")
         self._socket.settimeout(0.2)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         try:
-            self._tap = _Tap(wav)
+            self._sound = Sound(self.player.render, device, wav, say)
         except BaseException:
             self._socket.close()
             raise
         self._stop = threading.Event()
-        self.underruns = 0
-        self._stalls, self._watched = 0, time.monotonic()
-        self._output = open_output(self.player, device, self._tap, say)
-        self.device = self._output.name if self._output else None
-        if self._output is None and self._tap.wanted:
-            self._output = _Silent(self.player, self._tap)
         self._thread = threading.Thread(target=self._receive, daemon=True)
         self._thread.start()
 
@@ -324,54 +177,39 @@ class Synth:
 
     def poll(self) -> None:
         """Now and then, from the main thread: write what was played, look after the device."""
-        self._tap.flush()
-        if self._output is None:
-            return
-        if not self._output.alive():
-            self._say(f"audio device {self._output.name!r} stopped; opening the default one")
-            self._reopen(None, "low")
-            return
-        now = time.monotonic()
-        if now - self._watched >= _WATCH:
-            stalls = self._output.underruns - self._stalls
-            self._watched, self._stalls = now, self._output.underruns
-            if stalls >= _STALLS and self._output.latency < _LONGEST_LATENCY:
-                latency = max(2.0 * self._output.latency, 0.02)
-                self._say(f"{stalls} gaps in {_WATCH:g} s: buffering {1000 * latency:.0f} ms from now on")
-                self._reopen(self._device_name, latency)
+        self._sound.poll()
 
-    def _reopen(self, device: str | int | None, latency: float | str) -> None:
-        assert self._output is not None
-        self.underruns += self._output.underruns
-        self._output.close()
-        self._stalls = 0
-        self._output = open_output(self.player, device, self._tap, self._say, latency)
-        if self._output is None and self._tap.wanted:
-            self._output = _Silent(self.player, self._tap)
+    @property
+    def begin_anew(self) -> bool:
+        """Whether a device is there that only a new process can play on."""
+        return self._sound.begin_anew
+
+    @property
+    def device(self) -> str | None:
+        """What it is heard on; None: nothing."""
+        return self._sound.device
 
     @property
     def way_ms(self) -> float:
         """How long what comes takes to sound: the device's latency, as PortAudio says, and the voice's."""
-        device = 0.0 if self._output is None else 1000.0 * self._output.latency
-        return device + way_ms(self.player.voice)
+        return 1000.0 * self._sound.latency + way_ms(self.player.voice)
 
     def close(self) -> dict[str, Any]:
         """Fade out, stop, finish the file; what happened, in numbers."""
-        if self._output is not None:
+        device = self.device
+        if self._sound.plays:
             self.player.end()
             time.sleep(_END + 0.1)
-            self._output.close()
-            self.underruns += self._output.underruns
+        self._sound.close()
         self._stop.set()
         self._thread.join(1.0)
         self._socket.close()
-        self._tap.close()
         return {
             **self.input.counts,
             "late_events": self.player.late_events,
             "seconds": round(self.player.samples / SAMPLE_RATE, 3),
-            "underruns": self.underruns,
-            "device": self.device,
+            "underruns": self._sound.underruns,
+            "device": device,
         }
 
 
@@ -395,7 +233,8 @@ def synth(
     sound = open_voice(preset, options or {}, SAMPLE_RATE, say)
     ended = threading.Event()
     before = {
-        number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, lambda *_: ended.set())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     }
     try:
         with own_stderr():
@@ -417,13 +256,20 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
     """Until something ends it."""
     parent = os.getppid()
     begun = time.monotonic()
-    told = 0.0
+    told = -_TELL_S
     while not ended.wait(0.1):
         voice.poll()
-        if child and abs(voice.way_ms - told) >= 1.0:
-            told = voice.way_ms
+        if voice.begin_anew:
+            sys.stderr.flush()
+            if child:
+                # Whoever began it begins it again.
+                os._exit(_ANEW)
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        if child and time.monotonic() >= told + _TELL_S:
+            told = time.monotonic()
             with contextlib.suppress(OSError):
-                print(json.dumps({"sound_ms": round(told, 1)}), flush=True)
+                how = {"sound_ms": round(voice.way_ms, 1), "device": voice.device}
+                print(json.dumps(how), flush=True)
         if seconds is not None and time.monotonic() - begun >= seconds:
             return
         if child and (os.getppid() != parent or _input_ended()):

@@ -125,7 +125,7 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d.update(features_version=2), "features_version do not match"),
         (lambda d: d["features"].reverse(), "features do not match"),
         (lambda d: d.update(horizons_ms=[0]), "horizons_ms do not match"),
-        (lambda d: d.update(format="other"), "does not describe"),
+        (lambda d: d.update(format="other"), "is of format 'other', expected that of a motion model"),
         (lambda d: d["config"].update(heads=3), "heads"),
         (lambda d: d["config"].update(headz=4), "did you mean heads"),
         (lambda d: d["config"].update(d_model="16"), "d_model"),
@@ -218,7 +218,7 @@ def test_the_tokenizer_travels_along_and_is_verified(folder):
     ("change", "words"),
     [
         ({"version": 3}, "newer than"),
-        ({"format": "other"}, "does not describe"),
+        ({"format": "other"}, "is of format 'other', expected that of a"),
         ({"kind": "rnn"}, "not describe a token model"),
         ({"config": {**CFG.to_dict(), "d_model": 24}}, "does not fit"),
         ({"config": {**CFG.to_dict(), "vocab": 0, "max_seq_len": 0}}, "not describe a token model"),

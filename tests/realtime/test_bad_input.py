@@ -55,8 +55,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     checkpoint = folder / "corrupt"
     checkpoint.mkdir()
     (checkpoint / "model.json").write_text("{")
+    (folder / "words").mkdir()
+    (folder / "words" / "model.json").write_text('{"format": "anticip-language"}')
     taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     taken.bind(("127.0.0.1", 0))
+    (folder / "control.toml").write_text(f"[control]\nport = {taken.getsockname()[1]}\n")
     (folder / "port").write_text(str(taken.getsockname()[1]))
     yield folder
     taken.close()
@@ -81,6 +84,14 @@ CASES = [
     ("live --source mocpi", 2, "did you mean mocopi?"),
     ("live --source mocopi://127.0.0.1:21471 --checkpoint nowhere", 1, "nowhere"),
     ("live --source mocopi://127.0.0.1:21471 --checkpoint corrupt", 1, "corrupt"),
+    ("live --rig control.toml --checkpoint corrupt", 1, "port {port} at 127.0.0.1 is in use"),
+    (
+        "live --source mocopi://127.0.0.1:21471 --checkpoint words",
+        1,
+        "is of a token model, expected that of a",
+    ),
+    ("demo --no-audio --out song.mp3", 2, "expected a name that ends in .wav, got '.mp3'"),
+    ("demo --no-audio --out nowhere/song.wav", 1, "does not exist"),
     ("lve", 2, "did you mean live?"),
     ("replay missing.bvh --no-model", 1, "missing.bvh"),
     ("replay empty.bvh --no-model", 1, "empty.bvh"),

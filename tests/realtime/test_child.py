@@ -77,3 +77,25 @@ def test_one_that_does_not_read_costs_no_time_and_no_memory(child):
     for _ in range(500):
         one.write(b"x" * 9_999 + b"\n")
     assert len(one._unread) <= 1 << 20
+
+
+def test_one_that_stands_still_is_begun_again(child, monkeypatch):
+    monkeypatch.setattr("realtime.child._STUCK_S", 0.2)
+    one, lines = child(DEAF)
+    one._pause = 0.01
+    assert one.state == "yes"
+    one.write(b"x" * 200_000 + b"\n")
+    until(lambda: one.poll() or one.restarts == 1)
+    assert lines == ["somebody stands still", "somebody ended (code -9); starting it again in 0.01 s"]
+
+
+def test_one_that_cannot_be_started_now_is_tried_later(child, monkeypatch):
+    one, lines = child(ECHO)
+    one._pause = 0.01
+    os.kill(one.pid, signal.SIGKILL)
+    command, one._command = one._command, ["/nowhere/python"]
+    until(lambda: one.poll() or len(lines) == 2)
+    assert lines[1].startswith("somebody cannot be started (No such file or directory); starting it again")
+    assert one.state.startswith("no (cannot be started")
+    one._command = command
+    until(lambda: one.poll() or one.pid is not None)

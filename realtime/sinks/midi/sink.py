@@ -10,13 +10,15 @@ from pyanticip.errors import DeviceError, OptionError
 from realtime.child import Child
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.midi.config import MidiConfig
-from realtime.sinks.midi.schedule import pack
+from realtime.sinks.midi.schedule import Item, pack
 from realtime.sinks.midi.translator import Translator
 
 __all__ = ["MidiSink"]
 
 # Beyond what the pipe holds nothing waits here: what is older is of no use.
 _WAITING = 1 << 13
+# All notes off, all sound off.
+_OFF = 123, 120
 # From the frames' time to the monotonic clock: the shortest way of late, which may grow by this each frame;
 # a clock that runs at another speed is followed when it is this far off.
 _LEAK_NS, _ASTRAY_NS = 20_000, 60_000_000
@@ -86,7 +88,17 @@ class MidiSink:
             self._counts["failed"] += 1
         elif before is None and self._child.pid is not None:
             self._gone = False
+            # What the one before it began, nobody else ends.
+            off = (bytes((0xB0 | channel, what, 0)) for channel in range(16) for what in _OFF)
+            self._child.write(pack(Item(0, 0, message) for message in off))
             self._translator.forget()
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is heard of it."""
+        if self._child.pid is None:
+            return "its process has ended"
+        return "the port has gone" if self._gone else ""
 
     def counters(self) -> dict[str, int]:
         """Messages sent, dropped (the port's process did not take them), refused (the port is gone); how

@@ -234,6 +234,8 @@ def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
         return sink.counters()["failed"] == 1 and len(listener.heard) > 3
 
     wait_for(again)
+    # Notes that the dead one had begun.
+    assert {"b0 7b 00", "bf 7b 00"} <= set(listener.heard)
     sink.close()
 
 

@@ -1,0 +1,271 @@
+"""What the voice is heard on: an audio device, looked for again where it has gone, and a file beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from realtime.voice.audio import probe, quiet_stderr
+from realtime.voice.wav import WavWriter
+
+__all__ = ["BLOCK", "SAMPLE_RATE", "Sound"]
+
+SAMPLE_RATE = 48_000
+BLOCK = 480
+# So many gaps in the sound within so many seconds, and the device's buffer is doubled, up to the longest.
+_STALLS, _WATCH, _LONGEST_LATENCY = 5, 5.0, 0.1
+# A device that does not ask for samples for so long has gone.
+_UNCALLED_S = 2.0
+# Pauses between two looks for a device.
+_SOON_S, _LATE_S = 1.0, 8.0
+
+Say = Callable[[str], None]
+
+
+class Render(Protocol):
+    """What makes the samples, see :meth:`realtime.voice.synth.VoicePlayer.render`."""
+
+    def __call__(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
+        """The next block, (samples, 2)."""
+        ...
+
+
+class Output(Protocol):
+    """Something that calls the performer for samples."""
+
+    name: str
+    underruns: int
+    latency: float
+
+    def alive(self) -> bool:
+        """Whether it still plays."""
+        ...
+
+    def close(self) -> None:
+        """Stop."""
+        ...
+
+
+class _Device:
+    """An audio device, by PortAudio's callback."""
+
+    def __init__(
+        self,
+        sounddevice: Any,
+        device: str | int | None,
+        latency: float | str,
+        render: Render,
+        tap: _Tap,
+    ) -> None:
+        self.underruns = 0
+        self._render, self._tap = render, tap
+        self._stream = sounddevice.OutputStream(
+            samplerate=SAMPLE_RATE,
+            channels=2,
+            dtype="float32",
+            device=device,
+            latency=latency,
+            callback=self._callback,
+        )
+        self._called = time.monotonic()
+        self._stream.start()
+        self.name = str(sounddevice.query_devices(self._stream.device)["name"])
+        self.latency = float(self._stream.latency)
+
+    def _callback(self, out: npt.NDArray[np.float32], samples: int, times: Any, status: Any) -> None:
+        self._called = time.monotonic()
+        if status:
+            self.underruns += 1
+        latency = times.outputBufferDacTime - times.currentTime
+        block = self._render(samples, time.monotonic(), latency if 0.0 <= latency < 1.0 else 0.0)
+        out[:] = block
+        self._tap.put(block)
+
+    def alive(self) -> bool:
+        # The stream of a server that has gone may be active for ever, and never call.
+        return bool(self._stream.active) and time.monotonic() - self._called < _UNCALLED_S
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._stream.stop()
+        with contextlib.suppress(Exception):
+            self._stream.close()
+
+
+class _Silent:
+    """No device: the sound is made all the same, at its own pace, for the ``--wav`` file."""
+
+    name = "no device"
+    latency = 0.0
+
+    def __init__(self, render: Render, tap: _Tap) -> None:
+        self.underruns = 0
+        self._render, self._tap = render, tap
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        done = 0
+        while not self._stop.is_set():
+            wait = begun + done / SAMPLE_RATE - time.monotonic()
+            if wait > 0:
+                self._stop.wait(wait)
+            self._tap.put(self._render(BLOCK, time.monotonic()))
+            done += BLOCK
+
+    def alive(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(2.0)
+
+
+class _Tap:
+    """Takes what is played to a file, off the audio thread."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = WavWriter(path, SAMPLE_RATE) if path is not None else None
+        self._blocks: deque[npt.NDArray[np.float32]] = deque()
+
+    def put(self, block: npt.NDArray[np.float32]) -> None:
+        if self._file is not None:
+            self._blocks.append(block)
+
+    def flush(self) -> None:
+        while self._file is not None and self._blocks:
+            self._file.write(self._blocks.popleft())
+
+    def close(self) -> None:
+        if self._file is not None:
+            self.flush()
+            self._file.close()
+            self._file = None
+
+
+class Sound:
+    """The device ``name`` (None: the default one), or silence while there is none, and the file.
+
+    Without PortAudio or without a device ``say`` is told so; unless there is a file, it is looked for from
+    then on.
+    """
+
+    def __init__(self, render: Render, name: str | int | None, wav: Path | None, say: Say) -> None:
+        self._render, self._name, self._say = render, name, say
+        self._has_file = wav is not None
+        self._tap = _Tap(wav)
+        self._stalls, self._watched = 0, time.monotonic()
+        self._pause, self._again = _SOON_S, 0.0
+        self._underruns = 0
+        #: Whether it takes a new process to be heard: PortAudio asks once which devices there are, and what
+        #: lies under it may hang, or crash, where its server has gone.
+        self.begin_anew = False
+        self._output: Output | None = None
+        self._open("low")
+
+    @property
+    def plays(self) -> bool:
+        """Whether samples are asked for, be it for the file alone."""
+        return self._output is not None
+
+    @property
+    def device(self) -> str | None:
+        """The device's name; None: there is none."""
+        return self._output.name if isinstance(self._output, _Device) else None
+
+    @property
+    def latency(self) -> float:
+        """How much later than rendered a sample is heard, seconds."""
+        return 0.0 if self._output is None else self._output.latency
+
+    @property
+    def underruns(self) -> int:
+        """Gaps in the sound so far."""
+        return self._underruns + (0 if self._output is None else self._output.underruns)
+
+    def _open(self, latency: float | str) -> None:
+        self._stalls = 0
+        self._output = _open_device(self._render, self._name, self._tap, self._say, latency)
+        if self._output is None and self._has_file:
+            # The file goes on at its own pace, and nothing is looked for any more.
+            self._output = _Silent(self._render, self._tap)
+
+    def _close(self) -> None:
+        if self._output is not None:
+            self._output.close()
+            self._underruns += self._output.underruns
+            self._output = None
+
+    def poll(self) -> None:
+        """Now and then, from the main thread: write what was played, look after the device."""
+        self._tap.flush()
+        now = time.monotonic()
+        if self._output is None and now >= self._again:
+            self._again = float("inf")
+            threading.Thread(target=self._look, daemon=True).start()
+        if not isinstance(self._output, _Device):
+            return
+        if not self._output.alive():
+            self._say(f"audio device {self._output.name!r} has gone; looking for it")
+            if self._has_file:
+                self._close()
+                self._output = _Silent(self._render, self._tap)
+            else:
+                self.begin_anew = True
+        elif now - self._watched >= _WATCH:
+            stalls = self._output.underruns - self._stalls
+            self._watched, self._stalls = now, self._output.underruns
+            if stalls >= _STALLS and self._output.latency < _LONGEST_LATENCY:
+                latency = max(2.0 * self._output.latency, 0.02)
+                self._say(f"{stalls} gaps in {_WATCH:g} s: buffering {1000 * latency:.0f} ms from now on")
+                self._close()
+                self._open(latency)
+
+    def _look(self) -> None:
+        found = probe()
+        if isinstance(self._name, str):
+            name = self._name.lower()
+            self.begin_anew = any(name in output.lower() for output in found.outputs)
+        else:
+            self.begin_anew = found.usable
+        self._again = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _LATE_S)
+
+    def close(self) -> None:
+        """Stop, and finish the file."""
+        self._close()
+        self._tap.close()
+
+
+def _open_device(
+    render: Render, device: str | int | None, tap: _Tap, say: Say, latency: float | str
+) -> _Device | None:
+    """The audio device; where there is none, says why in one line and returns None."""
+    try:
+        with quiet_stderr():
+            import sounddevice
+    except (ImportError, OSError) as error:
+        say(f"no sound: {_first_line(error)}; install PortAudio (Debian: libportaudio2) to hear the voice")
+        return None
+    try:
+        with quiet_stderr():
+            return _Device(sounddevice, device, latency, render, tap)
+    except (sounddevice.PortAudioError, ValueError, OSError) as error:
+        which = "the default audio device" if device is None else f"audio device {device!r}"
+        say(f"no sound: {which} cannot be used ({_first_line(error)}); going on without, and looking for it")
+        return None
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
