@@ -27,7 +27,8 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
     "pyanticip.sources",
     {
         **{kind: f"realtime.sources.native:{kind}" for kind in _core.PROTOCOLS},
-        **{kind: f"realtime.sources.osc:{kind}" for kind in ("phone", "osc")},
+        "vrchat": "realtime.sources.trackers:vrchat",
+        **{kind: f"realtime.sources.osc:{kind}" for kind in ("phone", "wek", "osc")},
     },
 )
 

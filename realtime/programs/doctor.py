@@ -21,6 +21,7 @@ import numpy as np
 
 from pyanticip.errors import MotionError
 from realtime.seams import SOURCES
+from realtime.sources.arrivals import usual_ports
 
 __all__ = ["doctor", "lines"]
 
@@ -165,11 +166,11 @@ def _free(port: int) -> str:
 
 def _sources() -> Check:
     text = ", ".join(SOURCES.names())
-    return _check("sources", "ok", f"{text}; VRChat's trackers are told by name, but not solved into a body")
+    return _check("sources", "ok", text)
 
 
 def _ports() -> Check:
-    ports = dict([*((SOURCES.load(kind)().port, f"{kind} in") for kind in SOURCES.built_in), *_PORTS]).items()
+    ports = ({port: f"{kind} in" for port, kind in usual_ports().items()} | dict(_PORTS)).items()
     taken = [f"{port} ({what}): {why}" for port, what in ports if (why := _free(port))]
     # Nobody has to listen where we send to; it is good to know whether somebody does.
     somebody = "somebody" if _free(9000) else "nobody"

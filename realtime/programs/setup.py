@@ -38,6 +38,7 @@ _APPS = {
     "rokoko": "In Rokoko Studio choose Livestream, Custom, data format JSON v3, and type",
     "axis": "In Axis Studio's settings switch on BVH broadcasting over UDP with displacement, and type",
     "phone": "In ZIG SIM choose OSC or JSON over UDP, switch on the sensor QUATERNION, and type",
+    "vrchat": "In the program that sends OSC trackers to VRChat type as receiver",
     "msgpack": "Let your own program send to",
 }
 # While nothing comes: when to say what may be wrong.

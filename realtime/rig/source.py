@@ -12,7 +12,7 @@ from pyanticip.options import Options, host_port, option
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.config import Port, named, registered
 from realtime.seams import BACKENDS, SOURCES
-from realtime.sources.osc import PHONE, Address, Order
+from realtime.sources.osc import PRESETS, Address, Order
 
 __all__ = ["AddressRig", "BackendKind", "ModelRig", "SentKind", "SourceKind", "SourceRig", "source_table"]
 
@@ -40,8 +40,8 @@ class SourceRig(ReadingOptions):
 
     ``from`` names the one sender that is heard (``host`` or ``host:port``); ``buffer_ms`` trades latency for
     a regular pace (see :class:`realtime.playout.Playout`). ``delay_ms`` is how late the suit tells of a
-    movement, which no datagram says. ``addresses`` are those of the kinds ``osc`` and ``phone``, by
-    joint; the others need none.
+    movement, which no datagram says. ``addresses`` are those of the kinds ``osc``, ``phone`` and ``wek``,
+    by joint; the others need none.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -83,10 +83,10 @@ class SourceRig(ReadingOptions):
 
     def opened(self) -> dict[str, Any]:
         """What opens the source beside its address, as :class:`realtime.sources.udp.UdpSource` takes it."""
-        if self.kind not in ("osc", "phone"):
+        if self.kind not in PRESETS:
             return self.body()
         told = {joint: Address(a.address, a.order, a.first) for joint, a in self.addresses.items()}
-        return {"addresses": told or PHONE, **({} if self.up is None else {"up": self.up})}
+        return {"addresses": told or PRESETS[self.kind], **({} if self.up is None else {"up": self.up})}
 
 
 class ModelRig(Options):

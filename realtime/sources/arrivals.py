@@ -23,10 +23,10 @@ _ENOUGH = 30
 _MOST = 16
 #: What is known by its looks but has no body of its own to play: why, and what to do.
 _BODILESS = {
-    "vrchat": "VRChat trackers, which are solved into no body; if the sender speaks VMC too, use that",
-    "wek": "inputs of Wekinator over OSC; map their numbers to joints with source.addresses and --source osc",
     "osc": "OSC of another program; map its numbers to joints with source.addresses and --source osc",
 }
+# Where we send to unless told otherwise: listened to only by who asks for it.
+_OURS = 9000
 
 
 def suits() -> tuple[str, ...]:
@@ -35,10 +35,12 @@ def suits() -> tuple[str, ...]:
 
 
 def usual_ports() -> dict[int, str]:
-    """The kinds of motion capture by the ports that they use unless told otherwise."""
+    """The kinds of motion capture by the ports that they use unless told otherwise; not VRChat's 9000, where
+    sound control goes."""
     found: dict[int, str] = {}
     for kind in suits():
         found.setdefault(SOURCES.load(kind)().port, kind)
+    found.pop(_OURS, None)
     return found
 
 

@@ -22,7 +22,7 @@ from pyanticip.motion.rotations import conjugate, from_euler, multiply
 from pyanticip.motion.world import TO_Y_UP
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
-__all__ = ["Address", "Order", "OscSource", "osc", "phone"]
+__all__ = ["PRESETS", "Address", "Order", "OscSource", "messages", "osc", "phone", "wek"]
 
 Order = Literal["wxyz", "xyzw", "euler"]
 _PLACES = {"wxyz": [0, 1, 2, 3], "xyzw": [3, 0, 1, 2]}
@@ -56,6 +56,10 @@ class Address:
 
 #: ZIG SIM's quaternion, and that of apps which name it likewise.
 PHONE = {"right_hand": Address("*quat*")}
+#: The first four inputs of Wekinator.
+WEK = {"right_hand": Address("/wek/inputs")}
+#: What each kind that maps addresses maps unless the rig says otherwise.
+PRESETS: dict[str, dict[str, Address]] = {"phone": PHONE, "wek": WEK, "osc": {}}
 
 
 class OscSource:
@@ -68,9 +72,9 @@ class OscSource:
 
     native = False
     wire = "msgpack"
-    port = 50000
 
-    def __init__(self, addresses: Mapping[str, Address], up: str = "z") -> None:
+    def __init__(self, addresses: Mapping[str, Address], up: str = "z", port: int = 50000) -> None:
+        self.port = port
         self._addresses = dict(addresses)
         self._turn = np.array(TO_Y_UP[up])
         self._first: dict[str, npt.NDArray[np.float64]] = {}
@@ -80,7 +84,7 @@ class OscSource:
     def decode(self, datagram: bytes) -> Iterable[bytes]:
         """See :class:`realtime.sources.base.Source`."""
         found = False
-        for address, values in _messages(datagram):
+        for address, values in messages(datagram):
             for joint, where in self._addresses.items():
                 rotation = where.rotation(address, values)
                 if rotation is not None and np.isfinite(rotation).all():
@@ -90,18 +94,19 @@ class OscSource:
                     found = True
         return self._frame() if found else ()
 
-    def _frame(self) -> Iterator[bytes]:
+    def _frame(self, root: npt.NDArray[np.float64] | None = None) -> Iterator[bytes]:
         if self._number % _AGAIN == 0:
             yield _core.encode_native_skeleton(_NAMES, _PARENTS.tolist(), _OFFSETS)
-        # What is no rotation is not measured.
+        # What is no rotation is not measured; below it a joint turns within the next one above that is.
         pose = np.full((len(_NAMES), 4), np.nan, np.float32)
         world = [np.array([1.0, 0.0, 0.0, 0.0])] * len(_NAMES)
+        above = list(world)
         for j, (name, parent) in enumerate(zip(CANONICAL_JOINTS, _PARENTS, strict=True)):
-            above = world[parent] if parent >= 0 else world[j]
-            world[j] = self._world.get(name, above)
-            if name in self._world:
-                pose[j] = multiply(conjugate(above), world[j])
-        yield _core.encode_native_frame(self._number & 0xFFFFFFFF, 0.0, pose)
+            above[j] = world[parent] if parent >= 0 else world[j]
+            world[j] = self._world.get(name, above[j])
+        there = [j for j, name in enumerate(CANONICAL_JOINTS) if name in self._world]
+        pose[there] = multiply(conjugate(np.array(above)[there]), np.array(world)[there])
+        yield _core.encode_native_frame(self._number & 0xFFFFFFFF, 0.0, pose, root)
         self._number += 1
 
     def encode(
@@ -129,7 +134,7 @@ class OscSource:
                 yield t_ns, message.build().dgram
 
 
-def _messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
+def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
     """Addresses and their numbers; ZIG SIM's JSON has the same under ``sensordata``."""
     if datagram.startswith(b"{"):
         quaternion = json.loads(datagram)["sensordata"]["quaternion"]
@@ -145,4 +150,5 @@ def _messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
 
 
 phone = partial(OscSource, PHONE)
+wek = partial(OscSource, WEK, port=6448)
 osc = partial(OscSource, {})

@@ -71,5 +71,7 @@ def test_what_to_do_is_said() -> None:
     assert wrong_kind("vmc", vmc, 39539) == ""
     euler = b"MXTP01" + bytes(18)
     assert "choose Position + Orientation (Quaternion)" in wrong_kind("xsens", euler, 9763)
-    assert "VRChat trackers" in wrong_kind("vmc", osc("/tracking/trackers/1/position", 0.0, 1.0, 0.0), 9000)
+    trackers = osc("/tracking/trackers/1/position", 0.0, 1.0, 0.0)
+    assert wrong_kind("vmc", trackers, 9000) == "this is vrchat: use --source vrchat://0.0.0.0"
+    assert "OSC of another program" in wrong_kind("vmc", osc("/1/fader1", 0.5), 9000)
     assert wrong_kind("vmc", b"hello", 9000) == ""

@@ -63,7 +63,7 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
         ("lead_ms = ", "not valid TOML"),
         (
             "[source]\nkind = 'kinect'",
-            "source.kind: expected one of auto, mocopi, vmc, xsens, rokoko, axis, msgpack, phone, osc, got",
+            "msgpack, vrchat, phone, wek, osc, got",
         ),
     ],
 )

@@ -1,0 +1,162 @@
+"""VRChat's trackers, as SlimeVR's arithmetic makes them of a right-handed body, become a body."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
+from pythonosc.osc_message_builder import OscMessageBuilder
+from scipy.spatial.transform import Rotation
+
+from pyanticip import _core
+from pyanticip.motion.load import load_motion
+from pyanticip.motion.rotations import angle_between, multiply
+from pyanticip.vocabulary import CANONICAL_JOINTS
+from realtime.programs.demo import PERFORMANCE
+from realtime.seams import SOURCES
+from realtime.sources.trackers import TrackerSource
+
+# Where SlimeVR's right-handed body, which faces -z with its left towards -x, has its trackers standing.
+STANDING = {
+    "1": (0.0, 0.95, 0.0),
+    "2": (-0.09, 0.08, 0.0),
+    "3": (0.09, 0.08, 0.0),
+    "head": (0.0, 1.6, 0.0),
+}
+
+
+def message(address: str, values) -> OscMessageBuilder:
+    builder = OscMessageBuilder(address)
+    for value in values:
+        builder.add_arg(float(value), OscMessageBuilder.ARG_TYPE_FLOAT)
+    return builder.build()
+
+
+def told(places: dict[str, tuple[float, ...]], turns: dict[str, Rotation], yaw: float = 0.0):
+    """Addresses and numbers: z negated, and of the quaternion x and y; then Euler angles YXZ in degrees."""
+    about = Rotation.from_euler("y", yaw, degrees=True)
+    for number, place in places.items():
+        x, y, z = about.apply(place)
+        yield f"/tracking/trackers/{number}/position", (x, y, -z)
+        x, y, z, w = (about * turns.get(number, Rotation.identity())).as_quat()
+        euler = Rotation.from_quat([-x, -y, z, w]).as_euler("YXZ", degrees=True)
+        yield f"/tracking/trackers/{number}/rotation", (euler[1], euler[0], euler[2])
+
+
+def bundle(*given, **words) -> bytes:
+    built = OscBundleBuilder(IMMEDIATELY)
+    for address, values in told(*given, **words):
+        built.add_content(message(address, values))
+    return built.build().dgram
+
+
+def world(source: TrackerSource, datagrams: list[bytes]):
+    """Rotations in the world (22, 4) of the newest frame, which joints were measured, and the hips' place."""
+    front = _core.LiveFront("msgpack", window=64)
+    out = None
+    for n, datagram in enumerate(datagrams):
+        for native in source.decode(datagram):
+            out = front.feed(native, n * 20_000_000) or out
+    assert out is not None
+    assert front.counters()["malformed"] == 0
+    found = np.array(out.poses[-1], np.float64)
+    for joint, parent in enumerate(_core.CANONICAL_PARENTS):
+        if parent >= 0:
+            found[joint] = multiply(found[parent], found[joint])
+    return found, front.confidence == 1.0, out.root
+
+
+def joint(name: str) -> int:
+    return CANONICAL_JOINTS.index(name)
+
+
+@pytest.mark.parametrize("yaw", [0.0, 130.0])
+def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
+    # Facing -z, a negative turn about x bows forward.
+    bow = {"head": Rotation.from_euler("x", -40.0, degrees=True)}
+    sent = [bundle(STANDING, turns, yaw=yaw) for turns in ({}, {}, *(bow,) * 40)]
+    found, measured, root = world(TrackerSource(), sent)
+    assert (
+        angle_between(found[joint("head")], [math.cos(math.radians(20)), math.sin(math.radians(20)), 0, 0])
+        < 1e-3
+    )
+    assert root == pytest.approx([0.0, 0.95, 0.0], abs=1e-6)
+    wanted = {"hips", "head"} | {
+        f"{s}_{part}" for s in ("left", "right") for part in ("upper_leg", "lower_leg", "foot")
+    }
+    assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(measured)} == wanted
+
+
+def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
+    lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
+    found, _, _ = world(
+        TrackerSource(), [bundle(place, {}) for place in (STANDING, STANDING, *(lifted,) * 40)]
+    )
+    thigh, shin = found[joint("left_upper_leg")], found[joint("left_lower_leg")]
+    # The thigh swings forward (about -x), the shin back; the other leg stands.
+    assert thigh[1] / thigh[0] < -0.2
+    assert shin[1] / shin[0] > 0.2
+    for name in ("right_upper_leg", "right_lower_leg"):
+        assert angle_between(found[joint(name)], [1.0, 0, 0, 0]) < 0.3
+
+
+def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
+    lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
+    frames = (STANDING, STANDING, *(lifted,) * 40)
+    alone = [message(*one).dgram for places in frames for one in told(places, {})]
+    source = TrackerSource()
+    count = sum(
+        1
+        for datagram in alone
+        for native in source.decode(datagram)
+        if _core.decode_native(native)["kind"] == "frame"
+    )
+    assert count in (41, 42)
+    apart, _, _ = world(TrackerSource(), alone)
+    together, _, _ = world(TrackerSource(), [bundle(places, {}) for places in frames])
+    legs = [joint(f"{s}_{part}") for s in ("left", "right") for part in ("upper_leg", "lower_leg", "foot")]
+    assert angle_between(apart[legs], together[legs]).max() < 1e-3
+
+
+def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
+    clip = load_motion(PERFORMANCE).resample(50.0)
+    packets = [d for _, d in SOURCES.load("vrchat")().encode(clip, rate=None, loop=False, unix_time=None)][
+        :300
+    ]
+    assert {_core.recognise(packet) for packet in packets} == {"vrchat"}
+    body = clip.retarget("humanoid").quats
+    source, off = TrackerSource(), []
+    for n, packet in enumerate(packets):
+        for native in source.decode(packet):
+            told = _core.decode_native(native)
+            if told["kind"] == "frame" and n > 1:
+                knee = joint("left_lower_leg")
+                mine = told["quats"][list(told["ids"]).index(knee)]
+                off.append(angle_between(np.array(mine, np.float64), body[n][knee]))
+    assert np.degrees(np.median(off)) < 12.0, (
+        "degrees between the knee's bend and the one that inverse kinematics finds"
+    )
+
+
+@given(
+    st.binary(max_size=300)
+    | st.builds(
+        lambda n, what, v: message(f"/tracking/trackers/{n}/{what}", v).dgram,
+        st.sampled_from(["1", "2", "9", "head"]),
+        st.sampled_from(["position", "rotation"]),
+        st.lists(st.floats(width=32), max_size=4),
+    )
+)
+def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
+    source = TrackerSource()
+    for datagram in (bundle(STANDING, {}), packet, packet):
+        try:
+            natives = list(source.decode(datagram))
+        except Exception:
+            continue  # counted by whoever listens
+        for native in natives:
+            assert _core.recognise(native) == "msgpack"
