@@ -29,12 +29,13 @@ from realtime.voice.process import SynthProcess
 __all__ = ["Show"]
 
 _FRAME = 0.02
-# How long before the next datagram the dummy steps begin; the first ones are slow themselves. The loop's
-# timers round up to a whole millisecond, so they aim earlier and `wait` does the rest.
-_PREWARM = 0.0035
-_WAKE = 0.005
-# From then on the socket is polled without sleeping, and the dummy step repeated: a core that sleeps for a
-# millisecond wakes late and with cold caches. Given up so long after the datagram was due.
+# How long before the next datagram the dummy step comes, which is slow itself. The loop's timers round up to
+# a whole millisecond, so they aim earlier by _EARLY and `wait` does the rest.
+_PREWARM = 0.0015
+_EARLY = 0.0015
+# Who spins begins so long before, polls the socket without sleeping, and repeats the dummy step: a core that
+# sleeps for a millisecond may wake late and with cold caches. Given up so long after the datagram was due.
+_SPIN = 0.0035
 _REWARM = 0.0005
 _GRACE = 0.003
 # How often a recorder is looked at that makes or finishes a file.
@@ -61,6 +62,7 @@ class Show:
         control: ControlRig | None = None,
         remotes: Sequence[Remote] = (),
         prewarm: bool = True,
+        spin: bool = False,
         recorder: Recorder | None = None,
         header: Callable[[], Mapping[str, Any]] = dict,
         synth: SynthProcess | None = None,
@@ -71,6 +73,8 @@ class Show:
         self.pipeline = pipeline
         self._source = source
         self._prewarm = prewarm
+        self._spin = spin
+        self._ahead = _SPIN if spin else _PREWARM
         self._recorder = recorder
         self._header = header
         self._synth = synth
@@ -222,7 +226,7 @@ class Show:
         """What comes next: the moment to warm up for the next datagram, or something that is due before."""
         expected = self.pipeline.expected_ns
         due = self._in(self.pipeline.due_ns)
-        warm = due if expected is None else self._in(expected) - _WAKE
+        warm = due if expected is None else self._in(expected) - self._ahead - _EARLY
         if 0.0 < warm < due:
             self._set(warm, self._before)
         else:
@@ -230,16 +234,20 @@ class Show:
 
     def _before(self) -> None:
         """Shortly before the next datagram is due: warm the caches, unless it is here already."""
-        if self._prewarm and self.pipeline.expected_ns is not None:
-            expected = self._in(self.pipeline.expected_ns)
-            if not self._source.wait(min(expected - _PREWARM, _WAKE)):
-                until = min(self._in(self.pipeline.expected_ns) + _GRACE, self._in(self.pipeline.due_ns))
-                self._stay_warm(self._loop.time() + until)
+        expected = self.pipeline.expected_ns
+        if self._prewarm and expected is not None:
+            before = min(self._in(expected) - self._ahead, self._ahead + _EARLY)
+            if not self._source.wait(before):
+                if self._spin:
+                    self._stay_warm(expected)
+                else:
+                    self.pipeline.prewarm()
         self._set(self._in(self.pipeline.due_ns), self._due)
 
-    def _stay_warm(self, until: float) -> None:
+    def _stay_warm(self, expected_ns: int) -> None:
         """Keep the core awake and the caches warm until the datagram is there, or plainly late."""
-        again = 0.0
+        late = min(self._in(expected_ns) + _GRACE, self._in(self.pipeline.due_ns))
+        until, again = self._loop.time() + late, 0.0
         while (now := self._loop.time()) < until:
             if now >= again:
                 self.pipeline.prewarm()

@@ -177,6 +177,7 @@ def stage(
             control=rig.control,
             remotes=remotes,
             prewarm=prewarm,
+            spin=rig.spin,
             recorder=recorder,
             header=lambda: recording_header(commands.live_rig.rig, pipeline),
             synth=synth,

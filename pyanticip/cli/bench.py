@@ -43,6 +43,7 @@ def bench_latency(given: options.LatencyOptions) -> Answer:
             f"  {name:9} p50 {stage['p50']:7.1f}  p99 {stage['p99']:7.1f} us"
             for name, stage in result["stages_us"].items()
         ),
+        f"the show takes {100 * result['core']:.1f} % of a core",
         f"{result['model']} on {result['device']}, {result['cpu']}, {result['cores']} cores",
     ]
 

@@ -13,6 +13,7 @@ import json
 import struct
 import subprocess
 import sys
+import time
 from array import array
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ def run(
     checkpoint: str | Path | None = None,
     model: bool = True,
     prewarm: bool = True,
+    spin: bool = False,
     priority: bool = True,
     monitor: bool = False,
 ) -> dict[str, Any]:
@@ -68,6 +70,7 @@ def run(
                 "osc": [{"port": receiver_port}],
                 "control": {"port": free_port()},
                 "monitor": {"enabled": monitor, "port": free_port()},
+                "spin": spin,
                 "model": {
                     "backend": backend,
                     "checkpoint": str(checkpoint) if checkpoint else None,
@@ -95,7 +98,9 @@ def run(
         # The echo does the same, so that both are judged alike.
         scheduling = tuning.raise_priority() if priority else "ordinary"
         locked = priority and tuning.lock_memory()
+        begun, worked = time.perf_counter(), time.process_time()
         asyncio.run(show.run(frames / RATE + 1.2))
+        share = (time.process_time() - worked) / (time.perf_counter() - begun)
         told, echoed = _answer(suit), _answer(echo)
     finally:
         tuning.unsettle()
@@ -130,7 +135,9 @@ def run(
             name: percentiles(rows[:, 2 + i] / 1e3, (50, 99)) for i, name in enumerate(STAGES)
         },
         **_model(pipeline.backend),
+        "core": round(share, 3),
         "prewarm": prewarm,
+        "spin": spin,
         "monitor": monitor,
         "stamp": source.stamp,
         "seconds": seconds,

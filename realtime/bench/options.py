@@ -22,6 +22,7 @@ class LatencyOptions(CheckpointOption, JsonOption):
     backend: BackendKind = option("What steps the model.", "auto")
     model: bool = option("Without: the seven scalars play alone.", True)
     prewarm: bool = option("Without: every step runs cold.", True)
+    spin: bool = option("Stay awake before each datagram.", False)
     priority: bool = option("Without: scheduled as any program.", True)
     monitor: bool = option("With the monitor beside it, which nobody looks at.", False)
 

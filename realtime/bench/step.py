@@ -1,8 +1,8 @@
 """``pyanticip bench step``: what one model step takes at the live pace, cold and prewarmed, per backend.
 
 At 50 Hz caches and clocks go cold between two frames, so a hot loop says little: every step here comes 20 ms
-after the one before. ``warm`` does what the live pipeline does: from 3 ms ahead it stays awake and repeats
-the backend's dummy step every half millisecond; ``cold`` sleeps. Backends and modes take turns in one run, so
+after the one before. ``warm`` does what the live pipeline does, the backend's dummy step shortly before;
+``cold`` sleeps. Backends and modes take turns in one run, so
 that what disturbs the machine disturbs them alike.
 """
 
@@ -30,9 +30,7 @@ from realtime.step.open import cuda_present, open_backend
 
 __all__ = ["run", "table"]
 
-PREWARM_SECONDS = 0.003
-#: How often the dummy step is repeated from then on, as in the live pipeline.
-REWARM_SECONDS = 0.0005
+PREWARM_SECONDS = 0.0015
 #: Steps in a turn, of which the first are left out: the turn before had other weights in the caches.
 TURN, SETTLING = 60, 10
 MODES = ("cold", "warm")
@@ -147,21 +145,12 @@ def _turn(backend: StepBackend, rows: Any, stride: int, warm: bool) -> list[tupl
         due += 1.0 / RATE
         if warm:
             time.sleep(max(0.0, due - PREWARM_SECONDS - time.perf_counter()))
-            while (now := time.perf_counter()) < due - REWARM_SECONDS:
-                backend.prewarm()
-                _spin(min(max(now + REWARM_SECONDS, time.perf_counter()), due))
-            _spin(due)
+            backend.prewarm()
         time.sleep(max(0.0, due - time.perf_counter()))
         start = time.perf_counter()
         backend.step(row)
         took.append(((i + 1) % stride == 0, time.perf_counter() - start))
     return took[SETTLING:]
-
-
-def _spin(until: float) -> None:
-    """Wait without sleeping, as the live pipeline polls its socket."""
-    while time.perf_counter() < until:
-        pass
 
 
 def _summary(took: Sequence[tuple[bool, float]]) -> dict[str, dict[str, float]]:

@@ -28,9 +28,7 @@ __all__ = ["live", "replay"]
 Say = Callable[[str], None]
 
 
-def live(
-    rig: Rig, *, seconds: float | None = None, say: Say, prewarm: bool = True, meters: bool = False
-) -> dict[str, Any]:
+def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = False) -> dict[str, Any]:
     """Play a rig from its UDP source until Ctrl-C or for ``seconds``; what happened, in numbers.
 
     With ``meters`` it is drawn in the terminal, and obeys keys there.
@@ -48,7 +46,7 @@ def live(
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:
         clock = MonotonicClock()
-        return _run(rig, clock, source, assemble(rig, clock), seconds, say, prewarm, meters)
+        return _run(rig, clock, source, assemble(rig, clock), seconds, say, True, meters)
     finally:
         source.close()
 

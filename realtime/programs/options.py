@@ -30,6 +30,7 @@ SINKS = {
     "oscquery": "oscquery.enabled",
     "record": "record",
     "backend": "model.backend",
+    "spin": "spin",
     **PRESET,
 }
 BESIDE = {"teach": "teach", "monitor": "monitor"}

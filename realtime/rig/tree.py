@@ -138,6 +138,7 @@ class Rig(Options):
         "Let /anticip/control/teach work on a project (made if it is not there).", None, metavar="PROJECT"
     )
     realtime_priority: bool = True
+    spin: bool = option("Stay awake before each datagram.", False)
     _file: Path | None = PrivateAttr(default=None)
 
     @property
