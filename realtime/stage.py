@@ -157,12 +157,14 @@ def stage(
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=port)))
         commands = Commands(pipeline, say, rig, synth)
-        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say)
         folder = Path() if rig.file is None else rig.file.parent
-        remotes: list[Remote] = [loader, RigRemote(rig, commands, folder)]
-        if pipeline.memory is not None:
-            file = rig.memory.file or rig.record or "x"
-            remotes.append(MemoryRemote(pipeline.memory, Path(file).parent))
+        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, folder)
+        memories = Path(rig.memory.file or rig.record or "x").parent
+        remotes: list[Remote] = [
+            loader,
+            MemoryRemote(lambda: pipeline.memory, memories),
+            RigRemote(rig, pipeline, commands, loader.play, folder),
+        ]
         project = None
         if rig.teach is not None:
             folder = Path(rig.teach)
@@ -215,7 +217,7 @@ def stage(
             show.children.append(terminal)
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
-            monitor = MonitorProcess(rig.monitor, obeys, stands, say, commands.live_rig)
+            monitor = MonitorProcess(rig.monitor, obeys, stands, say, commands.live_rig, folder)
             undo.callback(monitor.close)
             show.children.append(monitor)
             pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock, every=2))

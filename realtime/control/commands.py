@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
+from pyanticip.memory.cues import Cue
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl
@@ -19,6 +20,7 @@ from realtime.control.plan import PlanControl
 from realtime.control.server import Action, number, switch
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.mapping.mixer import Mixer
+from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sources.replay import Command
@@ -84,6 +86,11 @@ class Commands:
         return None if self._mapping is None else self._mapping[0]
 
     @property
+    def cues(self) -> tuple[Cue, ...]:
+        """Those that are said now."""
+        return self._memory.cues
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Those that the remote control offers as they are."""
         return tuple(self._actions)
@@ -109,6 +116,12 @@ class Commands:
         self._mapping = str(path), taught.mapping.sha256
         self._record(now, "mapping", self._mapping)
 
+    def play_memory(self, live: LiveMemory, path: Path) -> None:
+        """Mix with a memory that was read from ``path`` from the next frame on."""
+        now = self._now()
+        self._remember(live, path)
+        self._record(now, "memory", (str(path), live.sha256))
+
     def again(self, command: Command) -> None:
         """What a replay found in a recording."""
         self._pipeline.run_until(command.t_ns)
@@ -118,6 +131,9 @@ class Commands:
                 self._pipeline.rest(command.t_ns)
             elif name == "mapping":
                 self._map_again(*arguments)
+            elif name == "memory":
+                path, sha256 = map(str, arguments)
+                self._remember(open_memory(path, sha256), Path(path))
             elif name == "shape":
                 self._shape_again(*arguments)
             elif name == "calibrate/save":
@@ -170,6 +186,10 @@ class Commands:
             raise OptionError(f"{path} is another mapping now")
         self._pipeline.teach(taught)
         self._mapping = str(path), taught.mapping.sha256
+
+    def _remember(self, live: LiveMemory, path: Path) -> None:
+        self._pipeline.memory = live
+        self.live_rig.remember(str(path))
 
     def _shape_again(self, output: object, is_open: object, toggled: object) -> None:
         """Where a gate and a toggle stood when the recording began."""

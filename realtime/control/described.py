@@ -41,6 +41,8 @@ CONTROLS: dict[str, Control] = {
     "load": Control("s", "play the mapping", ("mapping",)),
     "rig/merge": Control("s", "set many keys of the rig: a JSON merge patch"),
     "rig/save": Control("s", "write what was set into the rig, or a new one of this name"),
+    "rig/load": Control("s", "play by another rig of the show's folder, as far as it can change"),
+    "memory/load": Control("s", "mix with another memory of the show's folder"),
     "learn/": Control("T", "on: note how far it goes; off: that is its range"),
     "calibrate/still": Control("N", "the performer stands"),
     "calibrate/move": Control("N", "the performer moves"),

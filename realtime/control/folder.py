@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from pyanticip.errors import OptionError
+from pyanticip.models.checkpoint.manifest import MANIFEST, WEIGHTS
 
-__all__ = ["inside", "new_file"]
+__all__ = ["inside", "listing", "new_file"]
+
+# So many entries are looked at, and of rigs so many bytes.
+_MOST, _LARGEST = 4000, 1 << 18
 
 
 def inside(folder: Path, name: object, what: str) -> Path:
@@ -48,3 +55,50 @@ def new_file(folder: Path, name: object, suffix: str, what: str) -> Path:
     if found.exists() or found.is_symlink():
         raise OptionError(f"{what}: {found} exists already; nothing is overwritten")
     return found
+
+
+def listing(folder: Path) -> dict[str, list[str]]:
+    """What the folder of a show has for it, by the names that it is asked for by: ``rigs``, ``mappings``,
+    ``memories`` and ``models``, of the folders within as well."""
+    found: dict[str, list[str]] = {"rigs": [], "mappings": [], "memories": [], "models": []}
+    for path in itertools.islice(_entries(folder), _MOST):
+        name = str(path.relative_to(folder))
+        with contextlib.suppress(OSError, OptionError):
+            inside(folder, name, "list")
+            if path.is_dir():
+                if (path / MANIFEST).is_file() and (path / WEIGHTS).is_file():
+                    found["models"].append(name)
+            elif path.suffix == ".safetensors" and path.name != WEIGHTS:
+                found["mappings"].append(name)
+            elif path.suffix == ".memory":
+                found["memories"].append(name)
+            elif path.suffix == ".toml" and _is_rig(path):
+                found["rigs"].append(name)
+    return {kind: sorted(names) for kind, names in found.items()}
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Everything in a folder, in those within, and in those within these."""
+    folders = [folder]
+    for _ in range(3):
+        within: list[Path] = []
+        for each in folders:
+            with contextlib.suppress(OSError):
+                for path in each.iterdir():
+                    if not path.name.startswith("."):
+                        yield path
+                        if path.is_dir() and not path.is_symlink():
+                            within.append(path)
+        folders = within
+
+
+def _is_rig(path: Path) -> bool:
+    """Whether a TOML file has tables of a rig and no others."""
+    from realtime.rig import Rig
+
+    if path.stat().st_size > _LARGEST:
+        return False
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).keys() <= Rig.model_fields.keys()
+    except ValueError:
+        return False

@@ -19,10 +19,12 @@ from realtime.rig.mapping import ShapeRig, smoothings
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Command
 
-__all__ = ["LiveRig", "tree_of"]
+__all__ = ["FIXED", "LIVE", "LiveRig", "patch_of", "tree_of"]
 
-_LIVE = ("gain", "lead_ms", "shape", "smoothing", "osc")
-_FIXED = ("host", "port", "transport", "framing")
+#: The tables that can be set while a show plays.
+LIVE = ("gain", "lead_ms", "shape", "smoothing", "osc")
+#: What says where a receiver is: it cannot change.
+FIXED = ("host", "port", "transport", "framing")
 # The least part of its range that an output has to move for it to be learned.
 _LEAST = 0.02
 
@@ -57,6 +59,11 @@ class LiveRig:
         self.file = file
         self._changes += 1
 
+    def remember(self, file: str) -> None:
+        """This memory plays from now on."""
+        known = self._rig.memory.model_copy(update={"enabled": True, "file": file, "sha256": None})
+        self._rig = self._rig.model_copy(update={"memory": known, "cue": ()})
+
     def version(self) -> object:
         """Something that is another whenever :meth:`settable` are."""
         return self._changes, tuple(self._taught())
@@ -90,7 +97,7 @@ class LiveRig:
             on = switch(f"rig/{key}", *values)
             tree["osc"][way[1]]["send"] = sending(self._rig.osc[int(way[1])].send, str(last), on)
         elif not isinstance(table, dict) or not last:
-            raise OptionError(f"rig/{key}: no such key; live are {', '.join(_LIVE)}")
+            raise OptionError(f"rig/{key}: no such key; live are {', '.join(LIVE)}")
         elif not values:
             table.pop(last, None)
         else:
@@ -152,17 +159,17 @@ class LiveRig:
 
     def _become(self, tree: Mapping[str, Any]) -> None:
         """Play by another tree, or say why not and change nothing."""
-        if fixed := [name for name in tree if name not in _LIVE]:
-            raise OptionError(f"rig: {fixed[0]}: needs a restart; live are {', '.join(_LIVE)}")
+        if fixed := [name for name in tree if name not in LIVE]:
+            raise OptionError(f"rig: {fixed[0]}: needs a restart; live are {', '.join(LIVE)}")
         before, mixer = self.rig, self._pipeline.mixer
         told = parse_rig(tree, "rig")
-        rig = before.model_copy(update={name: getattr(told, name) for name in _LIVE})
+        rig = before.model_copy(update={name: getattr(told, name) for name in LIVE})
         shaped = {name: shape for name, shape in rig.shape.items() if shape != ShapeRig()}
         rig = rig.model_copy(update={"shape": shaped})
         if len(rig.osc) != len(before.osc):
             raise OptionError("rig: osc: another number of receivers needs a restart")
         for i, (new, old) in enumerate(zip(rig.osc, before.osc, strict=True)):
-            for name in _FIXED:
+            for name in FIXED:
                 if getattr(new, name) != getattr(old, name):
                     raise OptionError(f"rig: osc.{i}.{name}: needs a restart")
         self._tell(rig, before)
@@ -217,3 +224,14 @@ def _merged(target: Any, patch: Any) -> Any:
         else:
             merged[name] = _merged(merged.get(name), value)
     return merged
+
+
+def patch_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch that makes ``after`` of ``before``."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, new in after.items():
+        old = before.get(name)
+        if old != new:
+            nested = isinstance(old, Mapping) and isinstance(new, Mapping)
+            patch[name] = patch_of(dict(old or {}), new) if nested else new
+    return patch

@@ -80,7 +80,7 @@ class MemoryControl:
 class MemoryRemote:
     """See :class:`realtime.control.server.Remote`. Files go into ``folder``, written beside the loop."""
 
-    def __init__(self, live: LiveMemory, folder: Path) -> None:
+    def __init__(self, live: Callable[[], LiveMemory | None], folder: Path) -> None:
         self.actions: dict[str, Action] = {"memory/save": self._save}
         self.families: dict[str, Action] = {}
         self._live = live
@@ -92,8 +92,10 @@ class MemoryRemote:
         path = self._folder / plain_name("memory/save", name, "show", ".memory")
         if path.exists():
             raise OptionError(f"{path}: exists already; a memory is never overwritten")
-        memory, pieces = self._live.memory, []
-        takes = {} if self._live.following is None else self._live.following.takes
+        if (live := self._live()) is None:
+            raise OptionError("memory/save: the rig plays without it (memory.enabled = false)")
+        memory, pieces = live.memory, []
+        takes = {} if live.following is None else live.following.takes
         for first in range(0, max(len(memory), 1), _PIECE):
             pieces.append(memory.moments(first, _PIECE))
             await asyncio.sleep(_PAUSE)

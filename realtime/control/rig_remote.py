@@ -1,38 +1,62 @@
-"""The rig that plays, written down: into its own file, or into a new one in the folder of the show."""
+"""Files of the show's folder: the rig is written, another is played by, another memory is mixed with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pyanticip import _core
 from pyanticip.errors import OptionError
 from realtime.control.commands import Commands
-from realtime.control.folder import new_file
-from realtime.control.live_rig import tree_of
+from realtime.control.folder import inside, new_file
+from realtime.control.live_rig import FIXED, LIVE, patch_of, tree_of
 from realtime.control.server import Action
-from realtime.rig import Rig
+from realtime.memory.live_memory import open_memory
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig, load_rig
 from realtime.rig.edit import edit_rig
 
 __all__ = ["RigRemote"]
 
+T = TypeVar("T")
+
+# Tables that say nothing of what a rig would play, and those that change by commands of their own.
+_APART = ("record", "monitor", "control", "oscquery", "teach", "realtime_priority")
+_BY_COMMAND = (*LIVE, "mapping", "memory", "cue", "synth")
+
 
 class RigRemote:
-    """See :class:`realtime.control.server.Remote`. ``rig`` is the one that the show began with.
+    """See :class:`realtime.control.server.Remote`. ``rig`` is the one that the show began with;
+    ``play`` plays a mapping file.
 
-    What differs from it is written, with the preset and the mapping that play; all else in the file stays as
-    it is. Files are written beside the loop.
+    What differs from it is written, with the preset, the mapping and the memory that play; all else in the
+    file stays as it is. Files are read and written beside the loop.
     """
 
-    def __init__(self, rig: Rig, commands: Commands, folder: Path) -> None:
-        self.actions: dict[str, Action] = {"rig/save": self._save}
+    def __init__(
+        self,
+        rig: Rig,
+        pipeline: Pipeline,
+        commands: Commands,
+        play: Callable[[Path], Awaitable[str]],
+        folder: Path,
+    ) -> None:
+        self.actions: dict[str, Action] = {
+            "rig/save": self._save,
+            "rig/load": self._load,
+            "memory/load": self._load_memory,
+        }
         self.families: dict[str, Action] = {}
+        self._pipeline = pipeline
         self._commands = commands
+        self._play = play
         self._folder = folder
         # Of a show without a file everything has to be written.
-        self._written: Mapping[str, Any] = {} if rig.file is None else _said(rig)
+        self._written: Mapping[str, Any] = {} if rig.file is None else tree_of(rig)
         self._thread = ThreadPoolExecutor(1, "rig")
 
     async def _save(self, name: object = "") -> str:
@@ -43,27 +67,82 @@ class RigRemote:
         path = new_file(self._folder, name, ".toml", "rig/save") if str(name) else file
         assert path is not None
         now = self._now()
-        source = path if file is None else file
-        work = asyncio.get_running_loop().run_in_executor
-        await work(self._thread, edit_rig, path, self._written, now, source)
+        before, source = self._written, path if file is None else file
+        await self._beside(lambda: edit_rig(path, before, now, source))
         self._written = now
         self._commands.live_rig.written(path)
         return str(path)
 
     def _now(self) -> Mapping[str, Any]:
-        """What plays, as a file would say it."""
-        tree = dict(_said(self._commands.live_rig.rig))
+        """What plays, as a file would say it, beside what the file says of what cannot change."""
+        playing = tree_of(self._commands.live_rig.rig)
         if preset := self._commands.preset:
-            tree["synth"] = {**tree.get("synth", {}), "preset": preset}
+            playing["synth"] = {**playing.get("synth", {}), "preset": preset}
         if self._commands.mapping is not None:
-            tree["mapping"] = self._commands.mapping
-        return tree
+            playing["mapping"] = self._commands.mapping
+        if cues := self._commands.cues:
+            playing["cue"] = [cue.model_dump(exclude_defaults=True) for cue in cues]
+        kept = self._written or {name: told for name, told in playing.items() if name != "record"}
+        tree = {name: told for name, told in kept.items() if name not in _BY_COMMAND}
+        return tree | {name: playing[name] for name in _BY_COMMAND if name in playing}
+
+    async def _load(self, name: object) -> str:
+        """Play by another rig, as far as a show can change; what needs a restart is told."""
+        path = inside(self._folder, name, "rig/load")
+        rig = await self._beside(lambda: load_rig(path))
+        now = self._commands.live_rig.rig
+        restart = [n for n in Rig.model_fields if n not in (*_APART, *_BY_COMMAND)]
+        restart = [n for n in restart if getattr(rig, n) != getattr(now, n)]
+        before, after = (
+            {n: tree_of(one).get(n, {}) for n in ("shape", "smoothing", "osc")} for one in (now, rig)
+        )
+        if [_where(table) for table in rig.osc] != [_where(table) for table in now.osc]:
+            restart.append("osc")
+            after["osc"] = before["osc"]
+        patch = patch_of(before, after) | {"gain": rig.gain, "lead_ms": rig.lead_ms}
+        done = [self._obey("rig/merge", json.dumps(patch))]
+        if (
+            rig.synth.preset != (self._commands.preset or now.synth.preset)
+            and rig.synth.preset in _core.PRESETS
+        ):
+            done.append("preset " + self._obey("preset", rig.synth.preset))
+        if rig.synth.model_copy(update={"preset": now.synth.preset}) != now.synth:
+            restart.append("synth")
+        if rig.memory.file is not None and rig.memory.file != now.memory.file:
+            done.append(await self._mix_with(Path(rig.memory.file), rig))
+        elif (rig.memory, rig.cue) != (now.memory, now.cue):
+            restart.append("memory")
+        if rig.mapping is not None and rig.mapping != (self._commands.mapping or now.mapping):
+            done.append(await self._play(Path(rig.mapping)))
+        elif rig.mapping is None and self._pipeline.taught is not None:
+            done.append(self._obey("unload"))
+        self._written = tree_of(rig)
+        self._commands.live_rig.written(path)
+        return "; ".join([*done, *([f"needs a restart: {', '.join(restart)}"] if restart else [])])
+
+    async def _load_memory(self, name: object) -> str:
+        return await self._mix_with(inside(self._folder, name, "memory/load"), None)
+
+    async def _mix_with(self, path: Path, rig: Rig | None) -> str:
+        sha256 = None if rig is None else rig.memory.sha256
+        live = await self._beside(lambda: open_memory(path, sha256))
+        self._commands.play_memory(live, path)
+        if rig is not None and not rig.memory.learn:
+            self._obey("memory/freeze")
+        for cue in () if rig is None else rig.cue:
+            self._obey("cue/set", cue.name, cue.take, cue.at, cue.ahead_ms)
+        return f"memory {live.name}"
+
+    def _obey(self, name: str, *arguments: object) -> str:
+        return str(self._commands.obey(name, *arguments))
+
+    async def _beside(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
         """Finish what was begun."""
         self._thread.shutdown()
 
 
-def _said(rig: Rig) -> Mapping[str, Any]:
-    """A rig without the recording that it makes, which must not be there when it plays again."""
-    return {name: value for name, value in tree_of(rig).items() if name != "record"}
+def _where(table: Any) -> list[object]:
+    return [getattr(table, name) for name in FIXED]

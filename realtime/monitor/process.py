@@ -8,6 +8,7 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import DeviceError
@@ -24,7 +25,8 @@ class MonitorProcess(Child):
     """Runs :mod:`realtime.monitor.server`; its frames go to ``port`` of loopback.
 
     ``obeys`` is where the remote control listens, None where there is none; ``health`` says how things stand,
-    ``live_rig`` what of the rig can be set. Raises a DeviceError where it cannot begin.
+    ``live_rig`` what of the rig can be set; what is in ``folder`` is listed.
+    Raises a DeviceError where it cannot begin.
     """
 
     def __init__(
@@ -34,12 +36,14 @@ class MonitorProcess(Child):
         health: Callable[[], Mapping[str, Any]],
         say: Callable[[str], None],
         live_rig: LiveRig | None = None,
+        folder: Path = Path(),
     ) -> None:
         if importlib.util.find_spec("websockets") is None:
             raise DeviceError("the monitor needs websockets: pip install 'pyanticip[monitor]'")
         self.port = free_port()
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
         told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
+        told["folder"] = str(folder.absolute())
         #: What to open in a browser.
         self.url = f"http://{known_as(rig.host)}:{rig.port}/{f'?token={token}' if token else ''}"
         self._health = health

@@ -18,6 +18,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,6 +30,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip.errors import DeviceError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, SCALARS
+from realtime.control.folder import listing
 from realtime.sockets import bind_udp, reason
 
 __all__ = ["main"]
@@ -152,8 +154,9 @@ class Remote(asyncio.DatagramProtocol):
 class Server:
     """Everybody who looks, and what they are shown."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, folder: Path) -> None:
         self.page = page
+        self._folder = folder
         self.remote: Remote | None = None
         self._clients: set[Any] = set()
         self._past: deque[dict[str, Any]] = deque(maxlen=_PAST)
@@ -172,6 +175,9 @@ class Server:
                 problem: str | None = "what was said makes no sense"
                 with contextlib.suppress(ValueError, RecursionError):
                     told = json.loads(said)
+                    if told == {"ask": "files"}:
+                        await client.send(_json({"files": await asyncio.to_thread(listing, self._folder)}))
+                        continue
                     if isinstance(told, dict) and self.remote is not None:
                         problem = self.remote.say(told)
                 if problem is not None:
@@ -242,7 +248,7 @@ async def serve(options: dict[str, Any]) -> None:
     """Serve until standard input ends. Raises a DeviceError where the port is not to be had."""
     from websockets.asyncio.server import serve as serve_websockets
 
-    server = Server(Page(options))
+    server = Server(Page(options), Path(options["folder"]))
     loop = asyncio.get_running_loop()
     feed = bind_udp("127.0.0.1", options["feed"], "monitor")
     await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)

@@ -18,6 +18,7 @@ from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import RATE
 from realtime.control.commands import Commands
+from realtime.control.folder import inside
 from realtime.control.server import Action, number
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.pipeline import Pipeline
@@ -33,11 +34,15 @@ T = TypeVar("T")
 class Loader:
     """Reads mapping files beside the loop and plays them from the next frame on.
 
-    ``file`` is the one that plays, or would: names are looked up beside it, and in ``mappings`` there.
+    ``file`` is the one that plays, or would: names are looked up beside it, and in ``mappings`` there; then
+    in ``folder``, that of the show.
     """
 
-    def __init__(self, pipeline: Pipeline, commands: Commands, file: Path | None, say: Say) -> None:
+    def __init__(
+        self, pipeline: Pipeline, commands: Commands, file: Path | None, say: Say, folder: Path
+    ) -> None:
         self.file = file
+        self._folder = folder
         self._pipeline = pipeline
         self._commands = commands
         self._say = say
@@ -49,18 +54,17 @@ class Loader:
         """The ``load`` command: ``mapping`` and a plain file name; no name reads the current one anew."""
         if what != "mapping":
             raise OptionError(f"load: a running show takes a mapping, got {what!r}")
-        if self.file is None:
-            raise OptionError("load mapping: the show was begun without a mapping and without a project")
         text = str(name)
-        if not text:
+        if not text and self.file is None:
+            raise OptionError("load mapping: the show was begun without a mapping and without a project")
+        if not text and self.file is not None:
             return self.play(self.file)
-        if Path(text).name != text or text.startswith("."):
-            raise OptionError(f"load mapping: expected a plain file name, got {text!r}")
-        folder = self.file.parent
-        found = next((p for p in (folder / text, folder / "mappings" / text) if p.is_file()), None)
-        if found is None:
-            raise OptionError(f"load mapping: no {text!r} in {folder}")
-        return self.play(found)
+        if self.file is not None and Path(text).name == text and not text.startswith("."):
+            beside = self.file.parent
+            for found in (beside / text, beside / "mappings" / text):
+                if found.is_file():
+                    return self.play(found)
+        return self.play(inside(self._folder, text, "load mapping"))
 
     async def play(self, file: Path) -> str:
         """Play a mapping file from the next frame on."""

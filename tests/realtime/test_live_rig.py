@@ -21,7 +21,7 @@ from pyanticip.errors import MotionError, OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
-from realtime.control.folder import inside
+from realtime.control.folder import inside, listing
 from realtime.control.rig_keys import sending
 from realtime.control.rig_remote import RigRemote
 from realtime.oscquery.namespace import controls
@@ -69,6 +69,10 @@ def playing(rig: Rig) -> tuple[Pipeline, Commands]:
     pipeline = assemble(rig, OfflineClock(0))
     _opened.append(pipeline)
     return pipeline, Commands(pipeline, rig=rig)
+
+
+async def no_mapping(file: Path) -> str:
+    raise OptionError(f"{file}: no mapping")
 
 
 def rig_of(tree: dict[str, Any]) -> Rig:
@@ -252,14 +256,14 @@ def test_whatever_is_set_can_be_saved_and_read_again(
     file = tmp_path / "rig.toml"
     file.write_text(text)
     rig = load_rig(file, QUIET)
-    _, commands = playing(rig)
+    pipeline, commands = playing(rig)
     for key, values in edits:
         before = commands.live_rig.rig
         try:
             commands.obey(f"rig/{key}", *values)
         except (MotionError, TypeError):
             assert commands.live_rig.rig == before
-    remote = RigRemote(rig, commands, tmp_path)
+    remote = RigRemote(rig, pipeline, commands, no_mapping, tmp_path)
     asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
     remote.close()
     again = load_rig(file, QUIET)
@@ -282,8 +286,8 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
         "[[osc]]\nport = 9001  # the lights\nranges.pan = { low = -1.0, high = 1.0 }  # both sides\n"
     )
     rig = load_rig(file, QUIET)
-    _, commands = playing(rig)
-    remote = RigRemote(rig, commands, tmp_path)
+    pipeline, commands = playing(rig)
+    remote = RigRemote(rig, pipeline, commands, no_mapping, tmp_path)
 
     def save(*name: object) -> str:
         return asyncio.run(remote.actions["rig/save"](*name))  # type: ignore[arg-type]
@@ -319,8 +323,8 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
     alone = rig_of(
         {"source": {"kind": "vmc", "port": 39999}, "record": "take.anticip", "osc": [{"port": 9005}]}
     )
-    _, commands = playing(alone)
-    remote = RigRemote(alone, commands, tmp_path)
+    pipeline, commands = playing(alone)
+    remote = RigRemote(alone, pipeline, commands, no_mapping, tmp_path)
     commands.obey("rig/shape/density/steps", 5)
     with pytest.raises(OptionError, match="expected a name for its file"):
         save()
@@ -362,3 +366,76 @@ def test_a_merge_patch_sets_many_keys_at_once() -> None:
     assert set(commands.live_rig.rig.shape) == {"density"}
     assert (pipeline.mixer.gain, pipeline.mixer.lead_ms) == (0.5, 120.0)
     assert set(pipeline.mixer.shapers) == {"density"}
+
+
+def test_another_rig_is_played_by_as_far_as_a_show_can_change(tmp_path: Path) -> None:
+    begun = tmp_path / "begun.toml"
+    begun.write_text("[shape.pan]\nsteps = 3\n[model]\nenabled = false\n[memory]\nenabled = false\n")
+    other = tmp_path / "other.toml"
+    other.write_text(
+        "# Mine.\ngain = 0.5\n[shape.density]\ninvert = true\n[smoothing.pan]\nkind = 'none'\n"
+        "[[osc]]\nranges.pan = { low = -1.0, high = 1.0 }  # both sides\n"
+        "[source]\nkind = 'vmc'\n[synth]\npreset = 'choir'\n[silence]\nhold = 9.0\n"
+        "[model]\nenabled = false\n[memory]\nenabled = false\n"
+    )
+    (tmp_path / "wrong.toml").write_text("gain = 9")
+    (tmp_path / "more.toml").write_text(begun.read_text() + "[[osc]]\nport = 9001\n[[osc]]\nport = 9002\n")
+    rig = load_rig(begun)
+    pipeline, commands = playing(rig)
+    remote = RigRemote(rig, pipeline, commands, no_mapping, tmp_path)
+
+    def load(name: str) -> str:
+        return asyncio.run(remote.actions["rig/load"](name))  # type: ignore[arg-type]
+
+    assert load("other.toml") == (
+        "shape, smoothing, osc, gain, lead_ms; preset choir; needs a restart: source, silence"
+    )
+    now = commands.live_rig.rig
+    assert (set(now.shape), now.smoothing["pan"].kind, now.gain) == ({"density"}, "none", 0.5)
+    assert (now.osc[0].ranges["pan"].low, commands.preset, now.source.kind) == (-1.0, "choir", "mocopi")
+    # From now on that is the rig which is saved, and what could not change in it stays as it says.
+    commands.obey("rig/osc/0/ranges/pan/low", -0.5)
+    asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
+    text = other.read_text()
+    for line in (
+        "# Mine.",
+        "ranges.pan = { low = -0.5, high = 1.0 }  # both sides",
+        "kind = 'vmc'",
+        "hold = 9.0",
+    ):
+        assert line in text
+    with pytest.raises(RigError, match=r"wrong\.toml: gain"):
+        load("wrong.toml")
+    for name in ("../begun.toml", str(begun), "nothing.toml"):
+        with pytest.raises(OptionError):
+            load(name)
+    assert commands.live_rig.rig.gain == 0.5
+    assert load("more.toml").endswith("needs a restart: osc")
+    assert commands.live_rig.rig.osc[0].ranges["pan"].low == -0.5
+    with pytest.raises(MotionError):
+        asyncio.run(remote.actions["memory/load"]("other.toml"))  # type: ignore[arg-type]
+    remote.close()
+
+
+def test_what_the_folder_of_a_show_has_is_listed_and_nothing_outside(tmp_path: Path) -> None:
+    show, away = tmp_path / "show", tmp_path / "away"
+    for path in (
+        "show/a.toml", "show/b.toml", "show/deep/er/c.toml", "show/piece.memory",
+        "show/mine/mapping.safetensors",
+        "show/mine/mappings/old.safetensors", "show/model/model.json", "show/model/model.safetensors",
+        "show/.x/d.toml", "show/notes.txt", "away/e.toml", "away/f.memory",
+    ):  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("gain = 0.5\n")
+    (show / "b.toml").write_text("[tool.other]\n")
+    (show / "link.toml").symlink_to(away / "e.toml")
+    (show / "there").symlink_to(away)
+    (show / "round").symlink_to(show)
+    assert listing(show) == {
+        "rigs": ["a.toml", "deep/er/c.toml"],
+        "mappings": ["mine/mapping.safetensors", "mine/mappings/old.safetensors"],
+        "memories": ["piece.memory"],
+        "models": ["model"],
+    }
+    assert all(inside(show, name, "load") for names in listing(show).values() for name in names)
+    assert listing(tmp_path / "nowhere") == {"rigs": [], "mappings": [], "memories": [], "models": []}

@@ -31,7 +31,7 @@ from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
-from realtime.rig import load_rig
+from realtime.rig import Rig, load_rig
 from realtime.sockets import free_port
 from realtime.sources.file import open_show
 from realtime.sources.replay import Command, play_offline
@@ -215,6 +215,27 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     assert assemble(chosen, OfflineClock(), sinks=[]).memory is not None
 
 
+def test_a_memory_that_is_loaded_while_playing_does_the_same_in_a_replay(piece: Path, tmp_path: Path) -> None:
+    kind, items = open_show(DANCE)
+    shown = list(items)
+    loaded = Command(shown[400].t_ns, "memory", (str(piece), open_memory(piece).sha256))
+
+    def outputs(name: str, items: list[Any], kind: str, rig: Rig) -> list[bytes]:
+        told = rig.model_copy(update={"record": str(tmp_path / name)})
+        replay(items, kind, told, speed=None, say=pytest.fail)
+        return [r.params.tobytes() for r in read_recording(tmp_path / name) if isinstance(r, Output)]
+
+    rig = load_rig(None, {**OFF, "lead_ms": 200})
+    plain = outputs("plain.anticip", shown, kind, rig)
+    played = outputs("a.anticip", sorted([*shown, loaded], key=lambda item: item.t_ns), kind, rig)
+    assert played[:390] == plain[:390]
+    assert played[-400:] != plain[-400:]
+    kind, items = open_show(tmp_path / "a.anticip")
+    over = {"osc": [], "control": {"enabled": False}}
+    again = load_rig(None, over, tmp_path / "a.anticip")
+    assert outputs("b.anticip", list(items), kind, again) == played
+
+
 def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
     cues = [{"name": "turn", "take": "performance", "at": 12.0, "ahead_ms": 300}]
     ear, _ = show({"memory": {"file": str(piece)}, "cue": cues})
@@ -301,7 +322,7 @@ def test_commands_without_a_memory_are_refused() -> None:
 def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) -> None:
     _, pipeline = show({})
     assert pipeline.memory is not None
-    remote = MemoryRemote(pipeline.memory, tmp_path)
+    remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
     save = remote.actions["memory/save"]
     assert asyncio.run(save("show")) == str(tmp_path / "show.memory")  # type: ignore[arg-type]
     loaded = open_memory(tmp_path / "show.memory").memory
@@ -311,7 +332,7 @@ def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) ->
         with pytest.raises(OptionError, match=says):
             asyncio.run(save(name))  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="nothing is remembered"):
-        asyncio.run(MemoryRemote(LiveMemory(Memory()), tmp_path).actions["memory/save"]("empty"))  # type: ignore[arg-type]
+        asyncio.run(MemoryRemote(lambda: LiveMemory(Memory()), tmp_path).actions["memory/save"]("empty"))  # type: ignore[arg-type]
     remote.close()
 
 

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,14 @@ def control() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def monitor(control: socket.socket) -> Iterator[MonitorProcess]:
+def monitor(control: socket.socket, tmp_path: Path) -> Iterator[MonitorProcess]:
     rig = MonitorRig(enabled=True, port=free_tcp_port())
     show = Rig(model={"enabled": False}, memory={"enabled": False})  # type: ignore[arg-type]
     pipeline = assemble(show, MonotonicClock())
     live_rig = LiveRig(pipeline, show)
-    process = MonitorProcess(rig, control.getsockname(), lambda: HEALTH, lambda line: None, live_rig)
+    process = MonitorProcess(
+        rig, control.getsockname(), lambda: HEALTH, lambda line: None, live_rig, tmp_path
+    )
     yield process
     process.close()
     pipeline.close()
@@ -190,6 +193,16 @@ def test_other_sites_and_other_names_are_refused(monitor: MonitorProcess):
         pass
     with looking(monitor.url, origin=monitor.url.rstrip("/")) as client:
         assert told(client, "hello")
+
+
+def test_the_files_of_the_show_are_listed(monitor: MonitorProcess, tmp_path):
+    (tmp_path / "stage.toml").write_text("gain = 0.5\n")
+    with looking(monitor.url) as client:
+        client.send(json.dumps({"ask": "files"}))
+        assert told(client, "files")["rigs"] == ["stage.toml"]
+        for nonsense in ({"ask": "../"}, {"ask": "files", "in": "/"}):
+            client.send(json.dumps(nonsense))
+            assert told(client, "reply")["ok"] is False
 
 
 def test_beyond_this_machine_it_takes_the_token():

@@ -149,8 +149,19 @@ def test_the_mapping_is_edited_by_hand_and_saved(show: str, tmp_path: Path):
         time.sleep(3)
         browser.call("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
         said("learn/brightness 0")
+        (tmp_path / "other.toml").write_text("gain = 0.25\n[silence]\nhold = 9.0\n")
         browser.ask('document.querySelector("#save").click()')
         said("rig/save rig.toml")
+        # Another rig of the folder is played by, and what would need a restart is told.
+        browser.ask('document.querySelector("#files").open = true')
+        choice = 'document.querySelector("[data-kind=rigs]")'
+        browser.wait(f"[...{choice}.options].map((o) => o.value).join() === 'other.toml,rig.toml'")
+        browser.ask(f"{choice}.value = 'other.toml'")
+        browser.ask("document.querySelector(\"[data-load='rig/load']\").click()")
+        browser.wait('document.querySelector("#answer").textContent.includes("needs a restart")')
+        assert "silence" in browser.ask('document.querySelector("#answer").textContent')
+        browser.wait('document.querySelector("#gain").nextElementSibling.textContent === "0.25"')
+        browser.wait("""!document.querySelector('[data-key="shape/pan/invert"]').checked""")
         assert browser.problems == []
     finally:
         browser.close()

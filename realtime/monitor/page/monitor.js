@@ -130,6 +130,17 @@ function stand(told) {
   state(told.state);
 }
 
+/** What the folder of the show has, by kind. */
+function files(told) {
+  for (const select of document.querySelectorAll("[data-kind]")) {
+    options(select, told[select.dataset.kind].map((name) => [name, name]), select.value);
+    select.closest(".row").hidden = !told[select.dataset.kind].length;
+  }
+  $("models").textContent = told.models.length
+    ? `Models need a restart: pyanticip live --checkpoint ${told.models.join(", or ")}`
+    : Object.values(told).some((names) => names.length) ? "" : "There are none.";
+}
+
 function state(text) {
   $("state").textContent = text;
   $("state").className = `pill ${text}`;
@@ -146,9 +157,10 @@ function connect() {
     else if (told.frame && hello) frame(told.frame);
     else if (told.status) words(told.status);
     else if (told.health) stand(told.health);
+    else if (told.files) files(told.files);
     else if (told.rig) mapping.show((rig = told.rig));
     else if (told.reply !== undefined) {
-      say(told.ok ? `${told.reply} ${told.text}` : told.text, !told.ok, /^(rig|learn)\//.test(told.reply) ? "mapped" : "answer");
+      say(told.ok ? `${told.reply} ${told.text}` : told.text, !told.ok, /^(rig\/(?!load)|learn\/)/.test(told.reply) ? "mapped" : "answer");
       // What was refused does not stand there any longer.
       if (!told.ok && rig) mapping.show(rig);
     }
@@ -208,6 +220,13 @@ for (const input of document.querySelectorAll("[data-set]")) {
 $("preset").addEventListener("change", (e) => { tell("preset", e.target.value); e.target.blur(); });
 $("source").addEventListener("change", (e) => { tell("source", e.target.value); e.target.blur(); });
 $("record").addEventListener("click", () => tell(health.recording ? "record/stop" : "record/start"));
+$("files").addEventListener("toggle", () => { if ($("files").open && socket) socket.send(JSON.stringify({ ask: "files" })); });
+for (const button of document.querySelectorAll("[data-load]")) {
+  button.addEventListener("click", () => {
+    const name = button.closest(".row").querySelector("select").value;
+    tell(button.dataset.load, ...(button.dataset.what ? [button.dataset.what] : []), name);
+  });
+}
 $("want").addEventListener("click", () => {
   const pairs = $("taught").value.trim().split(/[\s,]+/).filter(Boolean).map((pair) => pair.split("="));
   tell("teach/values", ...pairs.flatMap(([name, value]) => [name, ...parsed(value ?? "")]));
