@@ -41,7 +41,7 @@ def main() -> None:
         )
         time.sleep(10)
         for name, size, dark in (
-            ("monitor", "1440,900", []),
+            ("monitor", "1440,1240", []),
             ("monitor_phone", "500,1300", ["--force-dark-mode"]),
         ):
             subprocess.run(

@@ -155,6 +155,7 @@ class Pipeline:
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if out is None:
+            self._outlet.hear(sender, datagram)
             return False
         begun = time.perf_counter_ns()
         step, late = self._model.step(out.features, out.reset, now)
@@ -205,6 +206,7 @@ class Pipeline:
             self._learn(now)
         if self.lesson is not None:
             self.lesson.frame(out)
+        self._outlet.hear(sender, datagram)
         self._outlet.look()
         return True
 

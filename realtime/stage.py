@@ -217,10 +217,12 @@ def stage(
             show.children.append(terminal)
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
-            monitor = MonitorProcess(rig.monitor, obeys, stands, say, commands.live_rig, folder)
+            monitor = MonitorProcess(
+                rig.monitor, obeys, stands, say, commands.live_rig, folder, pipeline.kind
+            )
             undo.callback(monitor.close)
             show.children.append(monitor)
-            pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock, every=2))
+            pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock, every=2, suit=True))
         if isinstance(stream, ReplaySource):
             stream.ended = show.end
             stream.obey = show.again

@@ -18,6 +18,9 @@ __all__ = ["MonitorFeed"]
 # msgpack has no types.
 _packb: Callable[..., bytes] = msgpack.packb
 
+# Of what a suit sent, so that all of it fits into a datagram.
+_MOST, _LONGEST = 12, 4096
+
 
 class MonitorFeed(Onlooker):
     """A sink that packs frames for :mod:`realtime.monitor.server`.
@@ -25,10 +28,13 @@ class MonitorFeed(Onlooker):
     A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``pose`` (22, 4)
     and ``forecast`` (8, 5) as the bytes of float32 (none where a frame did not come, or nothing is foreseen),
     ``root`` (3,) likewise, and ``way_ms``, the time from the datagram until here; a status is its words.
-    ``every``: one frame of so many, and those with events.
+    ``every``: one frame of so many, and those with events. With ``suit`` a frame comes with the datagrams
+    since the last: ``heard``, each with its sender.
     """
 
-    def __init__(self, port: int, clock: Clock, name: str = "monitor", every: int = 1) -> None:
+    def __init__(
+        self, port: int, clock: Clock, name: str = "monitor", every: int = 1, *, suit: bool = False
+    ) -> None:
         self.name = name
         self._every = every
         self._sock, _ = connect_udp("127.0.0.1", port, "monitor")
@@ -36,6 +42,8 @@ class MonitorFeed(Onlooker):
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         self._clock = clock
         self._extras: list[str] = []
+        self._suit = suit
+        self._heard: list[tuple[str, bytes]] = []
         self._kept: list[tuple[ControlFrame, int]] = []
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 
@@ -47,6 +55,11 @@ class MonitorFeed(Onlooker):
         """Keep a frame for :meth:`look`."""
         if frame.seq % self._every == 0 or frame.events or frame.seq < 0:
             self._kept.append((frame, self._clock.now_ns() - frame.t_ns))
+
+    def hear(self, sender: str, datagram: bytes) -> None:
+        """Keep a datagram for the next frame; what does not fit into one of ours is left out."""
+        if self._suit and len(self._heard) < _MOST and len(datagram) <= _LONGEST:
+            self._heard.append((sender, datagram))
 
     def look(self) -> None:
         """Send what was kept, or drop it."""
@@ -66,6 +79,7 @@ class MonitorFeed(Onlooker):
     def _packed(self, frame: ControlFrame, way_ns: int) -> bytes:
         if frame.seq < 0:
             return _packb({"status": frame.status})
+        heard, self._heard = self._heard, []
         return _packb(
             {
                 "seq": frame.seq,
@@ -82,6 +96,7 @@ class MonitorFeed(Onlooker):
                 "root": _bytes(frame.root),
                 "forecast": _bytes(frame.forecast),
                 "way_ms": way_ns / 1e6,
+                "heard": heard,
             }
         )
 

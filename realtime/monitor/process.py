@@ -25,7 +25,7 @@ class MonitorProcess(Child):
     """Runs :mod:`realtime.monitor.server`; its frames go to ``port`` of loopback.
 
     ``obeys`` is where the remote control listens, None where there is none; ``health`` says how things stand,
-    ``live_rig`` what of the rig can be set; what is in ``folder`` is listed.
+    ``live_rig`` what of the rig can be set; what is in ``folder`` is listed; ``kind`` is what suits send.
     Raises a DeviceError where it cannot begin.
     """
 
@@ -37,13 +37,14 @@ class MonitorProcess(Child):
         say: Callable[[str], None],
         live_rig: LiveRig | None = None,
         folder: Path = Path(),
+        kind: str = "mocopi",
     ) -> None:
         if importlib.util.find_spec("websockets") is None:
             raise DeviceError("the monitor needs websockets: pip install 'pyanticip[monitor]'")
         self.port = free_port()
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
         told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
-        told["folder"] = str(folder.absolute())
+        told |= {"folder": str(folder.absolute()), "kind": kind}
         #: What to open in a browser.
         self.url = f"http://{known_as(rig.host)}:{rig.port}/{f'?token={token}' if token else ''}"
         self._health = health

@@ -31,6 +31,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, SCALARS
 from realtime.control.folder import listing
+from realtime.monitor.suit import Suit
 from realtime.sockets import bind_udp, reason
 
 __all__ = ["main"]
@@ -154,9 +155,11 @@ class Remote(asyncio.DatagramProtocol):
 class Server:
     """Everybody who looks, and what they are shown."""
 
-    def __init__(self, page: Page, folder: Path) -> None:
+    def __init__(self, page: Page, folder: Path, kind: str) -> None:
         self.page = page
         self._folder = folder
+        self._suit = Suit(kind)
+        self._parents: list[int] | None = None
         self.remote: Remote | None = None
         self._clients: set[Any] = set()
         self._past: deque[dict[str, Any]] = deque(maxlen=_PAST)
@@ -205,12 +208,22 @@ class Server:
                 told[name] = values.reshape(shape).round(4).tolist() if values.size else None
             for name in ("scalars", "params"):
                 told[name] = [round(value, 4) for value in told[name]]
+            self._suit.hear(told.pop("heard"))
         except Exception:
             # Somebody else's datagram.
             return
         self._past.append({name: told[name] for name in ("seq", "scalars", "params", "extras")})
         if self._clients:
+            self._dress(told)
             self.tell({"frame": told})
+
+    def _dress(self, told: dict[str, Any]) -> None:
+        """Where the suit's own joints are, beside what became of them."""
+        body = self._suit.body if told["pose"] is not None else None
+        told["suit"] = None if body is None else body["places"]
+        if body is not None and body["parents"] != self._parents:
+            self._parents = body["parents"]
+            self.tell({"suit": self._parents}, "suit")
 
 
 class _Feed(asyncio.DatagramProtocol):
@@ -248,7 +261,7 @@ async def serve(options: dict[str, Any]) -> None:
     """Serve until standard input ends. Raises a DeviceError where the port is not to be had."""
     from websockets.asyncio.server import serve as serve_websockets
 
-    server = Server(Page(options), Path(options["folder"]))
+    server = Server(Page(options), Path(options["folder"]), options["kind"])
     loop = asyncio.get_running_loop()
     feed = bind_udp("127.0.0.1", options["feed"], "monitor")
     await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)

@@ -119,6 +119,9 @@ class Onlooker:
         """Do the work of the frames since the last call."""
         raise NotImplementedError
 
+    def hear(self, sender: str, datagram: bytes) -> None:
+        """A datagram has come, of whoever; the frame that it completed was sent before."""
+
 
 def trouble_of(sink: Sink) -> str:
     """Why a sink does not reach its receiver; empty where it does, or does not say (``trouble``)."""

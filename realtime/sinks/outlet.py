@@ -69,6 +69,12 @@ class Outlet:
         for sink in self.sinks:
             sink.send(frame)
 
+    def hear(self, sender: str, datagram: bytes) -> None:
+        """Let those who look on know of a datagram."""
+        for sink in self.sinks:
+            if isinstance(sink, Onlooker):
+                sink.hear(sender, datagram)
+
     def look(self) -> None:
         """Let those who look on do their work, now that everybody has been sent the frame."""
         for sink in self.sinks:

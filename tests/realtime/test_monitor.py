@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 import os
@@ -25,6 +27,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from pyanticip.errors import DeviceError
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import MonotonicClock, OfflineClock
@@ -32,6 +36,8 @@ from realtime.control.live_rig import LiveRig
 from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote
+from realtime.monitor.suit import Suit
+from realtime.programs.demo import PERFORMANCE
 from realtime.rig import Rig, load_rig
 from realtime.rig.monitor import MonitorRig
 from realtime.sinks.base import ControlFrame, Onlooker
@@ -99,7 +105,7 @@ def a_frame(seq: int, **changes: Any) -> ControlFrame:
 
 
 def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
-    feed = MonitorFeed(monitor.port, MonotonicClock())
+    feed = MonitorFeed(monitor.port, MonotonicClock(), suit=True)
     feed.announce([type("Extra", (), {"name": "cutoff", "address": None, "range": float})()])
     with looking(monitor.url) as client:
         hello = told(client, "hello")
@@ -127,10 +133,17 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         feed.look()
         frame = told(client, "frame")
         assert (frame["pose"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
+        skeleton, moved = mocopi_datagrams(1)
+        for data in (skeleton, *moved):
+            feed.hear("10.0.0.7:1", data)
+        feed.send(a_frame(9))
+        feed.look()
+        assert len(told(client, "suit")) == 27
+        assert np.shape(told(client, "frame")["suit"]) == (27, 3)
     # Who comes later knows at once what stands.
     with looking(monitor.url) as client:
         assert told(client, "status") == ["playing", "rate=50.0"]
-        assert [each["seq"] for each in told(client, "past")] == [7, 8]
+        assert [each["seq"] for each in told(client, "past")] == [7, 8, 9]
     feed.close()
 
 
@@ -193,6 +206,42 @@ def test_other_sites_and_other_names_are_refused(monitor: MonitorProcess):
         pass
     with looking(monitor.url, origin=monitor.url.rstrip("/")) as client:
         assert told(client, "hello")
+
+
+@functools.cache
+def dancing(kind: str) -> list[bytes]:
+    """The first datagrams of the bundled dance."""
+    return [data for _, data in itertools.islice(datagrams(load_motion(PERFORMANCE), kind), 12)]
+
+
+@pytest.mark.parametrize(("kind", "joints"), [("mocopi", 27), ("vmc", 55), ("xsens", 23), ("rokoko", 21)])
+def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
+    suit = Suit(kind)
+    suit.hear(("one", data) for data in dancing(kind))
+    body = suit.body
+    assert body is not None
+    assert len(body["parents"]) == len(body["places"]) == joints
+    assert body["parents"].count(-1) == 1
+    # A standing person: feet at the floor, and a head.
+    heights = [place[1] for place in body["places"]]
+    assert -0.1 < min(heights) < 0.2
+    assert 1.3 < max(heights) < 1.9
+    before = body
+    suit.hear([("one", b"nonsense"), ("two", b"")])
+    assert suit.body is None
+    suit.hear([("one", b"")])
+    assert suit.body == before
+
+
+@given(st.sampled_from(["mocopi", "vmc", "msgpack", "phone"]), st.lists(st.binary(max_size=40)), st.randoms())
+def test_no_datagram_disturbs_the_drawing_of_a_suit(kind: str, noise: list[bytes], chance: Any):
+    suit = Suit(kind)
+    known = [] if kind == "phone" else dancing(kind)
+    for data in [*noise, *known]:
+        at = chance.randrange(len(data) + 1)
+        suit.hear([("one", data), ("one", data[:at]), ("one", data[:at] + b"\xff" + data[at + 1 :])])
+        assert suit.body is None or len(suit.body["parents"]) == len(suit.body["places"])
+    assert kind != "phone" or suit.body is None
 
 
 def test_the_files_of_the_show_are_listed(monitor: MonitorProcess, tmp_path):

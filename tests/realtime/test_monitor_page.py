@@ -83,6 +83,8 @@ def test_a_show_is_seen_and_steered(show: str, tmp_path: Path, width: int, heigh
         assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), (
             "it is wider than the screen"
         )
+        browser.ask('document.querySelector("#suited").click()')
+        browser.wait('document.querySelector("#suits").textContent.includes("27 joints")')
         # What is refused is shown as such.
         browser.wait('[...document.querySelectorAll("#sinks .bad")].length > 0')
         browser.ask('document.querySelector("[data-switch=freeze]").click()')

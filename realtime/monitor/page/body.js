@@ -65,13 +65,15 @@ export class Body {
     return at;
   }
 
-  draw(poses, root, colours) {
+  /** own: {parents, places} of the suit's own joints, drawn to the right of the canonical body; or null. */
+  draw(poses, root, colours, own) {
     const { g, width, height } = surface(this.canvas);
     const scale = height / 2.3, cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
-    const there = poses.length && root, centre = there ? [root[0], 0, root[2]] : [0, 0, 0];
+    const there = poses.length && root;
+    let centre = there ? [root[0], 0, root[2]] : [0, 0, 0], middle = own ? 0.3 * width : width / 2;
     const flat = (v) => {
       const x = v[0] - centre[0], z = v[2] - centre[2], depth = -sy * x + cy * z;
-      return [width / 2 + scale * (cy * x + sy * z), height * 0.9 - scale * (cp * v[1] - sp * depth)];
+      return [middle + scale * (cy * x + sy * z), height * 0.9 - scale * (cp * v[1] - sp * depth)];
     };
     const line = (a, b) => { g.moveTo(...flat(a)); g.lineTo(...flat(b)); };
     g.strokeStyle = colours.line;
@@ -105,5 +107,15 @@ export class Body {
     bones(carriedOn(poses, 0.2), colours.future, 3);
     g.globalAlpha = 1;
     bones(poses[poses.length - 1].pose, colours.ink, 4);
+    if (!own) return;
+    const { parents, places } = own, first = places[parents.indexOf(-1)];
+    centre = [first[0], 0, first[2]];
+    middle = 0.75 * width;
+    g.strokeStyle = g.fillStyle = colours.scalar;
+    g.lineWidth = 3;
+    g.beginPath();
+    parents.forEach((p, j) => { if (p >= 0) line(places[p], places[j]); });
+    g.stroke();
+    for (const place of places) { g.beginPath(); g.arc(...flat(place), 2.5, 0, 7); g.fill(); }
   }
 }

@@ -17,7 +17,7 @@ function colours() {
   return Object.fromEntries(["ink", "soft", "line", "scalar", "param", "future", "event"].map((n) => [n, css.getPropertyValue("--" + n).trim()]));
 }
 const mapping = new Mapping($("mapping"), tell);
-let rig = null, palette = colours();
+let suit = null, rig = null, palette = colours();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = colours(); });
 
 function say(text, bad, where = "answer") {
@@ -157,6 +157,7 @@ function connect() {
     else if (told.frame && hello) frame(told.frame);
     else if (told.status) words(told.status);
     else if (told.health) stand(told.health);
+    else if (told.suit) suit = told.suit;
     else if (told.files) files(told.files);
     else if (told.rig) mapping.show((rig = told.rig));
     else if (told.reply !== undefined) {
@@ -182,7 +183,10 @@ function draw() {
   $("bridged").hidden = !fresh || Boolean(newest.pose);
   const now = newest ? newest.seq * FRAME : 0, root = newest && (newest.root ?? draw.root);
   draw.root = root;
-  body.draw(poses, root, palette);
+  const suited = $("suited").checked, own = suited && suit && newest?.suit?.length === suit.length ? newest.suit : null;
+  if (newest?.pose) $("suits").textContent = !suited ? "" : own ? `right: its ${own.length} joints` : `a ${health.source} tells no skeleton of its own: what it sends is mapped to these joints`;
+  body.draw(poses, root, palette, newest?.pose || !suited ? own && { parents: suit, places: own } : draw.own);
+  if (newest?.pose) draw.own = own && { parents: suit, places: own };
   let future = null;
   if (newest && newest.forecast) {
     const at = hello.horizons_ms, rows = hello.params.map((_, i) => newest.forecast[i]);

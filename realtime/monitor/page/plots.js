@@ -18,7 +18,8 @@ export class Plots {
    */
   draw(now, history, future, events, colours) {
     const { lanes } = this, { g, width, height } = surface(this.canvas);
-    const count = lanes.length + (events ? 1 : 0), lane = height / count;
+    // What is above the future is said above the lanes.
+    const head = future ? 18 : 0, count = lanes.length + (events ? 1 : 0), lane = (height - head) / count;
     // The future is drawn wider than it is: it is what this is for.
     const edge = width * (future ? 0.7 : 1) - 1;
     // Names and numbers stand left of the past.
@@ -27,7 +28,7 @@ export class Plots {
     g.font = "12px system-ui, sans-serif";
     g.textBaseline = "top";
     lanes.forEach((one, i) => {
-      const top = i * lane, tall = lane - 4;
+      const top = head + i * lane, tall = lane - 4;
       const y = (v) => top + 2 + tall * (1 - (Math.max(one.low, Math.min(one.high, v)) - one.low) / (one.high - one.low));
       g.strokeStyle = colours.line;
       g.lineWidth = 1;
@@ -61,7 +62,7 @@ export class Plots {
       if (newest !== undefined && newest !== null) g.fillText(newest.toFixed(2), 4, top + 18);
     });
     if (events) {
-      const top = lanes.length * lane, middle = top + lane / 2;
+      const top = head + lanes.length * lane, middle = top + lane / 2;
       g.fillStyle = colours.ink;
       g.fillText("events", 4, top + 3);
       for (const { t, name, strength, state } of events) {

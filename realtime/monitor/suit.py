@@ -1,0 +1,100 @@
+"""The body as its sender tells it, of the datagrams themselves: in the monitor's own process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyanticip import _core
+from pyanticip.errors import MotionError
+from pyanticip.motion.rotations import multiply, rotate
+
+__all__ = ["Suit"]
+
+_MOST = 8
+
+
+class Suit:
+    """Everybody who sends in wire format ``kind``; one that nobody decodes has no body of its own."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._senders: dict[str, _Sender] = {}
+        #: The one that was heard last.
+        self.newest = ""
+
+    def hear(self, heard: Iterable[tuple[str, bytes]]) -> None:
+        """Take datagrams in, each with its sender."""
+        for sender, datagram in heard:
+            if sender not in self._senders:
+                if self._kind not in _core.PROTOCOLS or len(self._senders) >= _MOST:
+                    continue
+                self._senders[sender] = _Sender(self._kind)
+            self.newest = sender
+            self._senders[sender].hear(datagram)
+
+    @property
+    def body(self) -> dict[str, Any] | None:
+        """Parents (-1: none) and places (m, y up) of the newest sender's joints; None where it tells no
+        skeleton, or no frame yet."""
+        found = self._senders.get(self.newest)
+        return None if found is None else found.body()
+
+
+class _Sender:
+    def __init__(self, kind: str) -> None:
+        self._decoder = _core.Decoder(kind)
+        # Of VMC the bones are those of Unity's humanoid, and every frame says where they are.
+        self._parents: Sequence[int] | None = _core.VMC_PARENTS if kind == "vmc" else None
+        self._offsets: Any = None
+        self._frame: dict[str, Any] | None = None
+
+    def hear(self, datagram: bytes) -> None:
+        with contextlib.suppress(MotionError):
+            for told in self._decoder.feed(datagram):
+                if told["kind"] == "skeleton":
+                    self._parents, self._offsets = told["parents"], told["offsets"]
+                else:
+                    self._frame = told
+
+    def body(self) -> dict[str, Any] | None:
+        frame, parents = self._frame, self._parents
+        if frame is None or parents is None:
+            return None
+        offsets = frame["positions"] if self._offsets is None else self._offsets
+        at = {joint: place for place, joint in enumerate(frame["ids"].tolist()) if joint < len(parents)}
+        above = {joint: _above(joint, parents, at) for joint in at}
+        world: dict[int, tuple[Any, Any]] = {}
+        left = list(at)
+        while left:
+            ready = [joint for joint in left if above[joint] < 0 or above[joint] in world]
+            if not ready:
+                return None
+            for joint in ready:
+                turn = frame["quats"][at[joint]].astype(float)
+                place = offsets[joint if self._offsets is not None else at[joint]].astype(float)
+                if above[joint] < 0:
+                    world[joint] = turn, place if frame["root"] is None else frame["root"]
+                else:
+                    up, where = world[above[joint]]
+                    world[joint] = multiply(up, turn), where + rotate(up, place)
+            left = [joint for joint in left if joint not in world]
+        joints = list(world)
+        if not joints or not np.isfinite([place for _, place in world.values()]).all():
+            return None
+        return {
+            "parents": [joints.index(above[joint]) if above[joint] >= 0 else -1 for joint in joints],
+            "places": [np.round(world[joint][1], 3).tolist() for joint in joints],
+        }
+
+
+def _above(joint: int, parents: Sequence[int], there: dict[int, int]) -> int:
+    """The nearest joint above that is told; -1: none."""
+    for _ in parents:
+        joint = parents[joint]
+        if joint < 0 or joint in there:
+            return joint
+    return -1
