@@ -22,11 +22,12 @@ def info(given: InfoOptions) -> Answer | None:
              pyanticip info dance.bvh --joints > map.toml
     """
     from pyanticip.motion.recording import is_recording
+    from pyanticip.untrusted import open_file
     from realtime.recording.info import recording_info
 
     begins = b""
     if given.file.is_file():
-        with given.file.open("rb") as opened:
+        with open_file(given.file) as opened:
             begins = opened.read(16)
     if is_recording(begins) and given.picture is None and given.joints is None:
         found = recording_info(given.file)

@@ -95,6 +95,10 @@ def run(group: click.Command) -> int:
         if (extra := _extra_of(package)) is None:
             raise
         return _complain(_lacks(package, extra), 1)
+    except MemoryError:
+        return _complain("there is not enough memory for this", 1)
+    except RecursionError:
+        return _complain("this is nested too deep", 1)
     except (KeyboardInterrupt, click.Abort):
         return 130
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory, resample
 from pyanticip.errors import FormatError, MotionError, OptionError, one_line, reason
 from pyanticip.motion.atomic import write_atomic
+from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 
 FORMAT: Final = "pyanticip-memory"
@@ -110,7 +111,7 @@ def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> R
     memory = Memory(capacity)
     longest = 8 + _HEADER_BYTES + capacity * _MOMENT_BYTES
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             data = file.read(longest + 1)
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {reason(error)}") from None

@@ -75,6 +75,7 @@ def read_bvh(
         warnings.append(f"a frame every {1.0 / rate:.3g} s: give rate= if that is wrong (in milliseconds?)")
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
+    text.check_size(path, None, len(rows), columns, len(joints))
 
     quats, root, skeleton, unit = _convert(joints, rows, length_unit, warnings)
     told = tuple(warnings)

@@ -2,21 +2,23 @@
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pyanticip import _core
-from pyanticip.errors import FormatError, OptionError, reason, suggestion
+from pyanticip.errors import FormatError, OptionError, suggestion
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.skeleton import Skeleton
+from pyanticip.untrusted import parse_toml, read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 Joints = Mapping[str, tuple[str, ...]]
 """Names of a file's joints by the name of the canonical joint: one, or the first and the last of a chain."""
 
 _TRUNK = ("spine", "chest", "upper_chest")
+
+_LARGEST = 1 << 20
 
 
 def guessed(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
@@ -58,12 +60,7 @@ def _text(name: str) -> str:
 def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
     """The map of a TOML file; :class:`FormatError` where it is none."""
     file = Path(path)
-    try:
-        tree = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormatError(f"{file}: cannot be read: {reason(error)}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{file}: not valid TOML: {error}") from None
+    tree = parse_toml(read_file(file, _LARGEST, what="a map of joints"), file)
     table = tree.get("joints", tree)
     if not isinstance(table, dict) or not table:
         raise FormatError(f"{file}: expected a table [joints]")

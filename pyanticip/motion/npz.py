@@ -15,6 +15,7 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import multiply, normalized, rotate
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
+from pyanticip.untrusted import check_unpacked
 
 FORMAT = "pyanticip-clip"
 VERSION = 1
@@ -84,7 +85,10 @@ class _Archive:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
+            check_unpacked(path, self._zip, len(data))
             self.names = {name.removesuffix(".npy") for name in self._zip.namelist() if name.endswith(".npy")}
+        except FormatError:
+            raise
         except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError, KeyError) as error:
             raise text.fail(path, None, f"is a broken npz archive: {one_line(error)}") from None
 
@@ -153,8 +157,8 @@ def _numbers(arrays: _Archive, name: str, shape: tuple[int | None, ...]) -> NDAr
             None,
             f"{name} must be numbers of shape {expected}, given {array.dtype} {array.shape}",
         )
-    values = array.astype(np.float64)
-    if not (np.abs(values) <= text.MAX_NUMBER).all():
+    values = array.astype(np.float64, copy=False)
+    if values.size and not (values.min() >= -text.MAX_NUMBER and values.max() <= text.MAX_NUMBER):
         raise text.fail(arrays.path, None, f"{name} must hold finite numbers of at most {text.MAX_NUMBER:g}")
     return values
 
@@ -223,6 +227,7 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
             (_numbers(arrays, "root_orient", (None, 3)), _numbers(arrays, "pose_body", (None, 63))), axis=1
         )
     frames = len(vectors)
+    text.check_size(path, None, frames, vectors.shape[1], smpl.JOINTS)
     if frames == 0:
         raise text.fail(path, None, "has no frame")
     warnings: list[str] = []

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = [
@@ -317,10 +318,12 @@ class Recording:
         self.header: dict[str, Any] = {}
         self.start_ns: int | None = None
         try:
-            with self.path.open("rb") as file:
-                self.version = _core.recording_check(file.read(_HEADER_BYTES))
+            with open_file(self.path) as file:
+                begins = file.read(_HEADER_BYTES)
         except OSError as error:
             raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None
+        try:
+            self.version = _core.recording_check(begins)
         except FormatError as error:
             raise FormatError(f"{self.path}: {error}") from None
         first = next(self._payloads(), None)
@@ -366,7 +369,7 @@ class Recording:
 
     def _payloads(self) -> Iterator[_Payload]:
         try:
-            with self.path.open("rb") as file:
+            with open_file(self.path) as file:
                 yield from self._walk(file)
         except OSError as error:
             raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
+from pyanticip.untrusted import open_file, read_file
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Larger files are refused: 256 MB is about 50 minutes of a CMU performer at 120 Hz."""
@@ -15,6 +16,10 @@ MAX_VALUES = 32_000_000
 
 MAX_FRAMES = 1_000_000
 """More frames than this are refused: over two hours at 120 Hz."""
+
+MAX_POSES = 12_000_000
+"""More rotations of joints than this, frames times joints, are refused: their quaternions take 192 MB. A file
+that has numbers for each of them is below it anyhow."""
 
 MAX_LINE_BYTES = 1024 * 1024
 """1024 joints of six channels fit in less."""
@@ -40,23 +45,13 @@ def show(text: str | bytes, limit: int = 40) -> str:
 
 def read_start(path: Path, size: int) -> bytes:
     """The file's first ``size`` bytes; :class:`FormatError` when it is missing or unreadable."""
-    try:
-        with path.open("rb") as file:
-            return file.read(size)
-    except FileNotFoundError:
-        raise fail(path, None, "no such file") from None
-    except IsADirectoryError:
-        raise fail(path, None, "is a folder, expected a motion file") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise fail(path, None, f"cannot be read: {reason}") from None
+    with open_file(path) as file:
+        return file.read(size)
 
 
 def read_bytes(path: Path) -> bytes:
     """The file's bytes; :class:`FormatError` when it is missing, empty, unreadable or too large."""
-    data = read_start(path, MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise fail(path, None, f"is larger than {MAX_FILE_BYTES >> 20} MB, the most a motion file may have")
+    data = read_file(path, MAX_FILE_BYTES, what="a motion file")
     if not data.strip():
         raise fail(path, None, "is empty")
     return data
@@ -79,8 +74,10 @@ def parse_numbers(block: bytes) -> NDArray[np.float64]:
     return np.array(block.decode("utf-8", "replace").split(), np.float64)
 
 
-def check_size(path: Path, line: int | None, frames: int, columns: int) -> None:
+def check_size(path: Path, line: int | None, frames: int, columns: int, joints: int = 0) -> None:
     """Refuse what is too large to be one performance."""
+    if frames * joints > MAX_POSES:
+        raise fail(path, line, f"has {frames} frames of {joints} joints, more than {MAX_POSES} in all")
     if frames > MAX_FRAMES:
         raise fail(path, line, f"has more than {MAX_FRAMES} frames")
     if frames * columns > MAX_VALUES:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.recording import Note, Output, is_recording, read_recording
 from pyanticip.teach.outputs import parse_values
+from pyanticip.untrusted import check_unpacked, open_file, read_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 
 __all__ = ["Curves", "load_curves", "sample"]
@@ -41,16 +42,10 @@ def load_curves(path: str | os.PathLike[str]) -> dict[str, tuple[F64, F64]]:
     :raises FormatError: anything else: one line with file, line and reason.
     """
     file = Path(path)
-    try:
-        with file.open("rb") as opened:
-            head = opened.read(16)
-            if is_recording(head):
-                return _checked(file, _from_recording(file))
-            data = head + opened.read(_LARGEST)
-    except OSError as error:
-        raise FormatError(f"{file}: cannot be read ({(error.strerror or str(error)).lower()})") from None
-    if len(data) > _LARGEST:
-        raise FormatError(f"{file}: is larger than {_LARGEST >> 20} MB")
+    with open_file(file) as opened:
+        if is_recording(opened.read(16)):
+            return _checked(file, _from_recording(file))
+    data = read_file(file, _LARGEST, what="a file of curves")
     return _checked(file, _from_npz(file, data) if data.startswith(b"PK\x03\x04") else _from_csv(file, data))
 
 
@@ -82,7 +77,9 @@ def _from_csv(file: Path, data: bytes) -> dict[str, tuple[F64, F64]]:
         header = [name.strip() for name in next(rows, [])]
         at = next((header.index(name) for name in _TIMES if name in header), None)
         if at is None or len(header) < 2:
-            raise FormatError(f"{file}:1: expected a header with t and a column per output, got {header[:5]}")
+            raise FormatError(
+                f"{file}:1: expected a header with t and a column per output, got {str(header[:5])[:100]}"
+            )
         if len(set(header)) != len(header):
             raise FormatError(f"{file}:1: a column is there twice")
         points: dict[str, list[tuple[float, float]]] = {name: [] for name in header if name != header[at]}
@@ -116,8 +113,7 @@ def _from_npz(file: Path, data: bytes) -> dict[str, tuple[F64, F64]]:
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
-        if sum(member.file_size for member in archive.infolist()) > _LARGEST:
-            raise FormatError(f"{file}: unpacks to more than {_LARGEST >> 20} MB")
+        check_unpacked(file, archive, len(data))
         with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
     except (

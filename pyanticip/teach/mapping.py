@@ -32,6 +32,7 @@ from pyanticip.teach.inputs import BODY
 from pyanticip.teach.labels import NONE, check_labels
 from pyanticip.teach.options import BEYOND, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output, unique_names
+from pyanticip.untrusted import read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = ["FORMAT", "VERSION", "Mapping", "load_mapping", "pack_mapping"]
@@ -275,14 +276,9 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     :raises CheckpointError: made for another version of the features, or by a newer program.
     """
     file = Path(path)
-    try:
-        if file.is_dir():
-            raise FormatError(f"{file}: is a folder; a project's mapping is {file / 'mapping.safetensors'}")
-        if file.stat().st_size > _LARGEST:
-            raise FormatError(f"{file}: is larger than {_LARGEST >> 20} MB, no mapping")
-        data = file.read_bytes()
-    except OSError as error:
-        raise FormatError(f"{file}: cannot be read ({(error.strerror or str(error)).lower()})") from None
+    if file.is_dir():
+        raise FormatError(f"{file}: is a folder; a project's mapping is {file / 'mapping.safetensors'}")
+    data = read_file(file, _LARGEST, what="a mapping")
     tree = _tree(file, data)
     version = tree.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:

@@ -43,6 +43,7 @@ from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.state import LONGEST, State, TakeEntry, check_take_name, read_state
+from pyanticip.untrusted import read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
 __all__ = ["CACHE", "MANIFEST", "MAPPING", "MAPPINGS", "Project"]
@@ -432,12 +433,7 @@ def _renamed(take: TakeEntry, old: str, new: str) -> TakeEntry:
 
 
 def _verified(path: Path, digest: str) -> bytes:
-    try:
-        if path.stat().st_size > _LARGEST_CURVE:
-            raise FormatError(f"{path}: is larger than {_LARGEST_CURVE >> 20} MB")
-        data = path.read_bytes()
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from None
+    data = read_file(path, _LARGEST_CURVE, what="a take")
     if hashlib.sha256(data).hexdigest() != digest:
         raise FormatError(f"{path}: is damaged: its content is not what the project recorded")
     return data

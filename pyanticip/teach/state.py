@@ -18,6 +18,7 @@ from unicodedata import category
 from pyanticip.errors import FormatError, MotionError, OptionError
 from pyanticip.teach.labels import NONE, check_labels
 from pyanticip.teach.outputs import MOST_OUTPUTS, Output, unique_names
+from pyanticip.untrusted import parse_json, read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = [
@@ -198,14 +199,7 @@ def read_state(path: Path) -> State:
 
     :raises FormatError: no such file, no manifest, a newer version, or a garbled one; one line.
     """
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise FormatError(f"{path}: is larger than {_LARGEST >> 20} MB, no project's manifest")
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from None
-    except (ValueError, RecursionError):
-        raise FormatError(f"{path}: is not valid JSON") from None
+    data = parse_json(read_file(path, _LARGEST, what="a project's manifest"), f"{path}:")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FormatError(f"{path}: is not the manifest of a teaching project")
     version = data.get("version")

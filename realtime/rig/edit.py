@@ -10,7 +10,8 @@ from typing import Any, TypeGuard
 
 from pyanticip.errors import DeviceError, RigError
 from pyanticip.motion.atomic import write_atomic
-from realtime.rig.load import parse_rig
+from pyanticip.untrusted import parse_toml, read_file
+from realtime.rig.load import LARGEST, parse_rig
 
 __all__ = ["edit_rig"]
 
@@ -36,8 +37,8 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
 
     source = source or path
     try:
-        text = source.read_text(encoding="utf-8") if source.exists() else ""
-        wanted = tomllib.loads(text)
+        data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
+        text, wanted = data.decode("utf-8"), parse_toml(data, source, RigError)
         _change(wanted, before, after, dict, dict)
         parse_rig(wanted, str(source))
         # In a file with dotted keys new tables can only stand inline.

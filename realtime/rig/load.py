@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pyanticip.errors import RigError
+from pyanticip.errors import FormatError, RigError
+from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import unknown
 from realtime.rig.monitor import monitor_table
 from realtime.rig.source import source_table
@@ -17,16 +17,19 @@ from realtime.rig.tree import Rig
 
 __all__ = ["load_rig", "parse_rig", "template"]
 
+LARGEST = 1 << 20
+"""No rig has more bytes."""
+
 
 def _recorded(path: Path) -> dict[str, Any]:
     """What shaped the sound of a recording, as a tree; empty for what is no recording."""
     from pyanticip.motion.recording import is_recording, read_recording
 
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             if not is_recording(file.read(16)):
                 return {}
-    except OSError:
+    except FormatError:
         # Told by whoever is going to read it.
         return {}
     rig = read_recording(path).header.get("rig")
@@ -88,12 +91,7 @@ def load_rig(
         where = "the recording"
     if path is not None:
         where = str(path)
-        try:
-            tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except tomllib.TOMLDecodeError as error:
-            raise RigError(f"{path}: not valid TOML: {error}") from None
-        except UnicodeDecodeError:
-            raise RigError(f"{path}: not a text file in UTF-8") from None
+        tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
     over = dict(overrides or {})
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])

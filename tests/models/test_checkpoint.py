@@ -75,7 +75,7 @@ def test_names_agree_with_the_rest_of_the_program():
 @pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
 def test_missing_file(copied, name):
     (copied / name).unlink()
-    with pytest.raises(CheckpointError, match=rf"cannot read {name}: No such file"):
+    with pytest.raises(CheckpointError, match=rf"{name}: no such file"):
         everything(copied)
 
 
@@ -176,11 +176,9 @@ def everything(folder):
 
 def test_the_folder_of_a_run_is_told_from_its_checkpoint(saved, tmp_path):
     shutil.copytree(saved, tmp_path / "run" / "checkpoint")
-    with pytest.raises(
-        CheckpointError, match=r"cannot read model\.json: .*; did you mean .*run/checkpoint\?"
-    ):
+    with pytest.raises(CheckpointError, match=r"has no model\.json; did you mean .*run/checkpoint\?"):
         read_manifest(tmp_path / "run")
-    with pytest.raises(CheckpointError, match=r"No such file or directory$"):
+    with pytest.raises(CheckpointError, match=r"no such file$"):
         read_manifest(tmp_path)
 
 

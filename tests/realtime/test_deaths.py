@@ -15,12 +15,15 @@ from pathlib import Path
 import pytest
 
 from pyanticip.controls import NEUTRAL
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
 from tests.realtime.test_live_command import Theatre
+
+MODEL_IS_HERE = (SHIPPED / MANIFEST).is_file()
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +110,22 @@ def test_a_terminal_that_has_gone_costs_nothing(theatre: Theatre) -> None:
     with theatre.process.stdout as told:
         assert json.load(told)["counters"]["frames"] == 160
     assert theatre.process.wait(20) == 0
+
+
+@pytest.mark.skipif(not MODEL_IS_HERE, reason="no model comes with this tree")
+def test_a_model_that_is_overwritten_while_it_plays_goes_on(theatre: Theatre) -> None:
+    """What is loaded is in memory: nothing of the file is looked at again."""
+    model = theatre.folder / "model"
+    shutil.copytree(SHIPPED, model)
+    theatre.start("--checkpoint", str(model))
+    theatre.move(0, 60)
+    (model / "model.safetensors").write_bytes(b"")
+    shutil.rmtree(model)
+    theatre.move(60, 100)
+    counts = theatre.stop()["counters"]
+    assert (counts["frames"], counts["failed_steps"]) == (160, 0)
+    told = [word for m in theatre.listen() for word in m.get("/anticip/status", ())]
+    assert told.count("plays=model") >= 3
 
 
 def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -> None:

@@ -6,7 +6,6 @@ is unpickled; every file's SHA-256 is in ``model.json``.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from pyanticip._core import FEATURE_NAMES, FEATURES_VERSION
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.config import ModelConfig
+from pyanticip.untrusted import parse_json, read_file
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURE_WIDTHS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
 
 FORMAT = "anticip-motion"
@@ -32,7 +32,7 @@ MANIFEST = "model.json"
 SHIPPED = Path(__file__).parents[1] / "data" / "motion-v2"
 """The checkpoint that comes with the package."""
 
-_LARGEST_MANIFEST = 4 << 20
+_LARGEST_MANIFEST, _LARGEST_FILE = 4 << 20, 4 << 30
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,7 @@ def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
 
     :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
     """
-    try:
-        data = (folder / name).read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"checkpoint {folder}: cannot read {name}: {error.strerror}") from None
+    data = read_file(folder / name, _LARGEST_FILE, CheckpointError, "a checkpoint's file")
     wanted = sha256.get(name)
     given = hashlib.sha256(data).hexdigest()
     if given != wanted:
@@ -110,16 +107,12 @@ def read_description(folder: Path) -> dict[str, Any]:
     """
     where = f"checkpoint {folder}"
     file = folder / MANIFEST
-    try:
-        if file.stat().st_size > _LARGEST_MANIFEST:
-            raise CheckpointError(f"{where}: {MANIFEST} is larger than {_LARGEST_MANIFEST} bytes")
-        data = json.loads(file.read_bytes())
-    except OSError as error:
-        inside = folder / "checkpoint"  # where the runs of `train motion` keep theirs
-        near = f"; did you mean {inside}?" if (inside / MANIFEST).is_file() else ""
-        raise CheckpointError(f"{where}: cannot read {MANIFEST}: {error.strerror}{near}") from None
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{where}: {MANIFEST} is not valid JSON") from None
+    inside = folder / "checkpoint"  # where the runs of `train motion` keep theirs
+    if not file.exists() and (inside / MANIFEST).is_file():
+        raise CheckpointError(f"{where}: has no {MANIFEST}; did you mean {inside}?")
+    data = parse_json(
+        read_file(file, _LARGEST_MANIFEST, CheckpointError, MANIFEST), f"{where}: {MANIFEST}", CheckpointError
+    )
     if not isinstance(data, dict):
         raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint")
     return data

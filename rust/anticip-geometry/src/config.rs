@@ -133,6 +133,15 @@ impl Options {
     }
 }
 
+/// No body has more joints.
+pub(crate) const MAX_JOINTS: usize = 1024;
+
+/// No vector has more dimensions.
+pub(crate) const MAX_DIM: usize = 65_536;
+
+/// Rotations that a window of poses holds at most: 128 MiB.
+const MAX_HELD: usize = 1 << 22;
+
 /// What one joint can do: proximity to these limits replaces proximity to the edge of the window's range.
 /// An infinite limit is none.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -172,8 +181,8 @@ impl Default for PoseConfig {
 impl PoseConfig {
     /// Checks every range for a body of `joints` joints.
     pub fn validate(&self, joints: usize) -> Result<(), GeometryError> {
-        if joints == 0 {
-            return Err(fail("joints", "at least 1", joints));
+        if !(1..=MAX_JOINTS).contains(&joints) {
+            return Err(fail("joints", format!("1 to {MAX_JOINTS}"), joints));
         }
         if self.options.window.is_none() {
             return Err(fail(
@@ -183,6 +192,10 @@ impl PoseConfig {
             ));
         }
         self.options.validate()?;
+        if joints * self.options.window.unwrap_or(0) > MAX_HELD {
+            let most = format!("at most {} frames of {joints} joints", MAX_HELD / joints);
+            return Err(fail("window", most, self.options.window));
+        }
         if let Some(w) = &self.weights {
             if w.len() != joints {
                 return Err(fail("weights", format!("{joints} weights, one a joint"), w.len()));
@@ -231,8 +244,8 @@ impl Default for VectorConfig {
 impl VectorConfig {
     /// Checks every range for vectors of dimension `dim`.
     pub fn validate(&self, dim: usize) -> Result<(), GeometryError> {
-        if dim == 0 {
-            return Err(fail("dim", "at least 1", dim));
+        if !(1..=MAX_DIM).contains(&dim) {
+            return Err(fail("dim", format!("1 to {MAX_DIM}"), dim));
         }
         self.options.validate()
     }

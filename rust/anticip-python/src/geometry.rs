@@ -7,6 +7,7 @@ use anticip_geometry::{
 use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::errors::{Kind, raise};
 
@@ -177,9 +178,36 @@ fn pose_config(
     })
 }
 
+/// A stream that threads take in turns: whoever comes while another has it waits, without the interpreter.
+struct Shared<S>(Mutex<S>);
+
+impl<S: Send> Shared<S> {
+    fn new(stream: S) -> Self {
+        Self(Mutex::new(stream))
+    }
+
+    /// Call it without the interpreter only: who has the stream may need that to go on.
+    fn lock(&self) -> MutexGuard<'_, S> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<R>(&self, py: Python<'_>, act: impl FnOnce(&mut S) -> R) -> R {
+        loop {
+            match self.0.try_lock() {
+                Ok(mut stream) => return act(&mut stream),
+                Err(TryLockError::Poisoned(stream)) => return act(&mut stream.into_inner()),
+                Err(TryLockError::WouldBlock) => py.detach(|| drop(self.lock())),
+            }
+        }
+    }
+}
+
 /// A stream of poses.
-#[pyclass(name = "PoseStream", module = "pyanticip._core")]
-struct PyPoseStream(PoseStream);
+#[pyclass(name = "PoseStream", module = "pyanticip._core", frozen)]
+struct PyPoseStream {
+    size: usize,
+    inner: Shared<PoseStream>,
+}
 
 #[pymethods]
 impl PyPoseStream {
@@ -193,76 +221,102 @@ impl PyPoseStream {
     ) -> PyResult<Self> {
         let config = pose_config(options, weights, limits)?;
         PoseStream::new(joints, config)
-            .map(Self)
+            .map(|stream| Self {
+                size: joints,
+                inner: Shared::new(stream),
+            })
             .map_err(|e| geometry_error(&e))
     }
 
-    fn push<'py>(&mut self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let expected = format_args!("({}, 4)", self.0.joints()).to_string();
+    fn push<'py>(&self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let py = quats.py();
+        let expected = format_args!("({}, 4)", self.size).to_string();
         let reals = Reals::take(quats, "an array of quaternions")?;
-        if reals.shape() != [self.0.joints(), 4] {
+        if reals.shape() != [self.size, 4] {
             return Err(wrong_shape("a pose", &expected, reals.shape()));
         }
         let scalars = match &reals {
-            Reals::Single(a) => self.0.push_f32(self::quats(a.as_slice()?)),
-            Reals::Double(a) => self.0.push(self::quats(a.as_slice()?)),
+            Reals::Single(a) => {
+                let pose = self::quats(a.as_slice()?);
+                self.inner.with(py, |stream| stream.push_f32(pose))
+            }
+            Reals::Double(a) => {
+                let pose = self::quats(a.as_slice()?);
+                self.inner.with(py, |stream| stream.push(pose))
+            }
         };
         Ok(PyArray1::from_slice(
-            quats.py(),
+            py,
             &scalars.map_err(|e| geometry_error(&e))?,
         ))
     }
 
-    fn push_many<'py>(&mut self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    fn push_many<'py>(&self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let py = quats.py();
         let reals = Reals::take(quats, "an array of quaternions")?;
-        let joints = self.0.joints();
+        let joints = self.size;
         let shape = reals.shape();
         if shape.len() != 3 || shape[1..] != [joints, 4] {
             return Err(wrong_shape("poses", &format!("(T, {joints}, 4)"), shape));
         }
-        let stream = &mut self.0;
+        let inner = &self.inner;
         match &reals {
-            Reals::Single(a) => pushed(py, self::quats(a.as_slice()?), joints, |p| stream.push_f32(p)),
-            Reals::Double(a) => pushed(py, self::quats(a.as_slice()?), joints, |p| stream.push(p)),
+            Reals::Single(a) => pushed(
+                py,
+                inner,
+                self::quats(a.as_slice()?),
+                joints,
+                PoseStream::push_f32,
+            ),
+            Reals::Double(a) => pushed(py, inner, self::quats(a.as_slice()?), joints, PoseStream::push),
         }
     }
 
-    fn reset(&mut self) {
-        self.0.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.inner.with(py, PoseStream::reset);
     }
 
     #[getter]
-    fn valid(&self) -> bool {
-        self.0.valid()
+    fn valid(&self, py: Python<'_>) -> bool {
+        self.inner.with(py, |stream| stream.valid())
     }
 
     #[getter]
-    fn missing(&self) -> u64 {
-        self.0.missing()
+    fn missing(&self, py: Python<'_>) -> u64 {
+        self.inner.with(py, |stream| stream.missing())
     }
 
     #[getter]
-    fn frames(&self) -> usize {
-        self.0.frames()
+    fn frames(&self, py: Python<'_>) -> usize {
+        self.inner.with(py, |stream| stream.frames())
     }
 }
 
 /// The scalars (T, 7) of frames of `parts` values each, pushed one after another.
-fn pushed<'py, V: Sync>(
+fn pushed<'py, S: Send, V: Sync>(
     py: Python<'py>,
+    stream: &Shared<S>,
     values: &[V],
     parts: usize,
-    push: impl FnMut(&[V]) -> Result<[f64; 7], GeometryError> + Send,
+    push: impl Fn(&mut S, &[V]) -> Result<[f64; 7], GeometryError> + Send + Sync,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let rows: Result<Vec<_>, _> = py.detach(|| values.chunks_exact(parts).map(push).collect());
+    let rows: Result<Vec<_>, _> = py.detach(|| {
+        let mut stream = stream.lock();
+        values
+            .chunks_exact(parts)
+            .map(|frame| push(&mut stream, frame))
+            .collect()
+    });
     let rows = rows.map_err(|e| geometry_error(&e))?;
     PyArray1::from_slice(py, rows.as_flattened()).reshape([rows.len(), 7])
 }
 
 /// A stream of vectors.
-#[pyclass(name = "VectorStream", module = "pyanticip._core")]
-struct PyVectorStream(VectorStream);
+#[pyclass(name = "VectorStream", module = "pyanticip._core", frozen)]
+struct PyVectorStream {
+    size: usize,
+    inner: Shared<VectorStream>,
+}
 
 #[pymethods]
 impl PyVectorStream {
@@ -272,61 +326,71 @@ impl PyVectorStream {
             options: options.options()?,
         };
         VectorStream::new(dim, config)
-            .map(Self)
+            .map(|stream| Self {
+                size: dim,
+                inner: Shared::new(stream),
+            })
             .map_err(|e| geometry_error(&e))
     }
 
-    fn push<'py>(&mut self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    fn push<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let py = x.py();
         let reals = Reals::take(x, "a vector")?;
-        if reals.shape() != [self.0.dim()] {
+        if reals.shape() != [self.size] {
             return Err(wrong_shape(
                 "a vector",
-                &format!("({},)", self.0.dim()),
+                &format!("({},)", self.size),
                 reals.shape(),
             ));
         }
         let scalars = match &reals {
-            Reals::Single(a) => self.0.push_f32(a.as_slice()?),
-            Reals::Double(a) => self.0.push(a.as_slice()?),
+            Reals::Single(a) => {
+                let x = a.as_slice()?;
+                self.inner.with(py, |stream| stream.push_f32(x))
+            }
+            Reals::Double(a) => {
+                let x = a.as_slice()?;
+                self.inner.with(py, |stream| stream.push(x))
+            }
         };
         Ok(PyArray1::from_slice(
-            x.py(),
+            py,
             &scalars.map_err(|e| geometry_error(&e))?,
         ))
     }
 
-    fn push_many<'py>(&mut self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    fn push_many<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let py = x.py();
         let reals = Reals::take(x, "an array of vectors")?;
-        let dim = self.0.dim();
+        let dim = self.size;
         let shape = reals.shape();
         if shape.len() != 2 || shape[1] != dim {
             return Err(wrong_shape("vectors", &format!("(T, {dim})"), shape));
         }
-        let stream = &mut self.0;
+        let inner = &self.inner;
         match &reals {
-            Reals::Single(a) => pushed(py, a.as_slice()?, dim, |x| stream.push_f32(x)),
-            Reals::Double(a) => pushed(py, a.as_slice()?, dim, |x| stream.push(x)),
+            Reals::Single(a) => pushed(py, inner, a.as_slice()?, dim, VectorStream::push_f32),
+            Reals::Double(a) => pushed(py, inner, a.as_slice()?, dim, VectorStream::push),
         }
     }
 
-    fn reset(&mut self) {
-        self.0.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.inner.with(py, VectorStream::reset);
     }
 
     #[getter]
-    fn valid(&self) -> bool {
-        self.0.valid()
+    fn valid(&self, py: Python<'_>) -> bool {
+        self.inner.with(py, |stream| stream.valid())
     }
 
     #[getter]
-    fn missing(&self) -> u64 {
-        self.0.missing()
+    fn missing(&self, py: Python<'_>) -> u64 {
+        self.inner.with(py, |stream| stream.missing())
     }
 
     #[getter]
-    fn frames(&self) -> usize {
-        self.0.frames()
+    fn frames(&self, py: Python<'_>) -> usize {
+        self.inner.with(py, |stream| stream.frames())
     }
 }
 
