@@ -26,7 +26,7 @@ from realtime.status import BeatWatch, SinkWatch
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
-__all__ = ["Show"]
+__all__ = ["Show", "obey_signals"]
 
 _FRAME = 0.02
 # How long before the next datagram the dummy step comes, which is slow itself. The loop's timers round up to
@@ -80,7 +80,8 @@ class Show:
         self._synth = synth
         self._source_watch = watch
         self._say = say
-        self._collector = Collector()
+        #: Shared by shows of one process.
+        self.collector = Collector()
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Event | None = None
         self._end_ns: int | None = None
@@ -102,13 +103,9 @@ class Show:
     def _remote(self, control: ControlRig, must_listen: bool) -> ControlServer | None:
         if not control.enabled:
             return None
-        families: dict[str, Action] = {
-            family: partial(self._obey_one_of, family) for family in self.commands.families
-        }
-        families |= {name: act for remote in self._remotes for name, act in remote.families.items()}
         try:
             return ControlServer(
-                control.host, control.port, self.actions(), control.reply_port, families, self._say
+                control.host, control.port, self.actions(), control.reply_port, self.families(), self._say
             )
         except DeviceError as error:
             if must_listen:
@@ -123,10 +120,7 @@ class Show:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         begun = time.monotonic()
-        # A terminal that is closed tells so more than once: only Ctrl-C and `kill` do not wait when repeated.
-        for name, act in _SIGNALS.items():
-            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError, AttributeError):
-                self._loop.add_signal_handler(getattr(signal, name), partial(act, self))
+        obey_signals(self._loop, self.interrupt, self.end)
         watch = self._loop.create_task(self._watch())
         try:
             if self.control is not None:
@@ -167,7 +161,7 @@ class Show:
             "seconds": round(time.monotonic() - begun, 3),
             "counters": self.pipeline.counters(),
             "sinks": sinks,
-            "collections": {"runs": self._collector.runs, "longest_us": self._collector.longest_ns // 1000},
+            "collections": {"runs": self.collector.runs, "longest_us": self.collector.longest_ns // 1000},
         }
 
     def end(self, t_ns: int | None = None) -> None:
@@ -201,7 +195,7 @@ class Show:
             if self.pipeline.counts["errors"] == 1:
                 self._say(f"internal error, going on: {type(error).__name__}: {error}")
             return
-        if self._collector.due():
+        if self.collector.due():
             self._set(min(_FRAME / 4, self._in(self.pipeline.due_ns)), self._collect)
         else:
             self._await()
@@ -219,7 +213,7 @@ class Show:
 
     def _collect(self) -> None:
         """A quarter into the gap between two frames: the moment that disturbs nobody."""
-        self._collector.collect()
+        self.collector.collect()
         self._await()
 
     def _await(self) -> None:
@@ -227,7 +221,7 @@ class Show:
         expected = self.pipeline.expected_ns
         due = self._in(self.pipeline.due_ns)
         warm = due if expected is None else self._in(expected) - self._ahead - _EARLY
-        if 0.0 < warm < due:
+        if self._prewarm and 0.0 < warm < due:
             self._set(warm, self._before)
         else:
             self._set(due, self._due)
@@ -259,8 +253,8 @@ class Show:
         """A frame is late: the sinks go on at 50 Hz. What has come before that is done before."""
         self._source.poll()
         self.pipeline.run_until(self.pipeline.clock.now_ns())
-        if self._collector.due():
-            self._collector.collect()
+        if self.collector.due():
+            self.collector.collect()
         self._await()
 
     async def _fade_out(self) -> None:
@@ -377,6 +371,11 @@ class Show:
             **{name: act for remote in self._remotes for name, act in remote.actions.items()},
         }
 
+    def families(self) -> dict[str, Action]:
+        """Commands whose end is an argument, by what they begin with."""
+        own: dict[str, Action] = {f: partial(self._obey_one_of, f) for f in self.commands.families}
+        return own | {name: act for remote in self._remotes for name, act in remote.families.items()}
+
     def _obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
         # What came before the command is done before it.
         self._source.poll()
@@ -408,9 +407,14 @@ class Show:
         return self._recorded(self._recorder, path)
 
 
-_SIGNALS = {
-    "SIGINT": Show.interrupt,
-    "SIGTERM": Show.interrupt,
-    "SIGHUP": Show.end,
-    "SIGQUIT": Show.end,
-}
+def obey_signals(
+    loop: asyncio.AbstractEventLoop, interrupt: Callable[[], None], end: Callable[[], None]
+) -> None:
+    """What Ctrl-C and its like do from now on.
+
+    A terminal that is closed tells so more than once: only Ctrl-C and `kill` do not wait when repeated.
+    """
+    signals = {"SIGINT": interrupt, "SIGTERM": interrupt, "SIGHUP": end, "SIGQUIT": end}
+    for name, act in signals.items():
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError, AttributeError):
+            loop.add_signal_handler(getattr(signal, name), act)

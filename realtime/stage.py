@@ -11,6 +11,7 @@ from typing import Any
 
 from pyanticip._core import LiveFront
 from pyanticip.controls import Presence
+from pyanticip.errors import OptionError
 from pyanticip.memory.cues import Cue
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
 from realtime.clock import Clock
@@ -42,6 +43,7 @@ from realtime.sinks.guard import Guard
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.sources.replay import ReplaySource
+from realtime.sources.shared import Seat
 from realtime.sources.udp import UdpSource
 from realtime.sources.watch import SourceWatch
 from realtime.step.base import StepBackend
@@ -66,6 +68,8 @@ def assemble(
     ``backend`` replaces the rig's model. Hosts are resolved and the checkpoint is loaded here, so that
     what is wrong with them is known before anything plays. Raises a MotionError.
     """
+    if rig.performers:
+        raise OptionError("a rig with [[performer]] tables is for `live`; here one performer plays")
     kind = kind or rig.source.wire
     made: list[Sink] = list(sinks or ())
     try:
@@ -130,7 +134,7 @@ def build_mixer(rig: Rig) -> Mixer:
 def stage(
     rig: Rig,
     pipeline: Pipeline,
-    stream: UdpSource | ReplaySource,
+    stream: UdpSource | Seat | ReplaySource,
     *,
     prewarm: bool = True,
     say: Callable[[str], None] = lambda line: None,
@@ -183,7 +187,7 @@ def stage(
             recorder=recorder,
             header=lambda: recording_header(commands.live_rig.rig, pipeline),
             synth=synth,
-            must_listen=isinstance(stream, UdpSource),
+            must_listen=not isinstance(stream, ReplaySource),
             watch=(
                 SourceWatch(
                     stream.kind,
@@ -192,7 +196,7 @@ def stage(
                     lambda: stream.trouble,
                     lambda: stream.newest,
                 )
-                if isinstance(stream, UdpSource)
+                if not isinstance(stream, ReplaySource)
                 else None
             ),
             say=say,

@@ -305,8 +305,12 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     from realtime.rig import load_rig
 
     found = load_rig(given.file)
-    host, port = found.source.listen
-    lines = [f"{given.file}: fine", f"  listens for {found.source.kind} at {host}:{port}"]
+    lines = [f"{given.file}: fine"]
+    heard = {one.name: one.hears(found.source) for one in found.performers} or {"": found.source}
+    for name, source in heard.items():
+        host, port = source.listen
+        whom = f" from {source.sender}" if source.sender else ""
+        lines.append(f"  {name and f'{name}: '}listens for {source.kind}{whom} at {host}:{port}")
     for target in found.osc:
         lines.append(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
     if found.midi.port is not None:

@@ -17,11 +17,14 @@ from realtime.control.commands import Commands
 from realtime.monitor.terminal import Terminal
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.rig.performers import recorded_as
+from realtime.show import Show
 from realtime.sockets import bind_udp, known_as
 from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, recording_header, stage
+from realtime.troupe import Troupe, open_troupe
 
 __all__ = ["live", "replay"]
 
@@ -34,6 +37,8 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     With ``meters`` it is drawn in the terminal, and obeys keys there.
     """
     tuning.one_thread_each()
+    if rig.performers:
+        return _live_troupe(rig, seconds, say, meters)
     if rig.record is not None:
         _new_file(Path(rig.record))
     if rig.source.kind == "auto":
@@ -131,12 +136,31 @@ def _run(
             say(f"obeying /anticip/control at {host}:{port}")
         if pipeline.backend is not None:
             say(f"model steps on {pipeline.backend.told}")
-        tuning.settle()
-        stack.callback(tuning.unsettle)
+        return _play(rig, show, seconds)
+
+
+def _live_troupe(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
+    if rig.record is not None:
+        for performer in rig.performers:
+            _new_file(recorded_as(Path(rig.record), performer.name))
+    with contextlib.ExitStack() as stack:
+        terminal = None
+        if meters:
+            terminal = Terminal("pyanticip", say)
+            stack.callback(terminal.close)
+            say = terminal.say
+        return _play(rig, open_troupe(rig, MonotonicClock(), say, terminal), seconds)
+
+
+def _play(rig: Rig, show: Show | Troupe, seconds: float | None) -> dict[str, Any]:
+    tuning.settle()
+    try:
         if rig.realtime_priority:
             tuning.raise_priority()
             tuning.lock_memory()
         return asyncio.run(show.run(seconds))
+    finally:
+        tuning.unsettle()
 
 
 def _new_file(path: Path) -> None:

@@ -133,7 +133,7 @@ def _one_line(error: ValidationError) -> str:
     first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     # Where there may be a number or a word, pydantic names which of them it tried.
     loc = tuple(part for part in first["loc"] if not str(part).endswith(("]", "float")))
-    key = ".".join(str(part) for part in loc) or "rig"
+    key = ".".join("performer" if part == "performers" else str(part) for part in loc) or "rig"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] == "extra_forbidden":
         return f"{key}: unknown key{unknown(str(loc[-1]), _keys_at(loc[:-1]))}{more}"

@@ -14,6 +14,7 @@ from realtime.config import LeadMs, Port, registered
 from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
+from realtime.rig.performers import OneOfManyRig, check
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import PARTS, OscConfig, Sendable
@@ -122,6 +123,8 @@ class Rig(Options):
     events: EventsRig = EventsRig()
     silence: SilenceRig = SilenceRig()
     performer: PerformerRig = PerformerRig()
+    #: In a file they are ``[[performer]]``.
+    performers: tuple[OneOfManyRig, ...] = ()
     control: ControlRig = ControlRig()
     oscquery: OscQueryRig = OscQueryRig()
     monitor: MonitorRig = option(
@@ -140,6 +143,21 @@ class Rig(Options):
     realtime_priority: bool = True
     spin: bool = option("Stay awake before each datagram.", False)
     _file: Path | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        """A list of performers are several; a table is the one there is."""
+        if not isinstance(value, Mapping) or not isinstance(many := value.get("performer"), list | tuple):
+            return value
+        return {**{key: v for key, v in value.items() if key != "performer"}, "performers": many}
+
+    @model_validator(mode="after")
+    def _are_told_apart(self) -> Rig:
+        check(self.performers, self.source, self.osc)
+        if self.performers and self.oscquery.enabled:
+            raise ValueError("oscquery.enabled: not with several performers")
+        return self
 
     @property
     def file(self) -> Path | None:

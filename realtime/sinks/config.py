@@ -13,7 +13,7 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, named, unknown
 from realtime.sinks.tcp import Framing
 
-__all__ = ["PARTS", "RENAMED", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
+__all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
 
 Argument = str | int | float
 #: What an OSC bundle is made of, in order.
@@ -32,8 +32,10 @@ PARTS = (
     "limbs",
     "status",
 )
+#: What is sent of several performers together.
+ENSEMBLE = "ensemble"
 #: What a receiver may be sent: parts, or single ones of the parameters and events.
-_SENT = (*PARTS, *PARAMETERS, *EVENTS)
+_SENT = (*PARTS, ENSEMBLE, *PARAMETERS, *EVENTS)
 _CALLED_OFF = tuple(name + CANCEL for name in EVENTS)
 #: What may have another address.
 RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
@@ -94,6 +96,8 @@ class OscConfig(Options):
     With ``schedule`` every event leaves at once in a bundle of its own, whose time tag says when it is due:
     ``latency_ms`` after its moment, on a clock that is ``clock_offset_ms`` ahead of this machine's.
 
+    ``performer`` is the only one heard there, of several, and then no name stands in the addresses.
+
     ``HOST:PORT`` or ``tcp://HOST:PORT`` stands for a receiver with everything else built in.
     """
 
@@ -102,13 +106,14 @@ class OscConfig(Options):
     transport: Literal["udp", "tcp"] = "udp"
     framing: Framing = "slip"
     prefix: str = "/anticip"
-    send: tuple[Sendable, ...] = PARTS
+    send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
     addresses: Annotated[dict[str, Address], named(*RENAMED)] = {}
     ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
     schedule: bool = False
     latency_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
     clock_offset_ms: Annotated[float, Field(ge=-1e9, le=1e9)] = 0.0
+    performer: str | None = None
 
     @model_validator(mode="before")
     @classmethod

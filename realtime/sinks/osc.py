@@ -20,7 +20,7 @@ from realtime.sinks.outputs import SENT, extra_address
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
-__all__ = ["OscSink", "message", "time_tag"]
+__all__ = ["OscSink", "message", "open_wire", "time_tag"]
 
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
 # Seconds from 1900, where NTP counts from, to 1970.
@@ -41,6 +41,13 @@ def message(address: str, arguments: Sequence[Argument], types: str | None = Non
     return dgram
 
 
+def open_wire(config: OscConfig) -> UdpWire | TcpWire:
+    """What carries packets to a receiver. Raises a DeviceError where its host cannot be resolved."""
+    if config.transport == "tcp":
+        return TcpWire(config.host, config.port, config.framing)
+    return UdpWire(config.host, config.port)
+
+
 def _zeros(types: str) -> list[Argument]:
     return [0 if kind == "i" else 0.0 for kind in types]
 
@@ -53,11 +60,7 @@ class OscSink:
     def __init__(self, config: OscConfig) -> None:
         self.name = f"osc {config.url}"
         self.config = config
-        self._wire: UdpWire | TcpWire
-        if config.transport == "tcp":
-            self._wire = TcpWire(config.host, config.port, config.framing)
-        else:
-            self._wire = UdpWire(config.host, config.port)
+        self._wire = open_wire(config)
         self._transmit = self._wire.send
         self._due_ns = 0
         self._kept: list[tuple[int, Event]] = []

@@ -1,0 +1,92 @@
+"""``/anticip/ensemble``: how several performers stand to each other, once a frame for all of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from pyanticip.controls.ensemble import Ensemble
+from realtime.playout import FRAME_NS
+from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.config import ENSEMBLE, OscConfig
+from realtime.sinks.osc import message, open_wire
+
+__all__ = ["EnsembleOut", "EnsembleSink"]
+
+_HEADER = b"#bundle\0" + struct.pack(">Q", 1)
+# As the fields of Together.
+_TYPES = "fiffff"
+_NUMBERS = struct.Struct(">" + _TYPES)
+# Behind after a standstill of the loop, so many frames at most are gone through.
+_MOST = 25
+
+
+class EnsembleOut:
+    """Hears every performer's frames and tells the OSC receivers that are sent ``ensemble``.
+
+    Times are cut into frames of 20 ms by the clock of the arrivals. The first frame of a new one closes the
+    one before, so whoever comes last in it has been heard.
+    """
+
+    def __init__(self, targets: Sequence[OscConfig], performers: int) -> None:
+        self._ensemble = Ensemble(performers)
+        self._slot = -1
+        self._heads: list[bytes] = []
+        self._wires = []
+        for target in targets:
+            if ENSEMBLE in target.send and target.performer is None:
+                zeros = [0 if kind == "i" else 0.0 for kind in _TYPES]
+                dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, _TYPES)
+                self._heads.append(_HEADER + struct.pack(">I", len(dgram)) + dgram[: -_NUMBERS.size])
+                self._wires.append(open_wire(target))
+        self.counts = {"sent": 0}
+        #: What each performer's pipeline sends to.
+        self.sinks = [EnsembleSink(self, who) for who in range(performers)]
+        self._open = performers
+
+    def hear(self, who: int, frame: ControlFrame) -> None:
+        """A frame that a performer's pipeline sent."""
+        slot = frame.t_ns // FRAME_NS
+        if slot > self._slot >= 0:
+            for _ in range(min(slot - self._slot, _MOST)):
+                found = self._ensemble.step()
+            self.counts["sent"] += 1
+            numbers = _NUMBERS.pack(*found)
+            for head, wire in zip(self._heads, self._wires, strict=True):
+                wire.send(head + numbers)
+        self._slot = max(slot, self._slot)
+        if frame.pose is not None and frame.root is not None:
+            self._ensemble.hear(who, frame.seq, frame.pose, frame.root)
+
+    def leave(self) -> None:
+        """One performer's show is over; with the last the connections are closed."""
+        self._open -= 1
+        if self._open == 0:
+            for wire in self._wires:
+                wire.close()
+
+
+class EnsembleSink:
+    """One performer's way to an :class:`EnsembleOut`."""
+
+    name = ENSEMBLE
+
+    def __init__(self, out: EnsembleOut, who: int) -> None:
+        self._out = out
+        self._who = who
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """What is taught does not matter here."""
+
+    def send(self, frame: ControlFrame) -> None:
+        """Hear one frame."""
+        if frame.seq >= 0:
+            self._out.hear(self._who, frame)
+
+    def counters(self) -> dict[str, int]:
+        """Frames of the whole ensemble."""
+        return dict(self._out.counts)
+
+    def close(self) -> None:
+        """This performer has finished."""
+        self._out.leave()

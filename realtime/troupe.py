@@ -1,0 +1,196 @@
+"""Several performers in one process: a show each, in one loop, behind one remote control.
+
+Each has a pipeline, a calibration and a state of their own, so what is sent of one is what a show of theirs
+alone would send. They share the thread, the sockets of their suits where the rig says so, and the ensemble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from realtime.clock import Clock
+from realtime.control.everyone import everyones
+from realtime.control.server import CONTROL, ControlServer
+from realtime.monitor.keys import Keys
+from realtime.monitor.terminal import Terminal
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig
+from realtime.rig.performers import solo
+from realtime.seams import BACKENDS
+from realtime.show import Show, obey_signals
+from realtime.sinks.ensemble import EnsembleOut
+from realtime.sockets import free_port, known_as
+from realtime.sources.shared import Seat, SharedSource
+from realtime.sources.udp import UdpSource
+from realtime.stage import assemble, stage
+
+__all__ = ["Troupe", "open_troupe"]
+
+Say = Callable[[str], None]
+
+
+class Troupe:
+    """The shows of several performers, by name. ``control`` obeys for all of them; None: nothing does."""
+
+    def __init__(self, shows: Mapping[str, Show], control: ControlServer | None, say: Say) -> None:
+        self.shows = dict(shows)
+        self.control = control
+        self._say = say
+
+    async def run(self, seconds: float | None = None) -> dict[str, Any]:
+        """Play until ``seconds`` have passed or Ctrl-C; then all fade out and close."""
+        loop = asyncio.get_running_loop()
+        begun = time.monotonic()
+        tasks = [loop.create_task(show.run(seconds)) for show in self.shows.values()]
+        try:
+            # Each has begun, and asked for Ctrl-C; it is for all.
+            await asyncio.sleep(0)
+            obey_signals(loop, self.interrupt, self.end)
+            if self.control is not None:
+                self.control.start(loop)
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            if self.control is not None:
+                self.control.close()
+        found: dict[str, Any] = {}
+        for name, summary in zip(self.shows, done, strict=True):
+            if isinstance(summary, BaseException):
+                self._say(f"{name}: ended: {type(summary).__name__}: {summary}")
+            else:
+                found[name] = summary
+        counters: Counter[str] = Counter()
+        for summary in found.values():
+            counters.update(summary["counters"])
+        return {
+            "seconds": round(time.monotonic() - begun, 3),
+            "counters": dict(counters),
+            "sinks": {f"{who}: {name}": n for who, one in found.items() for name, n in one["sinks"].items()},
+            "performers": found,
+        }
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does: all finish, and asked twice, at once."""
+        for show in self.shows.values():
+            show.interrupt()
+
+    def end(self) -> None:
+        """All finish."""
+        for show in self.shows.values():
+            show.end()
+
+
+def open_troupe(rig: Rig, clock: Clock, say: Say, terminal: Terminal | None = None) -> Troupe:
+    """Everything that the ``[[performer]]`` tables of a rig need, ready to run.
+
+    The ``terminal`` shows the first performer; its keys are for all. Raises a MotionError; everything is
+    closed then.
+    """
+    names = [one.name for one in rig.performers]
+    rigs = {name: solo(rig, name) for name in names}
+    shows: dict[str, Show] = {}
+    with contextlib.ExitStack() as undo:
+        seats = _seats(rigs, undo)
+        out = EnsembleOut(rig.osc, len(names))
+        pipelines: dict[str, Pipeline] = {}
+        waiting: list[Pipeline] = []
+        undo.callback(_close_all, waiting)
+        for sink, (name, own) in zip(out.sinks, rigs.items(), strict=True):
+            if pipelines:
+                own = rigs[name] = _as_chosen(own, next(iter(pipelines.values())))
+            pipelines[name] = pipeline = assemble(own, clock)
+            waiting.append(pipeline)
+            pipeline.sinks.append(sink)
+        for name, own in rigs.items():
+            first = not shows
+            if own.monitor.enabled:
+                # The monitor steers who it shows.
+                near = rig.control.model_copy(update={"host": "127.0.0.1", "port": free_port()})
+                own = own.model_copy(update={"control": near})
+            # From here on the show closes it.
+            waiting.pop(0)
+            shows[name] = show = stage(
+                own,
+                pipelines[name],
+                seats[name],
+                # A core cannot wait for several suits at a time.
+                prewarm=len(names) == 1,
+                say=_named(say, name),
+                terminal=terminal if first else None,
+            )
+            show.collector = next(iter(shows.values())).collector
+            undo.callback(_close, show)
+        actions, families = everyones(
+            {name: show.actions() for name, show in shows.items()},
+            {name: show.families() for name, show in shows.items()},
+            frozenset({*next(iter(shows.values())).commands.names, "record/start", "record/stop"}),
+        )
+        told = rig.control
+        control = None
+        if told.enabled:
+            control = ControlServer(told.host, told.port, actions, told.reply_port, families, say)
+            undo.callback(control.close)
+        troupe = Troupe(shows, control, say)
+        if terminal is not None:
+            keys = Keys(pipelines[names[0]], actions, troupe.interrupt, say, terminal.tell)
+            shows[names[0]].keys = keys
+        undo.pop_all()
+    _tell(rig, rigs, seats, troupe, say)
+    return troupe
+
+
+def _close_all(pipelines: list[Pipeline]) -> None:
+    for pipeline in pipelines:
+        pipeline.close()
+
+
+def _close(show: Show) -> None:
+    """A show that has not begun closes all that it has at its end."""
+    asyncio.run(show.run(0.0))
+
+
+def _seats(rigs: Mapping[str, Rig], undo: contextlib.ExitStack) -> dict[str, Seat]:
+    """A place at a socket for each performer: one socket for each address that the suits send to."""
+    sockets: dict[tuple[str, int], SharedSource] = {}
+    found: dict[str, Seat] = {}
+    for name, own in rigs.items():
+        where = own.source.listen
+        if where not in sockets:
+            source = UdpSource(own.source.kind, *where, **own.source.opened())
+            undo.callback(source.close)
+            sockets[where] = SharedSource(source)
+        found[name] = sockets[where].seat(own.source.sender)
+    return found
+
+
+def _as_chosen(rig: Rig, first: Pipeline) -> Rig:
+    """The backend that was found fastest for the first performer is everyone's: races take seconds."""
+    if rig.model.backend != "auto" or first.backend is None or first.backend.name not in BACKENDS:
+        return rig
+    return rig.model_copy(update={"model": rig.model.model_copy(update={"backend": first.backend.name})})
+
+
+def _named(say: Say, name: str) -> Say:
+    """Lines of one performer; commands in them are those for that performer."""
+    return lambda line: say(f"{name}: {line.replace(CONTROL, f'{CONTROL}{name}/')}")
+
+
+def _tell(rig: Rig, rigs: Mapping[str, Rig], seats: Mapping[str, Seat], troupe: Troupe, say: Say) -> None:
+    for name, seat in seats.items():
+        host, port = seat.address
+        whom = f" from {seat.sender}" if seat.sender else ""
+        say(f"{name}: listening for {seat.kind}{whom} at {known_as(host)}:{port}")
+        if rigs[name].synth.enabled:
+            say(f"{name}: playing the built-in voice")
+    for target in rig.osc:
+        say(f"sending OSC to {target.url}" + (f", of {target.performer} alone" if target.performer else ""))
+    if troupe.control is not None:
+        host, port = troupe.control.address
+        say(f"obeying {CONTROL} at {host}:{port}")
+    backend = next(iter(troupe.shows.values())).pipeline.backend
+    if backend is not None:
+        say(f"model steps on {backend.told}")

@@ -1,0 +1,155 @@
+"""How performers stand to each other: who leads, by how much, and whether they are together at all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyanticip import load_motion
+from pyanticip.controls.ensemble import Ensemble, Together
+from realtime.bench.performer import sway
+
+F32 = npt.NDArray[np.float32]
+Body = tuple[F32, F32]
+
+
+@cache
+def take(file: Path) -> Body:
+    clip = load_motion(file).retarget("humanoid").resample(50.0)
+    return clip.quats.astype(np.float32), clip.root.astype(np.float32)
+
+
+def swaying(frames: int, seed: int) -> Body:
+    return sway(frames, 22, seed=seed), np.ones((frames, 3), np.float32)
+
+
+def play(*bodies: Body) -> npt.NDArray[np.float64]:
+    """A row of :class:`Together` for each step."""
+    ensemble = Ensemble(len(bodies))
+    found: list[Together] = []
+    for n in range(min(len(quats) for quats, _ in bodies)):
+        for who, (quats, root) in enumerate(bodies):
+            ensemble.hear(who, n, quats[n], root[n])
+        found.append(ensemble.step())
+    return np.array(found)
+
+
+def column(rows: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
+    return rows[:, Together._fields.index(name)]
+
+
+def late(body: Body, frames: int) -> Body:
+    return body[0][:-frames], body[1][:-frames]
+
+
+def early(body: Body, frames: int) -> Body:
+    return body[0][frames:], body[1][frames:]
+
+
+@settings(max_examples=12)
+@given(seed=st.integers(0, 1000), lag=st.integers(2, 40), swap=st.booleans())
+def test_who_does_the_same_earlier_leads_by_that_time(seed: int, lag: int, swap: bool) -> None:
+    body = swaying(350, seed)
+    bodies = [early(body, lag), late(body, lag)]
+    rows = play(*(reversed(bodies) if swap else bodies))[200:]
+    assert (column(rows, "leader") == int(swap)).all()
+    np.testing.assert_allclose(column(rows, "lag_ms"), 20.0 * lag, atol=40.0)
+    assert (column(rows, "trust") > 0.5).all()
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000))
+def test_everything_is_of_the_past_and_within_its_range(seed: int) -> None:
+    one, other = swaying(160, seed), swaying(160, seed + 1)
+    whole = play(one, other)
+    changed = one[0].copy()
+    changed[120:] = swaying(160, seed + 2)[0][120:]
+    np.testing.assert_array_equal(play((changed, one[1]), other)[:120], whole[:120])
+    for name in ("synchrony", "trust"):
+        assert ((column(whole, name) >= 0.0) & (column(whole, name) <= 1.0)).all()
+    assert np.isfinite(whole).all()
+
+
+def test_the_same_at_once_is_unison_and_nobody_leads() -> None:
+    body = swaying(300, 3)
+    last = Together(*play(body, body, body)[-1])
+    assert last.synchrony > 0.95
+    assert (last.leader, last.lag_ms, last.distance) == (-1, 0.0, 0.0)
+    assert last.posture < 1e-3
+
+
+def test_who_stands_still_is_with_nobody() -> None:
+    rng = np.random.default_rng(1)
+    moving, still = swaying(300, 3), swaying(300, 4)
+    held = np.repeat(still[0][:1], 300, axis=0) + rng.normal(0, 1e-4, still[0].shape)
+    held /= np.linalg.norm(held, axis=-1, keepdims=True)
+    rows = play(moving, (held.astype(np.float32), still[1]))[150:]
+    assert column(rows, "synchrony").max() < 0.2
+    assert column(rows, "trust").max() < 0.1
+
+
+def test_who_has_gone_does_not_count_and_is_nobody_s_like_when_back() -> None:
+    one, other = swaying(400, 5), swaying(400, 6)
+    ensemble, found = Ensemble(2), []
+    for n in range(400):
+        ensemble.hear(0, n, one[0][n], one[1][n])
+        if not 150 <= n < 250:
+            ensemble.hear(1, n, other[0][n], other[1][n] * 0.0)
+        found.append(ensemble.step())
+    assert found[200] == Together()
+    assert found[100].distance == -1.0, "a place of zeros is none"
+    assert max(row.trust for row in found[250:300]) < 0.3
+
+
+def clips(data_dir: Path, names: Sequence[str]) -> list[Body]:
+    return [take(data_dir / "cmu" / name) for name in names]
+
+
+@pytest.mark.parametrize("lag", [5, 20])
+def test_a_dancer_who_follows_a_dancer(lag: int, data_dir: Path) -> None:
+    for body in clips(data_dir, ["05_02.bvh", "49_09.amc", "02_05.amc"]):
+        rows = play(late(body, lag), early(body, lag))[150:]
+        right = (column(rows, "leader") == 1) & (np.abs(column(rows, "lag_ms") - 20.0 * lag) <= 40.0)
+        assert right.mean() > 0.98
+
+
+def test_a_follower_who_drags_and_hurries(data_dir: Path) -> None:
+    """A copy that is 300 ms late, give or take 80 over four seconds, with arms that go further."""
+    (quats, root) = clips(data_dir, ["02_05.amc"])[0]
+    n = np.arange(20, len(quats))
+    lag = 15.0 + 4.0 * np.sin(2.0 * np.pi * n / 200.0)
+    warped = quats[np.round(n - lag).astype(int)].copy()
+    warped[:, 10:, 0] *= 0.95
+    warped /= np.linalg.norm(warped, axis=-1, keepdims=True)
+    rows = play((quats[20:], root[20:]), (warped.astype(np.float32), root[20:]))[200:]
+    assert (column(rows, "leader") == 0).all()
+    # What is told is of the last seconds: so late as it was then.
+    error = np.abs(column(rows, "lag_ms") - 20.0 * lag[200:])
+    assert np.median(error) <= 80.0
+    assert column(rows, "trust").mean() > 0.5
+
+
+def test_strangers_in_different_dances_are_not_together(data_dir: Path) -> None:
+    bodies = clips(data_dir, ["05_02.bvh", "49_09.amc", "02_05.amc", "14_24.amc"])
+    for one, other in itertools.combinations(bodies, 2):
+        rows = play(one, other)[150:]
+        assert column(rows, "synchrony").mean() < 0.2
+        assert (column(rows, "trust") < 0.5).all()
+
+
+def test_the_order_they_are_told_in_changes_the_leader_s_number_alone(data_dir: Path) -> None:
+    bodies = clips(data_dir, ["05_02.bvh", "49_09.amc"])
+    bodies.append(early(bodies[0], 10))
+    there, back = play(*bodies)[100:], play(*reversed(bodies))[100:]
+    leaders = column(there, "leader")
+    np.testing.assert_array_equal(np.where(leaders < 0, -1, 2 - leaders), column(back, "leader"))
+    for name in ("synchrony", "lag_ms", "trust", "distance", "posture"):
+        np.testing.assert_allclose(column(there, name), column(back, name), atol=1e-6)

@@ -1,0 +1,348 @@
+"""Several performers in one process: each as if nobody else played, told apart, and commanded by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from pythonosc.osc_bundle import OscBundle
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip import _core
+from pyanticip.cli import cli
+from pyanticip.errors import DeviceError, OptionError, RigError
+from realtime.bench.performer import mocopi_datagrams, sway
+from realtime.clock import MonotonicClock, OfflineClock
+from realtime.control.everyone import everyones
+from realtime.rig import Rig, load_rig, parse_rig
+from realtime.rig.performers import solo
+from realtime.sinks.osc import OscSink
+from realtime.sockets import bind_udp, free_port
+from realtime.sources.replay import Datagram, play_offline
+from realtime.sources.shared import SharedSource
+from realtime.sources.udp import UdpSource
+from realtime.stage import assemble
+from realtime.troupe import open_troupe
+
+TWO = [{"name": "alice", "from": "10.0.0.1"}, {"name": "bob", "from": "10.0.0.2:5000"}]
+
+
+def rig(**more: Any) -> Rig:
+    return parse_rig({"performer": TWO, "control": {"enabled": False}, **more}, "test")
+
+
+def suit(frames: int, seed: int, rate: float = 50.0) -> list[tuple[int, bytes]]:
+    """A mocopi suit's datagrams and when they come."""
+    skeleton, _ = mocopi_datagrams(1)
+    quats, rest = sway(frames, 27, rate, seed), np.zeros((27, 3), np.float32)
+    rest[0] = (0.1, 0.95, 0.2)
+    jitter = np.random.default_rng(seed).integers(0, 4_000_000, frames)
+    made = [_core.encode_mocopi_frame(n, quats[n], rest, stream_time=n / rate) for n in range(frames)]
+    return [(0, skeleton), *((round(n * 1e9 / rate) + int(jitter[n]), made[n]) for n in range(frames))]
+
+
+def merged(**senders: list[tuple[int, bytes]]) -> list[Datagram]:
+    items = [Datagram(t, data, name) for name, those in senders.items() for t, data in those]
+    return sorted(items, key=lambda item: item.t_ns)
+
+
+def heard(pipeline: Any) -> list[bytes]:
+    """All that its OSC receiver is sent from now on."""
+    found: list[bytes] = []
+    (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, OscSink))
+    sink._transmit = lambda data: found.append(bytes(data))
+    return found
+
+
+ALICE, BOB, STRANGER = "10.0.0.1:7000", "10.0.0.2:5000", "10.0.0.9:1"
+
+
+def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
+    """Two suits and a stranger at one socket; one suit is silent for a while and ends early."""
+    alice, bob, stranger = suit(240, 1), suit(300, 2, 60.0), suit(150, 3)
+    bob = [(t, data) for t, data in bob if not 1_000_000_000 < t < 2_000_000_000 and t < 3_500_000_000]
+    items = merged(**{ALICE: alice, BOB: bob, STRANGER: stranger})
+    many, end = rig(), 5_000_000_000
+    clock = OfflineClock()
+    source = UdpSource("mocopi", "127.0.0.1", 0)
+    shared = SharedSource(source)
+    pipelines, sent = {}, {}
+    for one in many.performers:
+        pipelines[one.name] = assemble(solo(many, one.name), clock)
+        sent[one.name] = heard(pipelines[one.name])
+        seat = shared.seat(one.sender)
+        seat.receive = pipelines[one.name].feed
+    play_offline(items, clock, shared.route)
+    source.close()
+    for name, own in (("alice", ALICE), ("bob", BOB)):
+        pipelines[name].run_until(end)
+        alone = OfflineClock()
+        sender = own if name == "bob" else "10.0.0.1"
+        told = {"source": {"from": sender}, "osc": [{"prefix": f"/anticip/{name}"}]}
+        single = assemble(parse_rig(told, "test"), alone)
+        expected = heard(single)
+        play_offline([item for item in items if item.sender in (own, STRANGER)], alone, single.feed)
+        single.run_until(end)
+        assert len(expected) > 230
+        assert sent[name] == expected
+        status = pipelines[name].status()
+        assert "ignored=1" in status
+        assert f"from={own}" in status
+        assert f"/anticip/{name}/frame".encode() in sent[name][-1]
+        for pipeline in (pipelines[name], single):
+            pipeline.close()
+
+
+@pytest.mark.parametrize(
+    ("performers", "more", "line"),
+    [
+        ([{"name": "a", "port": 1}, {"name": "a", "port": 2}], {}, "performer: two are called 'a'"),
+        ([{"name": "a/b", "port": 1}], {}, "performer.0.name: .*'a/b'"),
+        (
+            [{"name": "a", "from": "h"}, {"name": "b", "from": "h"}],
+            {},
+            "a and b `from` and `port` .* h, 12351",
+        ),
+        ([{"name": "a", "from": "h"}, {"name": "b", "from": "h:1"}], {}, "`from` and `port` are the same"),
+        ([{"name": "a", "from": "h"}, {"name": "b"}], {}, "each needs `from`, or a port"),
+        (
+            [{"name": "a", "from": "g", "source": "vmc://127.0.0.1:12351"}, {"name": "b", "from": "h"}],
+            {},
+            "one kind",
+        ),
+        ([{"name": "a", "source": "auto"}], {}, "performer.a: .* kind, not auto"),
+        ([{"name": "a", "prot": 1}], {}, "performer.0.prot: unknown key; did you mean port"),
+        ([{"name": "ensemble"}], {}, "performer: ensemble is no name"),
+        (TWO, {"osc": [{"performer": "eve"}]}, "osc.performer: no performer 'eve'; alice, bob"),
+        ([], {"osc": [{"performer": "eve"}]}, "there are no"),
+        (TWO, {"oscquery": {"enabled": True}}, "oscquery.enabled: not with several"),
+    ],
+)
+def test_who_cannot_be_told_apart_is_said_in_one_line(
+    performers: list[dict[str, Any]], more: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(RigError, match=line) as error:
+        parse_rig({"performer": performers, **more}, "stage.toml")
+    assert str(error.value).startswith("stage.toml: ")
+    assert "\n" not in str(error.value)
+
+
+def test_two_at_one_port_or_at_their_own(tmp_path: Path) -> None:
+    tree = {"performer": [*TWO, {"name": "eve", "from": "10.0.0.1", "port": 5}, {"name": "ian", "port": 6}]}
+    assert [solo(parse_rig(tree, ""), n).source.listen[1] for n in ("alice", "bob", "eve", "ian")] == [
+        12351, 12351, 5, 6,
+    ]  # fmt: skip
+
+
+def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
+    file = tmp_path / "stage.toml"
+    file.write_text(
+        'record = "take.anticip"\n'
+        "[[osc]]\nprefix = '/stage/'\naddresses.pitch = ['/n_set', 1000, 'freq']\n"
+        "[[osc]]\nport = 9001\nperformer = 'bob'\naddresses.pitch = '/freq'\n"
+        "[[performer]]\nname = 'alice'\nport = 5000\nloudness = [0.02, 0.1, 0.6]\n"
+        "[[performer]]\nname = 'bob'\nport = 5001\npreset = 'glide'\nsteady = false\n".replace(
+            "glide", list(_core.PRESETS)[-1]
+        )
+    )
+    many = load_rig(file)
+    alice, bob = solo(many, "alice"), solo(many, "bob")
+    assert [target.prefix for target in alice.osc] == ["/stage/alice"]
+    assert alice.osc[0].addresses == {"pitch": ("/alice/n_set", 1000, "freq")}
+    assert bob.osc[1].addresses == {"pitch": ("/freq",)}
+    assert bob.osc[1].prefix == "/anticip", "who hears one performer alone needs no name"
+    assert (alice.performer.loudness, bob.performer.loudness) == ((0.02, 0.1, 0.6), None)
+    assert (alice.performer.steady, bob.performer.steady) == (True, False)
+    assert (alice.synth.enabled, bob.synth.enabled) == (False, True), "who asks for a voice has one"
+    assert bob.synth.preset == list(_core.PRESETS)[-1]
+    assert (alice.record, bob.record) == ("take-alice.anticip", "take-bob.anticip")
+    assert alice.file is None, "what one saves must not replace the rig of all"
+    assert many.file == file
+    voice = parse_rig({"performer": TWO, "synth": {"enabled": True}}, "")
+    assert [solo(voice, name).synth.enabled for name in ("alice", "bob")] == [True, False]
+    plain = Rig()
+    assert plain.performers == ()
+    answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
+    assert "alice" in answer.output
+    assert "bob" in answer.output
+
+
+def test_only_live_plays_several() -> None:
+    with pytest.raises(OptionError, match="`live`"):
+        assemble(rig(), OfflineClock())
+
+
+def test_commands_are_for_one_or_for_all() -> None:
+    done: list[tuple[Any, ...]] = []
+
+    def act(who: str, refuses: bool = False) -> Any:
+        def command(*arguments: object) -> str:
+            if refuses:
+                raise OptionError("not now")
+            done.append((who, *arguments))
+            return "frozen"
+
+        return command
+
+    def recording(who: str) -> Any:
+        async def later(name: str) -> str:
+            done.append((who, name))
+            return name
+
+        return later
+
+    actions = {
+        who: {
+            "freeze": act(who),
+            "plan": act(who),
+            "load": act(who, who == "bob"),
+            "record/start": recording(who),
+        }
+        for who in ("alice", "bob")
+    }
+    families = {who: {"rig/": act(who)} for who in actions}
+    shared = frozenset({"freeze", "plan", "load", "record/start"})
+    commands, several = everyones(actions, families, shared)
+    assert commands["freeze"](1) == "frozen"
+    assert commands["bob/freeze"](0) == "frozen"
+    assert done == [("alice", 1), ("bob", 1), ("bob", 0)]
+    assert "plan" not in commands
+    assert set(several) == {"alice/rig/", "bob/rig/"}
+    with pytest.raises(OptionError, match=r"^bob: not now$"):
+        commands["load"]()
+    assert done[-1] == ("alice",), "nobody is left out because another refused"
+
+    async def record() -> str:
+        answer = commands["record/start"]("take")
+        assert isinstance(answer, Awaitable)
+        return await answer
+
+    assert asyncio.run(record()) == "alice: take-alice; bob: take-bob"
+    for name in ("freeze", "rig", "record"):
+        with pytest.raises(OptionError, match=f"performer.{name}: .* is a command"):
+            everyones({name: actions["alice"]}, {name: families["alice"]}, shared)
+
+
+def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
+    control = free_port()
+    taken = bind_udp("127.0.0.1", control, "test")
+    port = free_port()
+    tree = {
+        "performer": TWO, "source": {"port": port}, "model": {"enabled": False}, "osc": [],
+        "control": {"port": control},
+    }  # fmt: skip
+    with pytest.raises(DeviceError, match="in use"):
+        open_troupe(parse_rig(tree, ""), MonotonicClock(), lambda line: None)
+    taken.close()
+    bind_udp("127.0.0.1", port, "test").close()
+
+
+def bundles(ear: socket.socket) -> dict[str, list[dict[str, list[Any]]]]:
+    """What came so far, by performer: of each bundle the addresses behind the name."""
+    found: dict[str, list[dict[str, list[Any]]]] = {}
+    while True:
+        try:
+            data = ear.recv(65536)
+        except BlockingIOError:
+            return found
+        messages = {m.address.removeprefix("/anticip/"): list(m.params) for m in OscBundle(data)}
+        who = next(iter(messages)).partition("/")[0]
+        found.setdefault(who, []).append(
+            {address.removeprefix(f"{who}/"): values for address, values in messages.items()}
+        )
+
+
+def an_ear() -> socket.socket:
+    ear = bind_udp("127.0.0.1", 0, "test")
+    ear.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
+    return ear
+
+
+@pytest.mark.slow
+def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
+    """Bob follows Alice by 200 ms, falls silent and comes back; a stranger sends to the same port."""
+    port, control = free_port(), free_port()
+    ear = an_ear()
+    suits = {name: bind_udp("127.0.0.1", 0, name) for name in ("alice", "bob", "stranger")}
+    where = {name: f"127.0.0.1:{sock.getsockname()[1]}" for name, sock in suits.items()}
+    performers = "".join(
+        f"[[performer]]\nname = '{name}'\nfrom = '{where[name]}'\n" for name in ("alice", "bob")
+    )
+    (tmp_path / "rig.toml").write_text(
+        f"[source]\nport = {port}\n[control]\nport = {control}\n{performers}"
+        f"[[osc]]\nport = {ear.getsockname()[1]}\n"
+    )
+    live = subprocess.Popen(
+        [sys.executable, "-P", "-m", "pyanticip", "live", "--rig", "rig.toml", "--json",
+         "--record", "take.anticip"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    skeleton, frames = mocopi_datagrams(420)
+    deadline = time.monotonic() + 60
+    while not readable(ear):
+        assert live.poll() is None, live.communicate()[1]
+        assert time.monotonic() < deadline
+    commands = {100: ("alice/gain", 0.5), 200: ("freeze", 1), 220: ("freeze", 0), 230: ("bob/smoothing", 2.0)}
+    due, to = time.monotonic(), ("127.0.0.1", port)
+    for n in range(400):
+        for name, own in (("alice", n), ("bob", n - 10), ("stranger", n)):
+            if n % 100 == 10:
+                suits[name].sendto(skeleton, to)
+            if own >= 0 and n >= 10 and not (name == "bob" and 250 <= n < 330):
+                suits[name].sendto(frames[own], to)
+        if n in commands:
+            builder = OscMessageBuilder(f"/anticip/control/{commands[n][0]}")
+            builder.add_arg(commands[n][1])
+            suits["alice"].sendto(builder.build().dgram, ("127.0.0.1", control))
+        due += 0.02
+        time.sleep(max(due - time.monotonic(), 0))
+    time.sleep(0.3)
+    live.send_signal(2)
+    said, told = live.communicate(timeout=30)
+    assert live.returncode == 0, told
+    played = bundles(ear)
+    for sock in (ear, *suits.values()):
+        sock.close()
+    summary = json.loads(said)["performers"]
+    for name in ("alice", "bob"):
+        assert f"{name}: ignoring mocopi from {where['stranger']}" in told
+        assert f"/anticip/control/{name}/source {where['stranger']} hands over" in told
+        again = an_ear()
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pyanticip", "replay", f"take-{name}.anticip", "--speed", "max",
+             "--osc", f"127.0.0.1:{again.getsockname()[1]}", "--json"],
+            cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        alone = {m["frame"][0]: m for m in bundles(again)["frame"] if "frame" in m}
+        again.close()
+        sent = [m for m in played[name] if "frame" in m]
+        assert len(sent) > 380
+        assert len(alone) == len(sent) + summary[name]["counters"]["superseded"]
+        for m in sent:
+            assert {k: v for k, v in m.items() if "event" not in k} == {
+                k: v for k, v in alone[m["frame"][0]].items() if "event" not in k
+            }
+    ensemble = [m["ensemble"] for m in played["ensemble"]]
+    assert len(ensemble) > 350
+    _, leader, lag_ms, trust, distance, _ = np.array(ensemble).T
+    together = slice(200, 240)
+    assert (leader[together] == 0).all()
+    assert np.abs(np.median(lag_ms[together]) - 200.0) <= 40.0
+    assert np.median(trust[together]) > 0.5
+    assert (distance[together] >= 0.0).all()
+
+
+def readable(sock: socket.socket) -> bool:
+    return bool(select.select([sock], [], [], 0.1)[0])
