@@ -6,6 +6,7 @@ const make = (tag, of = {}, ...inside) => {
   return made;
 };
 const NAMES = { in: "range", half_life: "half-life s", min_cutoff: "cutoff Hz", send: "on", addresses: "address" };
+const TITLES = { default: "all without a smoothing of their own", param: "param: the eight, one by one", params: "params: the eight in one", event: "event: all, and cues", class: "class: what is taught" };
 
 export class Mapping {
   /** tell(command, ...arguments) speaks to the show. */
@@ -51,7 +52,7 @@ export class Mapping {
     const fold = (name) => {
       const keys = of(name);
       if (!keys.length) return [];
-      const summary = make("summary", {}, make("span", { textContent: name.replace("taught/", "") }));
+      const summary = make("summary", {}, make("span", { textContent: TITLES[name] ?? name.replace("taught/", "") }));
       if (told.outputs.includes(name)) {
         const meter = make("meter", { min: 0, max: 1, ariaLabel: name });
         this.meters.set(name.replace("taught/", ""), meter);
