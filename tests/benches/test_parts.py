@@ -12,6 +12,7 @@ import torch
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.fused import make_fused
+from pyanticip.models.core.part import Positions
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Block
 from pyanticip.models.forecast.forecaster import PoseForecaster
@@ -91,7 +92,8 @@ def test_field(benchmark, block, training, field):
     """A block with control field beside one without, at 8 x 256 steps."""
     benchmark.group = f"block of the {block}, {'training' if training else 'forward'}"
     width, heads, ff, past, bias = BLOCKS[block]
-    module = Block(ModelConfig(d_model=width, heads=heads, ff=ff, dropout=0.0, control_field=field), past)
+    cfg = ModelConfig(d_model=width, heads=heads, ff=ff, dropout=0.0, control_field=field)
+    module = Block(cfg, past, Positions())
     x = torch.randn(8, 256, width, requires_grad=training)
     steering = Steering()
     if bias:
@@ -162,7 +164,7 @@ def test_positions(benchmark, way, length):
 def test_forecast(benchmark, paced):
     """A whole step of the pose forecaster in a loop, or at the 60 Hz of its frames, where caches go cold."""
     benchmark.group = f"forecast, {'paced' if paced else 'hot'}"
-    model = shaken(PoseForecaster(ForecastConfig(mirror=tuple(range(ForecastConfig.joints)))))
+    model = shaken(PoseForecaster(ForecastConfig(mirror=tuple(range(ForecastConfig().joints)))))
     pose = 100.0 * np.random.default_rng(0).standard_normal((model.cfg.joints, 3)).astype(np.float32)
     state = model.initial_state()
 
