@@ -84,11 +84,13 @@ class Troupe:
             show.end()
 
 
-def open_troupe(rig: Rig, clock: Clock, say: Say, terminal: Terminal | None = None) -> Troupe:
+def open_troupe(
+    rig: Rig, clock: Clock, say: Say, terminal: Terminal | None = None, *, prewarm: bool = False
+) -> Troupe:
     """Everything that the ``[[performer]]`` tables of a rig need, ready to run.
 
     The ``terminal`` shows the first performer; its keys are for all. Raises a MotionError; everything is
-    closed then.
+    closed then. One alone is prewarmed anyway, several with ``prewarm``.
     """
     names = [one.name for one in rig.performers]
     rigs = {name: solo(rig, name) for name in names}
@@ -117,8 +119,8 @@ def open_troupe(rig: Rig, clock: Clock, say: Say, terminal: Terminal | None = No
                 own,
                 pipelines[name],
                 seats[name],
-                # A core cannot wait for several suits at a time.
-                prewarm=len(names) == 1,
+                # Who waits for one suit lets the others wait.
+                prewarm=prewarm or len(names) == 1,
                 say=_named(say, name),
                 terminal=terminal if first else None,
             )

@@ -48,6 +48,17 @@ def bench_latency(given: options.LatencyOptions) -> Answer:
     ]
 
 
+@bench.command("performers", options=f"{OPTIONS}:PerformersOptions")
+def bench_performers(given: options.PerformersOptions) -> Answer:
+    """How many suits one process plays: latency, share of a core, missed frames.
+
+    Example: pyanticip bench performers --count 1,2,4,8 --seconds 20 --json
+    """
+    from realtime.bench.performers import run, table
+
+    return run(**given.but_json()), table
+
+
 @bench.command("network", options=f"{OPTIONS}:NetworkOptions")
 def bench_network(given: options.NetworkOptions) -> Answer:
     """What frame rates and poor networks change in the output: offline, the same every time.

@@ -26,7 +26,7 @@ from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.sockets import free_port
 
-__all__ = ["run"]
+__all__ = ["SKELETON_EVERY", "WARM_UP_SECONDS", "answer", "close_peer", "go", "peer", "run"]
 
 #: Left out at the start: sockets, caches and the adaptive timers are settling.
 WARM_UP_SECONDS = 2.0
@@ -60,7 +60,7 @@ def run(
     frames = round((seconds + WARM_UP_SECONDS) * RATE)
     skeleton, datagrams = _datagrams(file, frames)
     source: UdpSource | None = None
-    suit, echo = _peer("suit"), _peer("echo", *([] if priority else ["ordinary"]))
+    suit, echo = peer("suit"), peer("echo", *([] if priority else ["ordinary"]))
     try:
         receiver_port, echo_port = _port(suit), _port(echo)
         rig = load_rig(
@@ -83,7 +83,7 @@ def run(
         show = stage(rig, pipeline, source, prewarm=prewarm)
         seen = array("q")
         pipeline.observer = lambda arrival, done, seq, stages: seen.extend((seq, done - arrival, *stages))
-        _go(
+        go(
             suit,
             {
                 "port": source.address[1],
@@ -101,17 +101,13 @@ def run(
         begun, worked = time.perf_counter(), time.process_time()
         asyncio.run(show.run(frames / RATE + 1.2))
         share = (time.process_time() - worked) / (time.perf_counter() - begun)
-        told, echoed = _answer(suit), _answer(echo)
+        told, echoed = answer(suit), answer(echo)
     finally:
         tuning.unsettle()
         if source is not None:
             source.close()
         for process in (suit, echo):
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            close_peer(process)
     rows = np.array(seen, dtype=np.int64).reshape(-1, 2 + len(STAGES))
     warm = round(WARM_UP_SECONDS * RATE)
     rows = rows[rows[:, 0] >= warm]
@@ -182,12 +178,22 @@ def _datagrams(file: Path | None, frames: int) -> tuple[bytes, list[bytes]]:
     return skeleton, list(itertools.islice(found, frames))
 
 
-def _peer(*role: str) -> subprocess.Popen[bytes]:
+def peer(*role: str) -> subprocess.Popen[bytes]:
+    """The other side, :mod:`realtime.bench.peer`, in a role."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "realtime.bench.peer", *role],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
+
+
+def close_peer(process: subprocess.Popen[bytes]) -> None:
+    """End a peer that may have ended."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 def _port(process: subprocess.Popen[bytes]) -> int:
@@ -198,7 +204,8 @@ def _port(process: subprocess.Popen[bytes]) -> int:
     return int(line)
 
 
-def _go(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[bytes]) -> None:
+def go(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[bytes]) -> None:
+    """Tell a suit what to send, and how."""
     assert process.stdin is not None
     process.stdin.write(json.dumps(plan).encode() + b"\n")
     for datagram in datagrams:
@@ -206,7 +213,8 @@ def _go(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[
     process.stdin.close()
 
 
-def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+def answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """What a peer says next. Raises a DeviceError where it says nothing."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:

@@ -27,6 +27,16 @@ class LatencyOptions(CheckpointOption, JsonOption):
     monitor: bool = option("With the monitor beside it, which nobody looks at.", False)
 
 
+class PerformersOptions(JsonOption):
+    """Of ``bench performers``."""
+
+    count: str = option("How many at a time.", "1,2,4,8,16,32", metavar="N,N...")
+    seconds: float = option("How long to measure each.", 20.0, ge=1, le=3600)
+    phases: Literal["random", "even", "together"] = option("When within the 20 ms the suits send.", "random")
+    prewarm: bool = option("Every performer's step is prewarmed, as one alone has it.", False)
+    model: bool = option("Without: the seven scalars play alone.", True)
+
+
 class NetworkOptions(CheckpointOption, JsonOption):
     """Of ``bench network``."""
 

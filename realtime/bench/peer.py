@@ -2,6 +2,7 @@
 
 ``python -P -m realtime.bench.peer suit``: reads a line of JSON and datagrams from standard input, sends them
 at a steady pace, pings the echo half a frame later, counts the bundles that come back.
+``... suits N``: the same of so many suits, each from a port of its own and at its own part of the period.
 ``... echo``: returns every datagram at once and remembers how long that took from the kernel's stamp.
 """
 
@@ -93,6 +94,36 @@ def suit() -> dict[str, Any]:
     return {"sent": sent, "bundles": len(numbers), "gaps": gaps, "pongs": len(pongs)}
 
 
+def suits() -> dict[str, Any]:
+    """Send the same frames from each of so many suits, and count the bundles that come back."""
+    receiver, *senders = (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(int(sys.argv[2]) + 1)
+    )
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    receiver.setblocking(False)
+    for sock in (receiver, *senders):
+        sock.bind(("127.0.0.1", 0))
+    print(json.dumps({"ports": [sock.getsockname()[1] for sock in (receiver, *senders)]}), flush=True)
+    plan = json.loads(sys.stdin.buffer.readline())
+    skeleton, *frames = _datagrams(sys.stdin.buffer.read())
+    to, period = ("127.0.0.1", plan["port"]), 1.0 / plan["rate"]
+    time.sleep(plan["pause"])
+    begun, count = time.perf_counter() + 0.01, 0
+    bundles: list[bytes] = []
+    for k, datagram in enumerate(frames):
+        for sender, phase in zip(senders, plan["phases"], strict=True):
+            _wait_until(begun + (k + phase) * period)
+            if k % plan["skeleton_every"] == 0:
+                sender.sendto(skeleton, to)
+            sender.sendto(datagram, to)
+        _drain(receiver, bundles)
+        count += sum(b"/frame\0" in b[20:80] for b in bundles)
+        bundles.clear()
+    time.sleep(0.3)
+    _drain(receiver, bundles)
+    return {"bundles": count + sum(b"/frame\0" in b[20:80] for b in bundles)}
+
+
 def echo() -> dict[str, Any]:
     """Return datagrams until one says end; with the pipeline's own priority unless told otherwise."""
     if "ordinary" not in sys.argv:
@@ -119,4 +150,4 @@ def echo() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"suit": suit, "echo": echo}[sys.argv[1]]()), flush=True)
+    print(json.dumps({"suit": suit, "suits": suits, "echo": echo}[sys.argv[1]]()), flush=True)

@@ -14,7 +14,7 @@ from pyanticip.cli import cli
 from pyanticip.errors import OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.datagrams import PROTOCOLS
-from realtime.bench import network
+from realtime.bench import network, performers
 from realtime.bench.latency import run
 from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
 
@@ -234,3 +234,20 @@ def test_memory_of_a_step_is_linear_in_the_length():
     small, large = (bench._memory("small", length, torch.device("cpu")) for length in (256, 1024))
     assert large["fused"] < 4.4 * small["fused"]
     assert large["reference"] > 6 * small["reference"]
+
+
+@pytest.mark.slow
+def test_two_suits_are_measured_together() -> None:
+    result = performers.run("2", 1.0, phases="even", model=False)
+    (row,) = result["counts"]
+    assert row["frames"] + row["missed"] == 100
+    assert 0.0 < row["cpu"] < 2.0
+    assert row["latency_ms"]["p50"] > 0.0
+    assert row["bundles_received"] >= row["frames"]
+    assert performers.table(result).splitlines()[2].startswith("| 2 | ")
+
+
+@pytest.mark.parametrize("count", ["", "two", "0", "1,1000"])
+def test_senseless_counts_are_refused(count: str) -> None:
+    with pytest.raises(OptionError, match="count"):
+        performers.run(count)

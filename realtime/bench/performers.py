@@ -1,0 +1,142 @@
+"""``pyanticip bench performers``: one process plays so many suits, which a second process sends at 50 Hz.
+
+Latency is the time from the kernel's receive stamp of the datagram that completes a frame to the return of
+the last send of that frame's bundle, of every performer's frames together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from pyanticip.bench.machine import machine, percentiles
+from pyanticip.errors import OptionError
+from pyanticip.vocabulary import RATE
+from realtime import tuning
+from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer
+from realtime.bench.performer import mocopi_datagrams
+from realtime.sockets import free_port
+
+__all__ = ["Phases", "run", "table"]
+
+Phases = Literal["random", "even", "together"]
+_MOST = 64
+# The processes beside each show begin meanwhile.
+_PAUSE_EACH = 0.3
+
+
+def run(
+    count: str = "1,2,4,8,16,32",
+    seconds: float = 20.0,
+    *,
+    phases: Phases = "random",
+    prewarm: bool = False,
+    model: bool = True,
+) -> dict[str, Any]:
+    """Measure each of the numbers in ``count`` for so long after the warm-up; what ``--json`` prints.
+
+    ``phases`` is when within the 20 ms the suits send: each at a moment of its own, evenly, or all at once.
+    """
+    try:
+        counts = [int(word) for word in count.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or not all(1 <= n <= _MOST for n in counts):
+        raise OptionError(f"count: expected numbers from 1 to {_MOST}, as 1,2,4, got {count!r}")
+    if not 1.0 <= seconds <= 3600.0:
+        raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
+    tuning.one_thread_each()
+    rows = [_measure(n, seconds, phases, prewarm, model) for n in counts]
+    return {"counts": rows, "phases": phases, "prewarm": prewarm, "seconds": seconds, **machine()}
+
+
+def _phases(n: int, phases: Phases) -> list[float]:
+    """Parts of the 20 ms, in order."""
+    if phases == "random":
+        return sorted(np.random.default_rng(n).random(n).tolist())
+    return [i / n if phases == "even" else 0.0 for i in range(n)]
+
+
+def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool) -> dict[str, Any]:
+    from realtime.clock import MonotonicClock
+    from realtime.rig import load_rig
+    from realtime.troupe import open_troupe
+
+    frames, warm = round((seconds + WARM_UP_SECONDS) * RATE), round(WARM_UP_SECONDS * RATE)
+    skeleton, datagrams = mocopi_datagrams(frames, RATE)
+    suits = peer("suits", str(n))
+    try:
+        receiver, *senders = answer(suits)["ports"]
+        port = free_port()
+        rig = load_rig(
+            None,
+            {
+                "source": {"kind": "mocopi", "port": port},
+                "osc": [{"port": receiver}],
+                "control": {"port": free_port()},
+                "model": {"enabled": model},
+                "performer": [
+                    {"name": f"p{i}", "from": f"127.0.0.1:{sender}"} for i, sender in enumerate(senders)
+                ],
+            },
+        )
+        troupe = open_troupe(rig, MonotonicClock(), lambda line: None, prewarm=prewarm)
+        seen, used = array("q"), array("d")
+
+        def observe(arrival: int, done: int, seq: int, stages: Sequence[int]) -> None:
+            seen.extend((seq, done - arrival, stages[3]))
+            used.extend((time.monotonic(), time.process_time()))
+
+        for show in troupe.shows.values():
+            show.pipeline.observer = observe
+        pause = 1.0 + _PAUSE_EACH * n
+        plan = {
+            "port": port, "rate": RATE, "skeleton_every": SKELETON_EVERY, "pause": pause,
+            "phases": _phases(n, phases),
+        }  # fmt: skip
+        go(suits, plan, [skeleton, *datagrams])
+        tuning.settle()
+        scheduling = tuning.raise_priority()
+        tuning.lock_memory()
+        asyncio.run(troupe.run(pause + frames / RATE + 1.0))
+        told = answer(suits)
+    finally:
+        tuning.unsettle()
+        close_peer(suits)
+    rows = np.array(seen, np.int64).reshape(-1, 3)
+    clock = np.array(used).reshape(-1, 2)[rows[:, 0] >= warm]
+    rows = rows[rows[:, 0] >= warm]
+    latency = rows[:, 1] / 1e6
+    wall, cpu = clock[-1] - clock[0] if len(clock) > 1 else (1.0, 0.0)
+    return {
+        "performers": n,
+        "latency_ms": {
+            **percentiles(latency, (50, 90, 99)),
+            "max": round(float(latency.max(initial=0.0)), 3),
+        },
+        "step_us": percentiles(rows[:, 2] / 1e3, (50, 99)),
+        "cpu": round(float(cpu / wall), 3),
+        "frames": len(rows),
+        "missed": n * (frames - warm) - len(rows),
+        "bundles_received": told["bundles"],
+        "scheduling": scheduling,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The curve as a page has it."""
+    lines = [
+        "| performers | p50 | p90 | p99 | max, ms | a core | missed |",
+        "|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in result["counts"]:
+        ms = row["latency_ms"]
+        numbers = " | ".join(f"{ms[name]:.2f}" for name in ("p50", "p90", "p99", "max"))
+        missed = f"{row['missed']} of {row['frames'] + row['missed']}"
+        lines.append(f"| {row['performers']} | {numbers} | {100 * row['cpu']:.0f} % | {missed} |")
+    return "\n".join(lines)
