@@ -37,6 +37,9 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     With ``meters`` it is drawn in the terminal, and obeys keys there.
     """
     tuning.one_thread_each()
+    if rig.control.enabled:
+        # Whoever has it already is a show that plays: nothing is loaded beside it.
+        bind_udp(rig.control.host, rig.control.port, "control server").close()
     if rig.performers:
         return _live_troupe(rig, seconds, say, meters)
     if rig.record is not None:
@@ -45,9 +48,6 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
         kind, port = first_sender(rig.source.host, say, seconds)
         found = rig.source.model_copy(update={"kind": kind, "port": port})
         rig = rig.model_copy(update={"source": found})
-    if rig.control.enabled:
-        # Whoever has it already is a show that plays: nothing is loaded beside it.
-        bind_udp(rig.control.host, rig.control.port, "control server").close()
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:
         clock = MonotonicClock()

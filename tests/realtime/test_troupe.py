@@ -25,6 +25,7 @@ from pyanticip.errors import DeviceError, OptionError, RigError
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.everyone import everyones
+from realtime.programs.live import live
 from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.performers import solo
 from realtime.sinks.osc import OscSink
@@ -244,6 +245,9 @@ def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
     }  # fmt: skip
     with pytest.raises(DeviceError, match="in use"):
         open_troupe(parse_rig(tree, ""), MonotonicClock(), lambda line: None)
+    lacking = {**tree, "model": {"checkpoint": "/nowhere"}}
+    with pytest.raises(DeviceError, match="in use"):  # and nothing was loaded
+        live(parse_rig(lacking, ""), say=lambda line: None)
     taken.close()
     bind_udp("127.0.0.1", port, "test").close()
 
@@ -283,7 +287,7 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
         f"[source]\nport = {port}\n[control]\nport = {control}\n{performers}"
         f"[[osc]]\nport = {ear.getsockname()[1]}\n"
     )
-    live = subprocess.Popen(
+    show = subprocess.Popen(
         [sys.executable, "-P", "-m", "pyanticip", "live", "--rig", "rig.toml", "--json",
          "--record", "take.anticip"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
@@ -291,7 +295,7 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
     skeleton, frames = mocopi_datagrams(420)
     deadline = time.monotonic() + 60
     while not readable(ear):
-        assert live.poll() is None, live.communicate()[1]
+        assert show.poll() is None, show.communicate()[1]
         assert time.monotonic() < deadline
     commands = {100: ("alice/gain", 0.5), 200: ("freeze", 1), 220: ("freeze", 0), 230: ("bob/smoothing", 2.0)}
     due, to = time.monotonic(), ("127.0.0.1", port)
@@ -308,9 +312,9 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
         due += 0.02
         time.sleep(max(due - time.monotonic(), 0))
     time.sleep(0.3)
-    live.send_signal(2)
-    said, told = live.communicate(timeout=30)
-    assert live.returncode == 0, told
+    show.send_signal(2)
+    said, told = show.communicate(timeout=30)
+    assert show.returncode == 0, told
     played = bundles(ear)
     for sock in (ear, *suits.values()):
         sock.close()
