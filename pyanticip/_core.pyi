@@ -727,6 +727,14 @@ def encode_xsens_frame(seq: int, time: float, quats: npt.ArrayLike, positions: n
 def encode_axis_frame(seq: int, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
     """A BVH broadcast of Axis, binary with displacement: quats (59, 4) wxyz, positions (59, 3) m, local."""
 
+def encode_natnet_skeleton(names: Sequence[str], parents: Sequence[int], offsets: npt.ArrayLike) -> bytes:
+    """A model definition of NatNet 4.1: offsets (J, 3) m local, parents before their children, -1 none."""
+
+def encode_natnet_frame(
+    seq: int, time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, parents: Sequence[int]
+) -> bytes:
+    """A frame of NatNet 4.1: quats (J, 4) wxyz, positions (J, 3) m, both local; time in seconds."""
+
 def encode_rokoko_frame(time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, *, rate: float) -> bytes:
     """A message of Rokoko Studio (JSON v3): quats (21, 4) wxyz local, positions (21, 3) m local."""
 

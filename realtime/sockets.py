@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 from typing import Any
@@ -52,6 +53,14 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
             ) from None
         raise DeviceError(f"{what}: cannot listen at {host}:{port} ({reason(error)})") from None
     return sock
+
+
+def join_group(sock: socket.socket, group: str, host: str) -> None:
+    """Hear what is sent to a multicast group at the interface of ``host``; without a network, nothing."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(
+            socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(host)
+        )
 
 
 def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> tuple[socket.socket, object]:

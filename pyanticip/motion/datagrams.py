@@ -13,10 +13,10 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.units import check_rate
 
-Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "axis", "msgpack"]
+Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "axis", "natnet", "msgpack"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
-USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0, "xsens": 60.0, "rokoko": 60.0, "axis": 60.0}
+USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0, "xsens": 60.0, "rokoko": 60.0, "axis": 60.0, "natnet": 60.0}
 """Frames a second unless told otherwise; no protocol has a rate of its own. Today's mocopi app sends 60,
 older ones 50; most senders of VMC follow a 60 Hz display; MVN streams 60
 of Awinda's and up to 240 of Link's."""
@@ -159,7 +159,20 @@ def _axis(body: Clip) -> _Source:
     return len(body), body.rate, None, encode
 
 
-_BODIES = {"vmc": _vmc, "xsens": _xsens, "rokoko": _rokoko, "axis": _axis}
+def _natnet(body: Clip) -> _Source:
+    """On the canonical body."""
+    names, parents, offsets = _core.standard_skeleton("humanoid")
+    above = parents.tolist()
+
+    def encode(seconds: float, sequence: int, frame: int) -> bytes:
+        places = np.array(offsets, np.float32)
+        places[0] = body.root[frame]
+        return _core.encode_natnet_frame(sequence, seconds, body.quats[frame], places, above)
+
+    return len(body), body.rate, _core.encode_natnet_skeleton(names, above, offsets), encode
+
+
+_BODIES = {"vmc": _vmc, "xsens": _xsens, "rokoko": _rokoko, "axis": _axis, "natnet": _natnet}
 
 
 def _native(clip: Clip) -> _Source:

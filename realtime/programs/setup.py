@@ -37,6 +37,7 @@ _APPS = {
     "xsens": "In MVN's Network Streamer choose Position + Orientation (Quaternion), and type",
     "rokoko": "In Rokoko Studio choose Livestream, Custom, data format JSON v3, and type",
     "axis": "In Axis Studio's settings switch on BVH broadcasting over UDP with displacement, and type",
+    "natnet": "In Motive's streaming settings choose NatNet, skeletons, multicast; where it asks for one,",
     "phone": "In ZIG SIM choose OSC or JSON over UDP, switch on the sensor QUATERNION, and type",
     "vrchat": "In the program that sends OSC trackers to VRChat type as receiver",
     "msgpack": "Let your own program send to",

@@ -13,7 +13,7 @@ from pyanticip import _core
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError, printable
 from realtime.seams import SOURCES
-from realtime.sockets import bind_udp
+from realtime.sockets import bind_udp, join_group
 from realtime.sources.base import Source
 
 __all__ = ["Arrivals", "Heard", "first_sender", "recognise", "suits", "usual_ports", "wrong_kind"]
@@ -162,9 +162,13 @@ class Arrivals:
         self._sockets: dict[socket.socket, int] = {}
         for port, kind in ports.items():
             try:
-                self._sockets[bind_udp(host, port, f"source {kind}")] = port
+                sock = bind_udp(host, port, f"source {kind}")
             except DeviceError as error:
                 self.taken[port] = str(error)
+                continue
+            self._sockets[sock] = port
+            if group := getattr(SOURCES.load(kind)(), "group", None):
+                join_group(sock, group, host)
         if not self._sockets:
             ours = ", ".join(map(str, ports))
             raise DeviceError(f"every port that a suit sends to is in use by another program: {ours}")
@@ -181,7 +185,12 @@ class Arrivals:
             if key not in self.heard and len(self.heard) < _MOST:
                 self.heard[key] = Heard(*key)
             if key in self.heard:
-                self.heard[key].take(datagram, time.monotonic_ns())
+                heard = self.heard[key]
+                heard.take(datagram, time.monotonic_ns())
+                ask = getattr(SOURCES.load(heard.kind)(), "ask", None) if heard.kind else None
+                if ask is not None and not heard.frames:
+                    with contextlib.suppress(OSError):
+                        sock.sendto(ask[0], (peer[0], ask[1]))
 
     def close(self) -> None:
         """Give the ports back."""

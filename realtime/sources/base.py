@@ -29,6 +29,9 @@ class Source(Protocol):
         The format of :data:`NATIVE` that its datagrams have, or that :meth:`decode` gives.
     native
         Whether its datagrams have that format already: nobody then calls :meth:`decode`.
+
+    A kind may have two more: ``group``, a multicast group that it sends to, which is joined; and ``ask``, a
+    datagram and the port that it is sent to at whoever sends, now and then, so that they tell their skeleton.
     """
 
     port: int

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyanticip.errors import MotionError, WireError
 from realtime.seams import SOURCES
-from realtime.sockets import bind_udp
+from realtime.sockets import bind_udp, join_group
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
@@ -27,6 +27,8 @@ _BURST = 64
 # wall clock.
 _LONGEST_WAIT = 60_000_000_000
 _MOST_NAMES = 256
+# How often (nanoseconds) a sender is asked who it is, where its kind has to be.
+_ASK_AGAIN = 3_000_000_000
 # Linux has had these numbers for all its life; Python names the first only from 3.12 on.
 _LINUX_TIMESTAMPNS, _LINUX_RXQ_OVFL = 35, 40
 _BSD_TIMESTAMP, _BSD_SCM_TIMESTAMP = 0x0400, 2
@@ -58,6 +60,11 @@ class UdpSource:
         self._decoders: dict[str, Source] = {}
         self._sock = bind_udp(host, port, f"source {kind}")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
+        source = self._open_source()
+        if group := getattr(source, "group", None):
+            join_group(self._sock, group, host)
+        self._ask: tuple[bytes, int] | None = getattr(source, "ask", None)
+        self._ask_at = 0
         with contextlib.suppress(OSError):
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self.stamp = self._ask_for_stamps()
@@ -128,6 +135,10 @@ class UdpSource:
             # Whatever the wall clock does, arrivals do not go back.
             self._arrival = arrival = max(arrival, self._arrival)
             self.newest = bytes(self._views[0][:size])
+            if self._ask is not None and arrival >= self._ask_at:
+                self._ask_at = arrival + _ASK_AGAIN
+                with contextlib.suppress(OSError):
+                    self._sock.sendto(self._ask[0], (peer[0], self._ask[1]))
             self._receive(self.newest, arrival, self._name(peer))
 
     def _name(self, peer: tuple[str, int]) -> str:

@@ -153,7 +153,9 @@ def test_a_faster_performer_takes_less_time():
 
 def test_wrong_protocols_and_rates_are_refused():
     clip = walking_clip(0.1)
-    with pytest.raises(OptionError, match="protocol is one of mocopi, vmc, xsens, rokoko, axis, msgpack"):
+    with pytest.raises(
+        OptionError, match="protocol is one of mocopi, vmc, xsens, rokoko, axis, natnet, msgpack"
+    ):
         datagrams(clip, "kinect")
     for protocol, rate in itertools.product(PROTOCOLS, (-1.0, 0.0, 0.99, 1000.1, float("nan"))):
         with pytest.raises(OptionError, match="rate must be 1 to 1000 frames a second, given"):

@@ -90,7 +90,7 @@ def test_nobody_listening_is_counted_not_raised(tmp_path, receiver):
         (
             {"protocol": "kinect"},
             OptionError,
-            "vrchat, phone, wek, osc, given 'kinect'",
+            "natnet, msgpack, vrchat, phone, wek, osc, given 'kinect'",
         ),
         ({"rate": 2000.0}, OptionError, "rate must be 1 to 1000 frames a second, given 2000"),
         ({"speed": 0.0}, OptionError, "speed must be"),

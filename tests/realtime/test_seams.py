@@ -235,6 +235,7 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
         "xsens",
         "rokoko",
         "axis",
+        "natnet",
         "msgpack",
         "vrchat",
         "phone",

@@ -1,11 +1,19 @@
 import asyncio
+import itertools
 import socket
 import sys
 import time
+from functools import partial
 
 import pytest
 
+from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.load import load_motion
+from realtime.programs.demo import PERFORMANCE
+from realtime.sources import native
+from realtime.sources.native import NativeSource
 from realtime.sources.udp import UdpSource
 
 
@@ -103,3 +111,35 @@ def test_waiting_ends_when_something_comes() -> None:
     assert time.monotonic() - begun < 4.0
     sender.close()
     source.close()
+
+
+def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as motive:
+        motive.bind(("127.0.0.1", 0))
+        motive.settimeout(10.0)
+        ask = b"\x04\0\0\0", motive.getsockname()[1]
+        asking = partial(NativeSource, "natnet", 0, group="239.255.42.99", ask=ask)
+        monkeypatch.setattr(native, "natnet", asking)
+        clip = load_motion(PERFORMANCE).resample(50.0)
+        packets = [d for _, d in itertools.islice(datagrams(clip, "natnet", loop=True), 40)]
+        source, front = UdpSource("natnet", "127.0.0.1", 0), LiveFront("natnet", window=64)
+        loop = asyncio.new_event_loop()
+        try:
+            source.start(loop, front.feed)
+            motive.sendto(packets[1], source.address)
+            assert source.wait(10.0)
+            source.poll()
+            assert front.counters()["frames"] == 0, "nobody has said who that is"
+            question, who = motive.recvfrom(100)
+            assert question == ask[0]
+            for packet in packets:
+                motive.sendto(packet, who)
+            for _ in range(100):
+                if source.wait(0.1):
+                    source.poll()
+            assert front.counters()["frames"] > 30
+            assert front.skeleton is not None
+            assert front.refusal is None
+        finally:
+            source.close()
+            loop.close()

@@ -67,7 +67,7 @@ fn central(key: &str) -> Option<Part> {
     Some(match key {
         "hips" | "hip" | "pelvis" | "root" | "pelvisroot" => Part::Hips,
         "spine" | "chest" | "upperchest" | "lowerchest" | "torso" | "thorax" | "lowerback" | "upperback"
-        | "back" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
+        | "back" | "ab" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
         | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
         | "upperspine" => Part::Torso,
         "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" => Part::Neck,
@@ -80,10 +80,9 @@ fn sided(key: &str) -> Option<Part> {
     Some(match key {
         "collar" | "clavicle" | "scapula" | "collarbone" => Part::Clavicle,
         "shoulder" => Part::Shoulder,
-        "arm" | "uparm" | "upperarm" | "humerus" | "shldr" | "shldrbend" | "shldrtwist" | "armupper" => {
-            Part::UpperArm
-        }
-        "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend" | "forearmtwist"
+        "arm" | "uarm" | "uparm" | "upperarm" | "humerus" | "shldr" | "shldrbend" | "shldrtwist"
+        | "armupper" => Part::UpperArm,
+        "farm" | "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend" | "forearmtwist"
         | "armlower" => Part::LowerArm,
         "hand" | "wrist" | "fingerbase" => Part::Hand,
         "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper" => Part::UpperLeg,
@@ -210,6 +209,10 @@ mod tests {
             ("lShldrBend", left, Part::UpperArm),
             ("ball_r", right, Part::Toes),
             ("T8", None, Part::Torso),
+            ("Dancer_Ab", None, Part::Torso),
+            ("LUArm", left, Part::UpperArm),
+            ("Dancer_RFArm", right, Part::LowerArm),
+            ("RShin", right, Part::LowerLeg),
             ("simHips", None, Part::Hips),
             ("simLeftForeArm", left, Part::LowerArm),
             ("CharacterRightUpLeg", right, Part::UpperLeg),

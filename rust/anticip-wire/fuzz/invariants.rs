@@ -3,6 +3,7 @@
 use anticip_wire::axis::{self, AxisDecoder};
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
 use anticip_wire::native::{self, NativeKind, NativePacket};
+use anticip_wire::natnet::{self, NatnetDecoder};
 use anticip_wire::recording::{self, Next};
 use anticip_wire::rokoko::{self, RokokoDecoder};
 use anticip_wire::vmc::{self, VmcAssembler};
@@ -157,6 +158,35 @@ pub fn axis(data: &[u8]) {
     let mut out = Vec::new();
     axis::encode_frame(&frame, &mut out).expect("decoded joints are bones");
     assert!(AxisDecoder::default().decode(&out, &mut |_| ()).is_ok());
+}
+
+/// NatNet: no panic, whatever comes before and after; what is told is a body, and a frame of it can be sent.
+pub fn natnet(data: &[u8]) {
+    let mut decoder = NatnetDecoder::default();
+    let (mut told, mut last) = (None, None);
+    // A definition first, and the bytes as a frame or as another definition.
+    for bytes in [&include_bytes!("seeds/natnet/definitions-41")[..], data, data] {
+        let result = decoder.decode(bytes, &mut |update| match update {
+            Update::Skeleton(body) => {
+                skeleton(body);
+                told = Some(body.clone());
+            }
+            Update::Frame(frame) => {
+                pose(frame);
+                last = Some(frame.clone());
+            }
+        });
+        if let Err(error) = result {
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+    let mut out = Vec::new();
+    if let Some(body) = told {
+        let _ = natnet::encode_skeleton(&body, &mut out);
+        if let Some(frame) = last {
+            let _ = natnet::encode_frame(&frame, &body.parents, &mut out);
+        }
+    }
 }
 
 /// Anything at all is of some kind or of none.

@@ -37,7 +37,7 @@ pub(crate) struct Placed {
 
 impl Placed {
     /// Rotation and position relative to `parent`.
-    fn within(&self, parent: &Self) -> ([f32; 4], [f32; 3]) {
+    pub(crate) fn within(&self, parent: &Self) -> ([f32; 4], [f32; 3]) {
         let back = conjugate(unit(parent.rotation));
         let apart = [0, 1, 2].map(|i| f64::from(self.position[i]) - f64::from(parent.position[i]));
         (

@@ -1,7 +1,7 @@
 //! Datagrams of motion-capture systems, decoded and encoded; pure functions of bytes that never panic.
 //!
 //! What comes in ([`PROTOCOLS`]): Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]), Xsens MVN ([`xsens`]), Rokoko Studio
-//! ([`rokoko`]), Axis Studio ([`axis`]) and this project's own msgpack datagrams ([`native`]). Each is a [`Source`] and becomes the same two values:
+//! ([`rokoko`]), Axis Studio ([`axis`]), OptiTrack ([`natnet`]) and this project's own msgpack datagrams ([`native`]). Each is a [`Source`] and becomes the same two values:
 //! [`SkeletonUpdate`] and [`PoseUpdate`], already in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z`
 //! (Hamilton), every rotation local to its parent.
 //!
@@ -19,6 +19,7 @@ mod figure;
 pub mod mocopi;
 mod msgpack;
 pub mod native;
+pub mod natnet;
 mod osc;
 mod pose;
 pub mod recording;

@@ -38,7 +38,7 @@ fn new<S: Source + Default + 'static>() -> Box<dyn Source> {
 }
 
 /// The protocols, the most usual first.
-pub const PROTOCOLS: [Protocol; 6] = [
+pub const PROTOCOLS: [Protocol; 7] = [
     Protocol {
         name: "mocopi",
         open: new::<crate::mocopi::MocopiPacket>,
@@ -63,6 +63,11 @@ pub const PROTOCOLS: [Protocol; 6] = [
         name: "axis",
         open: new::<crate::axis::AxisDecoder>,
         recognises: crate::axis::recognises,
+    },
+    Protocol {
+        name: "natnet",
+        open: new::<crate::natnet::NatnetDecoder>,
+        recognises: crate::natnet::recognises,
     },
     Protocol {
         name: "msgpack",

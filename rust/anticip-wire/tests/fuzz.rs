@@ -121,6 +121,16 @@ fn axis_targets_hold() {
 }
 
 #[test]
+fn natnet_targets_hold() {
+    let seeds = [
+        &include_bytes!("../fuzz/seeds/natnet/definitions-41")[..],
+        include_bytes!("../fuzz/seeds/natnet/frame-41"),
+        include_bytes!("../fuzz/seeds/natnet/frame-31"),
+    ];
+    run(invariants::natnet, &seeds.map(<[u8]>::to_vec));
+}
+
+#[test]
 fn recognising_holds() {
     run(
         invariants::recognise,

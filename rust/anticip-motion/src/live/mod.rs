@@ -49,7 +49,7 @@ impl Source {
                 .map(Self::Told)
                 .ok_or_else(|| MotionError::Option {
                     option: "source",
-                    expected: "mocopi, vmc, xsens, rokoko, axis or msgpack",
+                    expected: "mocopi, vmc, xsens, rokoko, axis, natnet or msgpack",
                     given: format!("{name:?}"),
                 }),
         }

@@ -4,7 +4,7 @@ use pyo3::types::PyBytes;
 use super::{error, rows, triple};
 use crate::errors::{Kind, raise};
 use anticip_wire::mocopi::{self, Sender};
-use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, axis, native, rokoko, vmc, xsens};
+use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, axis, native, natnet, rokoko, vmc, xsens};
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
@@ -172,6 +172,40 @@ fn encode_axis_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
+/// The model definition of a skeleton, as NatNet 4.1.
+#[pyfunction]
+fn encode_natnet_skeleton<'py>(
+    py: Python<'py>,
+    names: Vec<String>,
+    parents: Vec<i32>,
+    offsets: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let skeleton = skeleton(names, parents, offsets, None, None)?;
+    let mut out = Vec::new();
+    natnet::encode_skeleton(&skeleton, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
+/// A frame of mocap data, as NatNet 4.1.
+#[pyfunction]
+fn encode_natnet_frame<'py>(
+    py: Python<'py>,
+    seq: u32,
+    time: f64,
+    quats: &Bound<'py, PyAny>,
+    positions: &Bound<'py, PyAny>,
+    parents: Vec<i32>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let pose = PoseUpdate {
+        seq: Some(seq),
+        time: Some(time),
+        ..pose(quats, positions, None)?
+    };
+    let mut out = Vec::new();
+    natnet::encode_frame(&pose, &parents, &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
 /// A message of Rokoko Studio.
 #[pyfunction]
 #[pyo3(signature = (time, quats, positions, *, rate))]
@@ -232,6 +266,8 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_xsens_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_rokoko_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_axis_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_natnet_skeleton, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_natnet_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_native_skeleton, m)?)?;
     m.add_function(wrap_pyfunction!(encode_native_frame, m)?)
 }

@@ -1,0 +1,237 @@
+//! NatNet as the SDK's direct-depacketisation samples read it, field by field, for 3.1, 4.0 and 4.1.
+
+use anticip_wire::natnet::{NatnetDecoder, encode_frame, encode_skeleton};
+use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
+use proptest::prelude::*;
+
+/// Bytes as they are put down.
+#[derive(Default, Clone)]
+struct Out(Vec<u8>);
+
+impl Out {
+    fn int(mut self, value: i32) -> Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+    fn short(mut self, value: i16) -> Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+    fn floats(mut self, values: &[f32]) -> Self {
+        values.iter().for_each(|v| self.0.extend(v.to_le_bytes()));
+        self
+    }
+    fn text(mut self, text: &str) -> Self {
+        self.0.extend(text.bytes().chain([0]));
+        self
+    }
+    fn add(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+    /// A section of so many things: since 4.1 with its size.
+    fn section(self, version: u8, count: i32, things: Self) -> Self {
+        let out = self.int(count);
+        let out = if version == 41 {
+            out.int(things.0.len() as i32)
+        } else {
+            out
+        };
+        out.add(things)
+    }
+    fn message(self, kind: u16) -> Vec<u8> {
+        let mut out = kind.to_le_bytes().to_vec();
+        out.extend((self.0.len() as u16).to_le_bytes());
+        out.extend(self.0);
+        out
+    }
+}
+
+const NAMES: [&str; 3] = ["Hip", "Ab", "Chest"];
+const OFFSET: [f32; 3] = [0.0, 0.1, 0.02];
+
+fn rigid(id: i32, place: [f32; 3], turn: [f32; 4], tracked: bool) -> Out {
+    Out::default()
+        .int(id)
+        .floats(&place)
+        .floats(&turn)
+        .floats(&[0.001])
+        .short(i16::from(tracked))
+}
+
+/// A chain of three bones, each turned by `half` (half its angle) about x within the one below, in the world or local.
+fn frame(version: u8, number: i32, half: f32, local: bool) -> Vec<u8> {
+    let turn = |times: f32| [(half * times).sin(), 0.0, 0.0, (half * times).cos()];
+    let (s, c) = ((2.0 * half).sin(), (2.0 * half).cos());
+    let up = [0.0, OFFSET[1] * c - OFFSET[2] * s, OFFSET[1] * s + OFFSET[2] * c];
+    let bones = if local {
+        [
+            ([1.0, 0.9, 2.0], turn(1.0)),
+            (OFFSET, turn(1.0)),
+            (OFFSET, turn(1.0)),
+        ]
+    } else {
+        let (s2, c2) = ((4.0 * half).sin(), (4.0 * half).cos());
+        let second = [1.0, 0.9 + up[1], 2.0 + up[2]];
+        let third = [
+            1.0,
+            second[1] + OFFSET[1] * c2 - OFFSET[2] * s2,
+            second[2] + OFFSET[1] * s2 + OFFSET[2] * c2,
+        ];
+        [
+            ([1.0, 0.9, 2.0], turn(1.0)),
+            (second, turn(2.0)),
+            (third, turn(3.0)),
+        ]
+    };
+    let mut skeleton = Out::default().int(3).int(3);
+    for (n, (place, turn)) in bones.into_iter().enumerate() {
+        skeleton = skeleton.add(rigid((3 << 16) | (n as i32 + 1), place, turn, true));
+    }
+    let markers = Out::default().text("all").int(2).floats(&[0.5; 6]);
+    let labelled = Out::default().int(9).floats(&[0.1; 4]).short(2).floats(&[0.0]);
+    let plate = Out::default()
+        .int(1)
+        .int(2)
+        .int(1)
+        .floats(&[3.0])
+        .int(1)
+        .floats(&[4.0]);
+    let mut out = Out::default()
+        .int(number)
+        .section(version, 1, markers)
+        .section(version, 2, Out::default().floats(&[0.25; 6]))
+        .section(version, 1, rigid(7, [0.0; 3], [0.0, 0.0, 0.0, 1.0], true))
+        .section(version, 1, skeleton);
+    if version == 41 {
+        out = out.section(version, 0, Out::default());
+    }
+    out = out
+        .section(version, 1, labelled)
+        .section(version, 1, plate)
+        .section(version, 0, Out::default())
+        .int(0)
+        .int(0);
+    out.0.extend(12.5_f64.to_le_bytes());
+    out.0.extend([9; 24]);
+    if version == 41 {
+        out = out.int(1).int(2);
+    }
+    out.short(0).int(0).message(7)
+}
+
+fn definitions(version: u8) -> Vec<u8> {
+    let bone = |n: usize, name: &str| {
+        let out = Out::default()
+            .text(name)
+            .int(n as i32 + 1)
+            .int(n as i32)
+            .floats(&OFFSET)
+            .int(1);
+        let out = out.floats(&[0.0; 3]).int(0);
+        if version >= 40 { out.text("marker") } else { out }
+    };
+    let mut skeleton = Out::default().text("Dancer").int(3).int(3);
+    for (n, name) in NAMES.iter().enumerate() {
+        skeleton = skeleton.add(bone(n, name));
+    }
+    let set = Out::default().text("all").int(1).text("m1");
+    let mut out = Out::default().int(2);
+    for (kind, one) in [(0, set), (2, skeleton)] {
+        out = out.int(kind);
+        if version == 41 {
+            out = out.int(one.0.len() as i32);
+        }
+        out = out.add(one);
+    }
+    out.message(5)
+}
+
+fn decoded(decoder: &mut NatnetDecoder, data: &[u8]) -> (Vec<SkeletonUpdate>, Vec<PoseUpdate>) {
+    let (mut told, mut frames) = (Vec::new(), Vec::new());
+    decoder
+        .decode(data, &mut |update| match update {
+            Update::Skeleton(skeleton) => told.push(skeleton.clone()),
+            Update::Frame(pose) => frames.push(pose.clone()),
+        })
+        .expect("decodes");
+    (told, frames)
+}
+
+#[test]
+fn every_version_in_the_world_or_local_says_the_same() {
+    for version in [31, 40, 41] {
+        for local in [false, true] {
+            let mut decoder = NatnetDecoder::default();
+            let data = frame(version, 5, 0.2, local);
+            assert_eq!(recognise(&data), Some("natnet"));
+            // Nobody has said yet who that is.
+            assert_eq!(decoded(&mut decoder, &data), (vec![], vec![]));
+            assert_eq!(recognise(&definitions(version)), Some("natnet"));
+            decoded(&mut decoder, &definitions(version));
+            let (told, frames) = decoded(&mut decoder, &data);
+            assert_eq!(told[0].names, NAMES);
+            assert_eq!(told[0].parents, [-1, 0, 1]);
+            assert_eq!(told[0].offsets, [OFFSET; 3]);
+            let pose = &frames[0];
+            assert_eq!((pose.seq, pose.time), (Some(5), Some(12.5)));
+            assert_eq!(pose.root, Some([1.0, 0.9, 2.0]));
+            assert_eq!(pose.joints.len(), 3);
+            for joint in &pose.joints {
+                let wanted = [0.2_f32.cos(), 0.2_f32.sin(), 0.0, 0.0];
+                assert!(
+                    joint
+                        .rotation
+                        .iter()
+                        .zip(wanted)
+                        .all(|(a, b)| (a - b).abs() < 1e-5)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_message_is_said() {
+    let decode = |data: &[u8]| NatnetDecoder::default().decode(data, &mut |_| ());
+    let whole = frame(41, 0, 0.1, false);
+    assert!(matches!(decode(b"hello"), Err(WireError::Alien { .. })));
+    assert!(matches!(decode(&whole[..60]), Err(WireError::Truncated { .. })));
+    let mut worse = whole.clone();
+    worse[8..12].copy_from_slice(&i32::MAX.to_le_bytes());
+    assert!(matches!(decode(&worse), Err(WireError::Malformed { .. })));
+}
+
+proptest! {
+    #[test]
+    fn a_frame_that_is_sent_is_the_frame_that_comes(
+        turns in prop::collection::vec(prop::array::uniform4(0.2_f32..1.0), 5), seq in any::<u32>()
+    ) {
+        let parents = [-1, 0, 1, 0, 3];
+        let skeleton = SkeletonUpdate {
+            names: (0..5).map(|n| format!("bone {n}")).collect(),
+            parents: parents.to_vec(),
+            offsets: vec![[0.1, 0.2, 0.3]; 5],
+            rest: vec![[1.0, 0.0, 0.0, 0.0]; 5],
+            rate: None,
+        };
+        let joints = turns.iter().enumerate().map(|(id, turn)| {
+            let norm = turn.iter().map(|v| v * v).sum::<f32>().sqrt();
+            Joint { id: id as u16, rotation: turn.map(|v| v / norm), position: [0.1, 0.2, 0.3], fresh: true }
+        });
+        let sent = PoseUpdate { seq: Some(seq), time: Some(1.5), joints: joints.collect(), ..PoseUpdate::default() };
+        let (mut told, mut out) = (Vec::new(), Vec::new());
+        encode_skeleton(&skeleton, &mut told).unwrap();
+        encode_frame(&sent, &parents, &mut out).unwrap();
+        let mut decoder = NatnetDecoder::default();
+        decoded(&mut decoder, &told);
+        let (bodies, frames) = decoded(&mut decoder, &out);
+        prop_assert_eq!(&bodies[0], &skeleton);
+        prop_assert_eq!((frames[0].seq, frames[0].time), (Some(seq), Some(1.5)));
+        for joint in &sent.joints {
+            let back = frames[0].joint(joint.id).unwrap();
+            let dot: f32 = joint.rotation.iter().zip(back.rotation).map(|(a, b)| a * b).sum();
+            prop_assert!(dot.abs() > 0.9999);
+        }
+    }
+}
