@@ -45,7 +45,7 @@ CONTROL = "/anticip/control/"
 _REPLY = "/anticip/reply/"
 _PANIC = b"/anticip/control/panic\0"
 # Longer datagrams, and what stands behind so many messages in one, are not obeyed.
-_LONGEST, _MOST = 8192, 32
+_LONGEST, _MOST, _MOST_ARGUMENTS = 8192, 32, 300
 # Commands of one host, a second and at once (all that a program says when it begins); and each of those that
 # files or processes are needed for.
 _RATE, _BURST = 200.0, 1000.0
@@ -156,6 +156,8 @@ class ControlServer:
 
     def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
+            if len(data.partition(b",")[2].partition(b"\0")[0]) > _MOST_ARGUMENTS:
+                raise ValueError("too many arguments")
             message = OscMessage(data)
             if not message.address.startswith(CONTROL):
                 raise ValueError("somebody else's")

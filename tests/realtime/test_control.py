@@ -155,11 +155,12 @@ def test_bundles_in_bundles_and_long_datagrams_are_survived(remote: socket.socke
     for _ in range(200):
         nested = b"#bundle\0" + bytes(8) + len(nested).to_bytes(4, "big") + nested
     lied = b"#bundle\0" + bytes(8) + b"\xff\xff\xff\xff" + say("/anticip/control/gain", 0.5)
+    many = b"/anticip/control/gain\0\0\0," + b"T" * 8000 + bytes(7)
     server, heard, _ = talk(
-        remote, nested, lied, bytes(20_000), say("/anticip/control/gain", 0.25)
+        remote, nested, lied, bytes(20_000), many, say("/anticip/control/gain", 0.25)
     )  # fmt: skip
     assert heard == [0.25]
-    assert server.counts["alien"] == 3
+    assert (server.counts["alien"], server.counts["errors"]) == (4, 0)
 
 
 def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remote: socket.socket) -> None:
