@@ -8,7 +8,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 
 # Processes that the Python tests run in; `make test WORKERS=` for a single one.
-WORKERS ?= -n auto --maxprocesses 4 --dist loadgroup
+WORKERS ?= -n auto --dist loadgroup
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -78,6 +78,10 @@ target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)
 wheel: $(VENV)/.made ## build dist/*.whl for this platform; WHEEL= takes options of maturin (docs/install.md)
 	$(BIN)/python -m pip install --quiet "maturin[zig]>=1.9,<2"
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --out dist $(WHEEL)
+
+.PHONY: docs
+docs: $(VENV)/.dev ## the documentation as a site, in target/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file .ci/mkdocs.yml
 
 .PHONY: bench
 bench: $(VENV)/.dev ## criterion and pytest-benchmark; for the live figures see `pyanticip bench`

@@ -1,7 +1,7 @@
 """The four seams of the live path, each with its registry.
 
 What is built in stands here; somebody else's package adds a name in the entry-point group of its metadata,
-and the rig and the command line know it (docs/live.md, "Adding your own").
+and the rig and the command line know it (docs/extending.md).
 """
 
 from __future__ import annotations

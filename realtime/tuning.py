@@ -1,4 +1,4 @@
-"""The process settings of the live path, each with its reason; docs/live.md has the figures.
+"""The process settings of the live path, each with its reason; docs/latency.md has the figures.
 
 Called once, after everything is loaded and before the first datagram.
 """

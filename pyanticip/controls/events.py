@@ -36,7 +36,7 @@ _SURE = 0.6
 _BESIDE = 2
 
 # A beat is called off when less than this chance is left within so many bins of its moment, and so many
-# seconds before it. Chosen on the validation subjects (docs/live.md).
+# seconds before it. Chosen on the validation subjects (docs/latency.md).
 _FALLEN, _AROUND, _IN_TIME = 0.15, 3, 0.06
 
 

@@ -16,7 +16,7 @@ from realtime.config import LeadMs
 __all__ = ["Lead"]
 
 # How late the model's loudness for now is where movement does not repeat: 20 to 40 ms in the clips of
-# `bench sound` (docs/live.md), none in walking.
+# `bench sound` (docs/latency.md), none in walking.
 _MODEL_MS = 30.0
 # A parameter is read as far ahead as it should be while so much of it is foreseen, and less in proportion.
 _SKILLED = 0.5

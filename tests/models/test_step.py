@@ -170,7 +170,7 @@ def test_unknown_backend_and_missing_checkpoint(saved, tmp_path):
     with pytest.raises(OptionError, match="auto, rust, torch, cuda-graph"):
         open_backend("gpu", saved)
     for kind in ("rust", "torch", "auto"):
-        with pytest.raises(CheckpointError, match=r"cannot read model.json: No such file"):
+        with pytest.raises(CheckpointError, match=r"model.json: no such file"):
             open_backend(kind, tmp_path / "nowhere")
 
 
