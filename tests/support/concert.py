@@ -297,6 +297,8 @@ def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: fl
         concert.resumed = until(resume)
         command_to("start")
         concert.killed = until(kill)
+        # As when the machine goes: the guard would fade them otherwise (tests/realtime/test_deaths.py).
+        subprocess.run(["pkill", "-KILL", "-P", str(sender.pid), "-f", "realtime.sinks.guard"], check=True)
         sender.kill()
         until(kill + 3.5)
         place, sound, concert.there = recorder.close()
