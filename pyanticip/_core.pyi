@@ -623,6 +623,37 @@ class Cues:
     def reset(self) -> None:
         """A new run: all can be said again."""
 
+GESTURE_FRAMES: tuple[int, int]
+"""Frames of the shortest and of the longest take of a gesture."""
+
+@final
+class Spotter:
+    """Which taught gestures are under way, how far each is and when it ends: online subsequence alignment.
+
+    `takes` are the index of a gesture and canonical rotations (T, 22, 4) at 50 Hz from the gesture's first
+    moment to its last, T within `GESTURE_FRAMES`; 200 takes and 20,000 frames at most. `thresholds` say for
+    each gesture what it may cost, 0.0001 to 10 m; it is recognised when the share `at` (0.1 to 0.8) of it is
+    done. Looks at the past alone. Raises `ShapeError`, `OptionError`.
+    """
+
+    def __new__(
+        cls, takes: Sequence[tuple[int, npt.ArrayLike]], thresholds: Sequence[float], *, at: float = 0.3
+    ) -> Spotter: ...
+    def push(self, quats: npt.ArrayLike) -> list[tuple[float, float, float] | None]:
+        """Takes a frame (22, 4): per gesture progress 0 to 1, seconds until it ends, how likely 0 to 1.
+
+        `None` where it is not under way; always so for a frame or more between two of a kind.
+        """
+
+    def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The same for T frames (T, 22, 4): (T, gestures, 4), where `None` is NaN, NaN, 0.
+
+        The fourth is the mean cost (m) of the best path that came far enough to be recognised; inf: none.
+        """
+
+    def reset(self) -> None:
+        """The next frame begins a new run."""
+
 # --- datagrams and recordings ---
 
 MOCOPI_BONES: list[str]

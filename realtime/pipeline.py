@@ -22,6 +22,7 @@ import numpy.typing as npt
 from pyanticip.controls import Event
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import Clock
+from realtime.mapping.gestures import Gestures, UnderWay
 from realtime.mapping.labels import Labels
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.mixer import Mixer
@@ -86,6 +87,7 @@ class Pipeline:
         self.taught: LiveMapping | None = None
         self.mapping_error = ""
         self._labels: Labels | None = None
+        self._gestures: Gestures | None = None
         self._parted: list[Event] = []
         self.lacking: list[str] = []
         self.observer: Observer | None = None
@@ -173,6 +175,8 @@ class Pipeline:
             self.mixer.trust = self.memory.trust
         self._scalars, self._tempo, self._limbs = out.scalars.tolist(), out.tempo, out.limbs
         taught = self._by_mapping(out, step, slot)
+        if self._gestures is not None:
+            self._gestures.hear(out.poses, reset=out.reset)
         self._step, self._row, self._guessed = step, out.features[-1], 0
         self._local_ns = out.t_local_ns
         self.expected_ns = out.expected_ns
@@ -229,8 +233,14 @@ class Pipeline:
         classes, changed = self._labels.step(self.mixer.extras) if self._labels is not None else ((), ())
         events = [*events, *self._parted, *changed]
         self._parted = []
+        gestures: Sequence[UnderWay] = ()
+        if self._gestures is not None:
+            away = self._slots.away
+            heard = away <= _BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
+            gestures, changed = self._gestures.tell(away, heard=heard)
+            events += changed
         said = ControlFrame(number, number * FRAME, self._scalars, params, events, (), *told, classes, now)
-        said.state, said.tempo = self.state, self.tempo
+        said.state, said.tempo, said.gestures = self.state, self.tempo, gestures
         said.forecast = None if step is None else step.params
         if self._slots.away == 0:
             said.limbs = self._limbs
@@ -250,7 +260,10 @@ class Pipeline:
         """Play a mapping from the next frame on; None: none any more."""
         if self._labels is not None:
             self._parted += self._labels.part()
+        if self._gestures is not None:
+            self._parted += self._gestures.part()
         self._labels = taught.labels if taught is not None and taught.mapping.classes else None
+        self._gestures = taught.gestures if taught is not None else None
         self.taught = taught
         self.mapping_error = ""
         self.lacking = []

@@ -62,11 +62,11 @@ def add(given: options.AddOptions) -> Answer:
     """
     from realtime.teaching.adding import add_file, ready_outputs
 
-    if given.values is None and given.curve is None and given.labels is None:
-        raise click.UsageError("a take needs --values, --curve or --class")
+    values, labels = _values(given.values), _labels(given.labels, given.gesture)
+    if not (values or labels or given.curve):
+        raise click.UsageError("a take needs --values, --curve, --class or --gesture")
     if given.take is not None and len(given.files) > 1:
         raise click.UsageError("--take names one take; give one file, or no name")
-    values, labels = _values(given.values), _labels(given.labels)
     with _for_a_take(given.project) as opened:
         _tell_new(opened, labels)
         made = ready_outputs(opened, values or (_columns(given.curve) if given.curve else {}))
@@ -105,9 +105,9 @@ def record(given: options.RecordOptions) -> Answer:
     from realtime.teaching.adding import ready_outputs
     from realtime.teaching.recording import record_take
 
-    values, labels = _values(given.values), _labels(given.labels)
+    values, labels = _values(given.values), _labels(given.labels, given.gesture)
     if not (values or labels):
-        raise click.UsageError("a take needs --values or --class")
+        raise click.UsageError("a take needs --values, --class or --gesture")
     with _for_a_take(given.project) as opened:
         _tell_new(opened, labels)
         made = ready_outputs(opened, values)
@@ -140,11 +140,13 @@ def list_(given: options.ListOptions) -> Answer:
         "revision": opened.state.revision,
         "outputs": [output.to_dict() for output in outputs],
         "classes": opened.state.classes,
+        "gestures": opened.state.gestures,
         "takes": [{**take.to_dict(), "frames": take.frames} for take in takes],
         "mappings": mappings,
     }
     lines = [f"output {output.describe()}" for output in outputs]
     lines += [f"class {name}: {', '.join(labels)}" for name, labels in opened.state.classes.items()]
+    lines += [f"gesture {name}" for name in opened.state.gestures]
     for take in takes:
         wanted = [f"{n}={v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
         wanted += [f"{n}={label}" for n, label in take.labels.items()]
@@ -185,8 +187,10 @@ def set_(given: options.SetOptions) -> None:
     parts = [part for part in given.values.replace(",", " ").split() if part]
     gone: dict[str, float | None] = {p[: -len("=none")]: None for p in parts if p.endswith("=none")}
     kept = [p for p in parts if not p.endswith("=none")]
+    from pyanticip.teach.labels import GESTURE
+
     opened = _open(given.project)
-    classes = opened.state.classes
+    classes = {*opened.state.classes, GESTURE}
     said = [p for p in kept if p.partition("=")[0] in classes]
     values, labels = _values(",".join(p for p in kept if p not in said)), _labels(",".join(said))
     _tell_new(opened, labels)
@@ -241,6 +245,7 @@ def fit(given: options.FitCommandOptions) -> Answer:
         for line in report["warnings"]:
             say(f"warning: {line}")
     lines = [text for part in report["parts"] for text in _summary(part, report["lead_ms"])]
+    lines += [_gesture_summary(told) for told in report["gestures"]]
     stages, made = report["stages_s"], report["mapping"]
     lines.append(
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
@@ -284,6 +289,27 @@ def _summary(part: dict[str, Any], lead_ms: int) -> list[str]:
     return lines
 
 
+def _verdict_summary(name: str, told: dict[str, Any]) -> str:
+    """What was spotted of a gesture in one take."""
+    if not told["shows"]:
+        return f"{told['alarms']} false alarms of {name}"
+    if told["at"] is None:
+        return f"{name} missed, {told['alarms']} false alarms"
+    when = f"{name} found after {100 * told['at']:.0f} % of it, its end foretold {told['end_ms']:+.0f} ms off"
+    return f"{when}, {told['alarms']} false alarms"
+
+
+def _gesture_summary(told: dict[str, Any]) -> str:
+    """What a gesture's report says, for people."""
+    text = f"gesture {told['gesture']}: found {len(told['found'])} of {len(told['takes'])} takes left out"
+    if told["at"] is not None:
+        text += f", after {100 * told['at']:.0f} % of it, its end foretold within {told['end_ms']} ms"
+    if told["missed"]:
+        text += f" (missed {', '.join(told['missed'])})"
+    alarms = f"; {told['alarms']} false alarms in {told['minutes']:.1f} minutes of what it is not"
+    return text + alarms + (f" ({', '.join(told['alarmed_by'])})" if told["alarms"] else "")
+
+
 def _class_summary(part: dict[str, Any]) -> list[str]:
     """What a class's report says, for people."""
     lines = [
@@ -325,6 +351,7 @@ def check(given: options.CheckOptions) -> Answer:
     for row in found.get("played", []):
         said = [f"error of {name} {100 * e:.1f} %" for name, e in row["error"].items()]
         said += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
+        said += [_verdict_summary(name, told) for name, told in row["gestures"].items()]
         on = "on what was learnt: " if given.mapping is None else ""
         lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {on}{', '.join(said)}")
     if found["mapping"]:
@@ -396,16 +423,24 @@ def _values(text: str | None) -> dict[str, float]:
     return parse_values(text) if text else {}
 
 
-def _labels(text: str | None) -> dict[str, str]:
-    from pyanticip.teach.labels import parse_labels
+def _labels(text: str | None, gesture: str | None = None) -> dict[str, str]:
+    from pyanticip.teach.labels import GESTURE, check_labels, parse_labels
 
-    return parse_labels(text) if text else {}
+    found = parse_labels(text) if text else {}
+    if gesture is not None:
+        if GESTURE in found:
+            raise click.UsageError("a take shows one gesture; leave --gesture out, or the class")
+        found[GESTURE] = gesture
+        check_labels(found)
+    return found
 
 
 def _tell_new(project: Project, labels: dict[str, str]) -> None:
     """Say what is shown for the first time beside what was shown before: it may be a typing mistake."""
+    from pyanticip.teach.labels import GESTURE
+
     for name, label in labels.items():
-        known = project.state.classes.get(name, ())
+        known = project.state.gestures if name == GESTURE else project.state.classes.get(name, ())
         if known and label not in known:
             say(f"{name}={label} is new; so far: {', '.join(known)}")
         elif not known and project.state.classes:

@@ -33,6 +33,7 @@ from pyanticip.teach.frames import (
     picked,
 )
 from pyanticip.teach.heads import Projection
+from pyanticip.teach.labels import GESTURE
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 
@@ -74,7 +75,7 @@ def fit_parts(
         teaching = tuple(i for i, take in enumerate(takes) if output.name in take.wanted)
         if teaching:
             groups.setdefault(teaching, []).append(output.name)
-    classes = sorted({name for take in takes for name in take.labels})
+    classes = sorted({name for take in takes for name in take.labels} - {GESTURE})
     if not (groups or classes):
         raise OptionError("nothing to learn from: no take teaches any output; add one: pyanticip teach add")
     parts = []

@@ -1,6 +1,7 @@
 """Classes: which of these is shown. A class has a name and labels; the takes say which label they show.
 
-The label ``none`` is for takes that show none of the others: what is done between them.
+The label ``none`` is for takes that show none of the others: what is done between them. The class
+``gesture`` is none: its labels are movements with a beginning and an end (:mod:`pyanticip.teach.gestures`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Mapping
 
 from pyanticip.errors import OptionError
 
-__all__ = ["NONE", "check_labels", "parse_labels"]
+__all__ = ["GESTURE", "NONE", "check_labels", "parse_labels"]
 
 NONE = "none"
+GESTURE = "gesture"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 # /anticip/class/NAME/enter and leave are triggers.

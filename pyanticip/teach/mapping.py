@@ -23,13 +23,15 @@ import numpy.typing as npt
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from pyanticip._core import GESTURE_FRAMES
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
 from pyanticip.teach.classes import likeness
 from pyanticip.teach.classifiers import compile_classifier
 from pyanticip.teach.frames import Part
+from pyanticip.teach.gestures import Gesture, spotter
 from pyanticip.teach.inputs import BODY
-from pyanticip.teach.labels import NONE, check_labels
+from pyanticip.teach.labels import GESTURE, NONE, check_labels
 from pyanticip.teach.options import BEYOND, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output, unique_names
 from pyanticip.untrusted import read_file
@@ -40,7 +42,7 @@ __all__ = ["FORMAT", "VERSION", "Mapping", "load_mapping", "pack_mapping"]
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
-FORMAT, VERSION = "anticip-mapping", 2
+FORMAT, VERSION = "anticip-mapping", 3
 _FEATURES_VERSION = 1
 """Whose columns the heads read: the first ones of a row."""
 _LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
@@ -67,6 +69,7 @@ def pack_mapping(
     mask: Sequence[bool],
     model: Table[str, str] | None,
     told: Table[str, Any],
+    gestures: Sequence[Gesture] = (),
 ) -> bytes:
     """The bytes of a mapping file.
 
@@ -79,10 +82,13 @@ def pack_mapping(
         for i, part in enumerate(parts)
         for name, array in part.arrays.items()
     }
+    for i, gesture in enumerate(gestures):
+        arrays |= {f"gesture.{i}.{k}": np.ascontiguousarray(take) for k, take in enumerate(gesture.takes)}
     taught = {name for part in parts if not part.label_of for name in part.outputs}
     tree = {
         "format": FORMAT,
-        "version": VERSION,
+        # What is told by no gesture plays with programs that know of none.
+        "version": VERSION if gestures else 2,
         "features_version": _FEATURES_VERSION,
         "outputs": [output.to_dict() for output in outputs if output.name in taught],
         "mask": "".join("1" if there else "0" for there in mask),
@@ -99,6 +105,10 @@ def pack_mapping(
                 "report": p.report,
             }
             for p in parts
+        ],
+        "gestures": [
+            {"name": g.name, "threshold": g.threshold, "takes": len(g.takes), "report": g.report}
+            for g in gestures
         ],
         "told": dict(told),
         "sha256": _digest(arrays),
@@ -147,8 +157,9 @@ class Mapping:
     ``outputs`` in order; ``classes`` and the labels of each, the last of which is ``none``; ``names`` of all
     that it gives, where a label is ``class/CLASS/LABEL``; ``inputs`` the blocks that any head sees;
     ``lead_ms`` how far ahead it was taught; ``beyond`` and ``novelty_limit`` what to do far from everything
-    shown; ``mask`` (22,) the joints it was taught with; ``model`` name and sha256 of the checkpoint it
-    belongs to, or None; ``reports`` one per head; ``told`` where it comes from; ``sha256`` of the file.
+    shown; ``gestures`` that it spots; ``mask`` (22,) the joints it was taught with; ``model`` name and sha256
+    of the checkpoint it belongs to, or None; ``reports`` one per head; ``told`` where it comes from;
+    ``sha256`` of the file.
     """
 
     def __init__(self, name: str, tree: Table[str, Any], arrays: Table[str, F32], sha256: str) -> None:
@@ -164,6 +175,7 @@ class Mapping:
         self.told: dict[str, Any] = dict(tree["told"])
         self.hidden = 0
         self.classes = _classes(tree)
+        self.gestures = _gestures(tree, arrays)
         order = [output.name for output in self.outputs]
         for name, labels in self.classes.items():
             order += [f"class/{name}/{label}" for label in labels]
@@ -261,7 +273,7 @@ class Mapping:
 
     def apply_batch(self, blocks: Table[str, F32]) -> F32:
         """Values (T, n) in 0..1 of input blocks (T, width): :meth:`apply` for whole takes."""
-        frames = len(next(iter(blocks.values())))
+        frames = len(blocks["body"])
         out = np.zeros((frames, len(self.names)), np.float32)
         for head in self._heads:
             u = head.projection(np.concatenate([blocks[b] for b in head.inputs], 1))
@@ -336,6 +348,27 @@ def _classes(tree: Table[str, Any]) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _gestures(tree: Table[str, Any], arrays: Table[str, F32]) -> tuple[Gesture, ...]:
+    """The gestures that it spots."""
+    found = []
+    for i, told in enumerate(tree.get("gestures", [])):
+        name, threshold = told["name"], float(told["threshold"])
+        check_labels({GESTURE: name})
+        takes = tuple(arrays[f"gesture.{i}.{k}"] for k in range(int(told["takes"])))
+        least, most = GESTURE_FRAMES
+        for take in takes:
+            if take.dtype != np.float32 or take.shape[1:] != (len(CANONICAL_JOINTS), 4):
+                raise FormatError(f"gesture {name}: its takes must be canonical rotations")
+            if not least <= len(take) <= most or not np.isfinite(take).all():
+                raise FormatError(f"gesture {name}: expected takes of {least} to {most} finite frames")
+        found.append(Gesture(name, threshold, takes, dict(told["report"])))
+    if len({gesture.name for gesture in found}) != len(found):
+        raise FormatError("a gesture is there twice")
+    if found:
+        spotter(found)
+    return tuple(found)
+
+
 def _check(tree: Table[str, Any]) -> None:
     """What the constructor takes for granted."""
     mask, model = tree["mask"], tree["model"]
@@ -347,7 +380,10 @@ def _check(tree: Table[str, Any]) -> None:
         raise FormatError("beyond or novelty is garbled")
     if not 0 <= int(tree["lead_ms"]) <= 400 or not isinstance(tree["told"], dict):
         raise FormatError("lead_ms or told is garbled")
-    if not isinstance(tree["parts"], list) or not 1 <= len(tree["parts"]) <= _MOST_PARTS:
+    gestures = tree.get("gestures", [])
+    if not isinstance(gestures, list) or len(gestures) > _MOST_PARTS:
+        raise FormatError(f"expected at most {_MOST_PARTS} gestures")
+    if not isinstance(tree["parts"], list) or not (not gestures) <= len(tree["parts"]) <= _MOST_PARTS:
         raise FormatError(f"expected 1 to {_MOST_PARTS} heads")
 
 

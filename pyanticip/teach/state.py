@@ -16,7 +16,7 @@ from typing import Any
 from unicodedata import category
 
 from pyanticip.errors import FormatError, MotionError, OptionError
-from pyanticip.teach.labels import NONE, check_labels
+from pyanticip.teach.labels import GESTURE, NONE, check_labels
 from pyanticip.teach.outputs import MOST_OUTPUTS, Output, unique_names
 from pyanticip.untrusted import parse_json, read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
@@ -32,7 +32,7 @@ __all__ = [
     "read_state",
 ]
 
-FORMAT, VERSION = "anticip-teach", 2
+FORMAT, VERSION = "anticip-teach", 3
 MOST_TAKES = 2000
 LONGEST = 90_000
 """Frames of one take: 30 minutes at 50 Hz."""
@@ -109,6 +109,12 @@ class TakeEntry:
         return self.total - self.begin
 
     @property
+    def gesture(self) -> str | None:
+        """The gesture that it shows, if any."""
+        name = self.labels.get(GESTURE, NONE)
+        return None if name == NONE else name
+
+    @property
     def taught(self) -> set[str]:
         """Names of the outputs it demonstrates."""
         return {*self.values, *self.columns}
@@ -142,6 +148,8 @@ class State:
         if not -1 <= self.parent < self.revision:
             raise OptionError(f"revision {self.revision} cannot follow {self.parent}")
         unique_names(self.outputs)
+        if len(self.gestures) > MOST_OUTPUTS:
+            raise OptionError(f"at most {MOST_OUTPUTS} gestures, got {len(self.gestures)}")
         names = [take.name for take in self.takes]
         if len(names) > MOST_TAKES:
             raise OptionError(f"at most {MOST_TAKES} takes, got {len(names)}")
@@ -169,7 +177,12 @@ class State:
         for take in self.takes:
             for name, label in take.labels.items():
                 found.setdefault(name, set()).add(label)
-        return {name: tuple(sorted(labels)) for name, labels in sorted(found.items())}
+        return {name: tuple(sorted(labels)) for name, labels in sorted(found.items()) if name != GESTURE}
+
+    @property
+    def gestures(self) -> tuple[str, ...]:
+        """The gestures that takes show, by name."""
+        return tuple(sorted({name for take in self.takes if (name := take.gesture) is not None}))
 
     def take(self, name: str) -> TakeEntry:
         """The take of that name. Raises OptionError."""

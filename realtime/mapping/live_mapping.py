@@ -17,6 +17,7 @@ from pyanticip.teach.labels import NONE
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.outputs import Output
 from pyanticip.vocabulary import PARAMETERS
+from realtime.mapping.gestures import Gestures
 from realtime.mapping.labels import Labels
 from realtime.step.base import StepBackend, StepResult
 
@@ -46,7 +47,8 @@ class LiveMapping:
     """The live face of a :class:`Mapping`: rows and steps in, values in 0..1 out.
 
     ``names`` and ``neutral`` (0..1) of its outputs and labels; ``extras`` those that are none of the eight;
-    ``labels`` decides which are shown; ``novelty`` of the newest frame, the largest of all heads.
+    ``labels`` decides which are shown; ``gestures`` spots those that were taught, if any; ``novelty`` of the
+    newest frame, the largest of all heads.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -60,6 +62,7 @@ class LiveMapping:
         self.extras += [Told(name) for name in told]
         at = {name: begin + told.index(f"class/{name}/{own[0]}") for name, own in mapping.classes.items()}
         self.labels = Labels(mapping.classes, at)
+        self.gestures = Gestures(mapping.gestures) if mapping.gestures else None
         self.novelty = 0.0
         self._frames = 0
         # Of outputs alone: a class says itself that a frame is none of its labels.
@@ -81,7 +84,7 @@ class LiveMapping:
         self._frames += 1
         values, novelty = self.mapping.apply(blocks, novel=look)
         if look:
-            self.novelty = max(novelty)
+            self.novelty = max(novelty, default=0.0)
         return values if play else self._tamed(values, novelty, dt)
 
     def _blocks(self, row: F32, step: StepResult | None) -> dict[str, F32] | None:

@@ -22,12 +22,16 @@ _READ, _WRITE = 1, 2
 
 
 def outputs(
-    prefix: str, send: Sequence[str], extras: Iterable[Extra] = (), cues: Iterable[str] = ()
+    prefix: str,
+    send: Sequence[str],
+    extras: Iterable[Extra] = (),
+    cues: Iterable[str] = (),
+    gestures: Iterable[str] = (),
 ) -> Nodes:
     """What is sent. ``OPTIONAL`` and ``REPEATS`` are for our own server: there only once it was sent, and of
     as many types as were sent."""
     found: Nodes = {}
-    for address, message in sent(prefix, send, extras, cues):
+    for address, message in sent(prefix, send, extras, cues, gestures):
         node: Attributes = {"TYPE": message.types, "ACCESS": _READ, "DESCRIPTION": message.text}
         if any(message.limits):
             node["RANGE"] = [_range(limits) for limits in message.limits]

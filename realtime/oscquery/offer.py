@@ -38,11 +38,13 @@ class Offer:
     def version(self) -> object:
         """Something that is another whenever the nodes are."""
         extras = tuple(map(id, self._extras()))
-        return extras, self._cues(), tuple(self._taught()), tuple(self._values().items()), self._rig.version()
+        told = extras, self._cues(), self._gestures(), tuple(self._taught())
+        return *told, tuple(self._values().items()), self._rig.version()
 
     def nodes(self) -> Nodes:
         """All nodes by their addresses."""
-        found = outputs(self._target.prefix, self._target.send, self._extras(), self._cues())
+        announced = self._cues(), self._gestures()
+        found = outputs(self._target.prefix, self._target.send, self._extras(), *announced)
         if self._control is not None:
             names, families = self._control.names
             told = {"teach/param/": self._taught(), "learn/": self._rig.outputs()}
@@ -53,6 +55,10 @@ class Offer:
     def _extras(self) -> Sequence[Extra]:
         taught = self._pipeline.taught
         return () if taught is None else taught.extras
+
+    def _gestures(self) -> tuple[str, ...]:
+        taught = self._pipeline.taught
+        return () if taught is None or taught.gestures is None else tuple(taught.gestures.names)
 
     def _cues(self) -> tuple[str, ...]:
         memory = self._pipeline.memory

@@ -42,7 +42,9 @@ class ControlFrame:
     is an event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel``
     says that what was announced for so many seconds ahead will not come; one called
     ``class/<name>/enter:<label>`` or ``class/<name>/leave:<label>`` that a label is shown from now on, or no
-    more. ``state`` is playing, silent, frozen, stopped or panic.
+    more. ``gestures`` are under way: name, progress 0..1, seconds until it ends, how likely 0..1, each; an
+    event called ``gesture/<name>/enter`` or ``.../leave`` says that one was recognised or is no more, with
+    its progress and the seconds until it ends. ``state`` is playing, silent, frozen, stopped or panic.
     """
 
     seq: int
@@ -65,6 +67,7 @@ class ControlFrame:
     root: F32 | None = None
     forecast: F32 | None = None
     limbs: Sequence[float] = ()
+    gestures: Sequence[tuple[str, float, float, float]] = ()
 
 
 class Extra(Protocol):

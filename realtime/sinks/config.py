@@ -25,6 +25,7 @@ PARTS = (
     "tempo",
     "event",
     "class",
+    "gesture",
     "field",
     "plan",
     "trust",

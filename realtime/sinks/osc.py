@@ -182,7 +182,8 @@ class OscSink:
         if events:
             events = [event for event in events if self._wanted(event[0])]
         if events and self._schedules:
-            due = [event for event in events if not event[0].endswith(CANCEL)]
+            # That a gesture has begun is told now: what is ahead is its end.
+            due = [event for event in events if not event[0].endswith(CANCEL) and event[0][:8] != "gesture/"]
             # After the frame, which is for now; what calls off goes with it.
             self._send_frame(frame, [event for event in events if event not in due])
             for event in due:
@@ -195,8 +196,9 @@ class OscSink:
     def _wanted(self, name: str) -> bool:
         """Whether this receiver is told: where an event has an address of its own, what calls it off needs
         one as well."""
-        if name.startswith("class/"):
-            return "class" in self._send
+        part = name.partition("/")[0]
+        if part in ("class", "gesture"):
+            return part in self._send
         plain = name.removesuffix(CANCEL)
         known = name == plain or name in self._addresses or plain not in self._addresses
         return known and bool({"event", plain} & self._send)
@@ -221,6 +223,9 @@ class OscSink:
         if frame.classes and "class" in self._send:
             for name, label, likely in frame.classes:
                 data = data + self._label(name, label, likely)
+        if frame.gestures and "gesture" in self._send:
+            for name, *numbers in frame.gestures:
+                data = data + self._list(f"gesture/{name}", numbers)
         if frame.field and "field" in self._send:
             data = data + self._list("field", frame.field)
         if frame.plan and "plan" in self._send:
@@ -238,7 +243,7 @@ class OscSink:
         """An element with this many values, whose types repeat; its head is made once for each length."""
         known = self._lists.get((name, len(values)))
         if known is None:
-            types = SENT[name].types
+            types = SENT[name].types if name in SENT else "f"
             kinds = types * (len(values) // len(types))
             head, *before = self._named(name, name)
             dgram = message(str(head), [*before, *_zeros(kinds)])

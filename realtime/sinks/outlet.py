@@ -59,8 +59,10 @@ class Outlet:
         if self._carried:
             due = [(name, s, (t - frame.t_ns) / 1e9) for t, name, s in self._carried]
             self._carried.clear()
-            # A label that was entered or left is so still.
-            due = [(name, s, max(a, 0.0) if name.startswith("class/") else a) for name, s, a in due]
+            # A label or gesture that was entered or left is so still.
+            due = [
+                (name, s, max(a, 0.0) if name.startswith(("class/", "gesture/")) else a) for name, s, a in due
+            ]
             late = [event for event in due if event[2] < 0.0]
             self._counts["stale_events"] += len(late)
             frame.events = [*(event for event in due if event[2] >= 0.0), *frame.events]

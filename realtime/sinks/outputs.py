@@ -79,14 +79,22 @@ def extra_address(prefix: str, extra: Extra) -> tuple[str, str]:
 
 
 _CUE = Message("event", "ff", "cue: trust, seconds ahead", (_UNIT, None), (None, _S))
+_UNDER_WAY = Message(
+    "gesture", "fff", "progress, seconds until it ends, how likely", (_UNIT, None, _UNIT), (None, _S, None),
+    always=False,
+)  # fmt: skip
 
 
 def sent(
-    prefix: str, send: Sequence[str], extras: Iterable[Extra], cues: Iterable[str]
+    prefix: str,
+    send: Sequence[str],
+    extras: Iterable[Extra],
+    cues: Iterable[str],
+    gestures: Iterable[str] = (),
 ) -> Iterator[tuple[str, Message]]:
     """Address and message of everything that a target without addresses of its own is sent by ``send``.
 
-    ``extras`` are what a mapping teaches, ``cues`` the names of the cues.
+    ``extras`` are what a mapping teaches, ``cues`` and ``gestures`` the names of these.
     """
     for tail, message in SENT.items():
         # A part, or a single parameter or event.
@@ -110,3 +118,10 @@ def sent(
     if "event" in send:
         for cue in cues:
             yield f"{prefix}/cue/{cue}", _CUE
+    if "gesture" in send:
+        for name in gestures:
+            yield f"{prefix}/gesture/{name}", _UNDER_WAY
+            for change in ("enter", "leave"):
+                text = f"{change}: progress, seconds until it ends"
+                told = Message("gesture", "ff", text, (_UNIT, None), (None, _S))
+                yield f"{prefix}/gesture/{name}/{change}", told

@@ -11,13 +11,15 @@ import numpy as np
 
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
+from pyanticip.teach.gestures import spot, verdict
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
+from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import FEATURES, RATE
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.step.base import StepResult
 from realtime.step.open import open_processor
-from realtime.teaching.fitting import take_data
+from realtime.teaching.fitting import shown, take_data
 from realtime.teaching.observe import Observer
 
 __all__ = ["check_project", "frame_cost_us"]
@@ -105,9 +107,29 @@ def _played(
             ]
         }
         rows.append(
-            {"right": right, "take": take.name, "seconds": round(take.frames / RATE, 2), "error": errors}
+            {
+                "right": right,
+                "take": take.name,
+                "seconds": round(take.frames / RATE, 2),
+                "error": errors,
+                "gestures": _spotted(project, take, mapping),
+            }
         )
     return rows, warnings
+
+
+def _spotted(project: Project, take: TakeEntry, mapping: Mapping) -> dict[str, dict[str, Any]]:
+    """What a mapping spots in a take, per gesture."""
+    if not mapping.gestures:
+        return {}
+    seen = shown(project, take)
+    told = spot(mapping.gestures, seen.quats)
+    found = {}
+    for i, gesture in enumerate(mapping.gestures):
+        shows = gesture.name == take.gesture
+        one = verdict(told[:, i], seen, shows=shows)
+        found[gesture.name] = {"shows": shows, "at": one.at, "end_ms": one.end_ms, "alarms": one.alarms}
+    return found
 
 
 def frame_cost_us(mapping: Mapping) -> float:

@@ -15,6 +15,8 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.frames import Part, TakeData
+from pyanticip.teach.gestures import Gesture, Shown, fit_gestures
+from pyanticip.teach.labels import GESTURE
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
@@ -24,7 +26,7 @@ from realtime.step.open import open_processor
 from realtime.teaching.observe import ModelBackend, Observer
 from realtime.teaching.page import write_page
 
-__all__ = ["fit_project", "take_data", "use_mapping"]
+__all__ = ["fit_project", "shown", "take_data", "use_mapping"]
 
 Say = Callable[[str], None]
 
@@ -49,21 +51,30 @@ def fit_project(
     begun, worked = time.perf_counter(), time.process_time()
     project = Project.open(folder)
     state = project.state
-    wants_hidden = model and (options.blocks is None or "hidden" in options.blocks)
+    # Gestures are found by the body alone.
+    heads = not state.gestures or any(take.taught or take.labels.keys() - {GESTURE} for take in state.takes)
+    wants_hidden = heads and model and (options.blocks is None or "hidden" in options.blocks)
     backend = open_processor(checkpoint) if wants_hidden else None
     opened = time.perf_counter()
     observer = Observer(project, backend)
     warnings: list[str] = []
     takes = [take_data(project, take, observer, warnings) for take in state.takes]
     observed = time.perf_counter()
-    parts = fit_parts(takes, state.outputs, options, say)
+    gestures = _gestures(project, say)
+    parts = fit_parts(takes, state.outputs, options, say) if heads else []
     fitted = time.perf_counter()
-    path = _write(project, state, parts, options, backend)
+    path = _write(project, state, parts, gestures, options, backend)
     taught = {name for part in parts if not part.label_of for name in part.outputs}
     idle = [output.name for output in state.outputs if output.name not in taught]
     if idle:
         warnings.append(f"no take teaches {', '.join(idle)}")
     warnings += [warning for part in parts if (warning := _untaught(part))]
+    for told in (gesture.report for gesture in gestures):
+        if told["missed"] or told["alarms"]:
+            warnings.append(
+                f"gesture {told['gesture']}: {len(told['missed'])} of {len(told['takes'])} takes missed when"
+                f" left out, {told['alarms']} false alarms: record more takes, and some of what it is not"
+            )
     report = {
         "mapping": str(project.folder / MAPPING),
         "kept_as": str(path),
@@ -72,6 +83,7 @@ def fit_project(
         "seconds_of_takes": round(sum(take.frames for take in state.takes) / RATE, 2),
         "lead_ms": options.lead_ms,
         "parts": [part.report for part in parts],
+        "gestures": [gesture.report for gesture in gestures],
         "model": backend.manifest.name
         if any("hidden" in part.inputs for part in parts) and backend
         else None,
@@ -96,6 +108,22 @@ def fit_project(
         },
         "frames_stepped": observer.stepped,
     }
+
+
+def _gestures(project: Project, say: Say) -> list[Gesture]:
+    """The gestures that takes show; what other takes show is none of them."""
+    if not project.state.gestures:
+        return []
+    say(f"fitting gestures {', '.join(project.state.gestures)}")
+    return fit_gestures([(take.gesture, shown(project, take)) for take in project.state.takes])
+
+
+def shown(project: Project, take: TakeEntry) -> Shown:
+    """A take as gestures see it: the active part where it shows one, else all of it."""
+    clip = project.motion(take)
+    if take.gesture is None:
+        return Shown(take.name, clip.quats, take.begin, len(clip))
+    return Shown.active(take.name, clip, take.begin)
 
 
 def _untaught(part: Part) -> str:
@@ -155,7 +183,12 @@ def use_mapping(project: Project, name: str) -> Path:
 
 
 def _write(
-    project: Project, state: State, parts: list[Part], options: FitOptions, backend: ModelBackend | None
+    project: Project,
+    state: State,
+    parts: list[Part],
+    gestures: list[Gesture],
+    options: FitOptions,
+    backend: ModelBackend | None,
 ) -> Path:
     mask = np.ones(len(CANONICAL_JOINTS), np.bool_)
     for take in state.takes:
@@ -168,7 +201,8 @@ def _write(
         "revision": state.revision,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    data = pack_mapping(parts, state.outputs, options, mask=[bool(m) for m in mask], model=model, told=told)
+    joints = [bool(m) for m in mask]
+    data = pack_mapping(parts, state.outputs, options, mask=joints, model=model, told=told, gestures=gestures)
     kept = project.folder / MAPPINGS
     number = 1
     while (path := kept / f"r{state.revision:06d}-{number:03d}.safetensors").exists():

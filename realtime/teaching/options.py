@@ -34,6 +34,7 @@ class TakeOptions(ProjectOptions, JsonOption):
         flag="--class",
         metavar="NAME=LABEL,...",
     )
+    gesture: str | None = option("The gesture it shows, from its beginning to its end.", None)
 
 
 class AddOptions(TakeOptions):

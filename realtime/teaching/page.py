@@ -55,6 +55,7 @@ def write_page(project: Project, parts: Sequence[Part], report: Mapping[str, Any
     """
     path = project.folder / PAGE
     body = [*_head(project, report), *(line for part in parts for line in _part(part))]
+    body += _gestures(report["gestures"])
     body += _takes(project, parts)
     title = escape(project.folder.resolve().name)
     page = (
@@ -103,6 +104,21 @@ def _part(part: Part) -> Iterable[str]:
     ):
         if report[key]:
             yield f"<p class=note>{escape(', '.join(report[key]))}: {says}.</p>"
+
+
+def _gestures(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    if reports:
+        yield "<h2>Gestures <span class=note>each take left out in turn; false alarms in all that shows no"
+        yield " such gesture</span></h2><table><tr><th>gesture<th>found<th>missed<th>recognised at"
+        yield "<th>end off by<th>false alarms</tr>"
+    for told in reports:
+        when = "<td><td>" if told["at"] is None else f"<td>{100 * told['at']:.0f} %<td>{told['end_ms']} ms"
+        yield f"<tr><td>{escape(told['gesture'])}<td>{len(told['found'])} of {len(told['takes'])}"
+        yield f"<td>{escape(', '.join(told['missed']))}{when}"
+        yield f"<td>{told['alarms']} in {told['minutes']:.1f} min"
+        yield f"{escape(', '.join(['', *told['alarmed_by']]))}</tr>"
+    if reports:
+        yield "</table>"
 
 
 def _confusion(report: Mapping[str, Any]) -> Iterable[str]:

@@ -227,4 +227,8 @@ def fit_line(report: dict[str, Any]) -> str:
         errors = part["error"]
         how = ", ".join(f"{name} {100 * e:.1f} %" for name, e in errors.items()) if errors else "not judged"
         said.append(f"{part['kind']}: {how}")
+    said += [
+        f"{told['gesture']}: {len(told['found'])} of {len(told['takes'])} found"
+        for told in report["gestures"]
+    ]
     return f"{'; '.join(said)}; fit took {report['seconds']:.1f} s"

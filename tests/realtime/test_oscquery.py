@@ -96,7 +96,7 @@ def everything_sent() -> list[bytes]:
 def test_what_is_described_is_what_is_sent() -> None:
     bundles = everything_sent()
     types = types_of(bundles[0]) | types_of(bundles[1])
-    assert {message.part for message in SENT.values()} | {"class"} == set(PARTS)
+    assert {message.part for message in SENT.values()} | {"class", "gesture"} == set(PARTS)
     described = outputs("/anticip", PARTS, EXTRAS, ["chorus"])
     assert types.keys() == described.keys()
     heard = space()

@@ -109,7 +109,7 @@ def rebuilt(data: bytes, **change: object) -> bytes:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"version": 3}, "newer than this program's"),
+        ({"version": 4}, "newer than this program's"),
         ({"version": "1"}, "whole number"),
         ({"features_version": 9}, "features version 9"),
         ({"format": "x"}, "is no mapping"),

@@ -122,7 +122,7 @@ def test_a_change_changes_what_it_names(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["add", "mine", "a0.npz"], "needs --values, --curve or --class"),
+        (["add", "mine", "a0.npz"], "needs --values, --curve, --class or --gesture"),
         (["add", "mine", "none.npz", "--values", "mix=1"], "none.npz"),
         (["add", "mine", "a0.npz", "--values", "mix=7"], "within 0..1"),
         (["add", "mine", "a0.npz", "--values", "mix"], "NAME=NUMBER"),

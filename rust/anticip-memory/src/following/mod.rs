@@ -17,6 +17,7 @@ mod performer;
 mod posture;
 mod rehearsal;
 mod search;
+mod spotter;
 
 use anticip_motion::CanonicalPose;
 use anticip_motion::features::RATE;
@@ -27,6 +28,7 @@ use performer::Performer;
 use posture::{HALF, Posture, Viewer, middle, velocity};
 use rehearsal::Rehearsal;
 use search::{EVERY, Search};
+pub use spotter::{GESTURE_FRAMES, Spotted, Spotter};
 
 /// Frames that a new place is tried on, and those that are kept for it.
 const REPLAYED: usize = 30;

@@ -1,9 +1,9 @@
-//! Following and cues.
+//! Following, cues and gestures.
 
-use anticip_memory::{Cue, Cues, Follower, Place, Rotations};
+use anticip_memory::{Cue, Cues, Follower, GESTURE_FRAMES, Place, Rotations, Spotted, Spotter};
 use anticip_motion::CanonicalPose;
 use anticip_motion::canonical::JOINT_COUNT;
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
 use super::{memory_error, poses};
@@ -11,7 +11,9 @@ use crate::motion::convert::doubles;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyFollower>()?;
-    m.add_class::<PyCues>()
+    m.add_class::<PyCues>()?;
+    m.add("GESTURE_FRAMES", (GESTURE_FRAMES.start, GESTURE_FRAMES.end - 1))?;
+    m.add_class::<PySpotter>()
 }
 
 /// Take, seconds in it, tempo, trust.
@@ -24,6 +26,13 @@ fn row(place: Place) -> Row {
 fn frames(quats: &Bound<'_, PyAny>) -> PyResult<Vec<CanonicalPose>> {
     let single = |pose: &Rotations| pose.map(|q| q.map(|v| v as f32));
     Ok(poses(quats)?.iter().map(single).collect())
+}
+
+fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
+    let values = doubles(quats, "quats", &[Some(JOINT_COUNT), Some(4)])?.values;
+    Ok(std::array::from_fn(|j| {
+        std::array::from_fn(|i| values[4 * j + i] as f32)
+    }))
 }
 
 #[pyclass(name = "Follower", module = "pyanticip._core")]
@@ -40,9 +49,7 @@ impl PyFollower {
     }
 
     fn push(&mut self, quats: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
-        let values = doubles(quats, "quats", &[Some(JOINT_COUNT), Some(4)])?.values;
-        let pose = std::array::from_fn(|j| std::array::from_fn(|i| values[4 * j + i] as f32));
-        Ok(self.0.push(&pose).map(row))
+        Ok(self.0.push(&frame(quats)?).map(row))
     }
 
     fn push_many<'py>(
@@ -90,6 +97,66 @@ impl PyCues {
         });
         let due = self.0.push(place.as_ref());
         due.into_iter().map(|due| (due.cue, due.seconds)).collect()
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[pyclass(name = "Spotter", module = "pyanticip._core")]
+struct PySpotter(Spotter);
+
+/// Progress, seconds until it ends, how likely.
+type Told = (f32, f32, f32);
+
+fn told(spotted: Spotted) -> Told {
+    (spotted.progress, spotted.seconds, spotted.likely)
+}
+
+#[pymethods]
+impl PySpotter {
+    #[new]
+    #[pyo3(signature = (takes, thresholds, *, at = 0.3))]
+    fn new(
+        py: Python<'_>,
+        takes: Vec<(usize, Bound<'_, PyAny>)>,
+        thresholds: Vec<f64>,
+        at: f64,
+    ) -> PyResult<Self> {
+        let read = |(gesture, quats): &(usize, Bound<'_, PyAny>)| Ok((*gesture, frames(quats)?));
+        let takes = takes.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+        let takes: Vec<(usize, &[CanonicalPose])> = takes
+            .iter()
+            .map(|(gesture, take)| (*gesture, take.as_slice()))
+            .collect();
+        let spotter = py.detach(|| Spotter::new(&takes, &thresholds, at));
+        Ok(Self(spotter.map_err(|error| memory_error(&error))?))
+    }
+
+    fn push(&mut self, quats: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Told>>> {
+        let pose = frame(quats)?;
+        Ok(self.0.push(&pose).iter().map(|found| found.map(told)).collect())
+    }
+
+    fn push_many<'py>(
+        &mut self,
+        py: Python<'py>,
+        quats: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let poses = frames(quats)?;
+        let mut rows = Vec::new();
+        py.detach(|| {
+            for pose in &poses {
+                let found = self.0.push(pose).to_vec();
+                rows.extend(found.iter().zip(self.0.costs()).flat_map(|(found, cost)| {
+                    let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), told);
+                    [progress, seconds, likely, *cost].map(f64::from)
+                }));
+            }
+        });
+        let gestures = self.0.costs().len();
+        PyArray1::from_vec(py, rows).reshape([poses.len(), gestures, 4])
     }
 
     fn reset(&mut self) {

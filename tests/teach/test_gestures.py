@@ -1,0 +1,273 @@
+"""Gestures: taught by a few takes, found while they last, with the moment they will end."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from pythonosc.osc_bundle import OscBundle
+from safetensors.numpy import load
+from support.ear import Ear
+from support.swinging import LEFT_ARM, RIGHT_ARM, SPINE, swing
+
+from pyanticip import _core
+from pyanticip.cli.teach import teach
+from pyanticip.errors import FormatError, OptionError, ShapeError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.npz import save_npz
+from pyanticip.teach.gestures import Gesture, Shown, spotter
+from pyanticip.teach.mapping import load_mapping, pack_mapping
+from pyanticip.teach.options import FitOptions
+from pyanticip.teach.outputs import Output
+from pyanticip.teach.project import MAPPING, Project
+from pyanticip.teach.state import read_state
+from realtime.clock import OfflineClock
+from realtime.oscquery.namespace import outputs
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import PARTS, OscConfig
+from realtime.sinks.osc import OscSink
+from realtime.sinks.outlet import Outlet
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
+from realtime.teaching.checking import check_project
+from realtime.teaching.fitting import fit_project
+
+STILL, LASTS = 1.0, 1.4
+
+
+def raised(
+    *, joint: int = RIGHT_ARM, height: float = 2.0, lasts: float = LASTS, still: float = STILL
+) -> Clip:
+    """An arm that goes up and comes down again, in two strokes of unlike size, between two rests."""
+    t = np.arange(round((lasts + 2 * STILL) * 50)) / 50.0
+    share = np.clip((t - STILL) / lasts, 0.0, 1.0)
+    angle = height * (np.sin(np.pi * share) + 0.4 * np.sin(3 * np.pi * share) * (share < 1))
+    clip = swing(len(t) / 50)
+    quats = np.zeros_like(clip.quats)
+    quats[..., 0] = 1.0
+    quats[:, joint] = np.stack([np.cos(angle / 2), 0 * angle, 0 * angle, np.sin(angle / 2)], 1)
+    return replace(clip, quats=quats)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = Project.create(tmp_path_factory.mktemp("gestures") / "mine", (Output("cutoff", 200, 8000),))
+    for i, height in enumerate((1.8, 2.0, 2.2)):
+        labels = {"gesture": "raise"}
+        made.add_take(f"raise {i}", raised(height=height, lasts=1.3 + 0.1 * i), labels=labels)
+    made.add_take("sway", swing(6, joint=SPINE), values={"cutoff": 300})
+    made.add_take("other arm", swing(6, joint=LEFT_ARM), values={"cutoff": 6000})
+    return made
+
+
+@pytest.fixture(scope="module")
+def fitted(project: Project) -> Path:
+    report = fit_project(project.folder, FitOptions(), model=False)
+    (told,) = report["gestures"]
+    assert told["missed"] == []
+    assert told["alarms"] == 0
+    assert told["end_ms"] < 200
+    assert "Gestures" in (project.folder / "report.html").read_text()
+    return project.folder / MAPPING
+
+
+def play(fitted: Path, clip: Clip, lost: range = range(0)) -> tuple[Ear, Pipeline]:
+    ear, clock = Ear(), OfflineClock()
+    rig = Rig(mapping=str(fitted), model={"enabled": False})  # type: ignore[arg-type]
+    pipeline = assemble(rig, clock, kind="msgpack", sinks=[ear])  # type: ignore[list-item]
+    sent = [Datagram(*p) for i, p in enumerate(datagrams(clip, "msgpack")) if i not in lost]
+    play_offline(iter(sent), clock, pipeline.feed)
+    return ear, pipeline
+
+
+def changes(ear: Ear) -> list[str]:
+    return [name for frame in ear.frames for name, *_ in frame.events if name.startswith("gesture/")]
+
+
+def test_live_a_gesture_is_told_while_it_lasts_and_its_end_ahead_of_it(fitted: Path) -> None:
+    ear, _ = play(fitted, raised(height=1.9, lasts=1.45))
+    assert changes(ear) == ["gesture/raise/enter", "gesture/raise/leave"]
+    told = [(frame.seq / 50, *frame.gestures[0]) for frame in ear.frames if frame.gestures]
+    begun, name, progress, seconds, likely = told[0]
+    assert name == "raise"
+    assert STILL < begun < STILL + 0.7
+    assert begun + seconds == pytest.approx(STILL + 1.45, abs=0.25)
+    assert all(0.0 <= p <= 1.0 and s >= 0.0 and 0.0 <= q <= 1.0 for _, _, p, s, q in told)
+    assert told[-1][2] > 0.9
+    event = next(e for frame in ear.frames for e in frame.events if e[0] == "gesture/raise/enter")
+    assert event[1] == progress
+    assert event[2] == pytest.approx(seconds, abs=0.1)
+    assert likely > 0.5
+    again, _ = play(fitted, raised(height=1.9, lasts=1.45))
+    assert [f.gestures for f in again.frames] == [f.gestures for f in ear.frames], "a replay: the same bits"
+
+
+def test_what_was_not_taught_is_not_told(fitted: Path) -> None:
+    ear, _ = play(fitted, raised(joint=LEFT_ARM))
+    assert changes(ear) == []
+    assert not any(frame.gestures for frame in ear.frames)
+
+
+def test_a_gap_a_silence_and_a_stop_end_it(fitted: Path) -> None:
+    clip = raised()
+    middle = round(50 * (STILL + 0.7))
+    ear, pipeline = play(fitted, clip[:middle])
+    assert changes(ear) == ["gesture/raise/enter"]
+    pipeline.run_until(pipeline.due_ns + 20_000_000_000)
+    assert changes(ear) == ["gesture/raise/enter", "gesture/raise/leave"]
+    ear, _ = play(fitted, clip, range(middle, middle + 40))
+    assert changes(ear) == ["gesture/raise/enter", "gesture/raise/leave"]
+    assert not any(frame.gestures for frame in ear.frames[-30:])
+    ear, pipeline = play(fitted, clip[:middle])
+    pipeline.mixer.set_mode("panic")
+    pipeline.run_until(pipeline.due_ns + 50_000_000)
+    assert changes(ear)[-1] == "gesture/raise/leave"
+    ear, pipeline = play(fitted, clip[:middle])
+    pipeline.teach(None)
+    pipeline.run_until(pipeline.due_ns + 50_000_000)
+    assert changes(ear)[-1] == "gesture/raise/leave", "what plays no more is left"
+
+
+def test_the_stream_says_what_the_batch_says(fitted: Path) -> None:
+    gestures = load_mapping(fitted).gestures
+    poses = raised(height=2.1).quats
+    one, many = spotter(gestures), spotter(gestures)
+    batch = many.push_many(poses)
+    for pose, row in zip(poses, batch[:, 0], strict=True):
+        (told,) = one.push(pose)
+        assert np.isnan(row[0]) if told is None else told == pytest.approx(row[:3])
+    many.reset()
+    assert np.array_equal(many.push_many(poses), batch, equal_nan=True)
+
+
+def test_osc_and_oscquery(fitted: Path) -> None:
+    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    ear.bind(("127.0.0.1", 0))
+    ear.settimeout(2)
+    frame = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=1, wall_ns=1)
+    frame.gestures = [("raise", 0.5, 0.75, 0.25)]
+    frame.events = [("gesture/raise/enter", 0.5, 0.75)]
+    for send in (PARTS, ("param", "gesture")):
+        sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me", send=send, schedule=True))
+        sink.send(frame)
+        heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+        assert heard["/me/gesture/raise"] == [0.5, 0.75, 0.25]
+        assert heard["/me/gesture/raise/enter"] == [0.5, 0.75], "with its frame, not when it ends"
+        sink.close()
+    sink = OscSink(OscConfig(port=ear.getsockname()[1], send=("param", "event")))
+    sink.send(frame)
+    assert not any("gesture" in m.address for m in OscBundle(ear.recv(65536)))
+    sink.close()
+    ear.close()
+    nodes = outputs("/me", ("gesture",), gestures=["raise"])
+    assert nodes["/me/gesture/raise"]["TYPE"] == "fff"
+    assert nodes["/me/gesture/raise/leave"]["TYPE"] == "ff"
+
+
+def test_a_loop_that_is_late_loses_no_end_of_a_gesture() -> None:
+    class Late:
+        live, speed, now = True, 1.0, 1_000_000_000
+
+        def now_ns(self) -> int:
+            return self.now
+
+    clock, ear = Late(), Ear()
+    outlet = Outlet([ear], clock, {"superseded": 0, "stale_events": 0})  # type: ignore[arg-type, list-item]
+    late = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=800_000_000)
+    late.events = [("gesture/raise/leave", 1.0, 0.0)]
+    outlet.send(late)
+    outlet.send(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8, t_ns=clock.now))
+    assert ear.frames[0].events == [("gesture/raise/leave", 1.0, 0.0)]
+
+
+def test_the_command_teaches_lists_fits_and_checks(tmp_path: Path) -> None:
+    folder = str(tmp_path / "mine")
+    files = []
+    for i in range(4):
+        files.append(str(tmp_path / f"up{i}.npz"))
+        save_npz(raised(height=1.7 + 0.2 * i), files[-1])
+
+    def run(*words: str, code: int = 0) -> str:
+        result = CliRunner().invoke(teach, list(words))
+        assert (result.exit_code != 0) == bool(code), result.output
+        return f"{result.output}{result.exception}"
+
+    run("add", folder, *files[:2], "--gesture", "raise")
+    assert "gesture raise: expected 3 takes or more, got 2" in run("fit", folder, "--no-model", code=1)
+    assert not (tmp_path / "mine" / MAPPING).exists()
+    run("add", folder, files[2], "--gesture", "raise")
+    assert "gesture raise" in run("list", folder)
+    assert "gesture raise: found 3 of 3" in run("fit", folder)
+    run("add", folder, files[3], "--gesture", "raise")
+    assert "raise found after" in run("check", folder)
+    run("set", folder, "up3", "gesture=lift")
+    assert read_state(tmp_path / "mine" / "project.json").gestures == ("lift", "raise")
+    assert "letter" in run("add", folder, files[0], "--gesture", "../x", code=1)
+    found = check_project(tmp_path / "mine", model=False)
+    assert found["played"][0]["gestures"]["raise"]["alarms"] == 0
+
+
+def test_a_take_too_short_or_too_long_is_refused_in_one_line(tmp_path: Path) -> None:
+    for name, clip in (("short", raised(lasts=0.04)), ("long", swing(12))):
+        project = Project.create(tmp_path / name)
+        for i in range(3):
+            project.add_take(f"t{i}", clip, labels={"gesture": "g"})
+        with pytest.raises(OptionError, match=r"gesture g: take t0 moves for .*; expected 0.3 to 10 s"):
+            fit_project(project.folder, FitOptions(), model=False)
+
+
+def test_the_active_part_is_what_moves() -> None:
+    take = Shown.active("t", raised(), 10)
+    assert abs(take.begin - 50 * STILL) < 15
+    assert abs(take.end - 50 * (STILL + LASTS)) < 15
+
+
+def test_older_files_load_and_damaged_ones_are_refused(fitted: Path, tmp_path: Path) -> None:
+    arrays = load(fitted.read_bytes())
+    assert arrays["gesture.0.0"].shape[1:] == (22, 4)
+    take = np.asarray(arrays["gesture.0.0"])
+
+    def written(*gestures: Gesture) -> Path:
+        path = tmp_path / "a.safetensors"
+        told = {"name": "a"}
+        path.write_bytes(
+            pack_mapping([], (), FitOptions(), mask=[True] * 22, model=None, told=told, gestures=gestures)
+        )
+        return path
+
+    assert [g.name for g in load_mapping(written(Gesture("up", 0.1, (take,)))).gestures] == ["up"]
+    for bad in (
+        Gesture("up", 0.1, ()),
+        Gesture("up", 1e9, (take,)),
+        Gesture("a/b", 0.1, (take,)),
+        Gesture("up", 0.1, (take[:3],)),
+        Gesture("up", 0.1, (take[:, :5],)),
+        Gesture("up", 0.1, (take * np.nan,)),
+    ):
+        with pytest.raises(FormatError):
+            load_mapping(written(bad))
+    with pytest.raises(FormatError, match="twice"):
+        load_mapping(written(*[Gesture("up", 0.1, (take,))] * 2))
+    with pytest.raises(FormatError, match="heads"):
+        load_mapping(written())
+
+
+def test_the_core_refuses_what_it_cannot_take() -> None:
+    take = raised().quats
+    with pytest.raises(ShapeError):
+        _core.Spotter([(0, take[:5])], [0.1])
+    with pytest.raises(OptionError):
+        _core.Spotter([(0, take)], [-1.0])
+    with pytest.raises(ShapeError):
+        _core.Spotter([(3, take)], [0.1])
+    with pytest.raises(ShapeError):
+        _core.Spotter([(0, take * np.nan)], [0.1])
+    with pytest.raises(ShapeError):
+        _core.Spotter([(0, take)], [0.1]).push(take)
