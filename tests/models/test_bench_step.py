@@ -32,5 +32,5 @@ def test_bench_refuses_bad_options(saved, seconds, backends, words):
 
 
 def test_bench_names_a_missing_checkpoint(tmp_path):
-    with pytest.raises(CheckpointError, match=r"cannot read model.json"):
+    with pytest.raises(CheckpointError, match=r"model.json: no such file"):
         run(1.0, ["rust"], tmp_path / "none")

@@ -68,7 +68,7 @@ def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
 
     :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
     """
-    data = read_file(folder / name, _LARGEST_FILE, CheckpointError, "a checkpoint's file")
+    data = _read(folder / name, _LARGEST_FILE)
     wanted = sha256.get(name)
     given = hashlib.sha256(data).hexdigest()
     if given != wanted:
@@ -77,6 +77,14 @@ def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
             f"sha256 {given[:12]}, expected {str(wanted)[:12]}"
         )
     return data
+
+
+def _read(file: Path, most: int) -> bytes:
+    """One of a checkpoint's files, of so many bytes at most; what is wrong is said of a checkpoint."""
+    try:
+        return read_file(file, most, CheckpointError, file.name)
+    except CheckpointError as error:
+        raise CheckpointError(f"checkpoint {error}") from None
 
 
 def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,9 +118,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     inside = folder / "checkpoint"  # where the runs of `train motion` keep theirs
     if not file.exists() and (inside / MANIFEST).is_file():
         raise CheckpointError(f"{where}: has no {MANIFEST}; did you mean {inside}?")
-    data = parse_json(
-        read_file(file, _LARGEST_MANIFEST, CheckpointError, MANIFEST), f"{where}: {MANIFEST}", CheckpointError
-    )
+    data = parse_json(_read(file, _LARGEST_MANIFEST), f"{where}: {MANIFEST}", CheckpointError)
     if not isinstance(data, dict):
         raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint")
     return data

@@ -168,7 +168,7 @@ def test_broken_checkpoints_are_one_clear_error(tmp_path):
     with pytest.raises(CheckpointError, match="newer than"):
         load_forecaster(folder)
     with_description(format="anticip-motion")
-    with pytest.raises(CheckpointError, match="does not describe"):
+    with pytest.raises(CheckpointError, match="expected that of a forecaster"):
         load_forecaster(folder)
     with_description(config={"width": -1})
     with pytest.raises(CheckpointError, match="width must be"):

@@ -64,7 +64,7 @@ def test_from_takes_to_a_report(cli, config, tmp_path):
         (["--data", "nowhere"], "nowhere: no such folder; expected a set, or a folder of takes", 1),
         (["--config", "nowhere.toml"], "nowhere.toml: no such file", 1),
         (["--accumulate", "3"], "1 processes in 3 parts need at least 1920", 2),
-        (["--init", "nowhere"], "checkpoint nowhere: cannot read model.json", 1),
+        (["--init", "nowhere"], "checkpoint nowhere/model.json: no such file", 1),
         (["--precision", "16"], "option precision: 16 needs CUDA", 2),
         (["--resume"], "not a run of train motion", 1),
     ],
@@ -82,7 +82,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(cli, config, tmp_path, monkeyp
     ("words", "message"),
     [
         (["--out", "full"], "full: is not empty; give a new folder"),
-        (["--out", "run", "--init", "nowhere"], "checkpoint nowhere: cannot read model.json"),
+        (["--out", "run", "--init", "nowhere"], "checkpoint nowhere/model.json: no such file"),
         (["--out", "run", "--set", "data.recipe=glitchd"], "did you mean glitched?"),
         (["--out", "run", "--data", "full/a.txt"], "full/a.txt: is a file; expected a set"),
     ],
