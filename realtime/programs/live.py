@@ -101,6 +101,15 @@ def replay(
     return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0, meters)
 
 
+def _terminal(stack: contextlib.ExitStack, say: Say, meters: bool) -> tuple[Terminal | None, Say]:
+    """The meters, where there are any, and who says a line then."""
+    if not meters:
+        return None, say
+    terminal = Terminal("pyanticip", say)
+    stack.callback(terminal.close)
+    return terminal, terminal.say
+
+
 def _run(
     rig: Rig,
     clock: Clock,
@@ -112,11 +121,7 @@ def _run(
     meters: bool,
 ) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
-        terminal = None
-        if meters:
-            terminal = Terminal("pyanticip", say)
-            stack.callback(terminal.close)
-            say = terminal.say
+        terminal, say = _terminal(stack, say, meters)
         show = stage(rig, pipeline, source, prewarm=prewarm, say=say, terminal=terminal)
         if isinstance(source, UdpSource):
             host, port = source.address
@@ -144,11 +149,7 @@ def _live_troupe(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dic
         for performer in rig.performers:
             _new_file(recorded_as(Path(rig.record), performer.name))
     with contextlib.ExitStack() as stack:
-        terminal = None
-        if meters:
-            terminal = Terminal("pyanticip", say)
-            stack.callback(terminal.close)
-            say = terminal.say
+        terminal, say = _terminal(stack, say, meters)
         return _play(rig, open_troupe(rig, MonotonicClock(), say, terminal), seconds)
 
 
