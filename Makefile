@@ -74,6 +74,10 @@ target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)
 	$(BIN)/python -m pip install --quiet --no-deps --target target/wheel target/wheels/*.whl
 	@touch $@
 
+.PHONY: mutants
+mutants: $(VENV)/.dev ## would the tests notice? mistakes, one at a time; ONLY=regex, or DRAWN=40 SEED=1 by chance
+	PYTHONPATH=tests $(BIN)/python -P -m mutants.run --only "$(ONLY)" --drawn $(or $(DRAWN),0) --seed $(or $(SEED),0)
+
 .PHONY: wheel
 wheel: $(VENV)/.made ## build dist/*.whl for this platform; WHEEL= takes options of maturin (docs/install.md)
 	$(BIN)/python -m pip install --quiet "maturin[zig]>=1.9,<2"
@@ -87,6 +91,11 @@ docs: $(VENV)/.dev ## the documentation as a site, in target/site
 bench: $(VENV)/.dev ## criterion and pytest-benchmark; for the live figures see `pyanticip bench`
 	cargo bench
 	$(BIN)/python -m pytest --benchmark-only tests
+
+MINUTES ?= 10
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## every fuzzer in turns, MINUTES=10 of all together; prints how far each came
+	$(BIN)/python tests/fuzz/run.py --minutes $(MINUTES)
 
 .PHONY: core
 core: ## rebuild only the extension module, into the source tree

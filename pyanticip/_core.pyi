@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -361,6 +361,9 @@ class MotionStream:
         whether the commitment scales the events' evidence. Raises ShapeError for a tensor that is missing or
         does not fit.
         """
+
+    def fresh(self) -> MotionStream:
+        """A new stream of the same model; the two share the weights."""
 
     def step(self, rows: npt.ArrayLike) -> tuple[list[float], _Said]:
         """Step feature rows (n, 231 or 279), oldest first.
@@ -1155,3 +1158,228 @@ class Memory:
 
         Raises ShapeError and OptionError; the memory may be empty then.
         """
+
+# --- controls: from what a model says to what goes out ---
+
+HORIZONS_MS: Final[tuple[int, ...]]
+"""How far ahead a model says the parameters, milliseconds."""
+BIN_MS: Final[float]
+"""Width of a bin of the events' hazards, milliseconds."""
+NEUTRAL: Final[tuple[float, ...]]
+"""Where the eight parameters go when there is nobody to follow: silent, centred, dry."""
+
+_Events = list[tuple[str, float, float]]
+
+class _Smoothing(Protocol):
+    @property
+    def kind(self) -> str: ...
+    @property
+    def half_life(self) -> float: ...
+    @property
+    def min_cutoff(self) -> float: ...
+    @property
+    def beta(self) -> float: ...
+
+class _Shape(Protocol):
+    @property
+    def span(self) -> tuple[float, float]: ...
+    @property
+    def invert(self) -> bool: ...
+    @property
+    def threshold(self) -> float | None: ...
+    @property
+    def hysteresis(self) -> float: ...
+    @property
+    def toggle(self) -> bool: ...
+    @property
+    def steps(self) -> int | None: ...
+
+class _Step(Protocol):
+    @property
+    def params(self) -> npt.ArrayLike: ...
+    @property
+    def hazards(self) -> npt.ArrayLike: ...
+    @property
+    def gate(self) -> float: ...
+
+def at_lead(params: npt.ArrayLike, lead_ms: float | Sequence[float]) -> list[float]:
+    """Parameters `lead_ms` ahead, one lead for all or one for each: linear between the horizons, in 0..1.
+
+    `params` is (8, 5) in 0..1, a column for each of `HORIZONS_MS`. Raises OptionError for a lead outside
+    0..400 ms, ShapeError for another shape.
+    """
+
+def scalar_mapping(scalars: npt.ArrayLike) -> list[float]:
+    """Control vector (8,) from the seven scalars alone: what plays when there is no model or it is late.
+
+    A still performer is silent, novelty away from the centre of the recent range is loud, an uncertain course
+    is dense, an unsteady one rough. Raises ShapeError.
+    """
+
+def stretched(value: float, foot: float, top: float, curve: float) -> float:
+    """`value` in 0..1 in a performer's range: 0 up to `foot`, .75 at `top`, by the exponent `curve` between
+    them, 1 at 1."""
+
+@final
+class Commitment:
+    """The inference rule of the commitment gate.
+
+    Emits at g > theta (1 - 0.5 n / max_buffer) or n >= max_buffer; n counts the frames held back so far.
+    """
+
+    waited: int
+    """Frames held back so far; 0 begins a new stream."""
+
+    def __new__(cls, theta: float, max_buffer: int) -> Commitment:
+        """Raises OptionError for a `max_buffer` of 0."""
+
+    def decide(self, gate: float) -> bool:
+        """Whether this frame may emit; counts the frames that may not."""
+
+@final
+class EventRule:
+    """When events are announced (see `pyanticip.controls.EventTrigger`), and what is pending."""
+
+    def __new__(
+        cls,
+        threshold: Sequence[float],
+        refractory: Sequence[float],
+        *,
+        theta: float,
+        max_buffer: int,
+        reach_ms: float,
+        last_moment: tuple[float, float] | None = None,
+    ) -> EventRule:
+        """Chances and seconds for each event; `last_moment`, lead in ms and certainty, makes beats wait.
+
+        Raises OptionError for a `max_buffer` of 0.
+        """
+
+    def step(self, hazards: npt.ArrayLike, gate: float, lead_ms: float, dt: float) -> _Events:
+        """The events of a frame, `dt` seconds after the last: name, strength 0..1, seconds ahead.
+
+        `hazards` are (2, bins). What is called off comes first. Raises ShapeError.
+        """
+
+    def reset(self) -> None:
+        """Forgets what was pending or announced."""
+
+@final
+class Shaper:
+    """Shapes one output, value by value; a `Desk` that plays through it shares it."""
+
+    open: bool
+    """Whether the gate is open."""
+    toggled: bool
+    """Where the toggle stands."""
+    seen: tuple[float, float] | None
+    """The least and the greatest of what came in since it was set to (inf, -inf); None: nobody asks."""
+
+    def __new__(cls, shape: _Shape) -> Shaper:
+        """By a `pyanticip.controls.Shape`. Raises OptionError."""
+
+    def __call__(self, value: float) -> float:
+        """The shaped value, 0..1."""
+
+    def reshape(self, shape: _Shape) -> None:
+        """Shapes otherwise from the next value on; a gate that is open stays so."""
+
+@final
+class Desk:
+    """The way of one performer's frame from the model's step to the values and events that go out.
+
+    Lead, fallback to the scalars, a mapping's values, gain, smoothing, shapes, silence, the performer's hand,
+    and the rule of the events; nothing that is set makes a value jump.
+    """
+
+    gain: float
+    """Factor on loudness, 0 to 4."""
+    bypass: bool
+    """The scalars play instead of the model and of a mapping."""
+    smoothing: float
+    """Factor on every smoothing time, 0 to 100."""
+
+    def __new__(
+        cls,
+        smoothing: Sequence[_Smoothing],
+        silence: tuple[float, float, float],
+        neutral: Sequence[float],
+        rule: EventRule,
+    ) -> Desk:
+        """A setting a parameter; seconds to hold, fade, catch up; the rule is copied. Raises ShapeError."""
+
+    def play(
+        self,
+        step: _Step | None,
+        scalars: npt.ArrayLike,
+        leads_ms: Sequence[float],
+        way_ms: float,
+        reaches: Sequence[tuple[int, float, float, float]],
+        taught: Sequence[float] | None,
+        activity: float,
+        dt: float,
+    ) -> tuple[list[float], _Events]:
+        """A frame, `dt` seconds of source time after the last: the eight parameters and the events.
+
+        `step` None: the scalars (7,) play. `leads_ms` is how far ahead each parameter is read, `way_ms` how
+        far ahead what is announced must be; `reaches` are place, foot, top and curve of what is stretched;
+        `taught` a mapping's values, None: its own outputs hold; `activity` is 0 while the body stands still.
+        Raises ShapeError; nothing has changed then.
+        """
+
+    def bridge(
+        self,
+        step: _Step | None,
+        leads_ms: Sequence[float],
+        way_ms: float,
+        reaches: Sequence[tuple[int, float, float, float]],
+        away: float,
+        dt: float,
+    ) -> tuple[list[float], _Events]:
+        """No frame: what the newest one's step, `away` seconds ago, says of now, trusted less and less."""
+
+    def silence(self, dt: float) -> list[float]:
+        """No frame for another `dt` seconds: hold, then fade."""
+
+    def teach(
+        self,
+        places: Sequence[int | None],
+        smoothing: Sequence[_Smoothing],
+        neutral: Sequence[float],
+        begin: Sequence[float],
+    ) -> None:
+        """Plays a mapping's outputs from the next frame on: each one's place among the eight, or None.
+
+        Of those beside them a setting, a neutral value and one to go on from each. Raises ShapeError.
+        """
+
+    def shape(self, main: Sequence[tuple[int, Shaper]], extra: Sequence[tuple[int, Shaper]]) -> None:
+        """Shapes the eight, and what is taught beside them, by these and no others from the next frame on."""
+
+    def resmooth(self, main: Sequence[_Smoothing], extra: Sequence[_Smoothing]) -> None:
+        """Smooths otherwise from the next frame on. Raises ShapeError."""
+
+    def set_mode(self, mode: str) -> None:
+        """Goes to playing, frozen, stopped or panic, without a jump. Raises OptionError for another."""
+
+    def leave(self, seconds: float) -> None:
+        """To neutral within so many seconds, whatever the mode."""
+
+    def forget(self) -> None:
+        """The stream begins anew: pending events are void, the values ease into what comes."""
+
+    @property
+    def mode(self) -> str:
+        """playing, frozen, stopped or panic."""
+
+    @property
+    def extras(self) -> list[float]:
+        """The taught outputs beside the eight, as they were given last."""
+
+    @property
+    def by_model(self) -> bool:
+        """Whether the model plays, not the scalars."""
+
+    @property
+    def silent(self) -> float:
+        """How long the source has been silent, seconds."""

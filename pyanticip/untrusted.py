@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pyanticip.errors import FormatError, MotionError, one_line, reason
 
-__all__ = ["check_unpacked", "open_file", "parse_json", "parse_toml", "read_file"]
+__all__ = [
+    "check_file",
+    "check_unpacked",
+    "open_file",
+    "parse_json",
+    "parse_toml",
+    "read_file",
+    "read_json",
+    "read_text",
+    "read_toml",
+]
 
 # What an archive may unpack to: so much, and so many times its own size besides. Motion that stands still
 # packs a thousandfold, real motion three times.
 _UNPACKED, _TIMES = 64 << 20, 100
+_TEXT = 256 << 20
 
 
-def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> IO[bytes]:
+def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> io.BufferedReader:
     """A file to read from. What is no file on a disk (a folder, a pipe, a device) is never waited for.
 
     Raises
@@ -45,6 +57,11 @@ def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatErr
         raise error(f"{path}: cannot be read: {reason(problem)}") from None
 
 
+def check_file(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> None:
+    """Refuse what another library could not open, or would wait for; an ``error`` as of :func:`open_file`."""
+    open_file(path, error).close()
+
+
 def read_file(
     path: str | os.PathLike[str], most: int, error: type[MotionError] = FormatError, what: str = "such a file"
 ) -> bytes:
@@ -56,14 +73,36 @@ def read_file(
         An ``error``: as :func:`open_file`, or it is larger.
     """
     with open_file(path, error) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            limit = f"{most >> 20} MB" if most >= 1 << 20 else f"{most} bytes"
+            raise error(f"{path}: is larger than {limit}, the most {what} may have")
         try:
-            data = file.read(most + 1)
+            data = file.read(size + 1)  # room for as much is taken, however little comes
         except OSError as problem:
             raise error(f"{path}: cannot be read: {reason(problem)}") from None
-    if len(data) > most:
-        size = f"{most >> 20} MB" if most >= 1 << 20 else f"{most} bytes"
-        raise error(f"{path}: is larger than {size}, the most {what} may have")
+    if len(data) > size:
+        raise error(f"{path}: grew while it was read")
     return data
+
+
+def read_text(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> str:
+    """A text in UTF-8 of 256 MB at most, without the mark that it may begin with.
+
+    Raises
+    ------
+    MotionError
+        An ``error``: as :func:`read_file`, or it is no such text.
+    """
+    try:
+        return read_file(path, _TEXT, error, "a text").decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise error(f"{path}: cannot be read: not UTF-8 at byte {problem.start}") from None
+
+
+def read_json(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> Any:
+    """What a file of JSON says; an ``error`` as of :func:`read_file` and :func:`parse_json`."""
+    return parse_json(read_file(path, _TEXT, error, "a text"), str(path), error)
 
 
 def parse_json(data: bytes, where: str, error: type[MotionError] = FormatError) -> Any:
@@ -77,13 +116,18 @@ def parse_json(data: bytes, where: str, error: type[MotionError] = FormatError) 
 def parse_toml(data: bytes, where: object, error: type[MotionError] = FormatError) -> dict[str, Any]:
     """What TOML says; an ``error`` as of :func:`parse_json`, which tells the line."""
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise error(f"{where}: not a text file in UTF-8") from None
     except RecursionError:
         raise error(f"{where}: not valid TOML: too deep") from None
     except ValueError as problem:
         raise error(f"{where}: not valid TOML: {one_line(problem)}") from None
+
+
+def read_toml(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> dict[str, Any]:
+    """What a file of TOML says; an ``error`` as of :func:`read_file` and :func:`parse_toml`."""
+    return parse_toml(read_file(path, _TEXT, error, "a text"), path, error)
 
 
 def check_unpacked(path: Path, archive: zipfile.ZipFile, size: int) -> None:

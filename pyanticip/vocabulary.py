@@ -19,13 +19,13 @@ PARAMETERS: Final[tuple[str, ...]] = _core.PARAMETERS
 EVENTS: Final[tuple[str, ...]] = _core.EVENTS
 """The two kinds of event."""
 
-HORIZONS_MS: Final = (0, 40, 100, 200, 400)
+HORIZONS_MS: Final[tuple[int, ...]] = _core.HORIZONS_MS
 """How far ahead the model says the parameters, milliseconds."""
 
 EVENT_BINS: Final = 25
 """Hazards of an event: bin b covers (20 b, 20 (b + 1)] milliseconds ahead."""
 
-BIN_MS: Final = 20.0
+BIN_MS: Final[float] = _core.BIN_MS
 """Width of such a bin, milliseconds."""
 
 CANONICAL_JOINTS: Final[tuple[str, ...]] = _core.CANONICAL_JOINTS

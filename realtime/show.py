@@ -391,20 +391,32 @@ class Show:
         return self._recorded(self._record(path), path)
 
     async def _recorded(self, recorder: Recorder, path: Path) -> str:
-        """Wait until the recorder has made or finished a file."""
-        while recorder.busy:
-            await asyncio.sleep(_LOOK)
-            recorder.poll()
+        """Wait until the recorder has made a file."""
+        await self._idle(recorder)
         if recorder.path is None:
             self.pipeline.tape = None
         recorder.check()
         return str(path)
 
+    async def _idle(self, recorder: Recorder) -> None:
+        """Wait until the recorder neither makes nor finishes a file."""
+        while recorder.busy:
+            await asyncio.sleep(_LOOK)
+            recorder.poll()
+
     def _record_stop(self) -> Awaitable[str]:
-        if self._recorder is None or (path := self._recorder.finish()) is None:
+        if self._recorder is None or self._recorder.path is None:
+            raise OptionError("record/stop: nothing is being recorded")
+        return self._stopped(self._recorder)
+
+    async def _stopped(self, recorder: Recorder) -> str:
+        """End a file, once it is there: whoever made it still waits for it."""
+        await self._idle(recorder)
+        if (path := recorder.finish()) is None:
             raise OptionError("record/stop: nothing is being recorded")
         self.pipeline.tape = None
-        return self._recorded(self._recorder, path)
+        await self._idle(recorder)
+        return str(path)
 
 
 def obey_signals(

@@ -123,7 +123,7 @@ def build_mixer(rig: Rig) -> Mixer:
         delay_ms=rig.source.delay_ms,
         gain=rig.gain,
         trigger=rig.events.build(),
-        presence=Presence(hold=silence.hold, fade=silence.fade, catch_up=silence.catch_up, neutral=neutral),
+        presence=Presence(silence.hold, silence.fade, silence.catch_up),
         neutral=neutral,
         extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
         performer=rig.performer.build(),

@@ -17,8 +17,9 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     kept = Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba" / worker
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
 
-# How long an example takes says something of the machine, which may be busy.
-hypothesis.settings.register_profile("patient", deadline=None)
+# How long an example takes says something of the machine, which may be busy. CI draws the same examples every
+# time: a red run is then a change's own.
+hypothesis.settings.register_profile("patient", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("patient")
 
 

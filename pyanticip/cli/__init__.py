@@ -16,6 +16,7 @@ from pyanticip.cli.bench import bench
 from pyanticip.cli.evaluate import evaluate
 from pyanticip.cli.files import export, info
 from pyanticip.cli.generate import Group
+from pyanticip.cli.soak import soak
 from pyanticip.cli.tasks import tasks
 from pyanticip.cli.teach import teach
 from pyanticip.cli.train import train
@@ -71,6 +72,7 @@ for _command in (
     evaluate,
     tasks,
     bench,
+    soak,
     play.doctor,
     play.rig,
 ):

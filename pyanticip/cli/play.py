@@ -10,6 +10,7 @@ import click
 
 from pyanticip.cli.generate import Command, Group
 from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed
+from pyanticip.errors import OptionError
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
@@ -95,8 +96,8 @@ def live(given: options.LiveOptions) -> Answer:
 def replay(given: options.ReplayOptions) -> Answer:
     """Play a motion file or a recording as `live` would.
 
-    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, npz, or an .anticip recording,
-    which starts from its raw datagrams.
+    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, MVNX, npz, or an .anticip
+    recording, which starts from its raw datagrams.
 
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
     """
@@ -113,7 +114,7 @@ def replay(given: options.ReplayOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
 def render(given: options.RenderOptions) -> Answer:
-    """Turn a motion file into sound or numbers.
+    """Turn a motion file into sound or numbers; of a folder every file, on all cores.
 
     Offline, faster than real time, and the same every time.
 
@@ -122,8 +123,30 @@ def render(given: options.RenderOptions) -> Answer:
     from realtime.programs.render import render as play
     from realtime.rig import load_rig
 
-    rig = load_rig(given.rig_file, given.over, given.file)
     shown = _progress(given.as_json)
+    if given.file.is_dir():
+        from realtime.programs.render_folder import render_folder
+
+        done = render_folder(
+            given.file,
+            given.out,
+            suffix=f".{given.kind or 'wav'}",
+            rig=lambda path: load_rig(given.rig_file, given.over, path),
+            seconds=given.seconds,
+            workers=given.workers,
+            progress=shown,
+            say=say,
+        )
+        told = "{out}: {files} files, {seconds:.0f} s in {work_seconds:.0f} s".format(**done)
+        if not done["failed"]:
+            return done, told
+        return done, f"{told}; {len(done['failed'])} could not be rendered", 1
+    for name in ("kind", "workers"):
+        if getattr(given, name) is not None:
+            raise OptionError(
+                f"--{name} is for a folder; {given.file} is a file, and --out says what it becomes"
+            )
+    rig = load_rig(given.rig_file, given.over, given.file)
     found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
     return found, "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
 

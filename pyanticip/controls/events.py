@@ -1,19 +1,21 @@
 """When events are announced: two rules over the model's hazards and its commitment gate.
 
 :class:`EventTrigger` announces what is foreseen within its reach; :class:`LastMoment` waits with beats until
-the lead leaves no more time, and calls off what falls through.
+the lead leaves no more time, and calls off what falls through. The core decides; here is what it means.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from pyanticip.controls.vectors import ArrayLike, as_lists, shape_of, unit
-from pyanticip.errors import OptionError, ShapeError
-from pyanticip.vocabulary import BIN_MS, EVENTS
+import numpy.typing as npt
 
-__all__ = ["BEAT_LEAD_MS", "CANCEL", "Event", "EventTrigger", "LastMoment", "bin_chances"]
+from pyanticip._core import EventRule
+from pyanticip.errors import OptionError
+from pyanticip.vocabulary import EVENTS
+
+__all__ = ["BEAT_LEAD_MS", "CANCEL", "Event", "EventTrigger", "LastMoment"]
 
 Event = tuple[str, float, float]
 
@@ -22,22 +24,6 @@ CANCEL = "/cancel"
 
 BEAT_LEAD_MS = 100.0
 """How far ahead an instrument announces beats at least, unless its rig says otherwise."""
-
-_BEAT = EVENTS.index("onset")
-#: Bins that an announcement holds for, its 100 ms; and how many places of those are looked at.
-_WIDE, _PLACES = 5, 8
-
-# Of events: how long one may wait to be announced; how much of the reach is looked at, in bins; what makes
-# one pending that could also come sooner; how far around a bin its neighbours count. All were chosen with the
-# threshold.
-_WAIT_MS = 100.0
-_SPAN = 7
-_SURE = 0.6
-_BESIDE = 2
-
-# A beat is called off when less than this chance is left within so many bins of its moment, and so many
-# seconds before it. Chosen on the validation subjects (docs/latency.md).
-_FALLEN, _AROUND, _IN_TIME = 0.15, 3, 0.06
 
 
 class EventTrigger:
@@ -75,78 +61,31 @@ class EventTrigger:
         for name in (*levels, *pauses):
             if name not in EVENTS:
                 raise OptionError(f"events: expected one of {', '.join(EVENTS)}, got {name!r}")
-        self._levels = [levels[name] for name in EVENTS]
-        self._pauses = [pauses[name] for name in EVENTS]
         self.theta, self.max_buffer, self.reach_ms = theta, max_buffer, reach_ms
-        self.reset()
+        #: The rule itself, which a desk copies.
+        self.rule = EventRule(
+            [levels[name] for name in EVENTS],
+            [pauses[name] for name in EVENTS],
+            theta=theta,
+            max_buffer=max_buffer,
+            reach_ms=reach_ms,
+            last_moment=self._last_moment(),
+        )
+
+    def _last_moment(self) -> tuple[float, float] | None:
+        """Lead in ms and certainty of the rule that waits with beats; None: this one does not."""
+        return None
 
     def reset(self) -> None:
         """Forget what was pending or announced."""
-        self._waited = [-1] * len(EVENTS)
-        self._quiet = [0.0] * len(EVENTS)
+        self.rule.reset()
 
-    def step(
-        self, hazards: ArrayLike | Sequence[Sequence[float]], gate: float, lead_ms: float, dt: float
-    ) -> list[Event]:
-        """Events of this frame, ``dt`` seconds after the last: (name, strength 0..1, seconds ahead)."""
-        rows = _rows(hazards)
-        out: list[Event] = []
-        for e, (name, row) in enumerate(zip(EVENTS, rows, strict=True)):
-            self._quiet[e] = max(self._quiet[e] - dt, 0.0)
-            found = self._due(e, row, gate, lead_ms)
-            if found is not None:
-                chance, ahead = found
-                out.append((name, min(chance, 1.0), ahead))
-                self._waited[e] = -1
-                self._quiet[e] = ahead + self._pauses[e]
-        return out
+    def step(self, hazards: npt.ArrayLike, gate: float, lead_ms: float, dt: float) -> list[Event]:
+        """Events of this frame, ``dt`` seconds after the last: (name, strength 0..1, seconds ahead).
 
-    def _due(self, e: int, row: Sequence[float], gate: float, lead_ms: float) -> tuple[float, float] | None:
-        """The chance and the seconds ahead of event ``e``, if it is announced in this frame."""
-        reach_ms = max(lead_ms + _WAIT_MS, self.reach_ms) if lead_ms > 0.0 else self.reach_ms
-        last = max(math.ceil(reach_ms / BIN_MS), 1)
-        first, nearest = max(last - _SPAN, 0), min(round(lead_ms / BIN_MS), last - 1)
-        masses = bin_chances(row[: last + _BESIDE])
-        level, begin, chance = self._levels[e], first, sum(masses[first:last])
-        if chance < level:
-            level, begin, chance = max(level, _SURE), nearest, sum(masses[nearest:last])
-        if self._quiet[e] > 0.0 or chance < level:
-            self._waited[e] = -1
-            return None
-        self._waited[e] += 1
-        if not self._opens(e, gate):
-            return None
-        return chance, _likeliest(masses, max(begin - _BESIDE, 0)) * (BIN_MS / 1000.0)
-
-    def _opens(self, e: int, gate: float) -> bool:
-        """Whether the gate lets an event out that has waited so long."""
-        n = self._waited[e]
-        return gate > self.theta * (1.0 - 0.5 * n / self.max_buffer) or n >= self.max_buffer
-
-
-def _rows(hazards: ArrayLike | Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    rows = as_lists(hazards)
-    if len(rows) != len(EVENTS) or not all(isinstance(row, list | tuple) and row for row in rows):
-        raise ShapeError(f"hazards: expected shape ({len(EVENTS)}, bins), got {shape_of(rows)}")
-    return rows
-
-
-def bin_chances(row: Sequence[float]) -> list[float]:
-    """The probability of each bin, of its hazards; whatever is no probability counts as 0 or 1."""
-    survival, masses = 1.0, []
-    for hazard in row:
-        masses.append(survival * unit(hazard))
-        survival -= masses[-1]
-    return masses
-
-
-def _likeliest(masses: Sequence[float], first: int) -> float:
-    """The middle, in bins, of the five neighbours from ``first`` on that hold the most together; of several
-    that hold alike, their middle."""
-    held = [sum(masses[max(b - _BESIDE, first) : b + _BESIDE + 1]) for b in range(first, len(masses))]
-    most = max(held, default=0.0)
-    alike = [b for b, mass in enumerate(held) if mass >= most - 1e-9]
-    return first + 0.5 * (alike[0] + alike[-1] + 1) if alike else first + 0.5
+        What is called off comes first. Raises :class:`ShapeError` for hazards that are not (2, bins).
+        """
+        return self.rule.step(hazards, gate, lead_ms, dt)
 
 
 class LastMoment(EventTrigger):
@@ -186,67 +125,14 @@ class LastMoment(EventTrigger):
             raise OptionError(f"events: expected sure in 0..1, got {sure}")
         if not 0.0 <= lead_ms < math.inf:
             raise OptionError(f"events: expected lead_ms of at least 0, got {lead_ms}")
+        self.sure, self.lead_ms = sure, lead_ms
         super().__init__(
-            threshold={EVENTS[_BEAT]: 0.4} | dict(threshold or {}),
+            threshold={EVENTS[0]: 0.4} | dict(threshold or {}),
             refractory=refractory,
             theta=theta,
             max_buffer=max_buffer,
             reach_ms=reach_ms,
         )
-        self.sure, self.lead_ms = sure, lead_ms
 
-    def reset(self) -> None:
-        """Forget what was pending or announced."""
-        super().reset()
-        # Seconds until the beats that were said, those included whose pause is not over.
-        self._said: list[float] = []
-
-    def step(
-        self, hazards: ArrayLike | Sequence[Sequence[float]], gate: float, lead_ms: float, dt: float
-    ) -> list[Event]:
-        """As :meth:`EventTrigger.step`; what is called off comes first."""
-        rows = _rows(hazards)
-        off = self._call_off(rows[_BEAT], dt) if self._said else []
-        out = super().step(rows, gate, lead_ms, dt)
-        self._said += [ahead for name, _, ahead in out if name == EVENTS[_BEAT]]
-        return off + out
-
-    def _call_off(self, row: Sequence[float], dt: float) -> list[Event]:
-        pause = self._pauses[_BEAT]
-        kept, off = [], []
-        for due in [due - dt for due in self._said if due - dt > -pause]:
-            middle = math.ceil(1000.0 * due / BIN_MS - 1e-9) - 1
-            left = 0.0
-            if due >= _IN_TIME:
-                left = sum(bin_chances(row)[max(middle - _AROUND, 0) : middle + _AROUND + 1])
-            if due < _IN_TIME or left >= _FALLEN:
-                kept.append(due)
-            else:
-                off.append((EVENTS[_BEAT] + CANCEL, left, due))
-        self._said = kept
-        if off:
-            # :meth:`step` takes this frame's time off it.
-            self._quiet[_BEAT] = max([due + pause for due in kept], default=0.0) + dt
-        return off
-
-    def _due(self, e: int, row: Sequence[float], gate: float, lead_ms: float) -> tuple[float, float] | None:
-        if e != _BEAT:
-            return super()._due(e, row, gate, lead_ms)
-        masses = bin_chances(row)
-        last = max(len(masses) - _WIDE, 0)
-        nearest = min(math.ceil(max(lead_ms, self.lead_ms) / BIN_MS - 1e-9), last)
-        places = range(nearest, min(nearest + _PLACES - 1, last) + 1)
-        held = [sum(masses[b : b + _WIDE]) for b in places]
-        most = max(held)
-        best = next(i for i, chance in enumerate(held) if chance > most - 1e-9)
-        chance = held[best]
-        quiet, certain = self._quiet[e] > 0.0, chance >= self.sure
-        self._waited[e] = self._waited[e] + 1 if certain and not quiet else -1
-        early = certain and self._opens(e, gate)
-        if quiet or not (early or (best == 0 and chance >= self._levels[e])):
-            return None
-        first = max(places[best] - _BESIDE, 0)
-        near = masses[first : places[best] + _WIDE + _BESIDE]
-        # An event is a frame of the grid, which is the end of its bin.
-        due = sum(mass * (b + 1) for b, mass in enumerate(near, first)) / sum(near)
-        return chance, max(due, float(nearest)) * BIN_MS / 1000.0
+    def _last_moment(self) -> tuple[float, float]:
+        return self.lead_ms, self.sure

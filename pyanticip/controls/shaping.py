@@ -1,10 +1,13 @@
-"""What a performer makes of one output: a part of its range, turned round, as a gate, a toggle, in steps."""
+"""What a performer makes of one output: a part of its range, turned round, as a gate, a toggle, in steps.
+
+The shaper itself is the core's.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyanticip.controls.vectors import unit
+from pyanticip._core import Shaper
 from pyanticip.errors import OptionError
 
 __all__ = ["Shape", "Shaper"]
@@ -48,33 +51,3 @@ class Shape:
     def opens(self) -> float:
         """From where on a gate is open."""
         return 0.5 if self.threshold is None else self.threshold
-
-
-class Shaper:
-    """Shapes one output, value by value. What it remembers: whether the gate is ``open``, and where the
-    toggle stands. ``seen``: the least and the greatest of what came in since it was set to ``(inf, -inf)``;
-    None: nobody asks."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.open = False
-        self.toggled = False
-        self.seen: tuple[float, float] | None = None
-
-    def __call__(self, value: float) -> float:
-        """The shaped value, 0..1."""
-        shape = self.shape
-        if self.seen is not None:
-            self.seen = min(self.seen[0], value), max(self.seen[1], value)
-        low, high = shape.span
-        value = unit((value - low) / (high - low))
-        if shape.invert:
-            value = 1.0 - value
-        if shape.toggle or shape.threshold is not None:
-            was, least = self.open, shape.opens - (shape.hysteresis if self.open else 0.0)
-            self.open = value >= least
-            self.toggled ^= self.open and not was
-            value = float(self.toggled if shape.toggle else self.open)
-        if shape.steps is not None:
-            value = round(value * (shape.steps - 1)) / (shape.steps - 1)
-        return value

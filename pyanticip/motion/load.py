@@ -14,8 +14,11 @@ from pyanticip.motion.smpl import smpl_skeleton
 from pyanticip.motion.understand import understand
 from pyanticip.motion.units import check_rate
 
+SUFFIXES = (".amc", ".bvh", ".mvnx", ".npz", ".anticip")
+"""Names that motion files end in. What a file is, is told by its content."""
+
 RECORDING_MAGIC = b"ANTICIP\0"
-_KINDS = "BVH, AMC (with its ASF), npz (ours, AMASS or SMPL), or an .anticip recording"
+_KINDS = "BVH, AMC (with its ASF), MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
 _ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
 _AMC_START = re.compile(
     rb"^[ \t]*:FULLY-SPECIFIED|\A[ \t]*#!OML|\A\s*\d+[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE
@@ -33,7 +36,7 @@ def load_motion(
     rest: int | None = None,
     joints: str | os.PathLike[str] | Joints | None = None,
 ) -> Clip:
-    """Read a motion file: BVH, AMC with its ASF, npz, or an ``.anticip`` recording, told by its content.
+    """Read a motion file, told by its content: BVH, AMC with its ASF, MVNX, npz, ``.anticip`` recording.
 
     Parameters
     ----------
@@ -153,6 +156,10 @@ def _parse(
 
         return read_npz(file, data, rate=rate, length_unit=units)
     head = data[:65536]
+    if b"<mvnx" in head:
+        from pyanticip.motion.mvnx import read_mvnx
+
+        return read_mvnx(file, data, rate=rate, length_unit=units)
     if _ASF_START.search(head):
         raise text.fail(
             file, 1, "is a skeleton without motion (ASF): load the AMC file, with skeleton= this one"

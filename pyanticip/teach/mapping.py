@@ -45,7 +45,7 @@ F64 = npt.NDArray[np.float64]
 FORMAT, VERSION = "anticip-mapping", 3
 _FEATURES_VERSION = 1
 """Whose columns the heads read: the first ones of a row."""
-_LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
+LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
 _MOST_PARTS = 64
 _NOT_LOOKED_AT = np.zeros(1)
 _HEAD_SHAPES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -290,7 +290,7 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     file = Path(path)
     if file.is_dir():
         raise FormatError(f"{file}: is a folder; a project's mapping is {file / 'mapping.safetensors'}")
-    data = read_file(file, _LARGEST, what="a mapping")
+    data = read_file(file, LARGEST, what="a mapping")
     tree = _tree(file, data)
     version = tree.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, WEIGHTS
+from pyanticip.untrusted import parse_toml, read_file
 
 __all__ = ["inside", "listing", "new_file"]
 
@@ -96,9 +96,7 @@ def _is_rig(path: Path) -> bool:
     """Whether a TOML file has tables of a rig and no others."""
     from realtime.rig import Rig
 
-    if path.stat().st_size > _LARGEST:
-        return False
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).keys() <= Rig.model_fields.keys()
-    except ValueError:
+        return parse_toml(read_file(path, _LARGEST), path).keys() <= Rig.model_fields.keys()
+    except FormatError:
         return False

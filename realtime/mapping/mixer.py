@@ -2,19 +2,19 @@
 
 The eight sound parameters, the outputs that a mapping teaches besides, and a list of events go out for every
 frame that comes in, and for every tick of silence. No change of mode or mapping, no late model and no lost
-signal makes the output jump.
+signal makes the output jump. The way of a frame is one call of the core's desk; here stands what is set, and
+what is learned of the performer when a frame has left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from pyanticip._core import Desk
 from pyanticip.controls import (
     BEAT_LEAD_MS,
-    CANCEL,
     NEUTRAL,
-    Crossfade,
     Event,
     EventTrigger,
     LastMoment,
@@ -22,23 +22,14 @@ from pyanticip.controls import (
     Shape,
     Shaper,
     Smoothing,
-    at_lead,
-    scalar_mapping,
 )
-from pyanticip.errors import OptionError
-from pyanticip.vocabulary import BIN_MS, HORIZONS_MS, PARAMETERS
+from pyanticip.vocabulary import PARAMETERS
 from realtime.config import LeadMs
-from realtime.mapping.channel import MODES, Channel
 from realtime.mapping.lead import Lead
 from realtime.mapping.performer import PerformerRange
 from realtime.step.base import StepResult
 
 __all__ = ["Mixer", "Teaching"]
-
-_LOUDNESS = PARAMETERS.index("loudness")
-_SWITCH = 0.25
-# A forecast is trusted for so many seconds, and then in inverse proportion to its age.
-_TRUSTED = 0.2
 
 
 class Teaching(Protocol):
@@ -80,32 +71,20 @@ class Mixer:
         shapes: Mapping[str, Shape] | None = None,
     ) -> None:
         smoothing = smoothing or [Smoothing()] * len(PARAMETERS)
+        silence = presence or Presence()
+        rule = (trigger or LastMoment(lead_ms=BEAT_LEAD_MS)).rule
+        self._desk = Desk(smoothing, (silence.hold, silence.fade, silence.catch_up), neutral, rule)
         self._shapers = {name: Shaper(shape) for name, shape in (shapes or {}).items()}
-        self._main = Channel(smoothing, presence, neutral, self._shaping(PARAMETERS))
         #: How far ahead each parameter is read.
         self.lead = Lead(lead_ms, smoothing, sound_ms=sound_ms, delay_ms=delay_ms)
         #: What share of each parameter 100, 200 and 400 ms ahead is foreseen, 24 numbers; empty: nobody says.
         self.trust: Sequence[float] = ()
-        self._trigger = trigger or LastMoment(lead_ms=BEAT_LEAD_MS)
-        self._neutral = list(neutral)
-        self._switch = Crossfade(_SWITCH)
-        self._target = list(neutral)
-        # What the last frame asked for, before the forecast took over, and whether the body moved in it.
-        self._asked = list(neutral)
-        self._activity = 1.0
-        self._lesson: tuple[list[float], float, float] | None = None
-        # Names and seconds left of the events that were announced and have not come.
-        self._announced: list[tuple[str, float]] = []
-        # Who gives the target: whether the model steps, and whether a mapping speaks.
-        self._by: tuple[bool, bool] | None = None
-        self.bypass = False
+        self._lesson: tuple[StepResult, float, float] | None = None
         self.gain = gain
         #: Stretches what the model says to the performer's range; None: the model's own scale.
         self.performer = performer
         self._extra_smoothing = extra_smoothing or Smoothing()
-        self._extra: Channel | None = None
         self._extra_names: list[str] = []
-        self._held: list[float] = []
         #: The taught outputs that are none of the eight, as they were given last.
         self.extras: list[float] = []
         self.teach(teaching)
@@ -118,30 +97,33 @@ class Mixer:
         """
         names = list(teaching.names) if teaching is not None else []
         neutral = list(teaching.neutral) if teaching is not None else []
-        self._places = [PARAMETERS.index(name) if name in PARAMETERS else -1 for name in names]
+        places = [PARAMETERS.index(name) if name in PARAMETERS else None for name in names]
         playing = dict(zip(self._extra_names, self.extras, strict=True))
-        self._extra_names = [name for name, place in zip(names, self._places, strict=True) if place < 0]
-        rest = [level for place, level in zip(self._places, neutral, strict=True) if place < 0]
-        self._extra = None
-        self.extras = [playing.get(name, low) for name, low in zip(self._extra_names, rest, strict=True)]
-        if rest:
-            mine = self._main.presence
-            presence = Presence(hold=mine.hold, fade=mine.fade, catch_up=mine.catch_up, neutral=rest)
-            self._extra = Channel(
-                self._extras_smoothed(), presence, rest, self._shaping(self._taught_names())
-            )
-            self._extra.smoother.amount = self._main.smoother.amount
-            # An output that was there goes on from where it is, a new one from neutral.
-            self._extra.begin(self.extras)
-            self._extra.set_mode(self._main.mode)
-        self._held = list(self.extras)
-        if self._by is not None:
-            self._switch.start(self._target)
+        beside = [(n, low) for n, low, place in zip(names, neutral, places, strict=True) if place is None]
+        self._extra_names = [name for name, _ in beside]
+        rest = [low for _, low in beside]
+        # An output that was there goes on from where it is, a new one from neutral.
+        self.extras = [playing.get(name, low) for name, low in beside]
+        self._desk.teach(places, self._extras_smoothed(), rest, self.extras)
+        self._shape()
 
     @property
     def mode(self) -> str:
         """playing, frozen, stopped or panic."""
-        return self._main.mode
+        return self._desk.mode
+
+    def set_mode(self, mode: str) -> None:
+        """Go to playing, frozen, stopped or panic, each without a jump. Raises OptionError for another."""
+        self._desk.set_mode(mode)
+
+    @property
+    def bypass(self) -> bool:
+        """Whether the scalars play instead of the model, and instead of a mapping."""
+        return self._desk.bypass
+
+    @bypass.setter
+    def bypass(self, value: bool) -> None:
+        self._desk.bypass = value
 
     @property
     def lead_ms(self) -> LeadMs:
@@ -163,24 +145,21 @@ class Mixer:
 
     @property
     def gain(self) -> float:
-        """Factor on loudness, 0 to 4."""
-        return self._gain
+        """Factor on loudness, 0 to 4. Raises OptionError for another."""
+        return self._desk.gain
 
     @gain.setter
     def gain(self, value: float) -> None:
-        if not 0.0 <= value <= 4.0:
-            raise OptionError(f"gain: expected 0 to 4, got {value:g}")
-        self._gain = float(value)
+        self._desk.gain = value
 
     @property
     def smoothing(self) -> float:
-        """Factor on every smoothing time: 0 none, 1 as the rig says."""
-        return self._main.smoother.amount
+        """Factor on every smoothing time: 0 none, 1 as the rig says, 100 at most."""
+        return self._desk.smoothing
 
     @smoothing.setter
     def smoothing(self, value: float) -> None:
-        for channel in self._channels():
-            channel.smoother.amount = value
+        self._desk.smoothing = value
 
     @property
     def settings(self) -> dict[str, LeadMs]:
@@ -208,26 +187,23 @@ class Mixer:
         if shape is None:
             self._shapers.pop(name, None)
         elif name in self._shapers:
-            self._shapers[name].shape = shape
+            self._shapers[name].reshape(shape)
         else:
             self._shapers[name] = Shaper(shape)
-        self._main.shape(self._shaping(PARAMETERS))
-        if self._extra is not None:
-            self._extra.shape(self._shaping(self._taught_names()))
+        self._shape()
+
+    def _shape(self) -> None:
+        taught = [f"taught/{name}" for name in self._extra_names]
+        self._desk.shape(self._placed(PARAMETERS), self._placed(taught))
+
+    def _placed(self, names: Sequence[str]) -> list[tuple[int, Shaper]]:
+        return [(i, self._shapers[name]) for i, name in enumerate(names) if name in self._shapers]
 
     def resmooth(self, smoothing: Sequence[Smoothing], extra: Smoothing) -> None:
         """Smooth the eight and what is taught otherwise from the next frame on."""
-        self._main.smoother.retune(smoothing)
-        self.lead.follow(smoothing)
         self._extra_smoothing = extra
-        if self._extra is not None:
-            self._extra.smoother.retune(self._extras_smoothed())
-
-    def _shaping(self, names: Iterable[str]) -> list[Shaper | None]:
-        return [self._shapers.get(name) for name in names]
-
-    def _taught_names(self) -> list[str]:
-        return [f"taught/{name}" for name in self._extra_names]
+        self._desk.resmooth(smoothing, self._extras_smoothed())
+        self.lead.follow(smoothing)
 
     def _extras_smoothed(self) -> list[Smoothing]:
         # What is likely is told as it is: labels and what they trigger would come late.
@@ -237,30 +213,15 @@ class Mixer:
     @property
     def by_model(self) -> bool:
         """Whether the model plays, not the scalar mapping."""
-        return self._by is not None and self._by[0]
-
-    def _channels(self) -> list[Channel]:
-        return [self._main] if self._extra is None else [self._main, self._extra]
-
-    def set_mode(self, mode: str) -> None:
-        """Go to playing, frozen, stopped or panic, each without a jump."""
-        if mode not in MODES:
-            raise OptionError(f"mode: expected playing, frozen, stopped or panic, got {mode!r}")
-        if mode == self.mode:
-            return
-        for channel in self._channels():
-            channel.set_mode(mode)
+        return self._desk.by_model
 
     def leave(self, seconds: float) -> None:
         """The show is over: to neutral within ``seconds``, whatever the mode."""
-        for channel in self._channels():
-            channel.leave(seconds)
+        self._desk.leave(seconds)
 
     def forget(self) -> None:
         """The stream begins anew: pending events are void and the values ease into what comes."""
-        self._trigger.reset()
-        for channel in self._channels():
-            channel.presence.restart()
+        self._desk.forget()
 
     def play(
         self,
@@ -279,28 +240,14 @@ class Mixer:
         still: it is silent then, but for what is taught, and has no events. Of a ``guessed`` frame nothing is
         learned.
         """
-        by = step is not None and not self.bypass, taught is not None and not self.bypass
-        events: list[Event] = []
-        if step is None:
-            target = scalar_mapping(scalars)
-        else:
-            if not (guessed or self.bypass):
-                self.overhear(step, activity, dt)
-            target = scalar_mapping(scalars) if self.bypass else self._forecast(step)
-            events = self._trigger.step(step.hazards, step.gate, self.lead.way_ms, dt)
-        target[_LOUDNESS] *= activity
-        if taught is not None and not self.bypass:
-            self._held = []
-            for place, value in zip(self._places, taught, strict=True):
-                if place < 0:
-                    self._held.append(value)
-                else:
-                    target[place] = value
-        if self._by is not None and by != self._by:
-            self._switch.start(self._target)
-        self._by = by
-        self._asked, self._activity = list(target), activity
-        return self._out(target, events, dt)
+        lead, performer = self.lead, self.performer
+        if step is not None and not (guessed or self.bypass):
+            self.overhear(step, activity, dt)
+        reaches = () if performer is None else performer.places()
+        out = self._desk.play(step, scalars, lead.leads, lead.way_ms, reaches, taught, activity, dt)
+        if self._extra_names:
+            self.extras = self._desk.extras
+        return out
 
     def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
         """No frame, ``dt`` seconds after the last call: what the newest frame's ``step`` said of now.
@@ -308,71 +255,34 @@ class Mixer:
         ``away`` seconds have passed since that frame. The forecast is read that much farther ahead and
         trusted less and less; without one, and for what a mapping taught, the last values hold.
         """
-        target, events = list(self._asked), []
-        if step is not None and self._by is not None and self._by[0]:
-            farther = [min(lead + 1000.0 * away, HORIZONS_MS[-1]) for lead in self.lead.leads]
-            ahead = at_lead(step.params, farther)
-            if self.performer is not None:
-                ahead = self.performer.play(ahead)
-            ahead[_LOUDNESS] *= self._activity
-            trust = min(1.0, _TRUSTED / away)
-            taught = set(self._places) if self._by[1] else set()
-            for i, value in enumerate(ahead):
-                if i not in taught:
-                    target[i] += trust * (value - target[i])
-            passed = round(1000.0 * away / BIN_MS)
-            hazards = [row[passed:] + [0.0] * passed for row in step.hazards.tolist()]
-            events = self._trigger.step(hazards, step.gate, self.lead.way_ms, dt)
-        return self._out(target, events, dt)
-
-    def _out(self, target: list[float], events: list[Event], dt: float) -> tuple[list[float], list[Event]]:
-        """From what is asked for to what goes out."""
-        self._target = self._switch.step(target, dt)
-        goal = self._target
-        if self._gain != 1.0:
-            goal = list(goal)
-            goal[_LOUDNESS] = min(goal[_LOUDNESS] * self._gain, 1.0)
-        if self._extra is not None:
-            self.extras = self._extra.play(self._held, dt)
-        return self._main.play(goal, dt), self._allowed(events, dt)
-
-    def _allowed(self, events: list[Event], dt: float) -> list[Event]:
-        """The events where there may be any; where not, what was announced is called off."""
-        waiting = [(name, due - dt) for name, due in self._announced if due > dt]
-        if self.mode != "playing" or self.bypass or self._activity == 0.0:
-            self._announced = []
-            return [(name + CANCEL, 0.0, due) for name, due in waiting]
-        for name, _, ahead in events:
-            if not name.endswith(CANCEL):
-                waiting.append((name, ahead))
-            elif mine := [known for known in waiting if known[0] + CANCEL == name]:
-                waiting.remove(min(mine, key=lambda known: abs(known[1] - ahead)))
-        self._announced = waiting
-        return events
-
-    def _forecast(self, step: StepResult) -> list[float]:
-        """The model's parameters at their leads, in the performer's range."""
-        target = at_lead(step.params.tolist(), self.lead.leads)
-        return target if self.performer is None else self.performer.play(target)
+        lead, performer = self.lead, self.performer
+        reaches = () if performer is None else performer.places()
+        out = self._desk.bridge(step, lead.leads, lead.way_ms, reaches, away, dt)
+        if self._extra_names:
+            self.extras = self._desk.extras
+        return out
 
     def overhear(self, step: StepResult, activity: float, dt: float) -> None:
         """Note what a frame says of the performer's range, ``dt`` seconds after the last that said so."""
         self.learn()
-        self._lesson = [row[0] for row in step.params.tolist()], activity, dt
+        if self.performer is not None:
+            self._lesson = step, activity, dt
 
     def learn(self) -> None:
         """What the last frame says of the performer's range: for the time after it has been sent."""
         if self._lesson is not None and self.performer is not None:
-            self.performer.learn(*self._lesson)
+            step, activity, dt = self._lesson
+            self.performer.learn(step.params[:, 0].tolist(), activity, dt)
         self._lesson = None
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""
-        if self._extra is not None:
-            self.extras = self._extra.silence(dt)
-        return self._main.silence(dt)
+        out = self._desk.silence(dt)
+        if self._extra_names:
+            self.extras = self._desk.extras
+        return out
 
     @property
     def silent_seconds(self) -> float:
         """How long the source has been silent."""
-        return self._main.presence.silent
+        return self._desk.silent

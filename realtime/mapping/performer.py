@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyanticip._core import stretched
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import PARAMETERS
 
@@ -38,10 +39,8 @@ class Reach:
     still: float
     low: float
     high: float
-    # Where the map rises from 0, where it reaches 0.75, and its curve: worked out once, used in every frame.
-    _foot: float = field(init=False, repr=False, compare=False)
-    _top: float = field(init=False, repr=False, compare=False)
-    _curve: float = field(init=False, repr=False, compare=False)
+    #: Where the map rises from 0, where it reaches 0.75, and the exponent between: used in every frame.
+    curve: tuple[float, float, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.still <= self.low <= self.high <= 1.0 and self.still <= RESTLESS):
@@ -53,8 +52,7 @@ class Reach:
         low = min(self.low, high - _NARROWEST)
         curve = 1.0 / (1.0 + 0.5 * math.log2(high / max(low, _FLOOR)))
         foot = max(low - (high - low) / ((_HIGH / _LOW) ** (1.0 / curve) - 1.0), self.still)
-        for name, value in (("_foot", foot), ("_top", high), ("_curve", curve)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "curve", (foot, high, curve))
 
     def __call__(self, value: float) -> float:
         """``value`` stretched: 0 up to still, 0.1 at low, 0.75 at high, 1 at 1, and never falling.
@@ -62,12 +60,7 @@ class Reach:
         The more octaves a range has, the more its lower half is lifted: what is slow is heard before it is
         loud.
         """
-        foot, high = self._foot, self._top
-        if value <= foot:
-            return 0.0
-        if value < high:
-            return _HIGH * math.pow((value - foot) / (high - foot), self._curve)
-        return _HIGH + (1.0 - _HIGH) * min((value - high) / (1.0 - high), 1.0)
+        return stretched(value, *self.curve)
 
 
 # What is assumed of somebody unknown, and the least that anybody's range is taken for: who moves less is not
@@ -165,9 +158,7 @@ class PerformerRange:
             if known is None:
                 running.learn(now[place], dt)
 
-    def play(self, values: list[float]) -> list[float]:
-        """The eight parameters, stretched."""
-        out = list(values)
-        for place, known, running in zip(PLACES, self._known, self._running, strict=True):
-            out[place] = (known or running.reach)(out[place])
-        return out
+    def places(self) -> list[tuple[int, float, float, float]]:
+        """Which parameters are stretched, and how: the place, and the curve of its reach."""
+        pairs = zip(PLACES, self._known, self._running, strict=True)
+        return [(place, *(known or running.reach).curve) for place, known, running in pairs]

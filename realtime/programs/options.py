@@ -6,7 +6,7 @@ What a rig file can say as well is declared there, once: the command line's word
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pyanticip.motion.options import BodyOptions, ReadingOptions
 from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
@@ -60,8 +60,10 @@ class ReplayOptions(RigOptions, SecondsOption, JsonOption):
 class RenderOptions(RigOptions, SecondsOption, JsonOption):
     """Of ``render``."""
 
-    file: Path = option("What to play.", argument=True, exists=True)
-    out: Path = option("OUT.wav, OUT.npz or OUT.csv.", written=True)
+    file: Path = option("What to play: a file, or a folder of files.", argument=True, exists=True)
+    out: Path = option("OUT.wav, OUT.npz or OUT.csv; of a folder a folder.", written=True)
+    kind: Literal["wav", "npz", "csv"] | None = option("What the files of a folder become; else wav.", None)
+    workers: int | None = option("Processes for a folder; else one a core.", None, ge=1)
     over: Annotated[dict[str, Any], Overrides(Rig, {**MODEL, **PRESET, **READING})] = {}
 
 

@@ -31,9 +31,8 @@ __all__ = ["Begun", "Recorder"]
 #: What a file begins with: its header, and the commands that make it begin where things stand.
 Begun = Callable[[], tuple[Mapping[str, Any], Sequence[tuple[int, str, Sequence[object]]]]]
 
-# Waking the child for every frame would cost a context switch each; a quarter of a second keeps the promise
-# that a kill loses at most one.
-_HAND_OVER_NS = 250_000_000
+# What was handed over outlives a kill: at most a frame is lost. The child does not wake for each.
+_HAND_OVER_NS = 20_000_000
 _BATCH = 1 << 16
 _QUEUE = 4 << 20
 _PIPE = 1 << 20

@@ -39,6 +39,9 @@ _SYNC_S = 1.0
 # A disk that was full is written to again when so much is free.
 _ROOM = 8 << 20
 _MOST_PARTS = 10_000
+# While it records it does not wake for every frame, which would cost a context switch each, but so often:
+# what waits in the pipe meanwhile outlives the show.
+_NAP_S, _MOST_READ = 0.1, 1 << 18
 
 
 class Writer:
@@ -122,10 +125,18 @@ class Writer:
         with contextlib.suppress(OSError):
             if start is not None:
                 os.ftruncate(self._file, start)
+            if start == len(_core.recording_header()):
+                # Not even its header's record: nobody misses it.
+                self._path.unlink()
         with contextlib.suppress(OSError):
             os.close(self._file)
         self._file = -1
         self._tell(self._number, "failed", f"{self._path}: {error.strerror}")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a file."""
+        return self._file >= 0
 
     def look(self) -> float:
         """Sync where it is time for it, and tell; seconds until it is time again."""
@@ -167,15 +178,17 @@ class Writer:
 
 def _next_part(path: Path, spare: str) -> Path:
     """Where a recording goes on: NAME.2.anticip and so on, in the spare folder where its own has no room."""
-    folders = [path.parent, Path(spare)] if spare else [path.parent]
-    for folder in folders:
-        with contextlib.suppress(OSError):
+    why = []
+    for folder in [path.parent, Path(spare)] if spare else [path.parent]:
+        try:
             found = os.statvfs(folder)
             if found.f_bavail * found.f_frsize >= _ROOM:
                 parts = (folder / f"{path.stem}.{n}{path.suffix}" for n in range(2, _MOST_PARTS))
                 return next(part for part in parts if not part.exists())
-    where = " and ".join(map(str, folders))
-    raise OptionError(f"{where}: less than {_ROOM >> 20} MB are free")
+            why.append(f"{folder}: less than {_ROOM >> 20} MB are free")
+        except OSError as error:
+            why.append(f"{folder}: {error.strerror}")
+    raise OptionError("; ".join(why))
 
 
 def main() -> int:
@@ -187,10 +200,12 @@ def main() -> int:
     while True:
         ready, _, _ = select.select([0], [], [], writer.look())
         if ready:
-            data = os.read(0, 1 << 18)
+            data = os.read(0, _MOST_READ)
             if not data:
                 return 0 if writer.close() else 1
             rest = writer.take(rest + data)
+            if writer.is_open and len(data) < _MOST_READ:
+                time.sleep(_NAP_S)
 
 
 if __name__ == "__main__":

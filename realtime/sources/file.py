@@ -10,6 +10,7 @@ from pyanticip.errors import FormatError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
+from pyanticip.untrusted import open_file
 from realtime.sources.base import NATIVE
 from realtime.sources.replay import Command, Datagram, Item
 
@@ -26,7 +27,7 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
     skeleton at its own rate. ``say`` is told what had to be decided. Raises FormatError, SkeletonError,
     OSError.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         begins = file.read(16)
     if not is_recording(begins):
         clip = load_motion(path, **reading)

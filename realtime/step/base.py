@@ -15,7 +15,6 @@ from pyanticip.models.config import row_widths
 
 __all__ = [
     "F32",
-    "Commitment",
     "StepBackend",
     "StepPlan",
     "StepResult",
@@ -137,25 +136,6 @@ def checked_boost(boost: F32, codes: int) -> F32:
     if checked.shape != (codes,) or not bool(np.isfinite(checked).all()):
         raise ShapeError(f"a boost must be {codes} finite numbers, got {checked.shape}")
     return checked
-
-
-class Commitment:
-    """The inference rule of the commitment gate: emit at ``g > theta (1 - 0.5 n / max_buffer)`` or n >=
-    max_buffer.
-
-    n counts the frames held back so far.
-    """
-
-    def __init__(self, theta: float, max_buffer: int) -> None:
-        self._theta, self._max = theta, max_buffer
-        self.waited = 0
-
-    def decide(self, gate: float) -> bool:
-        """Whether this frame may emit; counts the frames that may not."""
-        n = self.waited
-        emit = gate > self._theta * (1.0 - 0.5 * n / self._max) or n >= self._max
-        self.waited = 0 if emit else n + 1
-        return emit
 
 
 def checked_rows(rows: F32, columns: int) -> F32:

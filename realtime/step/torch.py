@@ -6,11 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyanticip._core import Commitment
 from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from pyanticip.models.motion.transformer import MotionOutput, MotionState
-from realtime.step.base import F32, Commitment, StepBackend, StepPlan, StepResult, checked_boost, checked_rows
+from realtime.step.base import F32, StepBackend, StepPlan, StepResult, checked_boost, checked_rows
 
 __all__ = ["CudaGraphBackend", "TorchBackend"]
 

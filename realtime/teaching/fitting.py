@@ -17,10 +17,11 @@ from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.frames import Part, TakeData
 from pyanticip.teach.gestures import Gesture, Shown, fit_gestures
 from pyanticip.teach.labels import GESTURE
-from pyanticip.teach.mapping import load_mapping, pack_mapping
+from pyanticip.teach.mapping import LARGEST, load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import MAPPING, MAPPINGS, Project
 from pyanticip.teach.state import State, TakeEntry
+from pyanticip.untrusted import read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from realtime.step.open import open_processor
 from realtime.teaching.observe import ModelBackend, Observer
@@ -178,7 +179,7 @@ def use_mapping(project: Project, name: str) -> Path:
         names = ", ".join(sorted(p.name for p in kept.glob("*.safetensors"))) or "none yet"
         raise OptionError(f"{project.folder}: no mapping {name!r}; there are {names}")
     load_mapping(found)
-    _replace(project.folder / MAPPING, found.read_bytes())
+    _replace(project.folder / MAPPING, read_file(found, LARGEST))
     return project.folder / MAPPING
 
 

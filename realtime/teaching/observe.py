@@ -16,6 +16,7 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.inputs import body
 from pyanticip.teach.project import CACHE, Project
 from pyanticip.teach.state import TakeEntry
+from pyanticip.untrusted import open_file
 from realtime.step.open import ModelBackend
 
 __all__ = ["ModelBackend", "Observer", "observe"]
@@ -76,7 +77,8 @@ class Observer:
 def _read(path: Path, shape: tuple[int, int]) -> F32 | None:
     """What the cache holds; None where it holds nothing usable."""
     try:
-        found = np.load(path, allow_pickle=False)
+        with open_file(path) as file:
+            found = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
     if not isinstance(found, np.ndarray) or found.shape != shape or found.dtype != np.float32:

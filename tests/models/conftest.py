@@ -21,7 +21,7 @@ def tiny_config(**changes):
 
 def build(dtype=torch.float64, seed=0, **changes):
     """A model with weights far enough from their start that every part matters."""
-    return models.build("motion", dtype, seed=seed, **{**SIZES, **changes})
+    return models.as_kept(models.build("motion", dtype, seed=seed, **{**SIZES, **changes}))
 
 
 @pytest.fixture(scope="session", name="build")

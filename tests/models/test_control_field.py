@@ -405,7 +405,7 @@ def test_arrays_that_do_not_fit_are_refused():
     for changes, words in (
         ({"seen": np.zeros(3)}, "seen: expected 30 values, given 3"),
         ({"out": np.zeros((6, 6))}, "out: expected"),
-        ({"bias": np.zeros(3, np.float32)}, "bias: expected a C-contiguous array of the same float type"),
+        ({"bias": np.zeros(3, np.float32)}, "bias: expected a C-contiguous array of float64"),
         ({"end": np.zeros(0)}, "end: expected one value, given none"),
     ):
         with pytest.raises(ShapeError, match=words):

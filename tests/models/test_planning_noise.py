@@ -41,6 +41,20 @@ def simulated(model, ids):
     return model.planning.simulate(ids, LENGTH)
 
 
+def test_the_plan_of_a_step_is_what_was_anticipated_a_step_before():
+    model = build("anticipatory", "passes")
+    ids, signal = torch.randint(VOCAB, (2, LENGTH + HORIZON)), model.planning
+    torch.manual_seed(5)
+    found = simulated(model, ids)
+    torch.manual_seed(5)
+    ahead = look_ahead(ids, HORIZON, LENGTH - 1)
+    drawn = signal.simulator.draw(ahead, signal.log_frequency, signal.slots)
+    assert found.codes.shape[:2] == (2, LENGTH)
+    assert not found.weights[:, 0].any(), "before anything was seen nothing was anticipated"
+    assert torch.equal(found.codes[:, 1:], drawn.codes)
+    assert torch.equal(found.weights[:, 1:], drawn.weights)
+
+
 def told(model, ids):
     """What must not be: plans of the codes that come, and of no others."""
     ahead = look_ahead(ids, HORIZON, LENGTH - 1)

@@ -5,20 +5,24 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from support.models import build
+from support.models import as_kept, build
 
+import realtime
+from pyanticip._core import Commitment
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
-from pyanticip.vocabulary import FEATURES
-from realtime.step.base import Commitment
+from pyanticip.motion.load import load_motion
+from pyanticip.vocabulary import FEATURES, RATE
 from realtime.step.open import open_backend
 
 TWIN = {"twin": True, "strokes": True, "kinematics": True, "d_model": 48, "taps": 12}
+DEMO_DANCE = Path(realtime.__file__).parent / "data" / "dance.bvh"
 FIELDS = ("params", "hazards", "scalars", "gate", "hidden")
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -42,7 +46,7 @@ def assert_close(a, b, tolerance):
 @pytest.mark.parametrize("kind", ["rust", pytest.param("cuda-graph", marks=needs_cuda)])
 def test_backends_equal_torch_over_long_streams_with_wrap_around_and_resets(saved, tmp_path, kind, twin):
     if twin:
-        saved = save_checkpoint(tmp_path / "twin", build("motion", torch.float32, 0.05, **TWIN))
+        saved = save_checkpoint(tmp_path / "twin", as_kept(build("motion", torch.float32, 0.05, **TWIN)))
     rng = np.random.default_rng(0)
     one, two = open_backend(kind, saved), open_backend("torch", saved)
     for i in range(300):
@@ -106,6 +110,22 @@ def test_several_rows_equal_one_by_one_and_reset_starts_afresh(saved, kind):
     for row in rows:
         single = backend.step(row[None])
     assert all(np.array_equal(getattr(together, n), getattr(single, n)) for n in FIELDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_performers_of_one_model_do_not_hear_each_other(saved, kind):
+    """They share its weights, and nothing else."""
+    rows = np.random.default_rng(4).standard_normal((2, 40, 231)).astype(np.float32)
+    one, two, alone = open_backend(kind, saved), open_backend(kind, saved), open_backend(kind, saved)
+    for t in range(40):
+        said = one.step(rows[0, t : t + 1])
+        two.step(rows[1, t : t + 1])
+        if t == 20:
+            two.reset()
+    last = open_backend(kind, saved)
+    for backend in (alone, last):
+        wanted = backend.step(rows[0])
+        assert all(np.array_equal(getattr(said, n), getattr(wanted, n)) for n in FIELDS if n != "emit")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -212,13 +232,28 @@ def test_commitment_rule_equals_the_models(saved):
 
 
 @pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")
-def test_the_shipped_checkpoint_steps_alike_on_rust_and_torch():
-    """Over resets and gaps, rings wrapped round."""
+def test_the_shipped_checkpoint_steps_alike_on_rust_and_torch(tmp_path):
+    """Over resets and gaps, rings wrapped round; with the weights as the core keeps them, to the digit."""
     rng = np.random.default_rng(7)
-    one, two = open_backend("rust"), open_backend("torch")
+    folder = save_checkpoint(tmp_path / "kept", as_kept(load_motion_model(SHIPPED)))
+    one, two = open_backend("rust", folder), open_backend("torch", folder)
+    same = open_backend("rust")
     for i in range(300):
         if i in (9, 210):
-            one.reset()
-            two.reset()
+            for backend in (one, two, same):
+                backend.reset()
         rows = noise(rng, 4 if i % 50 == 17 else 1)
-        assert_close(one.step(rows), two.step(rows), 2e-5)
+        said = one.step(rows)
+        assert_close(said, two.step(rows), 2e-5)
+        assert_close(said, same.step(rows), 0.0)
+
+
+@pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")
+def test_what_keeping_weights_in_sixteen_bits_costs_is_below_what_is_heard():
+    """The shipped model against itself in single precision, on the dance that comes with the package."""
+    rows = load_motion(DEMO_DANCE).retarget("humanoid").resample(RATE).features()[:600]
+    one, two = open_backend("rust"), open_backend("torch")
+    off = [one.step(row[None]).params - two.step(row[None]).params for row in rows]
+    # A step of 7-bit MIDI is .008.
+    assert np.abs(off).max() < 0.004
+    assert np.sqrt(np.mean(np.square(off))) < 0.0005

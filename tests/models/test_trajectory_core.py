@@ -94,7 +94,7 @@ def test_arrays_that_do_not_fit_are_refused():
     with pytest.raises(ShapeError):
         _core.encode_positions(np.zeros(5), table, speeds, out[0].copy())
     for wrong in (e.astype(np.float64), e[0]):
-        with pytest.raises(TypeError):
+        with pytest.raises(ShapeError):
             _core.trajectory_displacements(wrong, 0.2, 2.0, False, moved)
 
 

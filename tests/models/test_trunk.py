@@ -10,7 +10,7 @@ from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.core.attention import TrajectoryAttention
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.bias import TrajectoryBias, orthogonality
-from pyanticip.models.core.gates import AnticipationHead, CommitmentGate
+from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Steered, Trunk
 
@@ -193,6 +193,18 @@ def test_bad_input_is_one_clear_line(build):
         model(torch.zeros(1, 1, 231), mode="refined")
     with pytest.raises(ShapeError, match="231 finite"):
         model.set_normalisation(torch.zeros(231), torch.full((231,), float("nan")))
+
+
+def test_the_share_is_the_fast_pathways():
+    gate = PathwayGate(4)
+    fast, slow, scalars = torch.randn(2, 3, 4), torch.randn(2, 3, 4), torch.rand(2, 3, 7)
+    mixed, share = gate(scalars, fast, fast, slow)
+    torch.testing.assert_close(mixed, share[..., None] * fast + (1.0 - share[..., None]) * slow)
+    with torch.no_grad():
+        gate.linear.bias.fill_(50.0)
+    mixed, share = gate(scalars, fast, fast, slow)
+    torch.testing.assert_close(share, torch.ones(2, 3))
+    torch.testing.assert_close(mixed, fast)
 
 
 @pytest.mark.parametrize("gradient", [True, False])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 import socket
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +60,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (checkpoint / "model.json").write_text("{")
     (folder / "words").mkdir()
     (folder / "words" / "model.json").write_text('{"format": "anticip-language"}')
+    os.mkfifo(folder / "pipe.bvh")
+    (folder / "pipe").mkdir()
+    os.mkfifo(folder / "pipe" / "model.json")
+    (folder / "zero.toml").symlink_to("/dev/zero")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "model.json").write_text("{" * 100_000)
+    (folder / "digits.toml").write_text("lead_ms = " + "9" * 5001)
+    packed = io.BytesIO()
+    np.lib.format.write_array(packed, np.zeros((400_000, 156)))
+    with zipfile.ZipFile(folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("poses.npy", packed.getvalue())
     taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     taken.bind(("127.0.0.1", 0))
     (folder / "control.toml").write_text(f"[control]\nport = {taken.getsockname()[1]}\n")
@@ -116,6 +130,13 @@ CASES = [
     ("bench latency --seconds 0", 2, "--seconds"),
     ("bench latncy", 2, "did you mean latency?"),
     ("rig init typo.toml", 2, "--force"),
+    ("info pipe.bvh", 1, "pipe.bvh: is a pipe or a device"),
+    ("replay pipe.bvh --no-model", 1, "pipe.bvh: is a pipe or a device"),
+    ("info bomb.npz", 1, "bomb.npz: unpacks to 476 MB"),
+    (f"{LIVE} --rig zero.toml", 1, "zero.toml: is a pipe or a device"),
+    ("rig check digits.toml", 1, "digits.toml: not valid TOML"),
+    ("live --source mocopi://127.0.0.1:21471 --checkpoint pipe", 1, "model.json: is a pipe or a device"),
+    ("live --source mocopi://127.0.0.1:21471 --checkpoint deep", 1, "model.json is not valid JSON"),
 ]
 
 

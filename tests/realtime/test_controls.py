@@ -6,12 +6,8 @@ from hypothesis.extra import numpy as hnp
 
 from pyanticip.controls import (
     NEUTRAL,
-    Crossfade,
     EventTrigger,
-    Presence,
     Range,
-    Smoother,
-    Smoothing,
     at_lead,
     scalar_mapping,
 )
@@ -19,12 +15,6 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import EVENTS, HORIZONS_MS, PARAMETERS
 
 unit = st.floats(0, 1)
-vectors = hnp.arrays(np.float64, 8, elements=unit)
-smoothings = st.one_of(
-    st.builds(Smoothing, kind=st.just("spring"), half_life=st.floats(0.001, 2)),
-    st.builds(Smoothing, kind=st.just("one-euro"), min_cutoff=st.floats(0.05, 50), beta=st.floats(0, 100)),
-    st.just(Smoothing(kind="none")),
-)
 
 
 def test_every_parameter_has_a_neutral_value() -> None:
@@ -51,8 +41,6 @@ def test_shapes_are_refused() -> None:
     with pytest.raises(ShapeError):
         scalar_mapping(np.zeros(6))
     with pytest.raises(ShapeError):
-        Smoother([Smoothing()] * 8).step(np.zeros(7), 0.02)
-    with pytest.raises(ShapeError):
         EventTrigger().step(np.zeros((3, 25)), 1.0, 0, 0.02)
 
 
@@ -64,137 +52,6 @@ def test_lead_stays_in_range(p: np.ndarray, lead: float) -> None:
 def test_nan_parameters_become_numbers() -> None:
     out = at_lead(np.full((8, 5), np.nan), 40)
     assert np.all(np.isfinite(out))
-
-
-@given(st.lists(smoothings, min_size=8, max_size=8), st.lists(vectors, min_size=2, max_size=40), st.data())
-def test_smoothing_never_leaves_the_hull_of_its_targets(
-    kinds: list[Smoothing], targets: list[np.ndarray], data: st.DataObject
-) -> None:
-    smoother = Smoother(kinds)
-    low, high = targets[0], targets[0]
-    for target in targets:
-        low, high = np.minimum(low, target), np.maximum(high, target)
-        out = np.array(smoother.step(target, data.draw(st.floats(0, 0.2))))
-        assert np.all(np.isfinite(out))
-        assert np.all(out >= low - 1e-9)
-        assert np.all(out <= high + 1e-9)
-
-
-@given(smoothings, vectors, vectors, st.floats(0.001, 0.1))
-def test_a_step_is_approached_from_one_side(kind: Smoothing, a: np.ndarray, b: np.ndarray, dt: float) -> None:
-    smoother = Smoother([kind] * 8)
-    last = np.array(smoother.step(a, dt))
-    for _ in range(50):
-        out = np.array(smoother.step(b, dt))
-        assert np.all(np.abs(out - b) <= np.abs(last - b) + 1e-12)
-        assert np.all((out - b) * (a - b) >= -1e-12)
-        last = out
-
-
-@given(st.floats(0.005, 0.5), st.integers(1, 20))
-def test_the_spring_does_not_depend_on_the_frame_rate(half_life: float, pieces: int) -> None:
-    one = Smoother([Smoothing(half_life=half_life)])
-    many = Smoother([Smoothing(half_life=half_life)])
-    one.step([0.0], 0)
-    many.step([0.0], 0)
-    a = one.step([1.0], 0.1)
-    for _ in range(pieces):
-        b = many.step([1.0], 0.1 / pieces)
-    np.testing.assert_allclose(a, b, atol=1e-12)
-
-
-def test_half_life_is_the_half_of_a_step() -> None:
-    s = Smoother([Smoothing(half_life=0.3)])
-    s.step([0.0], 0)
-    assert s.step([1.0], 0.3)[0] == pytest.approx(0.5)
-
-
-def test_one_euro_is_steady_at_rest_and_quick_in_motion() -> None:
-    rng = np.random.default_rng(1)
-    s = Smoother([Smoothing(kind="one-euro", min_cutoff=1.0, beta=20.0)])
-    noise = 0.5 + 0.002 * rng.standard_normal(400)
-    still = np.array([s.step([x], 0.02)[0] for x in noise])
-    assert still[200:].std() < 0.6 * noise[200:].std()
-    slow = Smoother([Smoothing(kind="one-euro", min_cutoff=1.0, beta=0.0)])
-    slow.step([0.5], 0.02)
-    for x in np.linspace(0.5, 1.0, 25):
-        quick_at, slow_at = s.step([x], 0.02)[0], slow.step([x], 0.02)[0]
-    assert 1.0 - quick_at < 0.5 * (1.0 - slow_at)
-
-
-def test_the_amount_scales_all_smoothing() -> None:
-    s = Smoother([Smoothing(half_life=0.1)])
-    s.step([0.0], 0)
-    s.amount = 3.0
-    assert s.step([1.0], 0.3)[0] == pytest.approx(0.5)
-    s.amount = 0.0
-    assert s.step([0.25], 0.02)[0] == 0.25
-    with pytest.raises(OptionError):
-        s.amount = float("nan")
-
-
-def test_a_target_that_is_not_finite_is_held() -> None:
-    s = Smoother([Smoothing()])
-    s.step([0.4], 0)
-    assert s.step([float("nan")], 0.02)[0] == pytest.approx(0.4)
-
-
-@given(st.lists(st.tuples(st.booleans(), vectors), min_size=5, max_size=300))
-def test_silence_and_return_never_jump(frames: list[tuple[bool, np.ndarray]]) -> None:
-    """The performer's own changes pass, but what silence adds is bounded by the slope of its fades."""
-    dt = 0.02
-    p = Presence()
-    steady = [0.8] * 8
-    last = np.array(p.live(steady, dt))
-    since = 0.0
-    for is_live, _ in frames:
-        since += dt
-        out = np.array(p.live(steady, since) if is_live else p.silence(dt))
-        if is_live:
-            since = 0.0
-        assert np.all(np.abs(out - last) <= 1.5 * dt / min(p.fade, 0.4) + 1e-9)
-        assert np.all((out >= 0) & (out <= 1))
-        last = out
-
-
-@given(st.lists(st.tuples(st.floats(0.001, 5), st.integers(0, 5)), min_size=1, max_size=30))
-def test_how_often_silence_is_asked_does_not_matter(gaps: list[tuple[float, int]]) -> None:
-    asked, never = Presence(), Presence()
-    for n, (dt, ticks) in enumerate(gaps):
-        for _ in range(ticks):
-            asked.silence(dt / (ticks + 1))
-        values = [(n % 7) / 7] * 8
-        assert asked.live(values, dt) == never.live(values, dt)
-
-
-def test_silence_holds_one_second_then_fades_in_two() -> None:
-    p = Presence()
-    p.live([1.0] * 8, 0.02)
-    for _ in range(50):
-        out = p.silence(0.02)
-    np.testing.assert_allclose(out, 1.0)
-    for _ in range(50):
-        out = p.silence(0.02)
-    np.testing.assert_allclose(out, (1 + np.array(NEUTRAL)) / 2)
-    for _ in range(51):
-        out = p.silence(0.02)
-    np.testing.assert_allclose(out, NEUTRAL)
-    back = [p.live([1.0] * 8, 3.04 if n == 0 else 0.02)[1] for n in range(30)]
-    assert back[0] < 0.05
-    assert np.all(np.diff(back) >= 0)
-    assert back[-1] == 1.0
-
-
-def test_crossfade_arrives() -> None:
-    c = Crossfade(0.1)
-    live = [1.0]
-    assert c.step(live, 0.02) is live
-    c.start([0.0])
-    seen = [float(c.step(live, 0.02)[0]) for _ in range(6)]
-    assert seen == sorted(seen)
-    assert 0 < seen[0] < 0.2
-    assert seen[4:] == [1.0, 1.0]
-    assert not c.running
 
 
 @given(
@@ -323,6 +180,31 @@ def test_the_fallback_mapping_is_bounded(s: np.ndarray) -> None:
     out = scalar_mapping(s)
     assert len(out) == 8
     assert all(0 <= x <= 1 for x in out)
+
+
+def test_the_fallback_goes_the_way_that_each_scalar_does() -> None:
+    """Commitment pitch, pressure to the right, pulse with the phase, roughness and space against calm."""
+    calm = {"c": 0.5, "u": 0.4, "t": 0.0, "r": 0.4, "p": 0.5, "n": 0.6, "st": 0.6}
+    before = scalar_mapping([*calm.values()])
+    assert before[PARAMETERS.index("pan")] == 0.5
+
+    def moved(**change: float) -> dict[str, float]:
+        after = scalar_mapping([*(calm | change).values()])
+        return {name: b - a for name, a, b in zip(PARAMETERS, before, after, strict=True) if b != a}
+
+    assert moved(t=0.4) == {"pan": pytest.approx(0.2)}
+    assert moved(t=-0.4) == {"pan": pytest.approx(-0.2)}
+    assert moved(c=0.7) == {"pitch": pytest.approx(0.2)}
+    assert moved(st=0.8) == {"roughness": pytest.approx(-0.2)}
+    assert [*moved(u=0.6)] == ["density"]
+    assert moved(u=0.6)["density"] > 0.0
+    assert [*moved(p=0.7)] == ["pulse"]
+    assert moved(p=0.7)["pulse"] > 0.0
+    louder = moved(n=0.8)
+    assert {name for name, by in louder.items() if by > 0.0} == {"loudness", "brightness", "density", "pulse"}
+    away = moved(r=0.2)
+    assert away.pop("space") == pytest.approx(-0.2)
+    assert min(away.values()) > 0.0
 
 
 def test_a_still_performer_is_silent_in_the_fallback() -> None:

@@ -9,7 +9,6 @@ from hypothesis.extra import numpy as hnp
 from pyanticip.controls import EventTrigger, LastMoment
 from pyanticip.errors import OptionError, ShapeError
 from realtime.rig import load_rig
-from realtime.stage import build_mixer
 
 HAZARDS = hnp.arrays(np.float64, (2, 25), elements=st.floats(0, 1))
 
@@ -158,7 +157,6 @@ def test_a_rig_chooses_the_rule_and_its_numbers(tmp_path):
     assert isinstance(rule, LastMoment)
     assert (rule.sure, rule.max_buffer) == (0.9, 3)
     assert len(rule.step(beat(2, 0.35), 0.0, 0, 0.02)) == 1
-    assert isinstance(build_mixer(rig)._trigger, LastMoment)
 
 
 def test_what_cannot_be_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import shutil
@@ -53,6 +54,25 @@ def send_until(sink: OscSink, condition: Callable[[], object], seconds: float = 
         count += 1
         time.sleep(0.005)
     return count
+
+
+def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, asked = 0, []
+
+    def refused(wire: TcpWire) -> socket.socket:
+        asked.append(now / 1e9)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(TcpWire, "_open", refused)
+    monkeypatch.setattr("realtime.sinks.tcp.time.monotonic_ns", lambda: now)
+    wire = TcpWire("127.0.0.1", 9, "slip")
+    while now < 50e9:
+        now += 10_000_000
+        wire.send(b"frame")
+    pauses = [after - before for before, after in itertools.pairwise(asked)]
+    assert pauses == pytest.approx([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0], abs=0.011)
+    assert wire.counts["refused"] == 5000
+    assert "refused" in wire.trouble
 
 
 class Reader:

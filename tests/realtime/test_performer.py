@@ -103,11 +103,12 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
 
 
 def test_only_what_says_how_much_is_stretched() -> None:
-    values = [0.3] * 8
-    out = PerformerRange({name: Reach(0.0, 0.01, 0.31) for name in STRETCHED}).play(values)
-    for place in range(8):
-        assert (out[place] != values[place]) == (place in PLACES)
-    assert values == [0.3] * 8
+    reach = Reach(0.0, 0.01, 0.31)
+    performer = PerformerRange(dict.fromkeys(STRETCHED, reach))
+    assert performer.places() == [(place, *reach.curve) for place in PLACES]
+    out, _ = unsmoothed(performer).play(Step(np.full((8, 5), 0.3)), [0.5] * 7, 0.02)
+    for place, value in enumerate(out):
+        assert value == pytest.approx(reach(0.3) if place in PLACES else 0.3)
 
 
 def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:

@@ -74,6 +74,18 @@ def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_m
     assert s.pipeline.counts["failed_steps"] == 1
 
 
+def test_a_model_that_keeps_failing_is_left_alone_for_longer_each_time(stage: Any, paper_model: Any) -> None:
+    s = stage(paper_model(fail=True))
+    tried: list[float] = []
+    for n in range(6000):
+        before = s.pipeline.counts["failed_steps"]
+        s.frame(n)
+        if s.pipeline.counts["failed_steps"] > before:
+            tried.append(n * 0.02)
+    pauses = np.diff(tried)
+    assert pauses == pytest.approx([2.0, 4.0, 8.0, 16.0, 32.0, 32.0], abs=0.021)
+
+
 def test_a_model_that_says_nan_is_a_failing_model(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(level=float("nan")))
     s.frame(0)
@@ -288,6 +300,16 @@ def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
         spread[buffer] = np.std(np.diff([f.t_ns for f in frames])) / 1e6
     assert spread[0.0] > 4.0
     assert max(spread["auto"], spread[60.0]) < 0.5
+
+
+@pytest.mark.parametrize(("every", "covered"), [(10, True), (30, True), (100, False)])
+def test_an_automatic_buffer_covers_98_of_100_delays(every: int, covered: bool) -> None:
+    """What is later than that is let go, or everything would wait for one datagram in a hundred."""
+    playout = Playout("auto")
+    for n in range(2000):
+        delay = 30_000_000 if n % every == every - 1 else 5_000_000
+        playout.release_ns(n * 20_000_000, n * 20_000_000 + delay)
+    assert playout.buffer_ms == pytest.approx(31.0 if covered else 6.0, abs=0.3)
 
 
 def test_a_sender_that_restarts_goes_on(stage: Any) -> None:

@@ -1,6 +1,7 @@
 """The recorder's child process: what it is given is on the disk, whoever dies, and it stalls nobody."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -126,6 +127,44 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     assert [line.split()[0] for line in said] == ["recording", "the", "recording", "recorded"]
 
 
+@pytest.mark.slow
+def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
+    (folder := tmp_path / "takes").mkdir()
+    said: list[str] = []
+    tape = started(folder / "show.anticip", said)
+    folder.rename(tmp_path / "away")
+    os.kill(tape.pid, signal.SIGKILL)
+    wait_for(lambda: (tape.poll(), len(said) == 3)[1])
+    assert said[2] == f"nothing is recorded: {folder}: No such file or directory; trying again"
+    (tmp_path / "away").rename(folder)
+    wait_for(lambda: (tape.poll(), tape.is_writing)[1])
+    assert tape.path == folder / "show.2.anticip"
+    assert tape.close() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="another process's limits cannot be set")
+def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
+    said: list[str] = []
+    tape = started(tmp_path / "show.anticip", said)
+    _, hard = resource.prlimit(tape.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(tape.pid, resource.RLIMIT_FSIZE, (100, hard))
+    wait_for(lambda: (feed(tape, 1), tape.poll(), len(said) > 3)[2])
+    assert any("show.2.anticip: File too large" in line for line in said)
+    resource.prlimit(tape.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    wait_for(lambda: (tape.poll(), tape.is_writing)[1])
+    feed(tape, 5)
+    assert tape.close() == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["show.2.anticip", "show.anticip"]
+    assert read_recording(tmp_path / "show.2.anticip", strict=True).header
+
+
 PARENT = """
 import sys, time, os, signal
 from pathlib import Path
@@ -144,7 +183,7 @@ time.sleep(60)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_parent_that_dies_takes_the_recorder_along_and_loses_at_most_a_second(
+def test_a_parent_that_dies_takes_the_recorder_along_and_loses_a_frame_or_two(
     tmp_path: Path, how: signal.Signals
 ) -> None:
     path = tmp_path / "show.anticip"
@@ -156,8 +195,8 @@ def test_a_parent_that_dies_takes_the_recorder_along_and_loses_at_most_a_second(
     wait_for(lambda: not alive(pid))
     recording = read_recording(path, strict=True)
     times = [t_ns for t_ns, _, _ in recording.datagrams()]
-    assert last - times[-1] < 1_000_000_000
-    assert len(times) >= 50
+    assert last - times[-1] < 60_000_000
+    assert len(times) >= 94
 
 
 def alive(pid: int) -> bool:

@@ -8,16 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from pyanticip import SCALARS, load_motion
+from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.render import OfflinePlayer, render
+from realtime.programs.render_folder import render_folder
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
@@ -182,3 +186,59 @@ def test_the_bundled_performance_is_ours_and_sound() -> None:
     assert places[:, :, 1].min() > -0.05, "nothing goes through the floor"
     still = speed[: int(1.2 * clip.rate)].max()
     assert still < 0.3 < 3 < speed.max(), "stillness and strokes"
+
+
+def takes(folder: Path) -> Path:
+    """Two takes in folders of their own, two of one name, one that is none, and what is no motion."""
+    first, second = folder / "one" / "a.bvh", folder / "two" / "deeper" / "b.BVH"
+    for path in (first, second, first.with_suffix(".npz")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    bvh = (PERFORMANCE.parent / "dance.bvh").read_bytes()
+    first.write_bytes(bvh)
+    second.write_bytes(bvh)
+    save_npz(load_motion(first), first.with_suffix(".npz"))
+    (folder / "broken.bvh").write_bytes(bvh[:20_000])
+    (folder / "notes.txt").write_text("none")
+    return folder
+
+
+def test_a_folder_becomes_what_its_files_become_on_any_number_of_cores(tmp_path: Path) -> None:
+    folder = takes(tmp_path / "takes")
+    said: list[str] = []
+    made: list[dict[str, bytes]] = []
+    for workers in (1, 3):
+        out = tmp_path / f"out{workers}"
+        options: dict[str, Any] = {"seconds": 1.5, "workers": workers, "say": said.append}
+        done = render_folder(folder, out, suffix=".npz", rig=lambda path: SCALARS_ONLY, **options)
+        assert (done["files"], list(done["failed"])) == (3, [str(folder / "broken.bvh")])
+        files = [path for path in out.rglob("*") if path.is_file()]
+        made.append({path.relative_to(out).as_posix(): path.read_bytes() for path in files})
+    assert set(made[0]) == {"one/a.bvh.npz", "one/a.npz.npz", "two/deeper/b.npz"}
+    assert made[0] == made[1]
+    assert sum("broken.bvh" in line for line in said) == 2
+    render(folder / "two" / "deeper" / "b.BVH", tmp_path / "b.npz", rig=SCALARS_ONLY, seconds=1.5)
+    assert (tmp_path / "b.npz").read_bytes() == made[0]["two/deeper/b.npz"]
+
+
+def test_a_folder_at_the_command_line(tmp_path: Path) -> None:
+    folder = takes(tmp_path / "takes")
+    command = ["render", str(folder), "--out", str(tmp_path / "out"), "--no-model", "--seconds", "1"]
+    run = CliRunner().invoke(cli, [*command, "--kind", "csv", "--workers", "2"])
+    assert run.exit_code == 1
+    assert "3 files" in run.output
+    assert "1 could not be rendered" in run.output
+    assert len(list((tmp_path / "out").rglob("*.csv"))) == 3
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MotionError, match="no motion in it"):
+        render_folder(tmp_path / "empty", tmp_path / "out")
+    with pytest.raises(OptionError, match=r"suffix: expected \.wav"):
+        render_folder(folder, tmp_path / "out", suffix=".mp3")
+    with pytest.raises(OptionError, match=r"x\.wav: expected a folder"):
+        render_folder(folder, tmp_path / "x.wav")
+    # What a run before has left in the folder is none of its takes.
+    inside = folder / "made"
+    assert [render_folder(folder, inside, suffix=".npz", seconds=0.5)["files"] for _ in range(2)] == [3, 3]
+    command = ["render", str(folder / "one" / "a.bvh"), "--out", str(tmp_path / "a.wav"), "--kind", "npz"]
+    found = CliRunner().invoke(cli, command).exception
+    assert isinstance(found, OptionError)
+    assert "--kind is for a folder" in str(found)

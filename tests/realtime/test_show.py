@@ -209,6 +209,28 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
     assert "end" in [record.name for record in records if isinstance(record, Control)]
 
 
+def test_a_recording_that_is_stopped_before_its_file_is_there_ends_all_the_same(
+    stage: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hall = Hall(stage)
+
+    async def performance() -> None:
+        await hall.move(0, 5)
+        both = hall.command("record/start", "short"), hall.command("record/stop")
+        assert await asyncio.gather(*both) == [["ok", "short.anticip"]] * 2
+        assert hall.pipeline.tape is None
+        assert await hall.command("record/start", "long") == ["ok", "long.anticip"]
+        await hall.move(5, 5)
+        assert await hall.command("record/stop") == ["ok", "long.anticip"]
+        refused = hall.command("record/start", "long"), hall.command("record/stop")
+        assert [verdict for verdict, _ in await asyncio.gather(*refused)] == ["error"] * 2
+
+    hall.play(performance())
+    short, long = (list(read_recording(f"{name}.anticip", strict=True)) for name in ("short", "long"))
+    assert [sum(isinstance(record, Raw) for record in taken) for taken in (short, long)] == [0, 5]
+
+
 def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(
     stage: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

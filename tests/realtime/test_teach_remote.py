@@ -162,7 +162,9 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     assert project.problems() == []
     assert project.state.take("西").begin > 0, "what came before the take leads in"
     bent = project.history()[-2].take("bent")
-    assert (bent.frames, set(bent.columns), set(bent.values)) == (100, {"mix"}, {"cutoff"})
+    assert (set(bent.columns), set(bent.values)) == ({"mix"}, {"cutoff"})
+    # Two seconds; a busy machine sends fewer frames.
+    assert 50 < bent.frames <= 100
     wanted = project.wanted(bent)["mix"]
     assert wanted[0] == pytest.approx(0.2)
     assert wanted[-1] == pytest.approx(0.8)

@@ -91,6 +91,16 @@ def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
     assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(measured)} == wanted
 
 
+def test_a_step_ahead_is_ahead_and_a_step_aside_to_its_side() -> None:
+    def after(x: float, z: float) -> list[float]:
+        moved = {number: (place[0] + x, place[1], place[2] + z) for number, place in STANDING.items()}
+        _, _, root = world(TrackerSource(), [bundle(STANDING, {}), *(bundle(moved, {}),) * 40])
+        return root.tolist()
+
+    assert after(0.0, -0.7) == pytest.approx([0.0, 0.95, 0.7], abs=1e-6)
+    assert after(-0.4, 0.0) == pytest.approx([0.4, 0.95, 0.0], abs=1e-6)
+
+
 def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
     found, _, _ = world(

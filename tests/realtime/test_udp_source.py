@@ -63,6 +63,27 @@ def test_all_waiting_datagrams_are_read_in_order_in_spite_of_a_flood() -> None:
     assert turns >= 3, "the loop must get its turn during a flood"
 
 
+def test_arrivals_do_not_go_back_whatever_the_wall_clock_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    ages = iter([0, 5_000_000_000, 0])
+    monkeypatch.setattr(UdpSource, "_age_ns", lambda source, ancillary: next(ages))
+    got: list[int] = []
+
+    async def show() -> None:
+        source = UdpSource("mocopi", "127.0.0.1", 0)
+        time.sleep(0.2)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(3):
+                sender.sendto(b"one", source.address)
+        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(t))
+        await asyncio.sleep(0.05)
+        source.close()
+
+    asyncio.run(show())
+    assert len(got) == 3
+    assert got[1] == got[0], "what seems to be five seconds old comes with the one before"
+    assert got[2] >= got[1]
+
+
 def test_an_empty_and_a_huge_datagram_pass() -> None:
     got: list[bytes] = []
 

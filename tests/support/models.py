@@ -3,15 +3,16 @@
 import dataclasses
 import itertools
 
+import numpy as np
 import torch
 
 from pyanticip._core import MotionStream
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig, MotionTransformer
-from pyanticip.models.config import visible_columns
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.parts.registry import PARTS
 from pyanticip.vocabulary import FEATURES
+from realtime.step.rust import stream_sizes
 
 FACTORS = {
     "positions": ("none", *PARTS["positions"]),
@@ -89,25 +90,43 @@ def build(kind, dtype=torch.float64, noise=0.2, seed=0, **changes):
     return model.to(dtype).eval()
 
 
+def as_kept(model):
+    """A motion model with its weights as the Rust core keeps them, so that its step can be held to the digit.
+
+    Of every two inputs the first one's weight is a bfloat16; the second one's is a word whose lower half is
+    that of the first.
+    """
+    for name, parameter in model.named_parameters():
+        if name.endswith(".weight") and parameter.ndim == 2:
+            with torch.no_grad():
+                kept = _kept(parameter.float().numpy())
+                parameter.copy_(torch.from_numpy(kept))
+    return model
+
+
+def _kept(weight):
+    weight = np.ascontiguousarray(weight, np.float32)
+    even = np.ascontiguousarray(weight[:, 0::2])
+    odd = np.zeros_like(even)
+    odd[:, : weight.shape[1] // 2] = weight[:, 1::2]
+    bits = even.view(np.uint32)
+    lower = bits + np.uint32(0x7FFF) + (bits >> 16 & 1) >> 16
+    cut = odd.view(np.uint32) & np.uint32(0xFFFF0000)
+    step = np.uint32(0x10000)
+    near = np.stack([cut | lower, cut - step | lower, cut + step | lower])
+    off = np.abs(near.view(np.float32) - odd)
+    off[np.isnan(off)] = np.inf
+    whole = np.take_along_axis(near, off.argmin(0)[None], 0)[0]
+    kept = np.empty_like(weight)
+    kept[:, 0::2] = (lower << 16).view(np.float32)
+    kept[:, 1::2] = whole.view(np.float32)[:, : weight.shape[1] // 2]
+    return kept
+
+
 def motion_stream(model, tensors=None, **changes):
     """The Rust core's step with the weights of a motion model, or others."""
-    cfg = model.cfg
-    options = {
-        "width": cfg.d_model,
-        "heads": cfg.heads,
-        "layers": (cfg.fast_layers, cfg.slow_layers),
-        "past": (cfg.fast_past, cfg.slow_past),
-        "hidden": cfg.ff,
-        "stride": cfg.slow_stride,
-        "taps": cfg.taps,
-        "units": cfg.control_hidden,
-        "visible": visible_columns(cfg),
-        "distance": cfg.dist_scale,
-        "positive": cfg.alpha == "softplus",
-        "gated": cfg.gated_events,
-    }
     own = {name: t.float().contiguous().numpy() for name, t in model.state_dict().items()}
-    return MotionStream({**own, **(tensors or {})}, **{**options, **changes})
+    return MotionStream({**own, **(tensors or {})}, **{**stream_sizes(model.cfg), **changes})
 
 
 def inputs(kind, rows, length, dtype=torch.float64):

@@ -101,8 +101,25 @@ def test_the_error_shown_is_not_the_error_of_the_choice() -> None:
         TakeData(f"take {s}", blocks(200, 0.5, s), 0, {"mix": np.repeat(random.random(5), 40)})
         for s in range(3)
     ]
-    (part,) = fit_parts(takes, [Output("mix")], FitOptions())
+    (part,) = fit_parts(takes, [Output("mix")], FitOptions(kind="ridge"))
     assert part.report["error"]["mix"] >= min(c["error"] for c in part.report["candidates"]) - 1e-5
+    errors = np.array([fold["error"] for fold in part.report["folds"]])
+    assert part.report["error"]["mix"] == pytest.approx(errors.mean(), abs=1e-5)
+
+
+def test_who_chooses_by_luck_is_not_shown_to_be_lucky() -> None:
+    """Of noise one candidate is best by chance: what is shown is worse than what it was chosen by."""
+    worse = []
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        takes = [
+            TakeData(f"take {s}", blocks(100, 0.5, s), 0, {"mix": np.repeat(random.random(5), 20)})
+            for s in range(4)
+        ]
+        (part,) = fit_parts(takes, [Output("mix")], FitOptions(kind="ridge"))
+        worse.append(part.report["error"]["mix"] - min(c["error"] for c in part.report["candidates"]))
+    assert min(worse) >= -1e-5
+    assert max(worse) > 1e-3
 
 
 def test_the_same_takes_give_the_same_numbers() -> None:

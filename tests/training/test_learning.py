@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from pyanticip.models import ModelConfig, MotionTransformer
@@ -71,6 +72,31 @@ def test_reliability_is_a_half_where_the_base_rate_is_said(example_of):
     told = reliability(model, out, batch)
     assert float(told.min()) >= 0.0
     assert float(told.max()) <= 1.0
+
+
+def test_the_gate_should_open_where_the_model_foresees_and_shut_where_it_is_wrong(example_of):
+    model = MotionTransformer(SMALL).eval()
+    batch = Windows([example_of(200, seed=2)]).gather(np.array([0]), np.array([0]), 160)
+    bins = torch.arange(25)
+    knows = torch.where(bins == batch.event_bin[..., None], 6.0, -6.0)
+    with torch.no_grad():
+        out = model(batch.features)
+    frames = batch.event_seen.sum(-1) > 0
+    right, wrong = (
+        reliability(model, dataclasses.replace(out, events=sign * knows), batch)[frames]
+        for sign in (1.0, -1.0)
+    )
+    assert float(right.min()) > 0.5
+    assert float(wrong.max()) < 0.01
+
+
+def test_subjects_count_by_the_root_of_their_frames(example_of):
+    """Who was recorded nine times as long is drawn three times as often."""
+    windows = Windows([example_of(300, seed, "long") for seed in range(9)] + [example_of(300, 9, "short")])
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate([windows.choose(rng, 3200)[0] for _ in range(400)])
+    assert np.mean(drawn == 9) == pytest.approx(1.0 / 4.0, abs=0.03)
+    assert len(set(drawn.tolist())) == 10
 
 
 def test_every_part_of_the_loss_reaches_the_model(example_of):

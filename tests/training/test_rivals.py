@@ -2,13 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 
 from pyanticip.errors import FormatError
+from pyanticip.models import ModelConfig, MotionTransformer
 from training.data.batches import HORIZONS
-from training.evaluate.rivals import SETTINGS
+from training.data.examples import plain
+from training.evaluate.rivals import DELAYS_MS, SETTINGS, AllRivals, Twins, simple
+from training.report.statistics import resampled_within
+from training.tasks.motion import scores
 from training.tasks.motion.baselines import Rivals, Setting, extrapolate, judged, predict, tune
 from training.tasks.motion.scores import announced, bootstrap, match, measure
 from training.teacher.handmade import EDGE
+from training.teacher.twin import causal_twin
 
 
 def test_a_straight_line_is_carried_on_exactly():
@@ -58,6 +64,56 @@ def test_errors_are_means_over_subjects_not_over_frames(example_of):
     assert (low >= 0.1 - 1e-5).all()
     assert (high <= 0.3 + 1e-5).all()
     assert judged(120, 20) == slice(EDGE, 120 - EDGE - 20)
+
+
+@pytest.mark.parametrize("chunk", [1, 37, 400])
+def test_how_a_clip_is_cut_into_chunks_moves_no_figure(example_of, monkeypatch, chunk):
+    torch.manual_seed(0)
+    config = ModelConfig(
+        d_model=32, heads=4, fast_layers=1, slow_layers=1, ff=64, control_hidden=64, window=16
+    )
+    model, example = MotionTransformer(config), example_of(150, seed=3)
+    with torch.no_grad():
+        whole = model.eval()(torch.from_numpy(example.features)[None])
+    monkeypatch.setattr(scores, "CHUNK", chunk)
+    said = scores.run_model(model, example)
+    np.testing.assert_allclose(said.params, whole.params[0].numpy(), atol=1e-5)
+    np.testing.assert_allclose(said.hazards, torch.sigmoid(whole.events[0]).numpy(), atol=1e-5)
+    np.testing.assert_allclose(said.gate, whole.gate[0].numpy(), atol=1e-5)
+
+
+def test_a_bootstrap_draws_people_and_the_clips_of_each():
+    owners = ["a"] * 6 + ["b"] * 5 + ["c"]
+    draws = list(resampled_within(owners, draws=200, seed=0))
+    people, clips = set(), set()
+    for picks in draws:
+        assert len(picks) == 3
+        who = [{owners[n] for n in pick} for pick in picks]
+        assert all(len(one) == 1 for one in who), "a person's clips are drawn from that person's"
+        assert [len(pick) for pick in picks] == [owners.count(next(iter(one))) for one in who]
+        people.add(tuple(sorted(next(iter(one)) for one in who)))
+        clips |= {tuple(sorted(pick.tolist())) for pick in picks if owners[pick[0]] == "a"}
+    assert len(people) == 10, "three of three, with repetitions"
+    assert len(clips) > 50, "the clips of a person are drawn anew each time"
+    again = list(resampled_within(owners, draws=200, seed=1))
+    assert any(
+        a.tolist() != b.tolist() for x, y in zip(draws, again, strict=True) for a, b in zip(x, y, strict=True)
+    )
+
+
+def test_rivals_hold_and_mean_what_their_names_say(piece_of):
+    example = plain(piece_of(300, seed=4))
+    quats, said = example.quats, simple(example, Twins(example.quats), AllRivals.load())
+    for ms in DELAYS_MS:
+        late = causal_twin(quats, ms / 1000.0)
+        np.testing.assert_allclose(said[f"hold, {ms} ms late"], np.repeat(late[:, :, None], 3, 2), atol=1e-6)
+    calm = causal_twin(quats, 0.02).astype(np.float64)
+    for seconds in (1, 2, 4, 8):
+        for t in (0, 30, 49, 50, 120, 299):
+            mean = calm[max(t + 1 - 50 * seconds, 0) : t + 1].mean(axis=0)
+            np.testing.assert_allclose(said[f"mean over {seconds} s"][t, :, 0], mean, atol=1e-6)
+    half = 0.5 * (calm[299] + calm[100:300].mean(axis=0))
+    np.testing.assert_allclose(said["half hold, half mean over 4 s"][299, :, 2], half, atol=1e-6)
 
 
 def test_matching_is_one_to_one():

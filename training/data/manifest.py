@@ -1,6 +1,7 @@
 """What a ``MANIFEST.csv`` beside takes says of them: who performs, and what they show."""
 
 import csv
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -8,6 +9,7 @@ from typing import Final
 from unicodedata import normalize
 
 from pyanticip.errors import FormatError, reason
+from pyanticip.untrusted import read_text
 
 MANIFEST: Final = "MANIFEST.csv"
 
@@ -64,10 +66,9 @@ def rows(file: Path, *columns: str) -> list[dict[str, str]]:
         FormatError: it cannot be read, or lacks a column.
     """
     try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            table = csv.DictReader(text, restval="")
-            found = list(table)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        table = csv.DictReader(io.StringIO(read_text(file), newline=""), restval="")
+        found = list(table)
+    except csv.Error as error:
         raise FormatError(f"{file}: cannot be read: {reason(error)}") from None
     for column in columns:
         if column not in (table.fieldnames or ()):

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from pyanticip.errors import FormatError
+from pyanticip.motion.load import SUFFIXES
 
 INDEX: Final = "set.json"
 """What a complete set has."""
-MOTION: Final = (".amc", ".bvh", ".npz", ".anticip")
-"""Suffixes of takes."""
 
 TOGETHER: Final = ("cmu", "more")
 """Folders that are one folder of takes where they lie beside each other, without what else lies there."""
@@ -37,7 +36,9 @@ def takes_folder(path: Path) -> Path:
 
 def no_motion(folder: Path) -> FormatError:
     """The error of a folder without takes."""
-    return FormatError(f"{folder}: no motion in it; expected files .bvh, .amc with .asf, .npz or .anticip")
+    return FormatError(
+        f"{folder}: no motion in it; expected files .bvh, .amc with .asf, .mvnx, .npz or .anticip"
+    )
 
 
 def check_motion(path: Path) -> None:
@@ -51,7 +52,7 @@ def check_motion(path: Path) -> None:
     folder = takes_folder(path)
     for where, folders, names in chain.from_iterable(map(os.walk, places(folder))):
         # What is behind links is found when a set is built.
-        if any(name.lower().endswith(MOTION) for name in names) or any(
+        if any(name.lower().endswith(SUFFIXES) for name in names) or any(
             Path(where, name).is_symlink() for name in folders
         ):
             return

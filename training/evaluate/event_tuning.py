@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
+from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, Array, events_of, score_clips, total
@@ -74,7 +75,7 @@ class EventRivals:
             FormatError: not such a file, or one for another teacher.
         """
         try:
-            content = json.loads(path.read_text())
+            content = read_json(path)
             version = content["teacher_version"]
             rows = tuple(tuple(_extrapolator_of(one) for one in row) for row in content["extrapolators"])
             found = cls(rows)

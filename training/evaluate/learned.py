@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.examples import Example, Piece, plain, vary
 from training.evaluate.measures import AHEAD, Answer, Array
@@ -285,7 +286,8 @@ def fit(
         path = folder / f"gru-{seed}.pt"
         if path.is_file():
             model = Recurrent()
-            model.load_state_dict(torch.load(path, weights_only=True))
+            with open_file(path) as file:
+                model.load_state_dict(torch.load(file, weights_only=True))
         else:
             model = fit_recurrent(lessons.rows, [one.params for one in lessons.clips], seed, say)
             torch.save(model.state_dict(), path)
@@ -297,5 +299,5 @@ def _kept(path: Path, make: Callable[[], Ridge]) -> Ridge:
     if not path.is_file():
         one = make()
         np.savez(path, centre=one.centre, weights=one.weights, offset=one.offset)
-    with np.load(path) as found:
+    with open_file(path) as file, np.load(file) as found:
         return Ridge(found["centre"], found["weights"], found["offset"])

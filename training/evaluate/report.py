@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyanticip.errors import FormatError
+from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import EVENTS
 from training.evaluate import plots
 from training.evaluate.measures import BEYOND, HARM
@@ -82,7 +83,7 @@ def looks(target: Path) -> int:
     if not figures.is_file():
         return 0
     try:
-        return int(json.loads(figures.read_text(encoding="utf-8"))["looks"])
+        return int(read_json(figures)["looks"])
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{figures}: not the figures of a motion report ({error})") from None
 

@@ -19,6 +19,7 @@ from scipy.linalg import solve_discrete_are
 from scipy.signal import lfilter, lfilter_zi
 
 from pyanticip.errors import FormatError
+from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
@@ -153,7 +154,7 @@ def load(path: Path) -> Table:
         FormatError: not such a file, or one for another teacher.
     """
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
         version = content["teacher_version"]
         table = tuple(tuple(Tracker(**tracker) for tracker in row) for row in content["trackers"])
     except (OSError, KeyError, TypeError, ValueError) as error:

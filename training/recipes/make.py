@@ -17,6 +17,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
 from training.finish.beats import teach_beats
 from training.recipes.stages import PACKAGED, AnyStage, Train, read_stages
@@ -96,7 +97,7 @@ def _read(out: Path) -> dict[str, Any]:
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return {"format": FORMAT, "stages": {}}
     try:
-        record = json.loads((out / RECORD).read_text(encoding="utf-8"))
+        record = read_json(out / RECORD)
         if record["format"] == FORMAT and all(one["key"] for one in record["stages"].values()):
             return dict(record)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

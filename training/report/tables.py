@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pyanticip.errors import FormatError
+from pyanticip.untrusted import read_text
 
 
 def paired(differences: Sequence[float]) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def place(page: Path, title: str, tables: str, begin: str, end: str) -> None:
     Raises:
         FormatError: a page without the marks.
     """
-    text = page.read_text(encoding="utf-8") if page.is_file() else f"# {title}\n\n{begin}\n{end}\n"
+    text = read_text(page) if page.is_file() else f"# {title}\n\n{begin}\n{end}\n"
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(end)
     if not first or not last:

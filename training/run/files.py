@@ -1,6 +1,5 @@
 """The files of a run's folder: written whole or not at all, read with clear errors."""
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from torch import Tensor
 from pyanticip.errors import CheckpointError, OptionError, one_line
 from pyanticip.models.checkpoint.files import renamed
 from pyanticip.motion.atomic import draft_folder, ordinary_mode, write_atomic
+from pyanticip.untrusted import open_file, read_file, read_json
 
 CONFIG: Final = "config.json"
 METRICS: Final = "metrics.csv"
@@ -25,6 +25,7 @@ BEST: Final = Path("checkpoints") / "best.safetensors"
 """The weights that were best on the validation data so far."""
 LAST: Final = Path("checkpoints") / "last.ckpt"
 """Everything a killed run goes on from."""
+_LARGEST: Final = 8 << 30
 
 
 def read_description(
@@ -43,12 +44,9 @@ def read_description(
         CheckpointError: no run, one of another command, or one made by another version.
     """
     path = Path(folder) / CONFIG
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{folder}: not a run of {command} ({CONFIG}: {error.strerror})") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: is not JSON: {error}") from None
+    if not path.exists():
+        raise CheckpointError(f"{folder}: not a run of {command}: it has no {CONFIG}")
+    config = read_json(path, CheckpointError)
     if (
         not isinstance(config, dict)
         or config.get("format") != form
@@ -144,18 +142,28 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     write_atomic(path, safetensors.torch.save(plain), durable=True)
 
 
+def read_weights(path: Path) -> bytes:
+    """The content of a file of weights.
+
+    Raises:
+        CheckpointError: it cannot be read, or is larger than any model's.
+    """
+    return read_file(path, _LARGEST, CheckpointError, "a file of weights")
+
+
 def load_best(folder: Path) -> dict[str, Tensor]:
     """The weights that were best on the validation data so far, by the names of today.
 
     Raises:
         CheckpointError: there are none yet, or the file is damaged.
     """
+    if not (folder / BEST).exists():
+        raise CheckpointError(f"{folder}: no weights yet, no validation has come to its end")
+    data = read_weights(folder / BEST)
     try:
-        kept = safetensors.torch.load_file(folder / BEST)
+        kept = safetensors.torch.load(data)
         return {renamed(name): tensor for name, tensor in kept.items()}
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder}: no weights yet, no validation has come to its end") from None
-    except (OSError, safetensors.SafetensorError) as error:
+    except safetensors.SafetensorError as error:
         raise CheckpointError(f"{folder / BEST}: cannot be read: {one_line(error)}") from None
 
 
@@ -166,11 +174,14 @@ def read_state(folder: Path) -> dict[str, Any]:
         CheckpointError: nothing was saved yet, or the file is damaged.
     """
     path = folder / LAST
+    if not path.exists():
+        raise CheckpointError(f"{folder}: nothing was saved yet; begin anew in another folder")
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        with open_file(path, CheckpointError) as file:
+            state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
         int(state["global_step"])
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder}: nothing was saved yet; begin anew in another folder") from None
+    except CheckpointError:
+        raise
     except Exception as error:  # torch raises many kinds for damaged files
         raise CheckpointError(f"{path}: not a saved state ({one_line(error)})") from None
     return state

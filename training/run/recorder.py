@@ -15,18 +15,26 @@ import torch
 from torch import Tensor
 from torch.distributed import ReduceOp, all_reduce, is_initialized
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.untrusted import read_text
 from training.run.files import BEST, LAST, METRICS, TENSORBOARD, save_weights, write_text
 from training.run.options import TrainOptions
 
 
 def read_metrics(folder: Path | str) -> list[dict[str, float]]:
-    """The rows of a run's ``metrics.csv``; cells that are empty are left out."""
+    """The rows of a run's ``metrics.csv``; cells that are empty are left out.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
     path = Path(folder) / METRICS
     if not path.is_file():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{name: float(v) for name, v in row.items() if v} for row in csv.DictReader(file)]
+    rows = csv.DictReader(io.StringIO(read_text(path, CheckpointError), newline=""))
+    try:
+        return [{name: float(v) for name, v in row.items() if v} for row in rows]
+    except (ValueError, TypeError, csv.Error) as error:
+        raise CheckpointError(f"{path}: is no table of numbers: {one_line(error)}") from None
 
 
 OnUpdate = Callable[[int, Tensor, Callable[[], str]], None]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import OptionError
+from pyanticip.untrusted import read_toml
 
 
 def derived_seed(seed: int, *path: int) -> int:
@@ -42,12 +43,7 @@ def read_fields(path: Path | str) -> dict[str, Any]:
     Raises:
         OptionError: no such file, or not TOML; the message names the file.
     """
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise OptionError(f"{path}: is not TOML: {error}") from None
+    return read_toml(path, OptionError)
 
 
 def setting(given: str) -> tuple[str, str, Any]:
@@ -66,7 +62,7 @@ def setting(given: str) -> tuple[str, str, Any]:
     table, _, field_name = name.strip().rpartition(".")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text.strip()
     return table, field_name, value
 

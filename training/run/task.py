@@ -1,6 +1,5 @@
 """What is trained: the seam between the one trainer and its tasks, and the folder of a run that both know."""
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from rich.console import Console
 from torch import nn
 
-from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.errors import CheckpointError, FormatError, OptionError, one_line
+from pyanticip.untrusted import read_json
 from training.run.files import CONFIG, REPORT, load_best, read_description, read_state
 from training.run.launch import Processes
 from training.run.module import TrainModule
@@ -174,8 +174,8 @@ def read_report(folder: Path) -> dict[str, Any]:
         CheckpointError: it has not come to its end, or the file is damaged.
     """
     try:
-        found: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found: dict[str, Any] = read_json(folder / REPORT)
+    except FormatError:
         raise CheckpointError(f"{folder}: this run has not come to its end; train it first") from None
     return found
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import read_text
 
 RUNS: Final = "runs.jsonl"
 
@@ -136,7 +137,7 @@ def read(folder: Path, study: Study[Any]) -> list[Line]:
         FormatError: a line that is no run of the study.
     """
     file, found = folder / RUNS, []
-    for number, text in enumerate(file.read_text(encoding="utf-8").splitlines() if file.is_file() else (), 1):
+    for number, text in enumerate(read_text(file).splitlines() if file.is_file() else (), 1):
         try:
             line = json.loads(text)
             known = line["seed"] is None or line["arm"] in study.arms

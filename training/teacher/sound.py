@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.signal import butter, find_peaks, hilbert, sosfiltfilt
 
 from pyanticip.errors import FormatError, OptionError, one_line
+from pyanticip.untrusted import check_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.teacher.descriptors import FAST_HZ, SLOW_HZ
 from training.teacher.filters import smooth
@@ -96,6 +97,7 @@ def duration(path: Path) -> float:
     """
     import soundfile
 
+    check_file(path)
     try:
         found = soundfile.info(path)
     except (soundfile.SoundFileError, OSError, ValueError) as error:
@@ -118,6 +120,7 @@ def hear(path: Path, start: float, frames: int) -> SoundTargets:
     """
     import soundfile
 
+    check_file(path)
     try:
         with soundfile.SoundFile(path) as file:
             rate = int(file.samplerate)

@@ -139,8 +139,9 @@ pub(crate) const MAX_JOINTS: usize = 1024;
 /// No vector has more dimensions.
 pub(crate) const MAX_DIM: usize = 65_536;
 
-/// Rotations that a window of poses holds at most: 128 MiB.
+/// Rotations that a window of poses holds at most, and numbers in one of vectors: 128 MiB.
 const MAX_HELD: usize = 1 << 22;
+const MAX_NUMBERS: usize = 4 * MAX_HELD;
 
 /// What one joint can do: proximity to these limits replaces proximity to the edge of the window's range.
 /// An infinite limit is none.
@@ -247,6 +248,11 @@ impl VectorConfig {
         if !(1..=MAX_DIM).contains(&dim) {
             return Err(fail("dim", format!("1 to {MAX_DIM}"), dim));
         }
-        self.options.validate()
+        self.options.validate()?;
+        if dim * self.options.window.unwrap_or(0) > MAX_NUMBERS {
+            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim);
+            return Err(fail("window", most, self.options.window));
+        }
+        Ok(())
     }
 }

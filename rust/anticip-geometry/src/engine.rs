@@ -45,7 +45,7 @@ impl<S: Space> Engine<S> {
     pub(crate) fn new(space: S, options: Options) -> Self {
         let tangent = space.tangent_len();
         let n = options.window.unwrap_or(0);
-        let rows = options.persistence.max(3) + 1;
+        let rows = options.persistence.max(3);
         Self {
             r0: options.radius_offset(),
             window: Window::new(space, options.window, options.k),

@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// Heads of an attention.
+pub(crate) const MAX_HEADS: usize = 4096;
+
 /// Buffers that do not fit together.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,6 +25,15 @@ pub enum KernelError {
         /// The places asked for.
         given: usize,
     },
+    /// More heads than any model has: strides of zero would make them of nothing.
+    #[error("heads: expected at most {most}, given {given}", most = MAX_HEADS)]
+    Heads {
+        /// The heads asked for.
+        given: usize,
+    },
+    /// Vectors of no width.
+    #[error("width: expected at least 1, given 0")]
+    Width,
     /// More cursors that jump than there are cursors.
     #[error("jumping: expected at most {cursors} cursors, given {given}")]
     Jumping {

@@ -68,7 +68,8 @@ impl<T: Number> Field<'_, T> {
     fn check(&self, seen: &[T], out: &[T]) -> Result<(), KernelError> {
         let steps = self.rows * self.steps;
         check("last", self.last, self.bias.len())?;
-        check("seen", seen, (self.fibres + self.bias.len()) * steps)?;
+        let channels = self.fibres.saturating_add(self.bias.len());
+        check("seen", seen, channels.saturating_mul(steps))?;
         check("out", out, OUTPUTS * steps)
     }
 

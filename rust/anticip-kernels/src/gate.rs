@@ -13,7 +13,7 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, MAX_HEADS, check};
 use crate::lanes::Lanes;
 
 /// Queries that are handled together: as many of a usual width stay in the nearest cache.
@@ -77,8 +77,11 @@ impl<T: Lanes> Gated<'_, T> {
     fn check(&self) -> Result<(), KernelError> {
         let shape = [self.rows, self.steps, self.heads];
         let span = |heads: &Heads<'_, T>, width: usize| {
-            let reach = shape.iter().zip(heads.strides).map(|(n, by)| (n - 1) * by);
-            reach.sum::<usize>() + width
+            let reach = shape
+                .iter()
+                .zip(heads.strides)
+                .map(|(n, by)| (n - 1).saturating_mul(by));
+            reach.fold(width, usize::saturating_add)
         };
         for (name, heads, width) in [
             ("queries", &self.queries, self.width),
@@ -97,6 +100,9 @@ impl<T: Lanes> Gated<'_, T> {
     /// The gradient by the gates, into `into` (B, L); in parallel or on this thread, the same to the last bit.
     pub fn of_gates(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
         check("gradient of gates", into, self.rows * self.steps)?;
+        if self.heads > MAX_HEADS {
+            return Err(KernelError::Heads { given: self.heads });
+        }
         if into.is_empty() || self.heads == 0 {
             into.fill(T::ZERO);
             return Ok(());

@@ -56,10 +56,14 @@ pub fn disjoin<T: Real>(
 
 /// How many fibres and hidden units such matrices have.
 fn sizes<T>(fibre: &[T], inner: &[T], width: usize) -> Result<(usize, usize), KernelError> {
-    let fibres = fibre.len() / width.max(1);
+    if width == 0 {
+        return Err(KernelError::Width);
+    }
+    let fibres = fibre.len() / width;
     check("fibre", fibre, fibres * width)?;
-    let hidden = inner.len() / (width + fibres).max(1);
-    check("inner", inner, hidden * (width + fibres))?;
+    let wide = width.saturating_add(fibres);
+    let hidden = inner.len() / wide;
+    check("inner", inner, hidden * wide)?;
     Ok((fibres, hidden))
 }
 

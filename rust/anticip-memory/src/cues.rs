@@ -15,6 +15,7 @@ const BEFORE: f64 = 0.5;
 const FRAMES: u32 = 15;
 /// What may be asked for, seconds.
 const FURTHEST: f64 = 2.0;
+const MOST: usize = 10_000;
 
 /// A moment of the rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,8 +56,15 @@ impl Cues {
     /// All armed.
     ///
     /// # Errors
-    /// Times that are not finite or out of their range.
+    /// Times that are not finite or out of their range, more than 10,000 cues.
     pub fn new(cues: Vec<Cue>) -> Result<Self, MemoryError> {
+        if cues.len() > MOST {
+            return Err(MemoryError::Option {
+                option: "cues",
+                expected: "at most 10000",
+                given: cues.len().to_string(),
+            });
+        }
         for cue in &cues {
             let wrong = |option, expected, given: f64| MemoryError::Option {
                 option,

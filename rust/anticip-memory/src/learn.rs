@@ -159,3 +159,46 @@ fn moment_at(frame: usize) -> Option<usize> {
 pub(crate) fn moments_of(frames: usize) -> usize {
     frames.saturating_sub(FIRST + FARTHEST).div_ceil(MOMENT_STEP)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A body whose joints swing, each at its own pace.
+    fn pose(frame: usize) -> Rotations {
+        let t = frame as f64 / 50.0;
+        std::array::from_fn(|joint| {
+            let pace = 1.7 + 0.37 * (joint % 5) as f64;
+            let (sin, cos) = (0.3 * (pace * t).sin() + 0.1 * (joint as f64 + 3.1 * t).sin()).sin_cos();
+            [cos, 0.6 * sin, 0.0, 0.8 * sin]
+        })
+    }
+
+    #[test]
+    fn what_followed_a_moment_is_what_was_said_of_the_frames_after_it() {
+        let (mut ear, mut learner) = (Ear::new().expect("delays"), Learner::default());
+        let (mut keys, mut taught) = (Vec::new(), Vec::new());
+        for frame in 0..400 {
+            let heard = ear.push(&pose(frame));
+            keys.push(heard.key);
+            learner.push(&heard, |told| taught.push(told));
+        }
+        learner.finish(|told| taught.push(told));
+        assert!(taught.iter().map(|told| told.frame).eq(0..400));
+        let moments: Vec<_> = taught
+            .iter()
+            .filter_map(|told| Some((told.frame, told.moment.as_ref()?)))
+            .collect();
+        assert_eq!(moments.len(), moments_of(400));
+        for (frame, (at, key, followed)) in moments {
+            assert_eq!(at + FARTHEST, frame);
+            assert_eq!(Some(*key), keys[*at]);
+            for (h, ahead) in HORIZONS.into_iter().enumerate() {
+                for (p, said) in taught[at + ahead].parameters.iter().enumerate() {
+                    let kept = f64::from(followed[h * PARAMETER_COUNT + p]) / f64::from(u16::MAX);
+                    assert!((kept - said).abs() < 1e-5, "{at} {h} {p}: {kept} for {said}");
+                }
+            }
+        }
+    }
+}

@@ -53,6 +53,7 @@ impl Embedding {
         taps: usize,
         kinematics: bool,
     ) -> Result<Self, ModelError> {
+        let filters = tensor(tensors, "filters", &[taps, width])?;
         let body = if kinematics {
             let offsets = tensor(tensors, "kinematics.offsets", &[JOINT_COUNT, 3])?;
             Some(Body {
@@ -84,7 +85,7 @@ impl Embedding {
                 .map(|(std, &seen)| if seen { 1.0 / std } else { 0.0 })
                 .collect(),
             front: Linear::new(tensors, "front", width - carried, inputs)?,
-            filters: tensor(tensors, "filters", &[taps, width])?,
+            filters,
             width,
             seen: vec![0.0; inputs],
             frames: vec![0.0; taps * width],

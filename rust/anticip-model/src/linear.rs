@@ -1,5 +1,7 @@
 //! Fully connected layers and norms of one row, in vector code for the processor at hand.
 
+use std::sync::Arc;
+
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use crate::{ModelError, Tensors, tensor};
@@ -11,14 +13,19 @@ const APART: usize = 4;
 
 const EPSILON: f64 = 1e-5;
 
+/// Weights of two inputs, as the two halves of a word, for the outputs of a strip side by side.
+type Pair = [u32; STRIP];
+
 /// A fully connected layer: weights (outputs, inputs) and a bias.
 ///
-/// The weights lie in strips of [`STRIP`] outputs, of each strip all inputs one after the other: a product reads them
-/// from the first to the last, which is as fast as memory gives them where caches are cold.
+/// A step reads every weight once, out of caches that are cold, and takes as long as there is to read: they are kept
+/// as bfloat16 (`docs/latency.md` says what that changes). They lie in strips of [`STRIP`] outputs, of each strip all
+/// inputs one after the other: a product reads them from the first to the last, which is as fast as memory gives
+/// them. Clones share them, so that of several performers the first one's step warms the others'.
 #[derive(Debug, Clone)]
 pub(crate) struct Linear {
     inputs: usize,
-    strips: Vec<f32>,
+    pairs: Arc<[Pair]>,
     bias: Vec<f32>,
 }
 
@@ -44,18 +51,17 @@ impl Linear {
         inputs: usize,
     ) -> Result<Self, ModelError> {
         let weight = tensor(tensors, &format!("{name}.weight"), &[outputs, inputs])?;
-        let mut strips = vec![0.0; outputs.next_multiple_of(STRIP) * inputs];
+        let length = pairs(inputs);
+        let mut kept = vec![[0; STRIP]; outputs.div_ceil(STRIP) * length];
         for (output, row) in weight.chunks_exact(inputs.max(1)).enumerate() {
-            let strip = &mut strips[output / STRIP * STRIP * inputs..][output % STRIP..];
-            strip
-                .iter_mut()
-                .step_by(STRIP)
-                .zip(row)
-                .for_each(|(to, w)| *to = *w);
+            let strip = &mut kept[output / STRIP * length..];
+            for (to, two) in strip.iter_mut().zip(row.chunks(2)) {
+                to[output % STRIP] = word(two[0], two.get(1).copied().unwrap_or(0.0));
+            }
         }
         Ok(Self {
             inputs,
-            strips,
+            pairs: kept.into(),
             bias: vec![0.0; outputs],
         })
     }
@@ -72,14 +78,38 @@ impl Linear {
     /// Adds the products of the weights alone.
     pub(crate) fn add(&self, x: &[f32], out: &mut [f32]) {
         if self.inputs > 0 {
-            let strips = &self.strips;
-            Arch::new().dispatch(Product { strips, x, out });
+            let pairs = &self.pairs;
+            Arch::new().dispatch(Product { pairs, x, out });
         }
     }
 }
 
+/// Pairs of a strip: as many as [`APART`] inputs at a time need.
+fn pairs(inputs: usize) -> usize {
+    inputs.next_multiple_of(APART) / 2
+}
+
+/// Two weights in a word: the first as bfloat16 in the lower half; the second is what the whole word says, so its
+/// upper half is chosen with the lower one known.
+fn word(first: f32, second: f32) -> u32 {
+    let bits = first.to_bits();
+    // To nearest, of two that are as near to the even one. What is no number stays none.
+    let lower = if first.is_nan() {
+        0x7fc0
+    } else {
+        bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16
+    };
+    let cut = second.to_bits() & 0xffff_0000;
+    let near = [cut, cut.wrapping_sub(0x1_0000), cut.wrapping_add(0x1_0000)].map(|upper| upper | lower);
+    let off = |bits: &u32| (f32::from_bits(*bits) - second).abs();
+    // A difference that is no number comes last.
+    near.into_iter()
+        .min_by(|a, b| off(a).total_cmp(&off(b)))
+        .unwrap_or(cut)
+}
+
 struct Product<'a> {
-    strips: &'a [f32],
+    pairs: &'a [Pair],
     x: &'a [f32],
     out: &'a mut [f32],
 }
@@ -102,23 +132,26 @@ impl Product<'_> {
     /// `V` vectors are a strip.
     #[inline(always)]
     fn run<S: Simd, const V: usize>(self, s: S) {
-        let weights = S::as_simd_f32s(self.strips).0.as_chunks::<V>().0;
+        let words = S::as_simd_u32s(self.pairs.as_flattened()).0.as_chunks::<V>().0;
+        let half = s.splat_u32s(16);
         let (many, few) = self.x.as_chunks::<APART>();
-        for (strip, out) in weights.chunks_exact(self.x.len()).zip(self.out.chunks_mut(STRIP)) {
+        let mut last = [0.0; APART];
+        last[..few.len()].copy_from_slice(few);
+        let last = &[last][..usize::from(!few.is_empty())];
+        for (strip, out) in words
+            .chunks_exact(pairs(self.x.len()))
+            .zip(self.out.chunks_mut(STRIP))
+        {
             let mut sums = [[s.splat_f32s(0.0); V]; APART];
-            let (together, rest) = strip.as_chunks::<APART>();
-            for (weights, x) in together.iter().zip(many) {
-                for i in 0..APART {
-                    let x = s.splat_f32s(x[i]);
+            for (two, x) in strip.as_chunks::<2>().0.iter().zip(many.iter().chain(last)) {
+                for (i, words) in two.iter().enumerate() {
+                    let (x, y) = (s.splat_f32s(x[2 * i]), s.splat_f32s(x[2 * i + 1]));
                     for v in 0..V {
-                        sums[i][v] = s.mul_add_e_f32s(weights[i][v], x, sums[i][v]);
+                        let lower = s.transmute_f32s_u32s(s.wrapping_dyn_shl_u32s(words[v], half));
+                        let whole = s.transmute_f32s_u32s(words[v]);
+                        sums[2 * i][v] = s.mul_add_e_f32s(lower, x, sums[2 * i][v]);
+                        sums[2 * i + 1][v] = s.mul_add_e_f32s(whole, y, sums[2 * i + 1][v]);
                     }
-                }
-            }
-            for (i, (weights, x)) in rest.iter().zip(few).enumerate() {
-                let x = s.splat_f32s(*x);
-                for v in 0..V {
-                    sums[i][v] = s.mul_add_e_f32s(weights[v], x, sums[i][v]);
                 }
             }
             let [mut all, b, c, d] = sums;
@@ -200,17 +233,26 @@ mod tests {
             .into();
             let layer = Linear::new(&tensors, "l", outputs, inputs).expect("both are there");
             let x: Vec<f32> = (0..inputs).map(|i| wave(3 * i)).collect();
-            let wanted: Vec<f64> = (0..outputs)
-                .map(|o| {
-                    let products = (0..inputs).map(|i| f64::from(wave(o * inputs + i)) * f64::from(x[i]));
-                    f64::from(wave(o)) + products.sum::<f64>()
-                })
-                .collect();
+            // The weights as they are kept: in the lower half of a word, or all of it.
+            let kept = |o: usize, i: usize| {
+                let word = layer.pairs[o / STRIP * pairs(inputs) + i / 2][o % STRIP];
+                f32::from_bits(if i.is_multiple_of(2) { word << 16 } else { word })
+            };
+            let mut wanted = Vec::new();
+            for o in 0..outputs {
+                let mut sum = f64::from(wave(o));
+                for (i, x) in x.iter().enumerate() {
+                    let weight = wave(o * inputs + i);
+                    prop_assert!((kept(o, i) - weight).abs() <= weight.abs() / 256.0 + f32::MIN_POSITIVE);
+                    sum += f64::from(kept(o, i)) * f64::from(*x);
+                }
+                wanted.push(sum);
+            }
             let mut out = vec![f32::NAN; outputs];
             layer.apply(&x, &mut out);
             let mut plain = layer.bias.clone();
             if inputs > 0 {
-                Product { strips: &layer.strips, x: &x, out: &mut plain }.with_simd(Scalar);
+                Product { pairs: &layer.pairs, x: &x, out: &mut plain }.with_simd(Scalar);
             }
             for ((got, plain), wanted) in out.iter().zip(&plain).zip(wanted) {
                 prop_assert!((f64::from(*got) - wanted).abs() < 1e-5);

@@ -9,6 +9,10 @@ use crate::heads::{Controls, Heads, SCALAR_COUNT, Seen};
 use crate::strokes::{STROKE_COUNT, follows};
 use crate::{ModelError, Tensors};
 
+/// No size is larger, and a ring of keys or values has no more numbers (256 MiB).
+const MAX_SIZE: usize = 1 << 20;
+const MAX_RING: usize = 1 << 26;
+
 /// Sizes and options of the model, as its configuration has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MotionSizes {
@@ -36,6 +40,37 @@ pub struct MotionSizes {
     pub positive: bool,
     /// Whether the commitment scales the events' evidence.
     pub gated: bool,
+}
+
+impl MotionSizes {
+    fn check(&self) -> Result<(), ModelError> {
+        let Self { width, heads, .. } = *self;
+        let wrong = |expected: String| {
+            let given = Self {
+                visible: Vec::new(),
+                ..self.clone()
+            };
+            Err(ModelError::Shape {
+                what: "sizes".into(),
+                expected,
+                given: format!("{given:?}"),
+            })
+        };
+        let all = [width, heads, self.hidden, self.stride, self.taps, self.units];
+        let all = all.into_iter().chain(self.layers).chain(self.past);
+        if !all.clone().all(|size| (1..=MAX_SIZE).contains(&size)) || !width.is_multiple_of(heads) {
+            return wrong(format!(
+                "heads that divide the width, and sizes of 1 to {MAX_SIZE}"
+            ));
+        }
+        let mut rings = self.layers.iter().zip(self.past);
+        if rings.any(|(layers, past)| layers.saturating_mul(past * width) > MAX_RING) {
+            return wrong(format!(
+                "layers times past times width of at most {MAX_RING} numbers"
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The model, and the state of one performer's stream.
@@ -70,17 +105,10 @@ impl MotionStream {
     /// Reads a checkpoint's tensors.
     ///
     /// # Errors
-    /// A tensor that is missing or does not have the shape that the sizes ask for; sizes of zero.
+    /// A tensor that is missing or does not have the shape that the sizes ask for; sizes of zero or beyond all models.
     pub fn new(tensors: &Tensors, sizes: &MotionSizes) -> Result<Self, ModelError> {
+        sizes.check()?;
         let MotionSizes { width, heads, .. } = *sizes;
-        let zero = sizes.past.contains(&0) || sizes.layers.contains(&0) || sizes.stride == 0;
-        if zero || heads == 0 || !width.is_multiple_of(heads) || width == 0 {
-            return Err(ModelError::Shape {
-                what: "sizes".into(),
-                expected: "heads that divide the width, and nothing that is zero".into(),
-                given: format!("{sizes:?}"),
-            });
-        }
         let kinematics = tensors.contains_key("kinematics.offsets");
         let embedding = Embedding::new(tensors, &sizes.visible, width, sizes.taps, kinematics)?;
         // A model that reads the twin's columns makes its parameters of them.

@@ -40,7 +40,7 @@ pub use limbs::{Limb, LimbTracker};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};
 pub use mapping::guess_joints;
 pub use noise::NoiseGate;
-pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
+pub use resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, check_size, resample};
 pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;
 pub use tempo::{Tempo, TempoTracker};

@@ -259,10 +259,11 @@ fn check_hierarchy(skeleton: &Skeleton, mapping: &Mapping) -> Result<(), MotionE
     Ok(())
 }
 
-/// The first names of a skeleton, for an error message.
+/// The first names of a skeleton, for an error message of one line.
 fn excerpt(names: &[String]) -> String {
     const SHOWN: usize = 12;
-    let clip = |n: &String| n.chars().take(32).collect::<String>();
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let clip = |n: &String| n.chars().take(32).map(plain).collect::<String>();
     let mut text = names.iter().take(SHOWN).map(clip).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {
         text.push_str(&format!(" and {} more", names.len() - SHOWN));

@@ -13,6 +13,10 @@ const ALIKE: f64 = 2.5;
 /// Frames farther apart than this (grid steps), and than others are, have a gap between them.
 const GAP: f64 = 3.5;
 
+/// Joints of a pose, and rotations that one call gives at most (512 MiB in single precision).
+const MAX_JOINTS: usize = 1024;
+const MAX_ROTATIONS: f64 = (1 << 25) as f64;
+
 /// A source time this close to a grid time (in grid steps) is that grid time: sources give seconds with rounding.
 const SNAP: f64 = 1e-3;
 
@@ -123,8 +127,15 @@ impl Resampler {
     /// run of missing grid frames that is filled, `None` for any length (files).
     ///
     /// # Errors
-    /// A rate that is not positive and finite.
+    /// A rate that is not positive and finite, more than 1024 joints.
     pub fn new(joints: usize, rate: f64, max_gap: Option<u32>) -> Result<Self, MotionError> {
+        if joints > MAX_JOINTS {
+            return Err(MotionError::Option {
+                option: "joints",
+                expected: "at most 1024",
+                given: joints.to_string(),
+            });
+        }
         if !(rate > 0.0 && rate.is_finite()) {
             return Err(MotionError::Option {
                 option: "rate",
@@ -216,7 +227,8 @@ impl Resampler {
     /// lies in `scratch`). Where frames are joined by curves, one that ends a gap completes nothing until the next.
     ///
     /// # Errors
-    /// A time that is not finite, or a pose with another number of joints.
+    /// A time that is not finite, or so far ahead that too many frames would be filled in; a pose with another number
+    /// of joints.
     pub fn push(
         &mut self,
         seconds: f64,
@@ -237,6 +249,12 @@ impl Resampler {
                 expected: format!("{} joints", self.joints()),
                 given: format!("{} joints", pose.rotations.len()),
             });
+        }
+        if self.running {
+            let gap = (seconds - self.start) * self.rate - self.newest;
+            if self.max_gap.is_none_or(|max| gap < f64::from(max) + 1.5) {
+                check_size(gap, self.joints())?;
+            }
         }
         if let Some(then) = self.waiting {
             if seconds <= then {
@@ -419,16 +437,32 @@ impl Resampler {
     }
 }
 
+/// Refuses more frames of so many joints at once than anybody means.
+///
+/// # Errors
+/// More than 2^25 rotations.
+pub fn check_size(frames: f64, joints: usize) -> Result<(), MotionError> {
+    if frames * (joints + 1) as f64 <= MAX_ROTATIONS {
+        return Ok(());
+    }
+    Err(MotionError::Option {
+        option: "frames on the grid",
+        expected: "at most 2^25 rotations at once",
+        given: format!("{frames:.0} frames of {joints} joints"),
+    })
+}
+
 /// Resamples a clip whose frame i lies at i / `rate_in` to `rate_out`; the first frame of both is the same.
 ///
 /// # Errors
-/// A rate that is not positive and finite, frames of different joint counts.
+/// A rate that is not positive and finite, frames of different joint counts, more than [`check_size`] lets pass.
 pub fn resample(frames: &[Pose], rate_in: f64, rate_out: f64) -> Result<Vec<Pose>, MotionError> {
     let joints = frames.first().map_or(0, |f| f.rotations.len());
     let mut resampler = Resampler::new(joints, rate_out, None)?;
     Resampler::new(joints, rate_in, None)?;
+    check_size(frames.len() as f64 * rate_out / rate_in, joints)?;
     let mut scratch = Pose::identity(joints);
-    let mut out = Vec::with_capacity((frames.len() as f64 * rate_out / rate_in) as usize + 1);
+    let mut out = Vec::new();
     for (i, frame) in frames.iter().enumerate() {
         resampler.push(i as f64 / rate_in, frame, &mut scratch, |_, pose| {
             out.push(pose.clone());

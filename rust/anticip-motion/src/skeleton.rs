@@ -4,6 +4,9 @@ use anticip_geometry::Quat;
 
 use crate::MotionError;
 
+/// No body has more joints.
+const MAX_JOINTS: usize = 1024;
+
 /// A joint hierarchy as a file or a suit declares it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skeleton {
@@ -33,13 +36,13 @@ impl Skeleton {
     /// Indices ordered so that a parent always comes before its children.
     ///
     /// # Errors
-    /// Arrays of different lengths, a parent index out of range, a cycle, or non-finite numbers.
+    /// No joint or more than 1024, arrays of different lengths, a parent index out of range, a cycle, or non-finite numbers.
     pub fn order(&self) -> Result<Vec<usize>, MotionError> {
         let n = self.len();
-        if n == 0 {
-            return Err(MotionError::Skeleton(
-                "expected at least one joint, got none".into(),
-            ));
+        if !(1..=MAX_JOINTS).contains(&n) {
+            return Err(MotionError::Skeleton(format!(
+                "expected 1 to {MAX_JOINTS} joints, got {n}"
+            )));
         }
         let check = |what, given: usize| {
             if given == n {

@@ -104,9 +104,9 @@ fn a_slower_source_is_put_on_the_grid() {
 
 #[test]
 fn a_coarse_clock_does_not_delay_a_source_of_50_hz() {
-    // VMC's seconds are binary32: an hour in, they come in steps of a quarter of a millisecond.
+    // VMC's seconds are binary32: an hour in, they come in steps of a quarter of a millisecond; ten hours in, of four.
     let sender = Sender::new(Source::Vmc);
-    for start in [0.0, 600.0, 3600.0, 20_000.0] {
+    for start in [0.0, 600.0, 3600.0, 20_000.0, 40_000.0] {
         let mut front = front(Source::Vmc);
         for i in 0..100u32 {
             let out = front.feed(&sender.frame(i, start + f64::from(i) * 0.02), 0, "");
@@ -282,6 +282,38 @@ fn a_vmc_model_without_some_bones_has_them_masked() {
     }
     let absent: Vec<usize> = (0..JOINT_COUNT).filter(|&j| !front.mask()[j]).collect();
     assert_eq!(absent, [3]);
+}
+
+#[test]
+fn a_frame_between_two_of_which_one_lacks_joints_lacks_them_too() {
+    // Five of 22 joints fail at 25 Hz; the first frame is forgiven. Of 32 frames of the grid, 14 without them would be
+    // a tenth of the window, 15 are more.
+    let body = Distributor::compile(&standard::vmc()).expect("maps");
+    let lost = ["LeftShoulder", "LeftUpperArm", "LeftLowerArm", "LeftHand", "Head"];
+    let lost = lost.map(|name| {
+        vmc::BONE_NAMES
+            .iter()
+            .position(|bone| *bone == name)
+            .expect("a bone") as u16
+    });
+    let stays_valid = |frames: u32| {
+        let mut front = front(Source::Vmc);
+        (0..80).all(|i| {
+            let t = f64::from(i) * 0.04;
+            let mut pose = update(&body, t);
+            pose.time = Some(t);
+            if (40..40 + frames).contains(&i) {
+                pose.joints.retain(|joint| !lost.contains(&joint.id));
+            }
+            let mut datagram = Vec::new();
+            vmc::encode_frame(&pose, &mut datagram).expect("encodes");
+            front
+                .feed(&datagram, i64::from(i) * 40 * MS, "")
+                .is_none_or(|out| out.valid)
+        })
+    };
+    assert!(stays_valid(1 + 6));
+    assert!(!stays_valid(1 + 7));
 }
 
 #[test]

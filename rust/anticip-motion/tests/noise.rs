@@ -144,6 +144,23 @@ fn a_clean_suit_lets_slow_movement_through() {
 }
 
 #[test]
+fn a_slow_sway_stands_out_of_the_tremble_before_it_is_as_strong() {
+    // All joints by 1.2 degrees at 0.15 Hz, in a suit that trembles by 0.3: what is fast of the two is less.
+    let opens = |degrees: f64| {
+        let mut gate = NoiseGate::new(&ALL, None);
+        let frames = trembling(0.3, true, 7, 3000);
+        let sway = |i: usize| degrees * DEGREE * (std::f64::consts::TAU * 0.15 * i as f64 / RATE).sin();
+        let moving = |(i, pose): (usize, &Pose)| {
+            gate.push(&turned(pose, |_, axis| if axis == 0 { sway(i) } else { 0.0 }));
+            gate.openness() > 0.0
+        };
+        frames.iter().enumerate().map(moving).filter(|&open| open).count()
+    };
+    assert_eq!(opens(0.6), 0);
+    assert!(opens(1.2) > 1000);
+}
+
+#[test]
 fn it_shuts_again_without_a_jump() {
     let mut gate = NoiseGate::new(&ALL, None);
     let mut last = held();

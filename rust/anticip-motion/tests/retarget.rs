@@ -235,6 +235,53 @@ fn bent_limbs_of_a_rest_pose_show_their_hinges() {
 }
 
 #[test]
+fn who_rests_crouching_has_knees_that_bend_backward() {
+    // Thighs raised forward by 40 degrees, shins back by as much.
+    let mut body = mixamo(0.0, 0.0);
+    let (s, c) = (40.0 * DEGREES).sin_cos();
+    for (name, ahead) in [("Leg", s), ("Foot", -s)] {
+        for side in ["Left", "Right"] {
+            let bone = format!("mixamorig:{side}{name}");
+            let at = body.names.iter().position(|n| *n == bone).expect("there");
+            body.offsets[at] = [0.0, -0.4 * c, 0.4 * ahead];
+        }
+    }
+    let mut retargeter = Retargeter::compile(&body).expect("maps");
+    let mut out = [Quat::IDENTITY; JOINT_COUNT];
+    retargeter.apply(&vec![Quat::IDENTITY; body.names.len()], [0.0; 3], &mut out);
+    let about_x = |degrees: f64| Quat::from_axis_angle([1.0, 0.0, 0.0], degrees * DEGREES);
+    for thigh in [14, 18] {
+        assert!(out[thigh].angle_to(about_x(-40.0)) < 1e-9, "{:?}", out[thigh]);
+        assert!(
+            out[thigh + 1].angle_to(about_x(80.0)) < 1e-9,
+            "{:?}",
+            out[thigh + 1]
+        );
+    }
+}
+
+#[test]
+fn hips_that_lie_off_the_root_turn_with_it() {
+    let mut body = mixamo(0.0, 0.0);
+    body.names.insert(0, "Armature".to_owned());
+    body.offsets.insert(0, [0.0; 3]);
+    body.offsets[1] = [0.0, 0.9, 0.3];
+    body.parents.iter_mut().for_each(|parent| *parent += 1);
+    body.parents.insert(0, -1);
+    let mut retargeter = Retargeter::compile(&body).expect("maps");
+    let mut local = vec![Quat::IDENTITY; body.names.len()];
+    let mut out = [Quat::IDENTITY; JOINT_COUNT];
+    for (degrees, [x, z]) in [(0.0, [0.0, 0.3]), (90.0, [0.3, 0.0]), (180.0, [0.0, -0.3])] {
+        local[0] = Quat::from_axis_angle([0.0, 1.0, 0.0], degrees * DEGREES);
+        let hips = retargeter.apply(&local, [1.0, 0.1, 2.0], &mut out);
+        for (found, wanted) in hips.into_iter().zip([1.0 + x, 1.0, 2.0 + z]) {
+            assert!((found - wanted).abs() < 1e-9, "{degrees}: {hips:?}");
+        }
+        assert!(out[0].angle_to(local[0]) < 1e-9);
+    }
+}
+
+#[test]
 fn the_families_map_as_they_should() {
     let sources = |body: &Skeleton| -> Vec<Vec<String>> {
         let r = Retargeter::compile(body).expect("maps");

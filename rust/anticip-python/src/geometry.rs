@@ -7,9 +7,9 @@ use anticip_geometry::{
 use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::errors::{Kind, raise};
+use crate::shared::Shared;
 
 /// Adds this module's classes and functions to `pyanticip._core`.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -124,6 +124,15 @@ struct PyOptions {
     stability: String,
 }
 
+/// Options by name; the library checks their types, here is said which one is missing or none.
+fn read_options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
+    let wrong = |err: PyErr| {
+        let said = err.to_string().replace('\n', " ");
+        raise(Kind::Value, &format!("options: {said}"))
+    };
+    given.extract::<PyOptions>().map_err(wrong)?.options()
+}
+
 impl PyOptions {
     fn options(self) -> PyResult<Options> {
         let refuse = |name: &str, expected: &str, given: &str| {
@@ -160,7 +169,7 @@ impl PyOptions {
 
 /// `limits`: rows of axis x, y, z, swing, twist, speed.
 fn pose_config(
-    options: PyOptions,
+    options: &Bound<'_, PyDict>,
     weights: Option<Vec<f64>>,
     limits: Option<Vec<[f64; 6]>>,
 ) -> PyResult<PoseConfig> {
@@ -172,34 +181,10 @@ fn pose_config(
     };
     let limits = limits.map(|l| l.into_iter().map(limit).collect());
     Ok(PoseConfig {
-        options: options.options()?,
+        options: read_options(options)?,
         weights,
         limits,
     })
-}
-
-/// A stream that threads take in turns: whoever comes while another has it waits, without the interpreter.
-struct Shared<S>(Mutex<S>);
-
-impl<S: Send> Shared<S> {
-    fn new(stream: S) -> Self {
-        Self(Mutex::new(stream))
-    }
-
-    /// Call it without the interpreter only: who has the stream may need that to go on.
-    fn lock(&self) -> MutexGuard<'_, S> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn with<R>(&self, py: Python<'_>, act: impl FnOnce(&mut S) -> R) -> R {
-        loop {
-            match self.0.try_lock() {
-                Ok(mut stream) => return act(&mut stream),
-                Err(TryLockError::Poisoned(stream)) => return act(&mut stream.into_inner()),
-                Err(TryLockError::WouldBlock) => py.detach(|| drop(self.lock())),
-            }
-        }
-    }
 }
 
 /// A stream of poses.
@@ -215,7 +200,7 @@ impl PyPoseStream {
     #[pyo3(signature = (joints, options, weights=None, limits=None))]
     fn new(
         joints: usize,
-        options: PyOptions,
+        options: &Bound<'_, PyDict>,
         weights: Option<Vec<f64>>,
         limits: Option<Vec<[f64; 6]>>,
     ) -> PyResult<Self> {
@@ -300,11 +285,10 @@ fn pushed<'py, S: Send, V: Sync>(
     parts: usize,
     push: impl Fn(&mut S, &[V]) -> Result<[f64; 7], GeometryError> + Send + Sync,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let rows: Result<Vec<_>, _> = py.detach(|| {
-        let mut stream = stream.lock();
+    let rows: Result<Vec<_>, _> = stream.detached(py, |stream| {
         values
             .chunks_exact(parts)
-            .map(|frame| push(&mut stream, frame))
+            .map(|frame| push(stream, frame))
             .collect()
     });
     let rows = rows.map_err(|e| geometry_error(&e))?;
@@ -321,9 +305,9 @@ struct PyVectorStream {
 #[pymethods]
 impl PyVectorStream {
     #[new]
-    fn new(dim: usize, options: PyOptions) -> PyResult<Self> {
+    fn new(dim: usize, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let config = VectorConfig {
-            options: options.options()?,
+            options: read_options(options)?,
         };
         VectorStream::new(dim, config)
             .map(|stream| Self {
@@ -399,7 +383,7 @@ impl PyVectorStream {
 #[pyo3(signature = (quats, options, paper=false, weights=None, limits=None))]
 fn pose_scalars<'py>(
     quats: &Bound<'py, PyAny>,
-    options: PyOptions,
+    options: &Bound<'_, PyDict>,
     paper: bool,
     weights: Option<Vec<f64>>,
     limits: Option<Vec<[f64; 6]>>,
@@ -432,7 +416,7 @@ fn pose_scalars<'py>(
 #[pyo3(signature = (x, options, paper=false))]
 fn vector_scalars<'py>(
     x: &Bound<'py, PyAny>,
-    options: PyOptions,
+    options: &Bound<'_, PyDict>,
     paper: bool,
 ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
     let py = x.py();
@@ -445,7 +429,7 @@ fn vector_scalars<'py>(
         return Err(wrong_shape("vectors", "(..., T, d)", shape));
     };
     let config = VectorConfig {
-        options: options.options()?,
+        options: read_options(options)?,
     };
     let result = match &reals {
         Reals::Single(a) => {

@@ -36,7 +36,10 @@ fn array<'a, 'py, T: Element>(
     let wrong = || {
         raise(
             Kind::Shape,
-            &format!("{name}: expected a C-contiguous array of the same float type as the first"),
+            &format!(
+                "{name}: expected a C-contiguous array of {}",
+                T::get_dtype(value.py())
+            ),
         )
     };
     let array = value.cast::<PyArrayDyn<T>>().map_err(|_| wrong())?;

@@ -1,11 +1,13 @@
 //! The extension module `pyanticip._core`: thin wrappers over the pure crates.
 
+mod controls;
 mod errors;
 mod geometry;
 mod kernels;
 mod memory;
 mod model;
 mod motion;
+mod shared;
 mod synth;
 mod wire;
 
@@ -24,6 +26,7 @@ mod core_module {
         model::register(m)?;
         synth::register(m)?;
         kernels::register(m)?;
-        memory::register(m)
+        memory::register(m)?;
+        controls::register(m)
     }
 }

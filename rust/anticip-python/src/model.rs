@@ -8,15 +8,18 @@ use pyo3::types::PyDict;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::floats;
 use crate::motion::features::{row_width, row_widths};
+use crate::shared::Shared;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyMotionStream>()
 }
 
 /// The motion model, and the state of one performer's stream.
-#[pyclass(name = "MotionStream", module = "pyanticip._core")]
+#[pyclass(name = "MotionStream", module = "pyanticip._core", frozen)]
 struct PyMotionStream {
-    inner: MotionStream,
+    /// Columns of a row that it reads.
+    columns: usize,
+    inner: Shared<MotionStream>,
 }
 
 #[pymethods]
@@ -63,59 +66,67 @@ impl PyMotionStream {
             gated,
         };
         match MotionStream::new(&read, &sizes) {
-            Ok(inner) => Ok(Self { inner }),
+            Ok(stream) => Ok(Self {
+                columns: stream.columns(),
+                inner: Shared::new(stream),
+            }),
             Err(error @ ModelError::Shape { .. }) => Err(raise(Kind::Shape, &error.to_string())),
         }
     }
 
+    /// A new stream of the same model, which shares its weights.
+    fn fresh(&self, py: Python<'_>) -> Self {
+        let mut stream = self.inner.with(py, |stream| stream.clone());
+        stream.reset();
+        Self {
+            columns: self.columns,
+            inner: Shared::new(stream),
+        }
+    }
+
     /// Steps all rows, oldest first: what holds after the newest, and the commitment gate after each.
-    fn step<'py>(&mut self, rows: &Bound<'py, PyAny>) -> PyResult<(Vec<f32>, Said<'py>)> {
+    fn step<'py>(&self, rows: &Bound<'py, PyAny>) -> PyResult<(Vec<f32>, Said<'py>)> {
         let py = rows.py();
         let rows = floats(rows)?;
         let rows = self.checked(&rows)?;
-        let stream = &mut self.inner;
-        let mut gates = Vec::with_capacity(rows.len());
-        let said = py.detach(|| {
-            for row in rows {
-                gates.push(stream.step(row).gate);
-            }
-            stream.said()
+        let (gates, said) = self.inner.detached(py, |stream| {
+            let gates = rows.iter().map(|row| stream.step(row).gate).collect();
+            (gates, stream.said().clone())
         });
-        Ok((gates, arrays(py, said)?))
+        Ok((gates, arrays(py, &said)?))
     }
 
     /// What holds, and the commitment gate, if this row is the next one; the stream stays where it is.
-    fn imagine<'py>(&mut self, row: &Bound<'py, PyAny>) -> PyResult<(f32, Said<'py>)> {
+    fn imagine<'py>(&self, row: &Bound<'py, PyAny>) -> PyResult<(f32, Said<'py>)> {
         let py = row.py();
         let rows = floats(row)?;
         let [row] = self.checked(&rows)?[..] else {
             return Err(raise(Kind::Shape, "feature rows must be one to be imagined"));
         };
-        let stream = &mut self.inner;
-        let said = py.detach(|| stream.imagine(row));
-        Ok((said.gate, arrays(py, said)?))
+        let said = self.inner.detached(py, |stream| stream.imagine(row).clone());
+        Ok((said.gate, arrays(py, &said)?))
     }
 
     /// Goes through a step and throws it away; the stream stays where it is.
-    fn prewarm(&mut self, py: Python<'_>) {
-        py.detach(|| self.inner.prewarm());
+    fn prewarm(&self, py: Python<'_>) {
+        self.inner.detached(py, MotionStream::prewarm);
     }
 
     /// Begins a new stream.
-    fn reset(&mut self) {
-        self.inner.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.inner.with(py, MotionStream::reset);
     }
 
     /// A copy of everything that the next step depends on.
     fn snapshot<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
-        PyArray1::from_vec(py, self.inner.snapshot())
+        PyArray1::from_vec(py, self.inner.with(py, |stream| stream.snapshot()))
     }
 }
 
 impl PyMotionStream {
     /// Feature rows that the model can step, all of them finite.
     fn checked<'a>(&self, rows: &'a PyReadonlyArrayDyn<'_, f32>) -> PyResult<Vec<&'a [f32]>> {
-        let columns = self.inner.columns();
+        let columns = self.columns;
         match (rows.shape(), rows.as_slice()) {
             (&[count, width], Ok(values)) if count > 0 && row_width(width) && width >= columns => {
                 if values.iter().all(|v| v.is_finite()) {

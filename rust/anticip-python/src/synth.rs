@@ -1,17 +1,19 @@
 //! Bindings of `anticip-synth`.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anticip_synth::{
     CEILING, EVENTS, Harmony, LIMBS, PARAMETERS, PRESETS, SCALES, Samples, Settings, SynthError, Voice,
 };
-use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
+use numpy::ndarray::{Array2, Ix1};
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::{Kind, raise};
+use crate::motion::convert::exact;
+use crate::shared::Shared;
 
 /// Longest block of one call, in stereo samples (ten minutes at 192 kHz).
 const LONGEST: usize = 600 * 192_000;
@@ -54,18 +56,9 @@ impl PySamples {
 
 /// The built-in voice: sound parameters in, stereo samples out.
 ///
-/// The lock is held without the GIL and only for the length of one call, so a thread that sets a parameter while
-/// another renders waits for the end of that block.
+/// A thread that sets a parameter while another renders waits for the end of that block.
 #[pyclass(name = "Voice", module = "pyanticip._core", frozen)]
-struct PyVoice {
-    voice: Mutex<Voice>,
-}
-
-impl PyVoice {
-    fn lock(&self) -> MutexGuard<'_, Voice> {
-        self.voice.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+struct PyVoice(Shared<Voice>);
 
 #[pymethods]
 impl PyVoice {
@@ -91,48 +84,54 @@ impl PyVoice {
             harmony: Harmony::new(tonic, scale, just, a4, &chords).map_err(refuse)?,
             samples: samples.map(|samples| samples.0.clone()),
         };
-        let voice = Mutex::new(Voice::with(sample_rate, &settings).map_err(refuse)?);
-        Ok(Self { voice })
+        let voice = Voice::with(sample_rate, &settings).map_err(refuse)?;
+        Ok(Self(Shared::new(voice)))
     }
 
-    fn preset(&self, name: &str) -> PyResult<()> {
-        self.lock().preset(name).map_err(refuse)
+    fn preset(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.0.with(py, |voice| voice.preset(name)).map_err(refuse)
     }
 
-    fn set(&self, index: usize, value: f32) -> PyResult<()> {
-        self.lock().set(index, value).map_err(refuse)
+    fn set(&self, py: Python<'_>, index: usize, value: f32) -> PyResult<()> {
+        self.0.with(py, |voice| voice.set(index, value)).map_err(refuse)
     }
 
-    fn params(&self, values: PyReadonlyArray1<'_, f32>) -> PyResult<()> {
+    fn params(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let values = exact::<f32, Ix1>(values, "8 parameters of float32")?;
         let values = values.as_array();
         if values.len() != 8 {
             let message = format!("params: expected 8 values, got {}", values.len());
             return Err(raise(Kind::Shape, &message));
         }
-        self.lock().params(&core::array::from_fn(|i| values[i]));
+        let values = core::array::from_fn(|i| values[i]);
+        self.0.with(py, |voice| voice.params(&values));
         Ok(())
     }
 
     #[pyo3(signature = (index, strength, seconds=0.0))]
-    fn event(&self, index: usize, strength: f32, seconds: f64) -> PyResult<()> {
-        self.lock().event(index, strength, seconds).map_err(refuse)
+    fn event(&self, py: Python<'_>, index: usize, strength: f32, seconds: f64) -> PyResult<()> {
+        let struck = self.0.with(py, |voice| voice.event(index, strength, seconds));
+        struck.map_err(refuse)
     }
 
-    fn gain(&self, value: f32) {
-        self.lock().gain(value);
+    fn gain(&self, py: Python<'_>, value: f32) {
+        self.0.with(py, |voice| voice.gain(value));
     }
 
-    fn fade(&self, value: f32, seconds: f64) -> PyResult<()> {
-        self.lock().fade(value, seconds).map_err(refuse)
+    fn fade(&self, py: Python<'_>, value: f32, seconds: f64) -> PyResult<()> {
+        self.0
+            .with(py, |voice| voice.fade(value, seconds))
+            .map_err(refuse)
     }
 
-    fn tempo(&self, bpm: f32, phase: f32) {
-        self.lock().tempo(bpm, phase);
+    fn tempo(&self, py: Python<'_>, bpm: f32, phase: f32) {
+        self.0.with(py, |voice| voice.tempo(bpm, phase));
     }
 
     #[pyo3(signature = (index, speed, height, stroke=0.0))]
-    fn limb(&self, index: usize, speed: f32, height: f32, stroke: f32) -> PyResult<()> {
-        self.lock().limb(index, speed, height, stroke).map_err(refuse)
+    fn limb(&self, py: Python<'_>, index: usize, speed: f32, height: f32, stroke: f32) -> PyResult<()> {
+        let moved = self.0.with(py, |voice| voice.limb(index, speed, height, stroke));
+        moved.map_err(refuse)
     }
 
     fn render<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
@@ -140,39 +139,37 @@ impl PyVoice {
             let message = format!("samples: expected at most {LONGEST}, got {samples}");
             return Err(raise(Kind::Value, &message));
         }
-        let block = py
-            .detach(|| {
-                let mut block = vec![0.0; 2 * samples];
-                self.lock().render(&mut block).map(|()| block)
-            })
-            .map_err(refuse)?;
-        let array = Array2::from_shape_vec((samples, 2), block)
+        let rendered = self.0.detached(py, |voice| {
+            let mut block = vec![0.0; 2 * samples];
+            voice.render(&mut block).map(|()| block)
+        });
+        let array = Array2::from_shape_vec((samples, 2), rendered.map_err(refuse)?)
             .map_err(|err| raise(Kind::Shape, &err.to_string()))?;
         Ok(array.into_pyarray(py))
     }
 
-    fn reset(&self) {
-        self.lock().reset();
+    fn reset(&self, py: Python<'_>) {
+        self.0.with(py, Voice::reset);
     }
 
     #[getter]
-    fn latency(&self) -> usize {
-        self.lock().latency()
+    fn latency(&self, py: Python<'_>) -> usize {
+        self.0.with(py, |voice| voice.latency())
     }
 
     #[getter]
-    fn sample_rate(&self) -> f64 {
-        self.lock().sample_rate()
+    fn sample_rate(&self, py: Python<'_>) -> f64 {
+        self.0.with(py, |voice| voice.sample_rate())
     }
 
     #[getter]
-    fn position(&self) -> u64 {
-        self.lock().position()
+    fn position(&self, py: Python<'_>) -> u64 {
+        self.0.with(py, |voice| voice.position())
     }
 
     #[getter]
-    fn ignored(&self) -> u64 {
-        self.lock().ignored()
+    fn ignored(&self, py: Python<'_>) -> u64 {
+        self.0.with(py, |voice| voice.ignored())
     }
 }
 

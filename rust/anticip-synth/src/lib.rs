@@ -30,6 +30,7 @@ mod notes;
 mod pad;
 mod params;
 mod presets;
+mod queue;
 mod room;
 mod samples;
 mod strike;

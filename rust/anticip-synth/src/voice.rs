@@ -10,11 +10,10 @@ use crate::harmony::Harmony;
 use crate::limiter::Limiter;
 use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter};
 use crate::presets::{Controls, Instrument, PRESETS};
+use crate::queue::{QUEUE, Queue};
 use crate::room::Room;
 use crate::samples::Samples;
 
-/// Events that can wait for their time.
-const QUEUE: usize = 64;
 /// Longest time an event may lie ahead or a fade may take, seconds.
 const LONGEST: f64 = 60.0;
 /// Time in which one preset takes over from another, seconds.
@@ -25,13 +24,6 @@ const LEVEL: f32 = 0.63;
 const SMOOTHING: [f32; 8] = [0.012, 0.006, 0.008, 0.010, 0.010, 0.030, 0.010, 0.012];
 /// Where the parameters stand before anything is set: silent, in the middle, dry.
 const START: [f32; 8] = [0.4, 0.0, 0.4, 0.1, 0.2, 0.3, 0.5, 0.0];
-
-#[derive(Clone, Copy)]
-struct Waiting {
-    due: u64,
-    event: Event,
-    strength: f32,
-}
 
 /// Where in the list a preset is.
 fn position(name: &str) -> Result<usize, SynthError> {
@@ -102,7 +94,7 @@ pub struct Voice {
     fade_step: f32,
     room: Room,
     limiter: Limiter,
-    waiting: [Option<Waiting>; QUEUE],
+    waiting: Queue,
     /// The frame that is being played out, and how much of it is gone.
     frame: [[f32; 2]; FRAME],
     part: [[f32; 2]; FRAME],
@@ -171,7 +163,7 @@ impl Voice {
             fade_step: (FRAME as f64 / (CROSSFADE * sample_rate)) as f32,
             room: Room::new(sample_rate),
             limiter: Limiter::new(sample_rate),
-            waiting: [None; QUEUE],
+            waiting: Queue::new(),
             frame: [[0.0; 2]; FRAME],
             part: [[0.0; 2]; FRAME],
             dry: [[0.0; 2]; FRAME],
@@ -214,7 +206,7 @@ impl Voice {
         }
         self.room.reset(START[Parameter::Space as usize]);
         self.limiter.reset();
-        self.waiting = [None; QUEUE];
+        self.waiting.clear();
         self.played = FRAME;
         self.position = 0;
         self.ignored = 0;
@@ -275,13 +267,8 @@ impl Voice {
             self.ignored += 1;
             return Ok(());
         }
-        let slot = self.waiting.iter_mut().find(|slot| slot.is_none());
-        *slot.ok_or(SynthError::QueueFull(QUEUE))? = Some(Waiting {
-            due: self.position + (seconds * self.sample_rate).round() as u64,
-            event,
-            strength: strength.clamp(0.0, 1.0),
-        });
-        Ok(())
+        let due = self.position + (seconds * self.sample_rate).round() as u64;
+        self.waiting.push(due, event, strength.clamp(0.0, 1.0))
     }
 
     /// Sets the master gain, 0..1, over 30 ms.
@@ -401,13 +388,7 @@ impl Voice {
 
     /// The events that are due before the end of the frame, in the order in which they came to lie.
     fn events(&mut self) -> [Option<(Event, f32)>; QUEUE] {
-        let end = self.position + FRAME as u64;
-        let mut due = [None; QUEUE];
-        for (slot, found) in self.waiting.iter_mut().zip(&mut due) {
-            if let Some(waiting) = slot.take_if(|waiting| waiting.due < end) {
-                *found = Some((waiting.event, waiting.strength));
-            }
-        }
+        let due = self.waiting.take(self.position + FRAME as u64);
         for (event, strength) in due.into_iter().flatten() {
             self.happen(event, strength);
         }

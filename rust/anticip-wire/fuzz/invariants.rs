@@ -219,7 +219,8 @@ pub fn recording(data: &[u8]) {
         match recording::next(data, at) {
             Next::Record { start, end } => {
                 assert!(at < start && start < end && end <= data.len());
-                assert_eq!(crc32c(&data[start..end]).to_le_bytes(), data[start - 4..start]);
+                let sum = crc32c(&data[start..end]).to_le_bytes();
+                assert!(cfg!(fuzzing) || sum == data[start - 4..start]);
                 at = end;
             }
             Next::Corrupt { end } => {

@@ -118,7 +118,8 @@ pub fn next(bytes: &[u8], at: usize) -> Next {
         };
     };
     let (start, end) = (at + RECORD_HEADER, at + RECORD_HEADER + size);
-    if crc32c(payload) == u32::from_le_bytes([e, f, g, h]) {
+    // Whoever fuzzes does not guess checksums.
+    if cfg!(fuzzing) || crc32c(payload) == u32::from_le_bytes([e, f, g, h]) {
         Next::Record { start, end }
     } else {
         Next::Corrupt { end }

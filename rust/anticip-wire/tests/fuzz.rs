@@ -4,6 +4,11 @@ mod common;
 #[path = "../fuzz/invariants.rs"]
 #[allow(unreachable_pub)]
 mod invariants;
+#[path = "../fuzz/sent.rs"]
+#[allow(unreachable_pub)]
+mod sent;
+
+use std::path::Path;
 
 use anticip_wire::mocopi::{self, BONE_PARENTS, Sender};
 use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, native, recording, rokoko, vmc, xsens};
@@ -162,4 +167,55 @@ fn recording_targets_hold() {
     });
     let bare = written(|out| (1..5usize).try_for_each(|length| recording::push(&vec![9; length], out)));
     run(invariants::recording, &[whole, bare]);
+}
+
+/// What a fuzzer calls.
+type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target); 10] = [
+    ("axis", invariants::axis),
+    ("mocopi", invariants::mocopi),
+    ("native", invariants::native),
+    ("natnet", invariants::natnet),
+    ("recognise", invariants::recognise),
+    ("recording", invariants::recording),
+    ("rokoko", invariants::rokoko),
+    ("sent", |data| {
+        let _ = sent::run(data);
+    }),
+    ("vmc", invariants::vmc),
+    ("xsens", invariants::xsens),
+];
+
+/// The names of what lies in a folder, without endings, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let stem = |path: std::path::PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut found: Vec<String> = entries.map(|entry| stem(entry.unwrap().path())).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn every_committed_seed_holds() {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    assert_eq!(names(&home.join("seeds")), TARGETS.map(|(name, _)| name));
+    assert_eq!(names(&home.join("fuzz_targets")), TARGETS.map(|(name, _)| name));
+    for (name, target) in TARGETS {
+        let seeds = std::fs::read_dir(home.join("seeds").join(name)).unwrap();
+        let count = seeds
+            .map(|seed| target(&std::fs::read(seed.unwrap().path()).unwrap()))
+            .count();
+        assert!(count > 1, "{name}");
+    }
+}
+
+#[test]
+fn what_is_sent_with_any_numbers_holds() {
+    let mut random = Random(3);
+    for _ in 0..ROUNDS / 10 {
+        let length = random.below(2000);
+        let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        let _ = sent::run(&bytes);
+    }
 }

@@ -4,7 +4,7 @@ import numpy as np
 
 from training.data import augment
 from training.data.examples import jumps, plain, steady_runs
-from training.teacher.kinematics import positions, rotate
+from training.teacher.kinematics import MIRROR, positions, rotate
 
 
 def unit(quats):
@@ -42,6 +42,15 @@ def test_mirroring_twice_is_nothing_and_so_is_a_factor_of_one(move):
     np.testing.assert_array_equal(back, root)
     same = augment.exaggerate(quats, 1.0)
     np.testing.assert_allclose(np.abs((same * quats).sum(-1)), 1.0, atol=1e-9)
+
+
+def test_a_mirrored_body_is_everywhere_the_reflection(move):
+    quats, root = move(50, seed=3), np.random.default_rng(0).normal(size=(50, 3))
+    turned, moved = augment.mirror(quats, root)
+    across = np.array([-1.0, 1.0, 1.0])
+    there, here = positions(quats, upright=True), positions(turned, upright=True)
+    np.testing.assert_allclose(here[:, MIRROR], there * across, atol=1e-12)
+    np.testing.assert_array_equal(moved, root * across)
 
 
 def test_yaw_turns_hips_and_root_alike(move):

@@ -382,7 +382,7 @@ def test_damage_is_told(takes, tmp_path):
     opening("features of version 9", features_version=9)
     opening("not the index of a set", format="other")
     (out / INDEX).write_text("{")
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FormatError, match="not valid JSON; build the set again"):
         MotionSet.open(out)
     (out / INDEX).write_text(json.dumps(index))
     assert len(MotionSet.open(out)) == 5
@@ -477,7 +477,7 @@ def test_one_subject_is_a_warning_and_asking_for_another_side_an_error(take, tmp
 
 
 def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
-    from training.data.sets.pool import spread
+    from pyanticip.workers import spread
 
     with pytest.raises(FormatError, match="a worker process ended"):
         list(spread(os._exit, [1, 1, 1], 2))

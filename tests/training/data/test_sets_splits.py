@@ -144,7 +144,7 @@ def test_split_files_of_both_kinds(tmp_path):
         ("a.toml", 'anna = "training"', "subject 'anna': expected train, validation, test, given 'training'"),
         ("a.toml", 'train = ["a"]\ntest = ["a"]', "subject 'a' is both train and test"),
         ("a.toml", 'split = "a"', "expected a table"),
-        ("a.toml", "a", "is not TOML"),
+        ("a.toml", "a", "not valid TOML"),
         ("a.toml", "", "names no subject"),
         ("a.toml", 'valid = ["a"]', "given 'valid'"),
         ("a.csv", "anna,train,yes", "line 1: expected subject,split"),

@@ -187,6 +187,14 @@ def test_a_ramp_is_carried_on_exactly_once_found():
     assert carry(value, 100.0 * speed, tracker, 20).max() == 1.0
 
 
+@pytest.mark.parametrize("kind", ["kalman", "one-euro"])
+def test_what_a_twin_is_late_is_carried_on_as_well(kind):
+    """Of a twin that is five frames late a tracker says 10 frames ahead what it says of another 15 ahead."""
+    value, speed = np.full((9, 1), 0.5), np.full((9, 1), 0.4)
+    late, early = (Tracker(kind, delay, 0.0, memory_s=0.2, gain=0.6) for delay in (0.1, 0.0))
+    np.testing.assert_allclose(carry(value, speed, late, 10), carry(value, speed, early, 15), rtol=1e-12)
+
+
 def test_one_euro_is_the_papers_and_clips_do_not_touch_each_other():
     rng = np.random.default_rng(1)
     clips = [rng.uniform(0.0, 1.0, (n, 3)) for n in (40, 90, 15)]

@@ -70,6 +70,12 @@ def test_the_edges_count_neither_for_nor_against():
     true = np.array([EDGE - 1, 100])
     reports = Announcements(np.array([EDGE - 6.0, 95.0]), np.array([EDGE + 1.0, 100.0]))
     assert score_clip(reports, true, 200)[0] == EventScore(1, 1, 1)
+    # The first and the last judged frame count, those beside them do not: of events and of announcements.
+    for frame, counts in ((EDGE - 1, 0), (EDGE, 1), (200 - EDGE - 1, 1), (200 - EDGE, 0)):
+        there = Announcements(np.array([frame - 5.0]), np.array([float(frame)]))
+        assert score_clip(there, np.array([frame]), 200)[0] == EventScore(counts, counts, counts)
+        none = np.array([], dtype=np.int64)
+        assert score_clip(there, none, 200)[0] == EventScore(0, counts, 0)
     lonely = Announcements(np.array([60.0]), np.array([64.0]))
     assert score_clip(lonely, true, 200)[0] == EventScore(0, 1, 1)
 

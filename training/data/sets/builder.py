@@ -16,10 +16,10 @@ from pyanticip.motion.joints import read_joints
 from pyanticip.motion.units import check_rate, metres_per_unit
 from pyanticip.motion.world import check_up
 from pyanticip.vocabulary import RATE
+from pyanticip.workers import spread
 from training.data.examples import SHORTEST, Split
 from training.data.sets.discover import Found, Source, discover, printable
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
-from training.data.sets.pool import spread
 from training.data.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import sides_of, split_warnings, strangers

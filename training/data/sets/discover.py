@@ -7,9 +7,10 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pyanticip.errors import FormatError, reason
+from pyanticip.motion.load import SUFFIXES
 from training.data.manifest import Manifests
 from training.data.sets.splits import CMU_NAME, composed, subject_of
-from training.data.source import MOTION, no_motion, places
+from training.data.source import no_motion, places
 
 SOUND: Final = (".flac", ".wav")
 OTHER_SOUND: Final = (".aac", ".aif", ".aiff", ".m4a", ".mp3", ".ogg", ".opus", ".wma")
@@ -84,7 +85,7 @@ def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
 
 
 def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
-    """All takes in a folder and its folders: BVH, AMC, npz and recordings.
+    """All takes in a folder and its folders: BVH, AMC, MVNX, npz and recordings.
 
     Of a folder with ``cmu`` and ``more`` these two alone; see :func:`training.data.source.places`.
     Of an AMC and a BVH of the same take (same folder and name, or the same CMU name anywhere) the AMC is
@@ -102,7 +103,7 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
-        raise FormatError(f"{folder}: {what}; expected one of motion files (BVH, AMC, npz, .anticip)")
+        raise FormatError(f"{folder}: {what}; expected one of motion files (BVH, AMC, MVNX, npz, .anticip)")
     found = Found([])
     takes: dict[tuple[str, str], list[str]] = {}
     for path in _files(folder, out, found.warnings):
@@ -113,7 +114,7 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
             found.sounds[stem] = path
         elif suffix in (*SOUND, *OTHER_SOUND):
             found.left_out.setdefault(stem, []).append(path)
-        elif suffix not in MOTION or file.name.endswith(_BODIES):
+        elif suffix not in SUFFIXES or file.name.endswith(_BODIES):
             if suffix != ".asf":
                 found.ignored[suffix or file.name] += 1
         elif suffix in (".amc", ".bvh"):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import open_file, read_json
 from pyanticip.vocabulary import CANONICAL_JOINTS, FEATURES, RATE
 from training.data.examples import Example, Piece, Split
 from training.data.source import INDEX
@@ -278,7 +279,7 @@ def row_bytes(name: str) -> int:
 
 def sha256_of(path: Path) -> str:
     """sha256 of a file, read in blocks."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -287,14 +288,14 @@ def read_index(folder: Path) -> dict[str, Any]:
     from pyanticip._core import FEATURES_VERSION
 
     path = folder / INDEX
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         takes, out = ("DIR", folder) if not folder.is_dir() or not any(folder.iterdir()) else (folder, "SET")
         how = f"pyanticip train data build {quote(str(takes))} --out {quote(str(out))}"
-        raise FormatError(f"{folder}: no set in it (no {INDEX}); make one: {how}") from None
-    except (ValueError, OSError, RecursionError) as error:
-        raise FormatError(f"{path}: cannot be read ({error}); build the set again") from None
+        raise FormatError(f"{folder}: no set in it (no {INDEX}); make one: {how}")
+    try:
+        index = read_json(path)
+    except FormatError as error:
+        raise FormatError(f"{error}; build the set again") from None
     if not isinstance(index, dict) or index.get("format") != FORMAT:
         raise FormatError(f"{path}: is not the index of a set of motion")
     for what, ours, given in (

@@ -19,6 +19,7 @@ from pyanticip.motion.joints import Joints
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import never_upright
 from pyanticip.motion.units import SLOW
+from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.examples import SHORTEST, Piece, at_rate, plain, steady_runs
 from training.data.sets.discover import printable
@@ -146,7 +147,7 @@ def read_parts(path: Path) -> tuple[Iterator[Part], dict[str, Any]]:
         FormatError: damaged.
     """
     try:
-        with path.open("rb") as file, np.load(file) as saved:
+        with open_file(path) as file, np.load(file) as saved:
             arrays = {name: saved[name] for name in saved.files}
         meta = json.loads(arrays["meta"].tobytes())
         return _parts(arrays, meta["parts"]), meta["record"]

@@ -1,13 +1,13 @@
 """What is done to a clip to make a variation of it: another movement, and a worse view of it."""
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pyanticip.errors import FormatError, OptionError, reason
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import read_toml
 from training.data.corrupt import Corruption
 from training.data.glitches import Glitches
 
@@ -64,12 +64,7 @@ def read_recipe(path: Path) -> Recipe:
     Raises:
         FormatError: no such file, not TOML, a key that does not exist, or a value that makes no sense.
     """
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{path}: is not TOML: {error}") from None
+    tree = read_toml(path)
     corruption, glitches = tree.pop("corruption", {}), tree.pop("glitches", None)
     for name, given in (("corruption", corruption), ("glitches", {} if glitches is None else glitches)):
         if not isinstance(given, dict):

@@ -1,14 +1,14 @@
 """Which sound belongs to which take, and where in it the movement begins."""
 
 import csv
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pyanticip.errors import FormatError, reason
+from pyanticip.errors import FormatError
+from pyanticip.untrusted import read_text, read_toml
 from training.data.sets.discover import Found, printable
 from training.data.sets.splits import composed
 
@@ -98,15 +98,15 @@ def _posix(path: str) -> str:
 
 def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Where each row stands, and the row."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     rows: list[tuple[str, dict[str, Any]]] = []
     if path.suffix.lower() == ".csv":
-        table = csv.DictReader(text.splitlines())
-        for raw in table:
-            where = f"{path}: line {table.line_num}"
+        table = csv.DictReader(read_text(path).splitlines())
+        try:
+            given = [(table.line_num, raw) for raw in table]
+        except csv.Error as error:
+            raise FormatError(f"{path}: line {table.line_num}: {error}") from None
+        for number, raw in given:
+            where = f"{path}: line {number}"
             if None in raw:
                 raise FormatError(f"{where}: more cells than columns (a decimal comma?)")
             row: dict[str, Any] = {str(key): str(value or "").strip() for key, value in raw.items()}
@@ -114,10 +114,7 @@ def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
                 row["offset"] = _offset(where, row["offset"] or "0")
             rows.append((where, row))
     else:
-        try:
-            tree = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise FormatError(f"{path}: is not TOML: {error}") from None
+        tree = read_toml(path)
         takes = tree.get("take")
         if not isinstance(takes, list) or set(tree) != {"take"}:
             raise FormatError(f"{path}: expected [[take]] tables with file, sound and offset")

@@ -3,14 +3,14 @@
 import csv
 import hashlib
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
-from pyanticip.errors import FormatError, OptionError, reason
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import read_text, read_toml
 from training.data.examples import Split
 from training.data.sets.format import SPLITS
 
@@ -134,13 +134,9 @@ def read_split_file(path: Path) -> dict[str, Split]:
     Raises:
         FormatError: not such a file: file, line or key, and what was expected.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise FormatError(f"{path}: no such file; expected subjects and their sides (TOML or CSV)") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
-    sides = _from_csv(path, text) if path.suffix.lower() == ".csv" else _from_toml(path, text)
+    if not path.exists():
+        raise FormatError(f"{path}: no such file; expected subjects and their sides (TOML or CSV)")
+    sides = _from_csv(path) if path.suffix.lower() == ".csv" else _from_toml(path)
     if not sides:
         raise FormatError(f"{path}: names no subject")
     return sides
@@ -155,11 +151,8 @@ def _side(path: Path, where: str, subject: str, side: object, sides: dict[str, S
         raise FormatError(f"{path}: {where}: subject {subject!r} is both {sides[subject]} and {known}")
 
 
-def _from_toml(path: Path, text: str) -> dict[str, Split]:
-    try:
-        tree: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{path}: is not TOML: {error}") from None
+def _from_toml(path: Path) -> dict[str, Split]:
+    tree = read_toml(path)
     table = tree.get("split", tree)
     if not isinstance(table, dict):
         raise FormatError(f"{path}: split: expected a table, given {table!r}")
@@ -173,14 +166,18 @@ def _from_toml(path: Path, text: str) -> dict[str, Split]:
     return sides
 
 
-def _from_csv(path: Path, text: str) -> dict[str, Split]:
+def _from_csv(path: Path) -> dict[str, Split]:
     sides: dict[str, Split] = {}
-    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
+    try:
+        rows = list(csv.reader(read_text(path).splitlines()))
+    except csv.Error as error:
+        raise FormatError(f"{path}: {error}") from None
+    for number, row in enumerate(rows, start=1):
         cells = [cell.strip() for cell in row]
         if not any(cells) or cells[0].startswith("#") or (number == 1 and cells[:2] == ["subject", "split"]):
             continue
         if len(cells) != 2:
-            raise FormatError(f"{path}: line {number}: expected subject,split, given {','.join(row)!r}")
+            raise FormatError(f"{path}: line {number}: expected subject,split, given {','.join(row)[:60]!r}")
         _side(path, f"line {number}", cells[0], cells[1], sides)
     return sides
 

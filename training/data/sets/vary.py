@@ -16,13 +16,13 @@ from scipy.interpolate import CubicSpline
 from pyanticip._core import motion_features
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
+from pyanticip.workers import spread
 from training.data import augment as change
 from training.data.corrupt import corrupt
 from training.data.examples import SHORTEST, Example, Piece, plain, vary
 from training.data.glitches import glitch
 from training.data.sets.builder import Step
 from training.data.sets.format import ClipEntry, MotionSet, is_set
-from training.data.sets.pool import spread
 from training.data.sets.prepare import PREPARE_VERSION, Part, Result, read_parts, save_parts, work_file
 from training.data.sets.recipe import Recipe
 from training.data.sets.writer import Lock, SetWriter, prepare_folder

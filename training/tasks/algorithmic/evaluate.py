@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import read_json
 from training.run.files import write_text
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import TEST, samples
@@ -137,10 +138,7 @@ def read(run: TaskRun) -> dict[str, Any]:
     path = run.folder / EVALUATION
     if not path.is_file():
         return {}
-    try:
-        page = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path}: is not JSON: {error}") from None
+    page = read_json(path)
     if not isinstance(page, dict) or page.get("format") != FORMAT or not _whole(page):
         raise FormatError(f"{path}: not an evaluation of format {FORMAT}; delete it and evaluate again")
     return page

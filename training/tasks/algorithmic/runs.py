@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from pyanticip.errors import CheckpointError, one_line
 from pyanticip.models.checkpoint.files import renamed
 from pyanticip.models.token.baseline import BaselineTransformer
-from training.run.files import CONFIG, REPORT
+from training.run.files import CONFIG, REPORT, read_weights
 from training.run.task import read_options, read_report
 from training.run.train import train
 from training.tasks.algorithmic.module import fitted, new_model
@@ -43,8 +43,9 @@ class TaskRun:
             CheckpointError: weights that cannot be read or do not fit.
         """
         model = new_model(self.options, longest)
+        data = read_weights(weights)
         try:
-            tensors = {renamed(name): tensor for name, tensor in safetensors.torch.load_file(weights).items()}
+            tensors = {renamed(name): tensor for name, tensor in safetensors.torch.load(data).items()}
             model.load_state_dict(fitted(tensors, model))
         except (OSError, SafetensorError, RuntimeError) as error:
             raise CheckpointError(f"{weights}: cannot be loaded: {one_line(error)}") from None

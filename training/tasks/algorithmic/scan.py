@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import read_text
 from training.tasks.algorithmic.problem import Example, Task, wrong
 from training.tasks.algorithmic.vocabulary import ACTIONS, ARROW, ASK, END
 
@@ -33,11 +34,10 @@ def corpus(part: str) -> dict[int, tuple[tuple[str, str], ...]]:
     """
     path = scan_folder() / FILES[part]
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise FormatError(
-            f"{path}: {error.strerror}: task scan-cot needs the length split of SCAN in $PYANTICIP_DATA/scan"
-        ) from None
+        lines = read_text(path).splitlines()
+    except FormatError as error:
+        needs = "task scan-cot needs the length split of SCAN in $PYANTICIP_DATA/scan"
+        raise FormatError(f"{error}: {needs}") from None
     found: dict[int, list[tuple[str, str]]] = {}
     for number, line in enumerate(lines, 1):
         command, mark, actions = line.removeprefix("IN: ").partition(" OUT: ")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 from rich.progress import track
 
+from pyanticip.untrusted import read_json
 from training.run.files import write_text
 from training.tasks.algorithmic.batches import Batches
 from training.tasks.algorithmic.module import TaskModule, new_model
@@ -45,7 +46,7 @@ def choose(options: TaskOptions, folder: Path, device: str, *, quiet: bool = Tru
         return found
     path = folder / STARTS
     if path.is_file():
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     losses: list[float] = found["losses"]
     while (
         len(losses) < options.start.starts and min(losses, default=float("inf")) >= options.start.trial_loss
@@ -61,7 +62,7 @@ def choose(options: TaskOptions, folder: Path, device: str, *, quiet: bool = Tru
 def chosen(folder: Path) -> int:
     """The number of the first weights that the run in a folder went on from."""
     path = folder / STARTS
-    return int(json.loads(path.read_text(encoding="utf-8"))["start"]) if path.is_file() else 0
+    return int(read_json(path)["start"]) if path.is_file() else 0
 
 
 def attempt(options: TaskOptions, start: int, device: str, *, quiet: bool = True) -> float:

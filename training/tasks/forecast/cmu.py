@@ -20,7 +20,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import FormatError, reason
+from pyanticip.errors import FormatError
+from pyanticip.untrusted import read_text
 
 Array = npt.NDArray[np.float64]
 
@@ -114,10 +115,7 @@ def load_take(path: Path, action: str) -> Take:
     Raises:
         FormatError: it cannot be read, has rows of another width, or numbers that are not finite.
     """
-    try:
-        text = path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
+    text = read_text(path)
     rows: list[list[float]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyanticip.errors import FormatError, OptionError, reason
+from pyanticip import untrusted
+from pyanticip.errors import FormatError, OptionError
 from training.run.files import CONFIG, check_new, write_text
 from training.run.train import train
 from training.tasks.forecast.cmu import (
@@ -157,10 +158,7 @@ def read_json(file: Path) -> dict[str, Any]:
     Raises:
         FormatError: it cannot be read or is none.
     """
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{file}: cannot be read: {reason(error)}") from None
+    data = untrusted.read_json(file)
     if not isinstance(data, dict):
         raise FormatError(f"{file}: expected a JSON object")
     return data

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
+from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
@@ -65,7 +66,7 @@ class Rivals:
             FormatError: not such a file, or one for another teacher.
         """
         try:
-            content = json.loads(path.read_text())
+            content = read_json(path)
             version = content["teacher_version"]
             # The rivals play parameters, which later versions may have left alone.
             if not PARAMETERS_SINCE <= version <= TEACHER_VERSION:
@@ -76,7 +77,7 @@ class Rivals:
                 tuple(tuple(Setting(**setting) for setting in row) for row in content[name])
                 for name in ("hold", "linear")
             )
-        except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError) as error:
             raise FormatError(f"{path}: not a file of tuned rivals ({error})") from error
         return cls(hold, linear)
 

@@ -15,12 +15,12 @@ from rich.console import Console
 
 from pyanticip.errors import FormatError, OptionError, suggestion
 from pyanticip.vocabulary import RATE
+from pyanticip.workers import needs_guard
 from training.data.batches import HORIZONS
 from training.data.corrupt import Corruption
 from training.data.examples import SHORTEST, Example
 from training.data.glitches import Glitches
 from training.data.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
-from training.data.sets.pool import needs_guard
 from training.data.sets.progress import shown
 from training.data.source import takes_folder
 from training.tasks.motion.options import MotionTrainOptions

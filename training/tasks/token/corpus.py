@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import CheckpointError, FormatError
+from pyanticip.untrusted import check_file, open_file
 from training.tasks.token.tokens import Tokenizer
 
 _BLOCK: Final = 1 << 20
@@ -30,7 +31,7 @@ def read_lines(path: Path | str) -> Iterator[str]:
         FormatError: no such file, or not UTF-8; the message says file and byte.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             yield from _lines(file, str(path))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {error.strerror}") from None
@@ -68,7 +69,7 @@ def digest(path: Path | str) -> str:
         FormatError: it cannot be read.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {error.strerror}") from None
@@ -121,6 +122,7 @@ class Corpus:
         Raises:
             CheckpointError: the file is missing or damaged.
         """
+        check_file(file, CheckpointError)
         try:
             return cls(np.load(file, mmap_mode="r", allow_pickle=False), file, source, sha256)
         except (OSError, ValueError) as error:

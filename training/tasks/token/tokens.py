@@ -11,6 +11,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import read_text
 
 UNKNOWN: Final = "<unk>"
 """What a character that the training text does not have becomes; token 0 of a character tokenizer."""
@@ -90,12 +91,11 @@ class Tokenizer:
         Raises:
             FormatError: not such a file.
         """
+        text = read_text(path)
         try:
-            return cls(Backend.from_str(Path(path).read_text(encoding="utf-8")))
+            return cls(Backend.from_str(text))
         except FormatError as error:
             raise FormatError(f"{path}: {error}") from None
-        except OSError as error:
-            raise FormatError(f"{path}: cannot be read: {error.strerror}") from None
         except Exception as error:  # the package raises nothing narrower
             raise FormatError(f"{path}: not a tokenizer: {error}") from None
 

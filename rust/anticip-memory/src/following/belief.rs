@@ -256,3 +256,38 @@ impl Stretch {
         self.start += first;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn belief_in_more_frames_is_added_to_what_there_is() {
+        let mut belief = Stretch {
+            take: 0,
+            start: 0,
+            rows: Vec::new(),
+        };
+        for (frames, start, end) in [
+            (100..110, 100, 110),
+            (95..105, 95, 110),
+            (108..120, 95, 120),
+            (97..99, 95, 120),
+        ] {
+            belief.add(frames, 1.0);
+            assert_eq!((belief.start, belief.end()), (start, end));
+        }
+        belief.add(50..50, 1.0);
+        let times: Vec<f32> = belief.rows.iter().map(|row| mass(row).round()).collect();
+        let wanted = |frame: usize| {
+            [100..110, 95..105, 108..120, 97..99]
+                .iter()
+                .filter(|f| f.contains(&frame))
+                .count()
+        };
+        assert_eq!(
+            times,
+            (95..120).map(|frame| wanted(frame) as f32).collect::<Vec<_>>()
+        );
+    }
+}

@@ -7,6 +7,9 @@ use anticip_motion::CanonicalPose;
 use super::posture::{ENDS, HALF, Posture, Viewer, middle, velocity};
 use crate::MemoryError;
 
+/// Ten hours.
+const MOST_FRAMES: usize = 1_800_000;
+
 /// Takes one after the other, and how far apart unrelated moments of them are.
 #[derive(Debug, Clone)]
 pub(super) struct Rehearsal {
@@ -39,7 +42,14 @@ impl Rehearsal {
                 ),
             });
         }
-        let frames = takes.iter().map(|take| take.len()).sum();
+        let frames: usize = takes.iter().map(|take| take.len()).sum();
+        if frames > MOST_FRAMES {
+            return Err(MemoryError::Shape {
+                what: "takes",
+                expected: format!("at most {MOST_FRAMES} frames in all"),
+                given: frames.to_string(),
+            });
+        }
         let mut places = Vec::with_capacity(frames);
         let mut velocities = Vec::with_capacity(frames);
         let mut take_of = Vec::with_capacity(frames);

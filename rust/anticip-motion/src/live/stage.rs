@@ -224,10 +224,10 @@ impl Stage {
         true
     }
 
-    /// Takes what belongs to the newest frame: the rest of a pose in several bundles.
+    /// Takes what belongs to the newest frame: the rest of a pose in several bundles, as VMC alone has it.
     fn complete(&mut self, pose: &PoseUpdate, counters: &mut Counters) {
         let adds = pose.joints.len() > pose.joints.iter().filter(|j| j.fresh).count();
-        if self.source != Source::Vmc || !adds {
+        if !adds {
             counters.doubled += 1;
         } else if self.body.take(pose, true) {
             self.rebuild();

@@ -59,6 +59,9 @@ struct Smoothers {
     pulse: LowPass,
 }
 
+/// Delays at most.
+const MOST_DELAYS: usize = 64;
+
 /// Frames that the third of three differences over two frames reaches back.
 const DIFFERENCES: usize = 6;
 
@@ -67,8 +70,15 @@ impl CausalTwins {
     /// with three times that, as their bandwidth is a third. `motion` is the delay before the differences.
     ///
     /// # Errors
-    /// A delay out of 0 to 10 s.
+    /// A delay out of 0 to 10 s, more than 64 of them.
     pub fn new(delays: &[f64], motion: f64) -> Result<Self, MotionError> {
+        if delays.len() > MOST_DELAYS {
+            return Err(MotionError::Option {
+                option: "delays_s",
+                expected: "at most 64 delays",
+                given: delays.len().to_string(),
+            });
+        }
         let twins = delays.iter().map(|&delay| {
             Ok(Smoothers {
                 fast: LowPass::new(delay, POLES, FAST)?,

@@ -1,13 +1,11 @@
 //! Bindings of trajectory positions.
 
 use anticip_kernels::{Sinusoids, Trajectory};
-use numpy::{
-    PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadwriteArray2, PyReadwriteArray3,
-    PyUntypedArrayMethods,
-};
+use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::done;
+use super::{done, reading, writing};
+use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -16,25 +14,38 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_positions, m)?)
 }
 
+/// Steps and width of embeddings (sequences, steps, width).
+fn sizes(embedded: &PyReadonlyArrayDyn<'_, f32>) -> PyResult<[usize; 2]> {
+    match embedded.shape() {
+        &[_, steps, width] => Ok([steps, width]),
+        given => {
+            let words = format!("embedded: expected (sequences, steps, width), given {given:?}");
+            Err(raise(Kind::Shape, &words))
+        }
+    }
+}
+
 /// Displacements of embeddings (sequences, steps, width), written into `moved`.
 #[pyfunction]
 #[pyo3(signature = (embedded, strength, magnitude, rms, moved))]
 fn trajectory_displacements(
     py: Python<'_>,
-    embedded: PyReadonlyArray3<'_, f32>,
+    embedded: &Bound<'_, PyAny>,
     strength: f64,
     magnitude: f64,
     rms: bool,
-    mut moved: PyReadwriteArray2<'_, f64>,
+    moved: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let rule = Trajectory {
         strength,
         magnitude,
         rms,
     };
-    let &[_, steps, width] = embedded.shape() else {
-        unreachable!("an array of three dimensions");
-    };
+    let (embedded, mut moved) = (
+        reading::<f32>("embedded", embedded)?,
+        writing::<f64>("moved", moved)?,
+    );
+    let [steps, width] = sizes(&embedded)?;
     let (embedded, moved) = (embedded.as_slice()?, moved.as_slice_mut()?);
     done(py.detach(|| rule.displacements(embedded, steps, width, moved)))
 }
@@ -45,22 +56,22 @@ fn trajectory_displacements(
 #[expect(clippy::too_many_arguments, reason = "arrays and options, given by place")]
 fn trajectory_encode(
     py: Python<'_>,
-    embedded: PyReadonlyArray3<'_, f32>,
+    embedded: &Bound<'_, PyAny>,
     strength: f64,
     magnitude: f64,
     rms: bool,
-    table: PyReadonlyArray2<'_, f32>,
-    speeds: PyReadonlyArray1<'_, f32>,
-    mut out: PyReadwriteArray3<'_, f32>,
+    table: &Bound<'_, PyAny>,
+    speeds: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
 ) -> PyResult<usize> {
     let rule = Trajectory {
         strength,
         magnitude,
         rms,
     };
-    let &[_, steps, width] = embedded.shape() else {
-        unreachable!("an array of three dimensions");
-    };
+    let (embedded, mut out) = (reading::<f32>("embedded", embedded)?, writing::<f32>("out", out)?);
+    let (table, speeds) = (reading::<f32>("table", table)?, reading::<f32>("speeds", speeds)?);
+    let [steps, width] = sizes(&embedded)?;
     let sinusoids = Sinusoids {
         table: table.as_slice()?,
         speeds: speeds.as_slice()?,
@@ -75,15 +86,22 @@ fn trajectory_encode(
 #[pyo3(signature = (positions, table, speeds, out))]
 fn encode_positions(
     py: Python<'_>,
-    positions: PyReadonlyArray1<'_, f64>,
-    table: PyReadonlyArray2<'_, f32>,
-    speeds: PyReadonlyArray1<'_, f32>,
-    mut out: PyReadwriteArray2<'_, f32>,
+    positions: &Bound<'_, PyAny>,
+    table: &Bound<'_, PyAny>,
+    speeds: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
+    let positions = reading::<f64>("positions", positions)?;
+    let (table, speeds) = (reading::<f32>("table", table)?, reading::<f32>("speeds", speeds)?);
+    let mut out = writing::<f32>("out", out)?;
+    let &[_, width] = out.shape() else {
+        let words = format!("out: expected (positions, width), given {:?}", out.shape());
+        return Err(raise(Kind::Shape, &words));
+    };
     let sinusoids = Sinusoids {
         table: table.as_slice()?,
         speeds: speeds.as_slice()?,
-        width: out.shape()[1],
+        width,
     };
     let (positions, out) = (positions.as_slice()?, out.as_slice_mut()?);
     done(py.detach(|| sinusoids.encode(positions, out)))

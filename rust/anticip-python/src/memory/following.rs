@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use super::{memory_error, poses};
 use crate::motion::convert::doubles;
+use crate::shared::Shared;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyFollower>()?;
@@ -35,8 +36,8 @@ fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
     }))
 }
 
-#[pyclass(name = "Follower", module = "pyanticip._core")]
-struct PyFollower(Follower);
+#[pyclass(name = "Follower", module = "pyanticip._core", frozen)]
+struct PyFollower(Shared<Follower>);
 
 #[pymethods]
 impl PyFollower {
@@ -45,21 +46,22 @@ impl PyFollower {
         let takes = takes.iter().map(frames).collect::<PyResult<Vec<_>>>()?;
         let takes: Vec<&[CanonicalPose]> = takes.iter().map(Vec::as_slice).collect();
         let follower = py.detach(|| Follower::new(&takes));
-        Ok(Self(follower.map_err(|error| memory_error(&error))?))
+        Ok(Self(Shared::new(follower.map_err(|error| memory_error(&error))?)))
     }
 
-    fn push(&mut self, quats: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
-        Ok(self.0.push(&frame(quats)?).map(row))
+    fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
+        let pose = frame(quats)?;
+        Ok(self.0.with(quats.py(), |follower| follower.push(&pose)).map(row))
     }
 
     fn push_many<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let poses = frames(quats)?;
-        let rows: Vec<f64> = py.detach(|| {
-            let rows = poses.iter().map(|pose| match self.0.push(pose) {
+        let rows: Vec<f64> = self.0.detached(py, |follower| {
+            let rows = poses.iter().map(|pose| match follower.push(pose) {
                 Some(place) => [place.take as f64, place.seconds, place.tempo, place.trust],
                 None => [-1.0, f64::NAN, f64::NAN, 0.0],
             });
@@ -68,13 +70,13 @@ impl PyFollower {
         PyArray1::from_vec(py, rows).reshape([poses.len(), 4])
     }
 
-    fn reset(&mut self) {
-        self.0.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.0.with(py, Follower::reset);
     }
 }
 
-#[pyclass(name = "Cues", module = "pyanticip._core")]
-struct PyCues(Cues);
+#[pyclass(name = "Cues", module = "pyanticip._core", frozen)]
+struct PyCues(Shared<Cues>);
 
 #[pymethods]
 impl PyCues {
@@ -84,28 +86,28 @@ impl PyCues {
             .into_iter()
             .map(|(take, seconds, ahead)| Cue { take, seconds, ahead });
         let cues = Cues::new(cues.collect());
-        Ok(Self(cues.map_err(|error| memory_error(&error))?))
+        Ok(Self(Shared::new(cues.map_err(|error| memory_error(&error))?)))
     }
 
     #[pyo3(signature = (place, /))]
-    fn push(&mut self, place: Option<Row>) -> Vec<(usize, f64)> {
+    fn push(&self, py: Python<'_>, place: Option<Row>) -> Vec<(usize, f64)> {
         let place = place.map(|(take, seconds, tempo, trust)| Place {
             take,
             seconds,
             tempo,
             trust,
         });
-        let due = self.0.push(place.as_ref());
+        let due = self.0.with(py, |cues| cues.push(place.as_ref()));
         due.into_iter().map(|due| (due.cue, due.seconds)).collect()
     }
 
-    fn reset(&mut self) {
-        self.0.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.0.with(py, Cues::reset);
     }
 }
 
-#[pyclass(name = "Spotter", module = "pyanticip._core")]
-struct PySpotter(Spotter);
+#[pyclass(name = "Spotter", module = "pyanticip._core", frozen)]
+struct PySpotter(Shared<Spotter>);
 
 /// Progress, seconds until it ends, how likely.
 type Told = (f32, f32, f32);
@@ -131,35 +133,36 @@ impl PySpotter {
             .map(|(gesture, take)| (*gesture, take.as_slice()))
             .collect();
         let spotter = py.detach(|| Spotter::new(&takes, &thresholds, at));
-        Ok(Self(spotter.map_err(|error| memory_error(&error))?))
+        Ok(Self(Shared::new(spotter.map_err(|error| memory_error(&error))?)))
     }
 
-    fn push(&mut self, quats: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Told>>> {
+    fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Told>>> {
         let pose = frame(quats)?;
-        Ok(self.0.push(&pose).iter().map(|found| found.map(told)).collect())
+        let found = self.0.with(quats.py(), |spotter| spotter.push(&pose).to_vec());
+        Ok(found.into_iter().map(|found| found.map(told)).collect())
     }
 
     fn push_many<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray3<f64>>> {
         let poses = frames(quats)?;
-        let mut rows = Vec::new();
-        py.detach(|| {
+        let (gestures, rows) = self.0.detached(py, |spotter| {
+            let mut rows = Vec::new();
             for pose in &poses {
-                let found = self.0.push(pose).to_vec();
-                rows.extend(found.iter().zip(self.0.costs()).flat_map(|(found, cost)| {
+                let found = spotter.push(pose).to_vec();
+                rows.extend(found.iter().zip(spotter.costs()).flat_map(|(found, cost)| {
                     let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), told);
                     [progress, seconds, likely, *cost].map(f64::from)
                 }));
             }
+            (spotter.costs().len(), rows)
         });
-        let gestures = self.0.costs().len();
         PyArray1::from_vec(py, rows).reshape([poses.len(), gestures, 4])
     }
 
-    fn reset(&mut self) {
-        self.0.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.0.with(py, Spotter::reset);
     }
 }

@@ -5,12 +5,14 @@ use anticip_memory::{
     PARAMETER_COUNT, Place, Rotations, Said,
 };
 use anticip_motion::canonical::JOINT_COUNT;
-use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::ndarray::Ix2;
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::memory_error;
 use crate::errors::{Kind, raise};
-use crate::motion::convert::{doubles, floats};
+use crate::motion::convert::{doubles, exact, floats};
+use crate::shared::Shared;
 
 const H: usize = HORIZONS.len();
 
@@ -38,25 +40,23 @@ type Moments<'py> = (
 const _: () = assert!(MOMENTS_AN_HOUR == 90_000);
 
 /// What a performer did before, and what the model says mixed with it.
-#[pyclass(name = "Memory", module = "pyanticip._core")]
-struct PyMemory {
-    inner: Memory,
-}
+#[pyclass(name = "Memory", module = "pyanticip._core", frozen)]
+struct PyMemory(Shared<Memory>);
 
 #[pymethods]
 impl PyMemory {
     #[new]
     #[pyo3(signature = (capacity = 90_000))]
     fn new(capacity: usize) -> PyResult<Self> {
-        let inner = Memory::new(capacity).map_err(|e| memory_error(&e))?;
-        Ok(Self { inner })
+        let memory = Memory::new(capacity).map_err(|e| memory_error(&e))?;
+        Ok(Self(Shared::new(memory)))
     }
 
     /// Takes the next frame (22, 4), what the model says in it (8, 5), and where it is in what was rehearsed: mixed
     /// parameters (8, 5), trust (8, 3).
     #[pyo3(signature = (quats, params = None, place = None))]
     fn push<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
         params: Option<&Bound<'py, PyAny>>,
@@ -70,7 +70,9 @@ impl PyMemory {
             tempo,
             trust,
         });
-        let said = py.detach(|| self.inner.push(&pose[0], params.as_ref(), place.as_ref()));
+        let said = self.0.detached(py, |memory| {
+            memory.push(&pose[0], params.as_ref(), place.as_ref())
+        });
         frame(py, &said)
     }
 
@@ -78,7 +80,7 @@ impl PyMemory {
     /// were not said.
     #[pyo3(signature = (quats, params = None, places = None))]
     fn push_many<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
         params: Option<&Bound<'py, PyAny>>,
@@ -90,13 +92,13 @@ impl PyMemory {
         let places = places
             .map(|given| doubles(given, "places", &[Some(count), Some(4)]))
             .transpose()?;
-        let (mixed, trust) = py.detach(|| {
+        let (mixed, trust) = self.0.detached(py, |memory| {
             let (mut mixed, mut trust) = (Vec::new(), Vec::new());
             for (t, pose) in frames.iter().enumerate() {
                 let row = rows.as_ref().map(|rows| &rows[t]);
                 let said = row.filter(|row| row.iter().flatten().all(|value| value.is_finite()));
                 let place = places.as_ref().and_then(|rows| place(&rows.values[4 * t..][..4]));
-                let said = self.inner.push(pose, said, place.as_ref());
+                let said = memory.push(pose, said, place.as_ref());
                 mixed.extend_from_slice(said.parameters.as_flattened());
                 trust.extend_from_slice(said.trust.as_flattened());
             }
@@ -109,28 +111,30 @@ impl PyMemory {
     }
 
     /// Learns from the newest frame, which the next call does otherwise.
-    fn learn(&mut self, py: Python<'_>) {
-        py.detach(|| self.inner.learn());
+    fn learn(&self, py: Python<'_>) {
+        self.0.detached(py, Memory::learn);
     }
 
     /// Runs what the next push will run, and leaves no trace.
     fn prewarm(&self, py: Python<'_>, quats: &Bound<'_, PyAny>, params: &Bound<'_, PyAny>) -> PyResult<()> {
         let pose = poses(quats, &[JOINT_COUNT, 4])?;
         let params = model(Some(params))?;
-        let said = py.detach(|| self.inner.prewarm(&pose[0], params.as_ref()));
+        let said = self
+            .0
+            .detached(py, |memory| memory.prewarm(&pose[0], params.as_ref()));
         frame(py, &said).map(drop)
     }
 
     /// What would hold if the model said this of the newest frame, or of a body carried on from it.
     fn imagine<'py>(&self, py: Python<'py>, params: &Bound<'py, PyAny>) -> PyResult<Frame<'py>> {
         let params = model(Some(params))?;
-        frame(py, &self.inner.imagine(params.as_ref()))
+        frame(py, &self.0.with(py, |memory| memory.imagine(params.as_ref())))
     }
 
     /// What followed the moments nearest to the newest frame, or None.
     #[getter]
     fn recalled<'py>(&self, py: Python<'py>) -> PyResult<Option<Recalled<'py>>> {
-        let Some(found) = self.inner.recalled() else {
+        let Some(found) = self.0.with(py, |memory| memory.recalled().copied()) else {
             return Ok(None);
         };
         let followed =
@@ -144,94 +148,93 @@ impl PyMemory {
 
     /// Take and frame of the moment nearest to the newest frame, or None.
     #[getter]
-    fn nearest(&self) -> Option<(u32, u32)> {
-        let origin = self.inner.recalled()?.nearest;
+    fn nearest(&self, py: Python<'_>) -> Option<(u32, u32)> {
+        let origin = self.0.with(py, |memory| memory.recalled().copied())?.nearest;
         Some((origin.take, origin.frame))
     }
 
     /// The take ends here: the next frame begins another.
-    fn reset(&mut self, py: Python<'_>) {
-        py.detach(|| self.inner.reset());
+    fn reset(&self, py: Python<'_>) {
+        self.0.detached(py, Memory::reset);
     }
 
     /// Remembers a whole take (T, 22, 4) for good, under a name.
-    fn rehearse(&mut self, py: Python<'_>, name: &str, quats: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn rehearse(&self, py: Python<'_>, name: &str, quats: &Bound<'_, PyAny>) -> PyResult<()> {
         let take = many(quats)?;
-        py.detach(|| self.inner.rehearse(name, &take))
+        self.0
+            .detached(py, |memory| memory.rehearse(name, &take))
             .map_err(|e| memory_error(&e))
     }
 
     /// Forgets what was learned from the stream, and what was rehearsed as well where it is said.
     #[pyo3(signature = (*, rehearsed = false))]
-    fn clear(&mut self, rehearsed: bool) {
-        self.inner.clear(rehearsed);
+    fn clear(&self, py: Python<'_>, rehearsed: bool) {
+        self.0.with(py, |memory| memory.clear(rehearsed));
     }
 
     #[getter]
-    fn learning(&self) -> bool {
-        self.inner.learning()
+    fn learning(&self, py: Python<'_>) -> bool {
+        self.0.with(py, |memory| memory.learning())
     }
 
     #[setter]
-    fn set_learning(&mut self, learning: bool) {
-        self.inner.set_learning(learning);
+    fn set_learning(&self, py: Python<'_>, learning: bool) {
+        self.0.with(py, |memory| memory.set_learning(learning));
     }
 
     #[getter]
-    fn takes(&self) -> Vec<String> {
-        self.inner.names().to_vec()
+    fn takes(&self, py: Python<'_>) -> Vec<String> {
+        self.0.with(py, |memory| memory.names().to_vec())
     }
 
     #[getter]
-    fn capacity(&mut self) -> usize {
-        self.inner.store().capacity()
+    fn capacity(&self, py: Python<'_>) -> usize {
+        self.0.with(py, |memory| memory.store().capacity())
     }
 
     #[getter]
-    fn rehearsed(&mut self) -> usize {
-        self.inner.store().rehearsed()
+    fn rehearsed(&self, py: Python<'_>) -> usize {
+        self.0.with(py, |memory| memory.store().rehearsed())
     }
 
     #[getter]
-    fn forgotten(&mut self) -> u64 {
-        self.inner.store().forgotten()
+    fn forgotten(&self, py: Python<'_>) -> u64 {
+        self.0.with(py, |memory| memory.store().forgotten())
     }
 
-    fn __len__(&mut self) -> usize {
-        self.inner.store().len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.0.with(py, |memory| memory.store().len())
     }
 
     /// What is remembered, in the order in which it was learned: `count` moments from the `first` on.
     #[pyo3(signature = (first = 0, count = None))]
-    fn moments<'py>(
-        &mut self,
-        py: Python<'py>,
-        first: usize,
-        count: Option<usize>,
-    ) -> PyResult<Moments<'py>> {
-        let mut names = self.inner.names().to_vec();
-        let store = self.inner.store();
-        let wanted = first..first.saturating_add(count.unwrap_or(store.len()));
-        let (mut keys, mut followed, mut origins) = (Vec::new(), Vec::new(), Vec::new());
-        let mut live = None;
-        for (place, slot) in store.in_order().enumerate() {
-            let origin = store.origin(slot);
-            if slot >= store.rehearsed() && live != Some(origin.take) {
-                live = Some(origin.take);
-                names.push(format!("live {}", names.len() + 1));
+    fn moments<'py>(&self, py: Python<'py>, first: usize, count: Option<usize>) -> PyResult<Moments<'py>> {
+        let (names, keys, followed, origins) = self.0.detached(py, |memory| {
+            let mut names = memory.names().to_vec();
+            let store = memory.store();
+            let wanted = first..first.saturating_add(count.unwrap_or(store.len()));
+            let (mut keys, mut followed, mut origins) = (Vec::new(), Vec::new(), Vec::new());
+            let mut live = None;
+            for (place, slot) in store.in_order().enumerate() {
+                let origin = store.origin(slot);
+                if slot >= store.rehearsed() && live != Some(origin.take) {
+                    live = Some(origin.take);
+                    names.push(format!("live {}", names.len() + 1));
+                }
+                if !wanted.contains(&place) {
+                    continue;
+                }
+                keys.extend_from_slice(store.key(slot));
+                followed.extend_from_slice(store.followed(slot));
+                let take = if live.is_some() {
+                    names.len() as u32 - 1
+                } else {
+                    origin.take
+                };
+                origins.extend([take, origin.frame]);
             }
-            if !wanted.contains(&place) {
-                continue;
-            }
-            keys.extend_from_slice(store.key(slot));
-            followed.extend_from_slice(store.followed(slot));
-            let take = if live.is_some() {
-                names.len() as u32 - 1
-            } else {
-                origin.take
-            };
-            origins.extend([take, origin.frame]);
-        }
+            (names, keys, followed, origins)
+        });
         let moments = origins.len() / 2;
         Ok((
             names,
@@ -243,12 +246,16 @@ impl PyMemory {
 
     /// Fills the memory, in place of all that it has, with what `moments` gave.
     fn restore(
-        &mut self,
+        &self,
+        py: Python<'_>,
         takes: Vec<String>,
-        keys: PyReadonlyArray2<'_, i16>,
-        followed: PyReadonlyArray2<'_, u16>,
-        origins: PyReadonlyArray2<'_, u32>,
+        keys: &Bound<'_, PyAny>,
+        followed: &Bound<'_, PyAny>,
+        origins: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        let keys = exact::<i16, Ix2>(keys, "keys (N, 182) of int16")?;
+        let followed = exact::<u16, Ix2>(followed, "what followed (N, 24) of uint16")?;
+        let origins = exact::<u32, Ix2>(origins, "takes and frames (N, 2) of uint32")?;
         let places: Vec<Origin> = contiguous(origins.as_slice(), "origins")?
             .as_chunks()
             .0
@@ -257,8 +264,8 @@ impl PyMemory {
             .collect();
         let keys = contiguous(keys.as_slice(), "keys")?;
         let followed = contiguous(followed.as_slice(), "followed")?;
-        self.inner
-            .restore(takes, keys, followed, &places)
+        self.0
+            .detached(py, |memory| memory.restore(takes, keys, followed, &places))
             .map_err(|e| memory_error(&e))
     }
 }

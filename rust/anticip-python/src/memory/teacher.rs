@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use super::poses;
 use crate::motion::motion_error;
+use crate::shared::Shared;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("TEACHER_REACH", TEACHER_REACH)?;
@@ -16,9 +17,9 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The teacher's parameters of a stream at several delays, from the past alone.
-#[pyclass(name = "CausalTwins", module = "pyanticip._core")]
+#[pyclass(name = "CausalTwins", module = "pyanticip._core", frozen)]
 struct PyCausalTwins {
-    inner: CausalTwins,
+    inner: Shared<CausalTwins>,
     delays: usize,
 }
 
@@ -27,24 +28,21 @@ impl PyCausalTwins {
     #[new]
     #[pyo3(signature = (delays_s, *, motion_delay_s = MOTION_DELAY_S))]
     fn new(delays_s: Vec<f64>, motion_delay_s: f64) -> PyResult<Self> {
+        let twins = CausalTwins::new(&delays_s, motion_delay_s).map_err(|e| motion_error(&e))?;
         Ok(Self {
-            inner: CausalTwins::new(&delays_s, motion_delay_s).map_err(|e| motion_error(&e))?,
+            inner: Shared::new(twins),
             delays: delays_s.len(),
         })
     }
 
     /// The parameters (T, D, 8) of the next T frames.
-    fn push<'py>(
-        &mut self,
-        py: Python<'py>,
-        quats: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyArray3<f32>>> {
+    fn push<'py>(&self, py: Python<'py>, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray3<f32>>> {
         let poses = poses(quats)?;
-        let out: Vec<f32> = py.detach(|| {
+        let out: Vec<f32> = self.inner.detached(py, |twins| {
             let mut out = Vec::with_capacity(poses.len() * self.delays * PARAMETER_COUNT);
             let mut row = vec![[0.0; PARAMETER_COUNT]; self.delays];
             for pose in &poses {
-                self.inner.push(pose, &mut row);
+                twins.push(pose, &mut row);
                 out.extend(row.as_flattened().iter().map(|&v| v as f32));
             }
             out
@@ -53,37 +51,29 @@ impl PyCausalTwins {
     }
 
     /// The next frame is a first frame again.
-    fn reset(&mut self) {
-        self.inner.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.inner.with(py, CausalTwins::reset);
     }
 }
 
 /// The offline teacher's parameters of a stream, each as soon as all that it looks at has arrived.
-#[pyclass(name = "Teacher", module = "pyanticip._core")]
-struct PyTeacher {
-    inner: Teacher,
-}
+#[pyclass(name = "Teacher", module = "pyanticip._core", frozen)]
+struct PyTeacher(Shared<Teacher>);
 
 #[pymethods]
 impl PyTeacher {
     #[new]
     fn new() -> Self {
-        Self {
-            inner: Teacher::default(),
-        }
+        Self(Shared::new(Teacher::default()))
     }
 
     /// What can be said, (n, 8), now that T more frames are there.
-    fn push<'py>(
-        &mut self,
-        py: Python<'py>,
-        quats: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    fn push<'py>(&self, py: Python<'py>, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let poses = poses(quats)?;
-        let said = py.detach(|| {
+        let said = self.0.detached(py, |teacher| {
             let mut said = Vec::new();
             for pose in &poses {
-                self.inner.push(pose, |row| said.extend(row.map(|v| v as f32)));
+                teacher.push(pose, |row| said.extend(row.map(|v| v as f32)));
             }
             said
         });
@@ -91,9 +81,12 @@ impl PyTeacher {
     }
 
     /// The rest of the take, (n, 8); the next frame begins another.
-    fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let mut said = Vec::new();
-        self.inner.finish(|row| said.extend(row.map(|v| v as f32)));
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let said = self.0.detached(py, |teacher| {
+            let mut said = Vec::new();
+            teacher.finish(|row| said.extend(row.map(|v| v as f32)));
+            said
+        });
         rows(py, said)
     }
 }

@@ -62,7 +62,7 @@ fn skeleton(
 }
 
 /// The map of one skeleton onto the canonical body.
-#[pyclass(name = "Retargeter", module = "pyanticip._core")]
+#[pyclass(name = "Retargeter", module = "pyanticip._core", frozen)]
 pub(super) struct PyRetargeter {
     inner: Retargeter,
 }

@@ -1,7 +1,10 @@
 //! NumPy arrays to the motion crate's types and back.
 
 use anticip_geometry::Quat;
-use numpy::{PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::ndarray::Dimension;
+use numpy::{
+    Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArray, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -33,7 +36,7 @@ pub(crate) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usiz
                 &format!("{what}: expected an array of numbers of shape {}", wanted()),
             )
         })?;
-    let array: PyReadonlyArrayDyn<'_, f64> = array.cast::<PyArrayDyn<f64>>()?.readonly();
+    let array: PyReadonlyArrayDyn<'_, f64> = array.cast::<PyArrayDyn<f64>>()?.try_readonly()?;
     let given = array.shape().to_vec();
     let fits = given.len() == shape.len() && given.iter().zip(shape).all(|(g, s)| s.is_none_or(|s| s == *g));
     if !fits {
@@ -79,4 +82,14 @@ pub(crate) fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray
     let numpy = given.py().import("numpy")?;
     let array = numpy.call_method("asarray", (given,), Some(&kwargs))?;
     Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
+}
+
+/// An array of one type and so many dimensions as it lies; `expected` in words.
+pub(crate) fn exact<'py, T: Element, D: Dimension>(
+    given: &Bound<'py, PyAny>,
+    expected: &str,
+) -> PyResult<PyReadonlyArray<'py, T, D>> {
+    let array = given.cast::<PyArray<T, D>>().ok();
+    let array = array.and_then(|array| array.try_readonly().ok());
+    array.ok_or_else(|| raise(Kind::Shape, &format!("expected {expected}")))
 }

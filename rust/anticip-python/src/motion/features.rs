@@ -7,11 +7,12 @@ use anticip_motion::{
     features::RATE,
     motion_features,
 };
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::ndarray::Ix2;
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::convert::doubles;
+use super::convert::{doubles, exact};
 use super::motion_error;
 use crate::errors::{Kind, raise};
 
@@ -41,10 +42,8 @@ pub(crate) fn row_widths(columns: usize) -> String {
 /// What the canonical body does in space (T, 177), from feature rows of any version (T, 231 or 279).
 #[pyfunction]
 #[pyo3(name = "body_kinematics")]
-fn py_body_kinematics<'py>(
-    py: Python<'py>,
-    rows: PyReadonlyArray2<'py, f32>,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
+fn py_body_kinematics<'py>(py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let rows = exact::<f32, Ix2>(rows, "feature rows (T, columns) of float32")?;
     let (frames, width) = (rows.shape()[0], rows.shape()[1]);
     let wrong = || {
         let widths = row_widths(FEATURE_COUNT_V1);

@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 
 use super::motion_error;
 use super::tempo::told;
+use crate::shared::Shared;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyLiveFront>()?;
@@ -88,10 +89,8 @@ impl PyFrontOutput {
 }
 
 /// Bytes in, feature rows out.
-#[pyclass(name = "LiveFront", module = "pyanticip._core")]
-pub(super) struct PyLiveFront {
-    inner: LiveFront,
-}
+#[pyclass(name = "LiveFront", module = "pyanticip._core", frozen)]
+pub(super) struct PyLiveFront(Shared<LiveFront>);
 
 #[pymethods]
 impl PyLiveFront {
@@ -111,90 +110,91 @@ impl PyLiveFront {
             noise,
         };
         let front = Source::from_name(source).and_then(|s| LiveFront::new(s, config));
-        let inner = front.map_err(|e| motion_error(&e))?;
-        Ok(Self { inner })
+        Ok(Self(Shared::new(front.map_err(|e| motion_error(&e))?)))
     }
 
     /// Takes one datagram of `sender`; `None` where it completes no frame of the grid, or another sender plays.
     #[pyo3(signature = (datagram, t_arrival_ns, sender = ""))]
     fn feed(
-        &mut self,
+        &self,
         py: Python<'_>,
         datagram: &[u8],
         t_arrival_ns: i64,
         sender: &str,
     ) -> PyResult<Option<PyFrontOutput>> {
-        self.inner
-            .feed(datagram, t_arrival_ns, sender)
-            .map(|out| PyFrontOutput::new(py, out))
-            .transpose()
+        let out = self
+            .0
+            .with(py, |front| front.feed(datagram, t_arrival_ns, sender).cloned());
+        out.map(|out| PyFrontOutput::new(py, &out)).transpose()
     }
 
     /// The grid frame after the newest as a body that goes on moving would have it; nothing of the stream changes.
-    fn imagine(&mut self, py: Python<'_>) -> PyResult<Option<PyFrontOutput>> {
-        let out = self.inner.imagine();
-        out.map(|out| PyFrontOutput::new(py, out)).transpose()
+    fn imagine(&self, py: Python<'_>) -> PyResult<Option<PyFrontOutput>> {
+        let out = self.0.with(py, |front| front.imagine().cloned());
+        out.map(|out| PyFrontOutput::new(py, &out)).transpose()
     }
 
     /// Everything counted since the start, by name.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (name, count) in self.inner.counters().named() {
+        for (name, count) in self.0.with(py, |front| *front.counters()).named() {
             dict.set_item(name, count)?;
         }
         Ok(dict)
     }
 
     /// Everybody heard of, the player first: (name, plays, good frames, arrival of the last datagram in ns).
-    fn senders(&self) -> Vec<(String, bool, u64, i64)> {
+    fn senders(&self, py: Python<'_>) -> Vec<(String, bool, u64, i64)> {
         let told = |s: SenderState| (s.name, s.plays, s.frames, s.last_ns);
-        self.inner.senders().into_iter().map(told).collect()
+        let senders = self.0.with(py, |front| front.senders());
+        senders.into_iter().map(told).collect()
     }
 
     /// Lets only this sender play (a name, or the host in it), `None`: whoever comes; True where it was heard of.
-    fn listen_to(&mut self, sender: Option<&str>) -> bool {
-        self.inner.listen_to(sender)
+    fn listen_to(&self, py: Python<'_>, sender: Option<&str>) -> bool {
+        self.0.with(py, |front| front.listen_to(sender))
     }
 
     /// Measured of the player's stream: frames a second (`None` at first), spread of the delays in ms, drift in ppm.
     #[getter]
-    fn timing(&self) -> (Option<f64>, f64, f64) {
-        let timing = self.inner.timing();
+    fn timing(&self, py: Python<'_>) -> (Option<f64>, f64, f64) {
+        let timing = self.0.with(py, |front| front.timing());
         (timing.rate, timing.jitter_ms, timing.drift_ppm)
     }
 
     /// Why the player's body cannot be played, or `None`.
     #[getter]
-    fn refusal(&self) -> Option<&str> {
-        self.inner.refusal()
+    fn refusal(&self, py: Python<'_>) -> Option<String> {
+        self.0.with(py, |front| front.refusal().map(str::to_owned))
     }
 
     /// Forgets the stream, the skeleton and who plays; the counters go on.
-    fn reset(&mut self) {
-        self.inner.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.0.with(py, LiveFront::reset);
     }
 
     /// Which canonical joints the features have, (22,) bool.
     #[getter]
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
-        PyArray1::from_slice(py, &self.inner.mask())
+        PyArray1::from_slice(py, &self.0.with(py, |front| front.mask()))
     }
 
     /// How sure each canonical joint of the newest frame is, (22,), 0 to 1.
     #[getter]
     fn confidence<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
-        PyArray1::from_slice(py, &self.inner.confidence())
+        PyArray1::from_slice(py, &self.0.with(py, |front| front.confidence()))
     }
 
     /// The jitter of each canonical joint as learned so far, (22,) radians; `None` without a noise gate.
     #[getter]
     fn noise<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
-        self.inner.noise().map(|n| PyArray1::from_slice(py, &n))
+        let noise = self.0.with(py, |front| front.noise());
+        noise.map(|n| PyArray1::from_slice(py, &n))
     }
 
     /// The source's joint names, or `None` before they are known.
     #[getter]
-    fn skeleton(&self) -> Option<Vec<String>> {
-        self.inner.skeleton().map(<[String]>::to_vec)
+    fn skeleton(&self, py: Python<'_>) -> Option<Vec<String>> {
+        self.0.with(py, |front| front.skeleton().map(<[String]>::to_vec))
     }
 }

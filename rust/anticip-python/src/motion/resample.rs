@@ -1,12 +1,13 @@
 //! Resampling onto a uniform grid, as a stream and for whole clips.
 
 use anticip_geometry::Quat;
-use anticip_motion::{MAX_GAP, Pose, Pushed, Resampler, features::RATE};
+use anticip_motion::{MAX_GAP, Pose, Pushed, Resampler, check_size, features::RATE};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
 use super::convert::{doubles, rows, unit};
 use super::motion_error;
+use crate::shared::Shared;
 
 /// Rotations (k, J, 4) and root (k, 3).
 type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
@@ -43,14 +44,20 @@ impl Collected {
     }
 }
 
-/// Puts timed poses on a uniform grid as they come.
-#[pyclass(name = "Resampler", module = "pyanticip._core")]
-pub(super) struct PyResampler {
-    inner: Resampler,
+/// The grid, room for two poses, and what came of those pushed.
+struct Stream {
+    grid: Resampler,
     pose: Pose,
     scratch: Pose,
-    resets: u64,
+    starts: u64,
     ignored: u64,
+}
+
+/// Puts timed poses on a uniform grid as they come.
+#[pyclass(name = "Resampler", module = "pyanticip._core", frozen)]
+pub(super) struct PyResampler {
+    joints: usize,
+    inner: Shared<Stream>,
 }
 
 #[pymethods]
@@ -58,58 +65,62 @@ impl PyResampler {
     #[new]
     #[pyo3(signature = (joints, rate_out = RATE, *, max_gap = 25, curved = false))]
     fn new(joints: usize, rate_out: f64, max_gap: Option<u32>, curved: bool) -> PyResult<Self> {
-        let inner = Resampler::new(joints, rate_out, max_gap).map_err(|e| motion_error(&e))?;
-        let inner = if curved { inner.curved() } else { inner };
-        Ok(Self {
-            inner,
+        let grid = Resampler::new(joints, rate_out, max_gap).map_err(|e| motion_error(&e))?;
+        let inner = Shared::new(Stream {
+            grid: if curved { grid.curved() } else { grid },
             pose: Pose::identity(joints),
             scratch: Pose::identity(joints),
-            resets: 0,
+            starts: 0,
             ignored: 0,
-        })
+        });
+        Ok(Self { joints, inner })
     }
 
     /// Takes the pose at `t_seconds`; returns the grid frames that it completes.
     fn push<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         t_seconds: f64,
         quats: &Bound<'py, PyAny>,
         root: &Bound<'py, PyAny>,
     ) -> PyResult<Frames<'py>> {
-        let joints = self.inner.joints();
+        let joints = self.joints;
         let quats = doubles(quats, "quats", &[Some(joints), Some(4)])?.values;
         let root = doubles(root, "root", &[Some(3)])?.values;
-        self.pose.rotations = unit(&quats, joints, "quats")?;
-        self.pose.root = [root[0], root[1], root[2]];
-        let mut out = Collected::default();
-        let pushed = self
-            .inner
-            .push(t_seconds, &self.pose, &mut self.scratch, |_, pose| out.take(pose))
-            .map_err(|e| motion_error(&e))?;
-        match pushed {
-            Pushed::Start { .. } => self.resets += 1,
-            Pushed::Doubled | Pushed::Backwards => self.ignored += 1,
-            Pushed::Frames { .. } => {}
-        }
-        out.arrays(py, joints)
+        let rotations = unit(&quats, joints, "quats")?;
+        let pushed = self.inner.with(py, |stream| {
+            let Stream {
+                grid, pose, scratch, ..
+            } = stream;
+            pose.rotations = rotations;
+            pose.root = [root[0], root[1], root[2]];
+            let mut out = Collected::default();
+            let pushed = grid.push(t_seconds, pose, scratch, |_, pose| out.take(pose))?;
+            match pushed {
+                Pushed::Start { .. } => stream.starts += 1,
+                Pushed::Doubled | Pushed::Backwards => stream.ignored += 1,
+                Pushed::Frames { .. } => {}
+            }
+            Ok(out)
+        });
+        pushed.map_err(|e| motion_error(&e))?.arrays(py, joints)
     }
 
     /// Forgets the stream: the next pose begins a new grid.
-    fn reset(&mut self) {
-        self.inner.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.inner.with(py, |stream| stream.grid.reset());
     }
 
     /// How often the stream began: once, and again after every gap longer than `max_gap`.
     #[getter]
-    fn starts(&self) -> u64 {
-        self.resets
+    fn starts(&self, py: Python<'_>) -> u64 {
+        self.inner.with(py, |stream| stream.starts)
     }
 
     /// Poses ignored because their time was not after the one before.
     #[getter]
-    fn ignored(&self) -> u64 {
-        self.ignored
+    fn ignored(&self, py: Python<'_>) -> u64 {
+        self.inner.with(py, |stream| stream.ignored)
     }
 }
 
@@ -130,6 +141,7 @@ fn resample<'py>(
     let out = py.detach(|| -> Result<Collected, anticip_motion::MotionError> {
         let mut resampler = Resampler::new(joints, rate_out, None)?;
         Resampler::new(joints, rate_in, None)?;
+        check_size(frames as f64 * rate_out / rate_in, joints)?;
         let mut pose = Pose::identity(joints);
         let mut scratch = Pose::identity(joints);
         let mut out = Collected::default();

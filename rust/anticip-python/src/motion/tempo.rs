@@ -1,12 +1,15 @@
 //! The tempo that a body keeps.
 
 use anticip_motion::{FEATURE_COUNT_V1, Tempo, TempoTracker};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::ndarray::{Ix1, Ix2};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
+use super::convert::exact;
 use super::features::{row_width, row_widths};
 use super::motion_error;
 use crate::errors::{Kind, raise};
+use crate::shared::Shared;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyTempoTracker>()
@@ -18,48 +21,47 @@ pub(super) fn told(tempo: Tempo) -> (f64, f64, f64) {
 }
 
 /// Follows the beat of feature rows.
-#[pyclass(name = "TempoTracker", module = "pyanticip._core")]
-struct PyTempoTracker {
-    inner: TempoTracker,
-}
+#[pyclass(name = "TempoTracker", module = "pyanticip._core", frozen)]
+struct PyTempoTracker(Shared<TempoTracker>);
 
 #[pymethods]
 impl PyTempoTracker {
     #[new]
     fn new() -> PyResult<Self> {
-        let inner = TempoTracker::new().map_err(|e| motion_error(&e))?;
-        Ok(Self { inner })
+        let tracker = TempoTracker::new().map_err(|e| motion_error(&e))?;
+        Ok(Self(Shared::new(tracker)))
     }
 
     /// Takes the next feature row, (231,) or (279,).
-    fn push(&mut self, row: PyReadonlyArray1<'_, f32>) -> PyResult<(f64, f64, f64)> {
+    fn push(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> PyResult<(f64, f64, f64)> {
+        let row = exact::<f32, Ix1>(row, "a feature row (columns,) of float32")?;
         let row = row.as_slice().ok().filter(|row| row_width(row.len()));
         let row = row.and_then(|row| row.first_chunk::<FEATURE_COUNT_V1>());
         let row = row.ok_or_else(|| {
             let widths = row_widths(FEATURE_COUNT_V1);
             raise(Kind::Shape, &format!("row must be ({widths},) contiguous"))
         })?;
-        Ok(told(self.inner.push(row)))
+        Ok(told(self.0.with(py, |tracker| tracker.push(row))))
     }
 
     /// Takes rows (T, 231 or 279); the beat after each, (T, 3).
     fn push_many<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
-        rows: PyReadonlyArray2<'py, f32>,
+        rows: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = exact::<f32, Ix2>(rows, "feature rows (T, columns) of float32")?;
         let (frames, width) = (rows.shape()[0], rows.shape()[1]);
         let flat = rows.as_slice().ok().filter(|_| row_width(width)).ok_or_else(|| {
             let widths = row_widths(FEATURE_COUNT_V1);
             let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
             raise(Kind::Shape, &message)
         })?;
-        let inner = &mut self.inner;
-        let out: Vec<f64> = py.detach(|| {
+        let out: Vec<f64> = self.0.detached(py, |tracker| {
             flat.chunks_exact(width)
                 .filter_map(|row| row.first_chunk::<FEATURE_COUNT_V1>())
                 .flat_map(|row| {
-                    let Tempo { bpm, phase, trust } = inner.push(row);
+                    let Tempo { bpm, phase, trust } = tracker.push(row);
                     [bpm, phase, trust]
                 })
                 .collect()
@@ -68,7 +70,7 @@ impl PyTempoTracker {
     }
 
     /// The next row is a first row again; the last beats a minute are held, without trust.
-    fn reset(&mut self) {
-        self.inner.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.0.with(py, TempoTracker::reset);
     }
 }

@@ -4,6 +4,7 @@ use pyo3::types::PyDict;
 
 use super::{error, table};
 use crate::errors::{Kind, raise};
+use crate::shared::Shared;
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
 use anticip_wire::native::{self, NativeKind, NativePacket};
 use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, Update, vmc};
@@ -72,36 +73,35 @@ fn decode_native<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Bound<'py, P
 }
 
 /// Makes frames of VMC datagrams.
-#[pyclass(name = "VmcAssembler", module = "pyanticip._core")]
-struct VmcAssembler(vmc::VmcAssembler);
+#[pyclass(name = "VmcAssembler", module = "pyanticip._core", frozen)]
+struct VmcAssembler(Shared<vmc::VmcAssembler>);
 
 #[pymethods]
 impl VmcAssembler {
     #[new]
     fn new() -> Self {
-        Self(vmc::VmcAssembler::new())
+        Self(Shared::new(vmc::VmcAssembler::new()))
     }
 
     /// Takes one datagram in and returns the frames it completes.
     #[pyo3(signature = (datagram, /))]
-    fn feed<'py>(&mut self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        self.0
-            .feed(datagram)
-            .map_err(error)?
-            .iter()
-            .map(|update| pose(py, update))
-            .collect()
+    fn feed<'py>(&self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let fed = self.0.with(py, |assembler| {
+            assembler.feed(datagram).map(<[PoseUpdate]>::to_vec)
+        });
+        let poses = fed.map_err(error)?;
+        poses.iter().map(|update| pose(py, update)).collect()
     }
 
     /// Forgets the held pose and the frame being assembled.
-    fn reset(&mut self) {
-        self.0.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.0.with(py, vmc::VmcAssembler::reset);
     }
 
     /// Messages dropped since the start.
     #[getter]
-    fn dropped(&self) -> u64 {
-        self.0.dropped()
+    fn dropped(&self, py: Python<'_>) -> u64 {
+        self.0.with(py, |assembler| assembler.dropped())
     }
 }
 
@@ -120,8 +120,14 @@ fn recognise(datagram: &[u8]) -> Option<&'static str> {
 }
 
 /// One sender's datagrams of any protocol.
-#[pyclass(name = "Decoder", module = "pyanticip._core")]
-struct Decoder(Box<dyn anticip_wire::Source>);
+#[pyclass(name = "Decoder", module = "pyanticip._core", frozen)]
+struct Decoder(Shared<Box<dyn anticip_wire::Source>>);
+
+/// An update that was told, kept until it becomes a dictionary.
+enum Told {
+    Skeleton(SkeletonUpdate),
+    Frame(PoseUpdate),
+}
 
 #[pymethods]
 impl Decoder {
@@ -132,21 +138,27 @@ impl Decoder {
         let names = || PROTOCOLS.map(|known| known.name).join(", ");
         let message = || format!("protocol: expected one of {}, got {protocol:?}", names());
         let known = found.ok_or_else(|| raise(Kind::Value, &message()))?;
-        Ok(Self((known.open)()))
+        Ok(Self(Shared::new((known.open)())))
     }
 
     /// What a datagram completes, oldest first.
     #[pyo3(signature = (datagram, /))]
-    fn feed<'py>(&mut self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let mut found = Vec::new();
-        let decoded = self.0.decode(datagram, &mut |update| {
-            found.push(match update {
-                Update::Skeleton(told) => skeleton(py, told),
-                Update::Frame(told) => pose(py, told),
+    fn feed<'py>(&self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let decoded = self.0.with(py, |source| {
+            let mut found = Vec::new();
+            let decoded = source.decode(datagram, &mut |update| {
+                found.push(match update {
+                    Update::Skeleton(told) => Told::Skeleton(told.clone()),
+                    Update::Frame(told) => Told::Frame(told.clone()),
+                });
             });
+            decoded.map(|()| found)
         });
-        decoded.map_err(error)?;
-        found.into_iter().collect()
+        let told = |told: &Told| match told {
+            Told::Skeleton(told) => skeleton(py, told),
+            Told::Frame(told) => pose(py, told),
+        };
+        decoded.map_err(error)?.iter().map(told).collect()
     }
 }
 

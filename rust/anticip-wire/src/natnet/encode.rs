@@ -1,7 +1,7 @@
 use super::{FRAME, MODELDEF};
 use crate::WireError;
 use crate::figure::place;
-use crate::pose::{PoseUpdate, SkeletonUpdate};
+use crate::pose::{PoseUpdate, SkeletonUpdate, is_forest};
 
 /// The skeleton's id in what is sent.
 const ID: i32 = 1;
@@ -19,8 +19,14 @@ fn message(kind: u16, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
 /// Appends the definition of a skeleton to `out`, as NatNet 4.1.
 ///
 /// # Errors
-/// [`WireError::Unencodable`] if it is too long.
+/// [`WireError::Unencodable`] if it is too long, its lists are not of one length, or its parents are no tree.
 pub fn encode_skeleton(skeleton: &SkeletonUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
+    let joints = skeleton.len();
+    if [skeleton.names.len(), skeleton.offsets.len()] != [joints; 2] || !is_forest(&skeleton.parents) {
+        return Err(WireError::Unencodable {
+            reason: "a skeleton needs as many names and offsets as parents, which are a tree",
+        });
+    }
     let mut body = b"pyanticip\0".to_vec();
     body.extend_from_slice(&ID.to_le_bytes());
     body.extend_from_slice(&(skeleton.len() as i32).to_le_bytes());

@@ -122,7 +122,7 @@ def test_the_average_leaves_out_the_action_without_a_test_file(tmp_path):
         ("1,2,3\n", "line 1: expected 117 numbers, found 3"),
         (",".join(["x"] * 117), "line 1: expected numbers"),
         (",".join(["nan"] * 117), "row 1: expected finite"),
-        ("é", "cannot be read"),
+        ("é", "line 1: expected 117 numbers, found 1"),
     ],
 )
 def test_broken_files_are_one_clear_error(tmp_path, content, words):

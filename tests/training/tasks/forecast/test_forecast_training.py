@@ -317,7 +317,7 @@ def test_left_out_clips_are_averaged_by_action_without_the_uncounted_one(tmp_pat
         judge_folds(tmp_path, without=[3])
     with pytest.raises(OptionError, match="at least one"):
         judge_folds(tmp_path, without=[1, 2])
-    with pytest.raises(FormatError, match=r"study\.json: cannot be read"):
+    with pytest.raises(FormatError, match=r"study\.json: no such file"):
         judge_folds(tmp_path / "fold-1")
     scores = tmp_path / "fold-1" / "scores.json"
     text = scores.read_text()

@@ -6,18 +6,22 @@ import os
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from support.runs import rows, same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
+from training.data.batches import event_targets
 from training.run.files import BEST, LAST, alone, read_state
 from training.run.recorder import Recorder, read_metrics
-from training.tasks.motion.losses import losses
+from training.tasks.motion.losses import event_nll, losses
 from training.tasks.motion.module import MotionModule, new_model, widened
 from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.scores import Predictions
 from training.tasks.motion.task import fit, load_run
+from training.tasks.motion.validation import clip_figures
 from training.tasks.motion.windows import Feed
 
 
@@ -60,17 +64,41 @@ def test_a_run_keeps_what_it_says(whole):
 
 
 def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
-    options = tiny(model={"pose_horizons": [], "dropout": 0.0})
-    assert options.loss == MotionTrainOptions().loss
+    options = tiny(model={"pose_horizons": [], "dropout": 0.0}, loss={"own_scalars": 0.9})
+    assert options.loss == MotionTrainOptions().but(loss={"own_scalars": 0.9}).loss
     model = new_model(options, torch.zeros(279), torch.ones(279))
+    with torch.no_grad():  # some heads say nothing before the first update
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     module = MotionModule(model, torch.ones(8, 5), options)
     module.trainer = type("Alone", (), {"global_rank": 0})()
     (part,) = feed_of(options, data).update(5)
     found = module.training_step(part, 0)
     out = widened(model(part.batch.features, predicted=part.own))
+    # Some windows are steered by the model's own scalars, others by the given ones: it makes a difference.
+    own, given = part.own[:, 0], model(part.batch.features).params
+    assert own.any()
+    assert not own.all()
+    assert torch.equal(part.own, own[:, None].expand(part.own.shape))
+    assert [torch.equal(a, b) for a, b in zip(out.params, given, strict=True)] == (~own).tolist()
     whole = losses(model, out, part.batch, torch.ones(8, 5), options.huber_at(5))
     total = sum(options.loss.model_dump().get(name, 1.0) * piece for name, piece in whole.items())
     assert float(found["loss"].detach()) == pytest.approx(float(total.detach()), rel=1e-6)
+
+
+def test_a_clip_is_judged_by_what_the_losses_ask_for(example_of):
+    example, hazards = example_of(120, 1), np.random.default_rng(0).uniform(0.01, 0.6, (120, 2, 25))
+    off = np.where(np.arange(7) % 2, 0.5, -0.3)
+    scalars = (example.features[:, 220:227] + off).astype(np.float32)
+    nothing = np.zeros((120, 8, 5), np.float32)
+    said = Predictions(nothing, hazards.astype(np.float32), scalars, np.zeros(120, np.float32))
+    nll, wrong, frames = clip_figures(said, example)
+    assert frames == 120
+    assert wrong == pytest.approx(120 * np.mean(off**2), rel=1e-5)
+    targets = [event_targets(events, 120) for events in (example.onsets, example.phrases)]
+    bins, seen = (torch.from_numpy(np.stack(rows, axis=-1))[None] for rows in zip(*targets, strict=True))
+    asked = event_nll(torch.logit(torch.from_numpy(hazards))[None], bins, seen).sum()
+    assert nll == pytest.approx(float(asked), rel=1e-5)
 
 
 def feed_of(options, data, **where):

@@ -1,0 +1,1 @@
+"""What `pyanticip soak` does: a show plays for hours while everything around it fails; docs/soak.md."""

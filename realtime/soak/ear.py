@@ -1,0 +1,85 @@
+"""Who hears the show: an OSC receiver that is always there and writes down when each bundle came."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from array import array
+from collections import deque
+from typing import NamedTuple
+
+from pythonosc.osc_bundle import OscBundle
+
+from realtime.sockets import bind_udp
+
+__all__ = ["Ear", "Heard"]
+
+# What Linux calls it; Python does from 3.12 on.
+_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct("@qq")
+# Bundles that are kept as they came: ten seconds.
+_KEPT = 500
+_FRAME = b"/anticip/frame\0\0,if\0"
+
+
+class Heard(NamedTuple):
+    """A bundle: when it came (monotonic ns), and as it came."""
+
+    t_ns: int
+    bundle: bytes
+
+    def values(self, address: str) -> list[object]:
+        """The arguments of one of its messages; none where it has no such message."""
+        found = (message for message in OscBundle(self.bundle) if message.address == address)
+        return next((list(message.params) for message in found), [])
+
+
+class Ear(threading.Thread):
+    """Hears bundles, each stamped by the kernel when it arrived.
+
+    ``times`` (monotonic ns) and ``numbers`` of all frames so far; ``words`` are those of the newest status,
+    that came at ``told_ns``; ``recent`` are the newest bundles.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="ear", daemon=True)
+        self._sock = bind_udp("127.0.0.1", 0, "soak")
+        self._sock.settimeout(0.2)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self._sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
+        self.port: int = self._sock.getsockname()[1]
+        self.times, self.numbers = array("q"), array("q")
+        self.recent: deque[Heard] = deque(maxlen=_KEPT)
+        self.words: tuple[str, ...] = ()
+        self.told_ns = 0
+        self._closing = False
+        self.start()
+
+    def run(self) -> None:
+        """Until it is closed."""
+        while not self._closing:
+            try:
+                data, ancillary, *_ = self._sock.recvmsg(65536, 128)
+            except TimeoutError:
+                continue
+            now, wall = time.monotonic_ns(), time.time_ns()
+            if ancillary:
+                seconds, nanos = _TIMESPEC.unpack_from(ancillary[0][2])
+                now -= wall - (seconds * 1_000_000_000 + nanos)
+            self._hear(now, data)
+
+    def _hear(self, t_ns: int, data: bytes) -> None:
+        if data[20:40] == _FRAME:
+            self.numbers.append(int.from_bytes(data[40:44], "big"))
+            self.times.append(t_ns)
+            self.recent.append(Heard(t_ns, data))
+        elif data[20:36] == b"/anticip/status\0":
+            self.words, self.told_ns = tuple(map(str, Heard(t_ns, data).values("/anticip/status"))), t_ns
+
+    def close(self) -> None:
+        """Stop hearing."""
+        self._closing = True
+        self.join(2.0)
+        self._sock.close()

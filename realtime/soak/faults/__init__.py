@@ -1,0 +1,1 @@
+"""What can go wrong while a show plays: a module a matter, a function a fault."""

@@ -1,0 +1,87 @@
+//! What a desk makes of a body that stands still, of frames that do not come, and of gaps.
+
+use anticip_controls::{
+    Desk, HORIZONS_MS, LOUDNESS, NEUTRAL, PARAMETER_COUNT, Presence, Said, Silence, Smoothing, Trigger,
+};
+
+const DT: f64 = 0.02;
+const SILENCE: Silence = Silence {
+    hold: 1.0,
+    fade: 2.0,
+    catch_up: 0.4,
+};
+
+/// A desk that smooths nothing.
+fn desk() -> Desk {
+    let rule = Trigger::new([0.5, 0.2], [0.12, 1.0], (0.8, 5), 200.0, None);
+    Desk::new([Smoothing::None; PARAMETER_COUNT], SILENCE, NEUTRAL, rule)
+}
+
+/// A model that says every parameter will fall from 0.8 to nothing within 400 ms.
+fn falling(lead_ms: f64) -> Said<'static> {
+    Said {
+        forecast: [HORIZONS_MS.map(|ms| 0.8 * (1.0 - ms / 400.0)); PARAMETER_COUNT],
+        hazards: [vec![0.0; 25], vec![0.0; 25]],
+        gate: 1.0,
+        leads_ms: [lead_ms; PARAMETER_COUNT],
+        way_ms: lead_ms,
+        reaches: &[],
+    }
+}
+
+fn assert_near(found: f64, wanted: f64) {
+    assert!((found - wanted).abs() < 1e-12, "{found}, expected {wanted}");
+}
+
+#[test]
+fn who_stands_still_is_silent_but_for_what_is_taught() {
+    for activity in [0.0, 0.25, 1.0] {
+        let mut desk = desk();
+        let (values, _) = desk.play(Some(&falling(0.0)), &[0.5; 7], None, activity, DT);
+        assert_near(values[LOUDNESS], 0.8 * activity);
+        assert_near(values[LOUDNESS + 1], 0.8);
+        let (values, _) = desk.bridge(Some(&falling(0.0)), 0.1, DT);
+        assert_near(values[LOUDNESS], 0.6 * activity);
+        assert_near(values[LOUDNESS + 1], 0.6);
+    }
+    let mut taught = desk();
+    taught.teach(vec![Some(LOUDNESS)], Vec::new(), &[], &[]);
+    let (values, _) = taught.play(Some(&falling(0.0)), &[0.5; 7], Some(&[0.6]), 0.0, DT);
+    assert_near(values[LOUDNESS], 0.6);
+}
+
+#[test]
+fn a_frame_that_does_not_come_is_what_was_foreseen_of_it_and_trusted_less_with_time() {
+    for lead in [0.0, 100.0] {
+        let (asked, ahead) = (0.8 * (1.0 - lead / 400.0), |away: f64| {
+            0.8 * (1.0 - (lead + 1000.0 * away) / 400.0)
+        });
+        for (away, trust) in [
+            (0.02, 1.0),
+            (0.1, 1.0),
+            (0.2, 1.0),
+            (0.25, 0.8),
+            (0.4, 0.5),
+            (1.0, 0.2),
+        ] {
+            let mut desk = desk();
+            let said = falling(lead);
+            desk.play(Some(&said), &[0.5; 7], None, 1.0, DT);
+            let (values, _) = desk.bridge(Some(&said), away, DT);
+            assert_near(values[0], asked + trust * (ahead(away).max(0.0) - asked));
+            let (held, _) = desk.bridge(None, away, DT);
+            assert_near(held[0], asked);
+        }
+    }
+}
+
+#[test]
+fn what_is_longer_than_a_tenth_of_a_second_is_eased_over() {
+    for (dt, eases) in [(0.1, false), (0.101, true)] {
+        let mut presence = Presence::new(SILENCE, &NEUTRAL);
+        presence.live(&mut [0.2; 8], DT);
+        let mut values = [0.9; 8];
+        presence.live(&mut values, dt);
+        assert_eq!(values[0] < 0.9, eases, "{dt}: {}", values[0]);
+    }
+}

@@ -1,0 +1,90 @@
+//! Bindings of `anticip-controls`.
+
+mod convert;
+mod desk;
+mod events;
+mod shaping;
+
+use anticip_controls::{BIN_MS, Commitment, HORIZONS_MS, NEUTRAL, Reach, scalar_mapping};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::{Kind, raise};
+use crate::shared::Shared;
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add(
+        "HORIZONS_MS",
+        PyTuple::new(m.py(), HORIZONS_MS.map(|ms| ms as u32))?,
+    )?;
+    m.add("BIN_MS", BIN_MS)?;
+    m.add("NEUTRAL", PyTuple::new(m.py(), NEUTRAL)?)?;
+    m.add_class::<desk::PyDesk>()?;
+    m.add_class::<events::PyEventRule>()?;
+    m.add_class::<shaping::PyShaper>()?;
+    m.add_class::<PyCommitment>()?;
+    m.add_function(wrap_pyfunction!(at_lead, m)?)?;
+    m.add_function(wrap_pyfunction!(control_of_scalars, m)?)?;
+    m.add_function(wrap_pyfunction!(stretched, m)?)
+}
+
+/// The parameters so many milliseconds ahead, one lead for all or one for each.
+#[pyfunction]
+fn at_lead(params: &Bound<'_, PyAny>, lead_ms: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let forecast = convert::forecast(params)?;
+    let leads: Option<convert::Leads> = lead_ms.extract().ok();
+    let wrong = || raise(Kind::Shape, "lead_ms: expected a number or one a parameter");
+    let leads = leads.ok_or_else(wrong)?.checked()?;
+    Ok(anticip_controls::at_lead(&forecast, &leads).to_vec())
+}
+
+/// The parameters from the scalars alone.
+#[pyfunction]
+#[pyo3(name = "scalar_mapping")]
+fn control_of_scalars(scalars: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    Ok(scalar_mapping(&convert::vector(scalars, "scalars")?).to_vec())
+}
+
+/// A value stretched to a range: 0 up to `foot`, .75 at `top`, 1 at 1.
+#[pyfunction]
+fn stretched(value: f64, foot: f64, top: f64, curve: f64) -> f64 {
+    let place = 0;
+    Reach {
+        place,
+        foot,
+        top,
+        curve,
+    }
+    .stretch(value)
+}
+
+/// The inference rule of the commitment gate.
+#[pyclass(name = "Commitment", module = "pyanticip._core", frozen)]
+struct PyCommitment(Shared<Commitment>);
+
+#[pymethods]
+impl PyCommitment {
+    #[new]
+    fn new(theta: f64, max_buffer: u32) -> PyResult<Self> {
+        if max_buffer == 0 {
+            return Err(raise(Kind::Value, "max_buffer: expected at least 1, got 0"));
+        }
+        Ok(Self(Shared::new(Commitment::new(theta, max_buffer))))
+    }
+
+    /// Whether this frame may emit; counts the frames that may not.
+    fn decide(&self, py: Python<'_>, gate: f64) -> bool {
+        self.0.with(py, |rule| rule.decide(gate))
+    }
+
+    /// Frames held back so far.
+    #[getter]
+    fn waited(&self, py: Python<'_>) -> u32 {
+        self.0.with(py, |rule| rule.waited)
+    }
+
+    #[setter]
+    fn set_waited(&self, py: Python<'_>, waited: u32) {
+        self.0.with(py, |rule| rule.waited = waited);
+    }
+}

@@ -1,0 +1,99 @@
+//! What a performer makes of one output.
+
+use anticip_controls::{Shape, Shared};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+
+/// Options by their attributes, as `pyanticip.controls.Shape` has them.
+#[derive(FromPyObject)]
+struct Given {
+    span: (f64, f64),
+    invert: bool,
+    threshold: Option<f64>,
+    hysteresis: f64,
+    toggle: bool,
+    steps: Option<u32>,
+}
+
+fn shape(given: Given) -> PyResult<Shape> {
+    let Given {
+        span,
+        invert,
+        threshold,
+        hysteresis,
+        toggle,
+        steps,
+    } = given;
+    if steps.is_some_and(|steps| steps < 2) {
+        return Err(raise(Kind::Value, "steps: expected at least 2"));
+    }
+    Ok(Shape {
+        span,
+        invert,
+        threshold,
+        hysteresis,
+        toggle,
+        steps,
+    })
+}
+
+/// Shapes one output, value by value; a desk that plays through it shares it.
+#[pyclass(name = "Shaper", module = "pyanticip._core", frozen)]
+pub(super) struct PyShaper {
+    pub(super) inner: Shared,
+}
+
+#[pymethods]
+impl PyShaper {
+    #[new]
+    #[pyo3(signature = (shape))]
+    fn new(#[pyo3(from_py_with = read)] shape: Shape) -> Self {
+        let inner = Shared::new(shape);
+        Self { inner }
+    }
+
+    /// The shaped value.
+    fn __call__(&self, value: f64) -> f64 {
+        self.inner.with(|shaper| shaper.shape(value))
+    }
+
+    /// Shapes otherwise from the next value on; a gate that is open stays so.
+    fn reshape(&self, #[pyo3(from_py_with = read)] shape: Shape) {
+        self.inner.with(|shaper| shaper.shape = shape);
+    }
+
+    #[getter]
+    fn open(&self) -> bool {
+        self.inner.with(|shaper| shaper.open)
+    }
+
+    #[setter]
+    fn set_open(&self, open: bool) {
+        self.inner.with(|shaper| shaper.open = open);
+    }
+
+    #[getter]
+    fn toggled(&self) -> bool {
+        self.inner.with(|shaper| shaper.toggled)
+    }
+
+    #[setter]
+    fn set_toggled(&self, toggled: bool) {
+        self.inner.with(|shaper| shaper.toggled = toggled);
+    }
+
+    #[getter]
+    fn seen(&self) -> Option<(f64, f64)> {
+        self.inner.with(|shaper| shaper.seen)
+    }
+
+    #[setter]
+    fn set_seen(&self, seen: Option<(f64, f64)>) {
+        self.inner.with(|shaper| shaper.seen = seen);
+    }
+}
+
+fn read(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
+    shape(given.extract()?)
+}

@@ -1,0 +1,152 @@
+//! Inputs with the structure of what is sent: bodies, frames and records made of the fuzzer's bytes, encoded as senders
+//! do, then damaged in a few places; one decoder sees them one after the other.
+
+use anticip_wire::mocopi::{self, Sender};
+use anticip_wire::{
+    Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, WireError, axis, native, natnet, recording, rokoko, vmc,
+    xsens,
+};
+use arbitrary::{Result, Unstructured};
+
+use crate::invariants;
+
+/// Runs the fuzzer's bytes as a stream of one protocol, or as a recording.
+pub fn run(data: &[u8]) -> Result<()> {
+    let mut u = Unstructured::new(data);
+    let Some(protocol) = PROTOCOLS.get(u.choose_index(PROTOCOLS.len() + 1)?) else {
+        return records(&mut u);
+    };
+    let target: fn(&[u8]) = match protocol.name {
+        "mocopi" => invariants::mocopi,
+        "vmc" => invariants::vmc,
+        "xsens" => invariants::xsens,
+        "rokoko" => invariants::rokoko,
+        "axis" => invariants::axis,
+        "natnet" => invariants::natnet,
+        _ => invariants::native,
+    };
+    let mut source = (protocol.open)();
+    let skeleton = skeleton(&mut u)?;
+    while !u.is_empty() {
+        let mut bytes = Vec::new();
+        if datagram(protocol.name, &skeleton, &mut u, &mut bytes)?.is_err() {
+            bytes.clear();
+        }
+        damage(&mut u, &mut bytes)?;
+        target(&bytes);
+        let _ = source.decode(&bytes, &mut |_| ());
+        invariants::recognise(&bytes);
+    }
+    Ok(())
+}
+
+/// A recording of records of any content.
+fn records(u: &mut Unstructured<'_>) -> Result<()> {
+    let mut bytes = recording::header().to_vec();
+    while !u.is_empty() {
+        let length = u.int_in_range(1..=300)?;
+        let payload = u.bytes(length.min(u.len()))?;
+        let _ = recording::push(payload, &mut bytes);
+    }
+    invariants::recording(&bytes);
+    Ok(())
+}
+
+/// A frame or the body, as the protocol has it.
+fn datagram(
+    kind: &str,
+    skeleton: &SkeletonUpdate,
+    u: &mut Unstructured<'_>,
+    out: &mut Vec<u8>,
+) -> Result<std::result::Result<(), WireError>> {
+    let sender = Sender::default();
+    let told = u.ratio(1, 4)?;
+    let pose = pose(u, skeleton.len())?;
+    Ok(match kind {
+        "mocopi" if told => mocopi::encode_skeleton(&sender, skeleton, out),
+        "mocopi" => mocopi::encode_frame(&sender, &pose, u.arbitrary()?, u.arbitrary()?, out),
+        "vmc" if told => vmc::encode_bones(&pose, out),
+        "vmc" => vmc::encode_frame(&pose, out),
+        "xsens" => xsens::encode_frame(&pose, out),
+        "rokoko" => rokoko::encode_frame(&pose, 60.0, out),
+        "axis" => axis::encode_frame(&pose, out),
+        "natnet" if told => natnet::encode_skeleton(skeleton, out),
+        "natnet" => natnet::encode_frame(&pose, &skeleton.parents, out),
+        _ if told => native::encode_skeleton(skeleton, out),
+        _ => {
+            let quats: Vec<_> = pose.joints.iter().map(|joint| joint.rotation).collect();
+            native::encode_frame(pose.seq.unwrap_or(0), u.arbitrary()?, &quats, pose.root, out)
+        }
+    })
+}
+
+/// A body of any tree, parents first.
+fn skeleton(u: &mut Unstructured<'_>) -> Result<SkeletonUpdate> {
+    let joints = u.int_in_range(1..=60)?;
+    let parents: Result<Vec<i32>> = (0..joints)
+        .map(|id| Ok(if id == 0 { -1 } else { u.int_in_range(0..=id - 1)? }))
+        .collect();
+    let (offsets, rest) = (0..joints)
+        .map(|_| Ok((numbers(u)?, numbers(u)?)))
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .unzip();
+    Ok(SkeletonUpdate {
+        names: (0..joints).map(|id| format!("joint {id}")).collect(),
+        parents: parents?,
+        offsets,
+        rest,
+        rate: u.arbitrary()?,
+    })
+}
+
+/// A frame of most joints, in order.
+fn pose(u: &mut Unstructured<'_>, joints: usize) -> Result<PoseUpdate> {
+    let mut found = Vec::new();
+    for id in 0..joints as u16 {
+        if u.is_empty() || u.ratio(7, 8)? {
+            found.push(Joint {
+                id: if u.ratio(1, 30)? { u.arbitrary()? } else { id },
+                rotation: numbers(u)?,
+                position: numbers(u)?,
+                fresh: true,
+            });
+        }
+    }
+    Ok(PoseUpdate {
+        seq: u.arbitrary()?,
+        time: u.arbitrary()?,
+        root: Some(numbers(u)?),
+        joints: found,
+        ..PoseUpdate::default()
+    })
+}
+
+/// Numbers of everyday size, any at times.
+fn numbers<const N: usize>(u: &mut Unstructured<'_>) -> Result<[f32; N]> {
+    let mut out = [0.5; N];
+    for value in &mut out {
+        *value = if u.ratio(1, 30)? {
+            f32::from_bits(u.arbitrary()?)
+        } else {
+            f32::from(u.arbitrary::<i8>()?) / 64.0
+        };
+    }
+    Ok(out)
+}
+
+/// A few places overwritten, left out, filled with more, or everything from one on gone.
+fn damage(u: &mut Unstructured<'_>, bytes: &mut Vec<u8>) -> Result<()> {
+    for _ in 0..u.int_in_range(0..=3)? {
+        let at = u.choose_index(bytes.len().max(1))?;
+        let some = (at + u.int_in_range(1..=8)?).min(bytes.len());
+        match u.int_in_range(0..=4)? {
+            0 if at < bytes.len() => bytes[at] = u.arbitrary()?,
+            1 => drop(bytes.drain(at.min(some)..some)),
+            2 => drop(bytes.splice(at.min(some)..at.min(some), u.arbitrary::<[u8; 4]>()?)),
+            3 => bytes.truncate(at),
+            _ => bytes[at.min(some)..some].fill(u.arbitrary()?),
+        }
+    }
+    Ok(())
+}

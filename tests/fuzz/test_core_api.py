@@ -1,0 +1,186 @@
+"""No input from Python breaks the core: all that is public is called with what is meant and what is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.core_arrays import ANYTHING
+from support.core_calls import DOES, MAKES, Call, classes, does, drawn, functions, methods, properties
+
+from pyanticip import _core
+from pyanticip.errors import FormatError, MotionError, SkeletonError, WireError
+
+TRIED: Counter[str] = Counter()
+PAST: Counter[str] = Counter()
+"""How often everything was called, and how often the call got past the checks of its arguments."""
+
+VERDICTS = (FormatError, WireError, SkeletonError)
+"""What is said of contents that were read: the call got past the checks."""
+REFUSED = (MotionError, TypeError, ValueError, OverflowError, AttributeError)
+"""The last one of objects that lack what is read of them."""
+
+
+def attempt(name: str, what: Any, call: Call) -> Any:
+    """What a call gives, or None; it may refuse its arguments in one line, and nothing else."""
+    TRIED[name] += 1
+    found, refused = None, None
+    try:
+        found = what(*call.args, **call.kwargs)
+    except REFUSED as error:
+        refused = error
+    said = str(refused)
+    assert "\n" not in said
+    assert len(said) < 2000
+    PAST[name] += refused is None or isinstance(refused, VERDICTS)
+    return found
+
+
+@pytest.mark.parametrize("name", functions())
+@settings(max_examples=60)
+@given(data=st.data())
+def test_functions(name: str, data: st.DataObject) -> None:
+    attempt(name, getattr(_core, name), data.draw(drawn(MAKES[name])))
+
+
+MADE = [name for name in classes() if name != "FrontOutput"]
+
+
+@pytest.mark.parametrize("name", MADE)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_constructors(name: str, data: st.DataObject) -> None:
+    attempt(name, getattr(_core, name), data.draw(drawn(MAKES[name])))
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if methods(name)])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_what_is_done_with_an_object(name: str, data: st.DataObject) -> None:
+    """Up to eight calls of one object's methods, one after the other, and all its properties."""
+    made = data.draw(MAKES[name])
+    one = attempt(name, getattr(_core, name), made)
+    if one is None:
+        return
+    meant = does(name, made)
+    for _ in range(data.draw(st.integers(1, 8))):
+        method = data.draw(st.sampled_from(sorted(meant)))
+        found = attempt(f"{name}.{method}", getattr(one, method), data.draw(drawn(meant[method])))
+        if isinstance(found, _core.FrontOutput):
+            seen = [getattr(found, field) for field in properties("FrontOutput")]
+            assert all(np.isfinite(x).all() for x in seen if isinstance(x, np.ndarray))
+        for field in properties(name):
+            getattr(one, field)
+        assert name != "Memory" or len(one) <= one.capacity
+
+
+HUGE = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+import numpy as np
+from pyanticip import ScalarStream, VectorStream, _core
+from pyanticip.errors import MotionError
+from support.core_arrays import shipped_model
+
+tensors, sizes = shipped_model()
+options = dict(ScalarStream(1).options, window=16_384)
+big = 2**40
+
+
+def gap(grid, end):
+    for t in (0.0, end):
+        grid.push(t, [[1, 0, 0, 0]], [0, 0, 0])
+
+
+calls = {
+    "joints": lambda: ScalarStream(joints=10**9),
+    "window of poses": lambda: _core.PoseStream(1024, options),
+    "dim": lambda: VectorStream(dim=10**9),
+    "window of vectors": lambda: _core.VectorStream(65_536, options),
+    "grid": lambda: _core.Resampler(10**9),
+    "gap": lambda: gap(_core.Resampler(1, max_gap=None), 1e300),
+    "gap of many": lambda: gap(_core.Resampler(1, 1e9, max_gap=2**32 - 1), 1.0),
+    "rate": lambda: _core.resample(np.ones((2, 1, 4)), np.zeros((2, 3)), 1e-9, 1e9),
+    "skeleton": lambda: _core.Retargeter(["a"] * 9000, range(-1, 8999), np.zeros((9000, 3))),
+    "delays": lambda: _core.CausalTwins([0.1] * 10**6),
+    "cues": lambda: _core.Cues([(0, 1.0, 1.0)] * 10**6),
+    "moments": lambda: _core.Memory(10**9),
+    "rehearsals": lambda: _core.Follower([np.ones((100, 22, 4), np.float32)] * 20_000),
+    "scale": lambda: _core.Voice(scale=list(np.linspace(0, 11, 10**6))),
+    "chords": lambda: _core.Voice(chords=[(0.0, 0.0, 0.0)] * 10**6),
+    "sample rate": lambda: _core.Voice(1e12),
+    "block": lambda: _core.Voice().render(10**12),
+    "live window": lambda: _core.LiveFront("vmc", window=10**9),
+    "heads of nothing": lambda: _core.field_gates(
+        2**40, 1, 1.0, [(np.zeros(1), (0, 0, 0))] * 7, np.zeros((1, 1)), False, np.zeros((1, 1))
+    ),
+    "fibres beyond counting": lambda: _core.field_forward(
+        np.zeros(0), 2**64 - 1, *[np.zeros(1)] * 4, 0.5, 0.5, np.zeros((6, 1, 1))
+    ),
+    **{
+        name: lambda name=name, size=size: _core.MotionStream(tensors, **{**sizes, name: size})
+        for name, size in {"past": (big, 1), "layers": (big, big), "taps": big, "stride": big}.items()
+    },
+}
+for name, call in calls.items():
+    try:
+        call()
+    except MotionError as error:
+        assert "\\n" not in str(error)
+        continue
+    print(name)
+"""
+
+
+def test_nothing_of_a_size_beyond_all_use_is_made() -> None:
+    """In three gigabytes, where whoever asks for more dies."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RAYON_NUM_THREADS": "1"}
+    command = [sys.executable, "-P", "-c", HUGE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if properties(name)])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_what_can_be_set(name: str, data: st.DataObject) -> None:
+    """What a property is set to, it is; or it cannot be set, or not to that."""
+    one = attempt(name, getattr(_core, name), data.draw(MAKES[name]))
+    field = data.draw(st.sampled_from(properties(name)))
+    value = data.draw(st.one_of(st.booleans(), st.floats(), ANYTHING))
+    try:
+        setattr(one, field, value)
+    except REFUSED:
+        return
+    assert getattr(one, field) == value
+
+
+def test_everything_public_is_called() -> None:
+    """A name without a drawer is a hole in the fuzzer."""
+    assert set(functions()) | set(MADE) == set(MAKES)
+    made = {name: _meant(name) for name in classes()}
+    assert {name: set(methods(name)) for name in classes()} == {name: set(m) for name, m in made.items()}
+
+
+def _meant(name: str) -> dict[str, Any]:
+    if name in DOES or name == "FrontOutput":
+        return DOES.get(name, {})
+    sizes = {"Retargeter": ["Hips"], "Decoder": "vmc"}
+    return does(name, Call((sizes.get(name, 1),), {}))
+
+
+def test_at_least_half_of_the_calls_get_past_the_checks() -> None:
+    """Of the calls in this run of the file; what never got past its checks was not tested."""
+    if len(TRIED) < 100:
+        pytest.skip("only meant after the other tests of this file")
+    share = PAST.total() / TRIED.total()
+    print(f"{TRIED.total()} calls of {len(TRIED)} names, {100 * share:.0f} % past the checks")
+    assert not [name for name in TRIED if not PAST[name]]
+    assert share >= 0.5

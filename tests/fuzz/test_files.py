@@ -1,0 +1,24 @@
+"""The fuzzers of files (``fuzz_files.py``): their seeds are read, and a few hundred changed files of each."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from support.file_trees import Target, attempt, inputs, targets
+
+ALL = targets()
+
+
+@pytest.mark.parametrize("target", ALL.values(), ids=ALL)
+def test_seeds_are_read(target: Target) -> None:
+    assert all(attempt(target, target.write(tree)) for tree in target.seeds)
+
+
+@pytest.mark.parametrize("target", ALL.values(), ids=ALL)
+def test_what_is_changed_is_read_or_refused_in_one_line(target: Target) -> None:
+    found = itertools.islice(inputs(target, random.Random(1), list(target.seeds)), 250)
+    read = [attempt(target, data) for _, data in found]
+    assert any(read)
+    assert not all(read)

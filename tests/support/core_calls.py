@@ -1,0 +1,464 @@
+"""Calls of everything public in ``pyanticip._core``, as hypothesis draws them.
+
+:data:`MAKES` has for every function and every class what it may be called with, :data:`DOES` for every class
+what can be done with one. Three calls in four are meant: they should get past the checks of the arguments. In
+the others one argument is replaced by something that was not (:func:`spoilt`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import shutil
+import tempfile
+import wave
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from pyanticip import _core
+from support import core_arrays as arrays
+from support import core_controls as controls
+from support import core_kernels as kernels
+from support.core_arrays import counts, f32, numbers, rows, turns
+
+Draws = SearchStrategy[Any]
+
+
+def sounds() -> str:
+    """A folder with a sound in it, for as long as this process runs."""
+    folder = tempfile.mkdtemp(prefix="pyanticip-sounds-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with wave.open(f"{folder}/one.wav", "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(44_100)
+        file.writeframes((8_000 * np.sin(np.arange(8_820) / 16)).astype("<i2").tobytes())
+    return folder
+
+
+TEXTS = st.one_of(st.sampled_from(["Hips", "Head", "joint", "", "é\0", "a" * 300]), st.text(max_size=8))
+"""Names of anything."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What something is called with."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __repr__(self) -> str:
+        named = [f"{name}={short(value)}" for name, value in self.kwargs.items()]
+        return f"call({', '.join([*map(short, self.args), *named])})"
+
+
+def short(value: Any) -> str:
+    """An argument in a report of what failed."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}" + (f" = {value.tolist()}" if value.size < 9 else "")
+    text = repr(value)
+    return text if len(text) < 200 else f"{type(value).__name__} of {len(value)}"
+
+
+def call(*args: Draws, **kwargs: Draws) -> SearchStrategy[Call]:
+    """A call with such arguments."""
+    return st.builds(Call, st.tuples(*args), st.fixed_dictionaries(kwargs))
+
+
+def whole(draws: Draws) -> SearchStrategy[Call]:
+    """A call whose arguments are drawn together, as a list."""
+    return draws.map(lambda args: Call(tuple(args), {}))
+
+
+@st.composite
+def spoilt(draw: DrawFn, of: SearchStrategy[Call]) -> Call:
+    """The call with one argument that was not meant; with a few more or fewer at times."""
+    given = draw(of)
+    names: list[int | str] = [*range(len(given.args)), *given.kwargs]
+    if not names or draw(st.integers(0, 9)) == 0:
+        return Call((*given.args, draw(arrays.ANYTHING)), given.kwargs)
+    name = draw(st.sampled_from(names))
+    if isinstance(name, str):
+        return Call(given.args, {**given.kwargs, name: draw(arrays.spoilt(given.kwargs[name]))})
+    args = list(given.args)
+    args[name] = draw(arrays.spoilt(args[name]))
+    return Call(tuple(args), given.kwargs)
+
+
+def drawn(of: SearchStrategy[Call]) -> SearchStrategy[Call]:
+    """A call, meant three times in four."""
+    return st.integers(0, 3).flatmap(lambda which: of if which else spoilt(of))
+
+
+# --- the scalars ---
+
+options = st.fixed_dictionaries(
+    {
+        "window": st.sampled_from([32, 33, 64]),
+        "k": st.integers(2, 9),
+        "horizon": st.integers(1, 12),
+        "theiler": st.integers(1, 12),
+        "eps_v": st.sampled_from([1e-9, 1e-4, 1.0]),
+        "r0": st.sampled_from([None, 0.01, 1e-100]),
+        "m": st.integers(1, 9),
+        "commitment": st.just((0.4, 0.3, 0.3)),
+        "ema": st.sampled_from([None, 0.5]),
+        "uncertainty": st.sampled_from(["directional", "vendi"]),
+        "stability": st.sampled_from(["speed", "max_jerk"]),
+    }
+)
+
+
+def weights(joints: int) -> Draws:
+    """Of each joint, or none."""
+    return st.none() | st.lists(st.floats(0.1, 2), min_size=joints, max_size=joints)
+
+
+def limits(joints: int) -> Draws:
+    """Of each joint, or none."""
+    row = st.tuples(st.just(0.0), st.just(1.0), st.just(0.0), *[st.floats(0.1, 4.0)] * 3).map(list)
+    return st.none() | st.lists(row, min_size=joints, max_size=joints)
+
+
+def pose_batch() -> Draws:
+    """The arguments of ``pose_scalars``."""
+    given = st.tuples(counts, st.integers(1, 4))
+    return given.flatmap(
+        lambda n: st.tuples(
+            turns(*n, odd=True), options, st.booleans(), weights(n[1]), st.none() if n[0] else limits(n[1])
+        )
+    )
+
+
+def vector_batch() -> Draws:
+    """The arguments of ``vector_scalars``."""
+    shapes = st.sampled_from([(2,), (7, 3), (2, 40, 5), (0, 4), (3, 0, 2)])
+    return shapes.flatmap(lambda shape: st.tuples(numbers(*shape, odd=True), options, st.booleans()))
+
+
+# --- skeletons ---
+
+names22 = st.just(list(_core.CANONICAL_JOINTS))
+bodies = st.sampled_from(["mocopi", "vmc", "xsens", "rokoko", "axis", "humanoid"])
+
+
+@st.composite
+def skeletons(draw: DrawFn) -> list[Any]:
+    """Names, parents and offsets: a standard body's, mostly, or a chain of anything."""
+    if draw(st.integers(0, 3)):
+        found, parents, offsets = _core.standard_skeleton(draw(bodies))
+        return [found, parents, offsets]
+    joints = draw(st.integers(1, 6))
+    texts = draw(st.lists(TEXTS, min_size=joints, max_size=joints))
+    return [texts, np.arange(-1, joints - 1), draw(numbers(joints, 3))]
+
+
+def bone(*more: Draws) -> Draws:
+    """A standard body and, for each of its joints, more."""
+    return skeletons().flatmap(lambda found: st.tuples(*map(st.just, found), *more))
+
+
+# --- datagrams ---
+
+JOINTS = {"mocopi": 27, "vmc": 55, "xsens": 23, "rokoko": 21, "axis": 59}
+seqs = st.integers(0, 2**32 - 1)
+times = st.one_of(st.floats(0, 1e6), st.just(0.0))
+
+
+def sent(kind: str) -> Draws:
+    """Rotations and positions of a frame."""
+    return st.tuples(turns(JOINTS[kind]), numbers(JOINTS[kind], 3))
+
+
+SEEDS = Path(__file__).parents[2] / "rust" / "anticip-wire" / "fuzz" / "seeds"
+PACKETS = {
+    folder.name: [file.read_bytes() for file in sorted(folder.iterdir())] for folder in SEEDS.iterdir()
+}
+"""Datagrams of every protocol: the seeds of the parsers' fuzzers."""
+
+
+@st.composite
+def datagrams(draw: DrawFn, kind: str | None = None) -> bytes:
+    """A datagram of a protocol; damaged half the time."""
+    data = draw(st.sampled_from(PACKETS[kind or draw(st.sampled_from(sorted(PACKETS)))]))
+    for _ in range(draw(st.sampled_from([0, 0, 1, 3]))):
+        at = draw(st.integers(0, max(len(data) - 1, 0)))
+        piece = draw(st.binary(max_size=6))
+        data = data[:at] + piece + data[at + draw(st.integers(0, 8)) :]
+    return data
+
+
+# --- everything ---
+
+canonical = st.tuples(counts).flatmap(lambda n: st.tuples(turns(*n, 22), numbers(*n, 3)))
+masks = st.lists(st.booleans(), min_size=22, max_size=22)
+tables = st.tuples(st.integers(1, 4)).flatmap(lambda n: st.tuples(turns(*n), numbers(*n, 3)))
+poses = st.tuples(counts, st.integers(1, 4)).flatmap(lambda n: st.tuples(turns(*n), numbers(n[0], 3)))
+rates = st.sampled_from([24.0, 50.0, 59.94, 120.0])
+jitter = st.none() | st.lists(st.floats(0, 0.2), min_size=22, max_size=22)
+taught = st.integers(15, 40).flatmap(lambda n: turns(n, 22))
+params = numbers(8, 5).map(np.abs) | st.none()
+places = st.none() | st.tuples(st.integers(0, 2), times, st.floats(0, 2), st.floats(0, 1))
+
+voices = st.sampled_from(sorted(_core.PRESETS))
+
+MAKES: dict[str, SearchStrategy[Call]] = {
+    "pose_scalars": whole(pose_batch()),
+    "vector_scalars": whole(vector_batch()),
+    "guess_joints": whole(bone()),
+    "t_pose_deviation": whole(bone(st.none())),
+    "standard_skeleton": call(bodies),
+    "expand": whole(bodies.flatmap(lambda name: canonical.map(lambda given: (name, *given)))),
+    "resample": whole(poses.flatmap(lambda given: st.tuples(*map(st.just, given), rates, rates))),
+    "motion_features": canonical.flatmap(
+        lambda given: call(*map(st.just, given), masks, window=st.sampled_from([32, 64]))
+    ),
+    "body_kinematics": call(rows()),
+    "solve_leg": call(*[numbers(3).map(list)] * 3, st.lists(st.floats(0.2, 1), min_size=2, max_size=2)),
+    "complete_body": whole(canonical.flatmap(lambda given: st.tuples(st.just(given[0]), masks))),
+    "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
+    "decode_mocopi": call(datagrams("mocopi")),
+    "decode_vmc": call(datagrams("vmc")),
+    "decode_native": call(datagrams("native")),
+    "recognise": call(datagrams()),
+    "encode_mocopi_skeleton": whole(
+        st.integers(1, 40).flatmap(lambda n: st.tuples(st.just([-1, *range(n - 1)]), numbers(n, 3), turns(n)))
+    ),
+    "encode_mocopi_frame": tables.flatmap(
+        lambda given: call(
+            seqs, *map(st.just, given), stream_time=times, unix_time=st.none() | times, address=seqs
+        )
+    ),
+    "encode_vmc_frame": sent("vmc").flatmap(lambda given: call(*map(st.just, given), time=times)),
+    "encode_xsens_frame": whole(sent("xsens").flatmap(lambda g: st.tuples(seqs, times, *map(st.just, g)))),
+    "encode_axis_frame": whole(sent("axis").flatmap(lambda g: st.tuples(seqs, *map(st.just, g)))),
+    "encode_rokoko_frame": sent("rokoko").flatmap(lambda g: call(times, *map(st.just, g), rate=rates)),
+    "encode_natnet_skeleton": whole(
+        st.integers(1, 40).flatmap(
+            lambda n: st.tuples(
+                st.just([f"j{i}" for i in range(n)]), st.just([-1, *range(n - 1)]), numbers(n, 3)
+            )
+        )
+    ),
+    "encode_natnet_frame": whole(
+        tables.flatmap(
+            lambda g: st.tuples(seqs, times, *map(st.just, g), st.just([-1, *range(len(g[0]) - 1)]))
+        )
+    ),
+    "encode_native_skeleton": st.integers(1, 40).flatmap(
+        lambda n: call(
+            st.just([f"j{i}" for i in range(n)]),
+            st.just([-1, *range(n - 1)]),
+            numbers(n, 3),
+            turns(n),
+            rate=st.none() | rates,
+        )
+    ),
+    "encode_native_frame": call(seqs, times, turns(22), st.none() | numbers(3)),
+    "crc32c": call(st.binary(max_size=40)),
+    "recording_header": call(),
+    "recording_check": call(st.sampled_from([_core.recording_header(), b"ANTICIP\0\1\0\0\0x", b"RIFF"])),
+    "recording_frame": call(st.binary(max_size=40)),
+    "recording_next": call(
+        st.binary(min_size=1, max_size=40).map(lambda data: _core.recording_frame(data) + data),
+        st.integers(0, 60),
+    ),
+    "prism_scan": whole(kernels.scan()),
+    "prism_scan_backward": whole(kernels.scan_backward()),
+    "prism_places": whole(kernels.places()),
+    "prism_places_backward": whole(kernels.places_backward()),
+    "prism_gru": whole(kernels.gru()),
+    "prism_gru_backward": whole(kernels.gru_backward()),
+    "field_joint": whole(kernels.joint()),
+    "field_disjoin": whole(kernels.disjoin()),
+    "field_forward": whole(kernels.field()),
+    "field_backward": whole(kernels.field_backward()),
+    "field_gates": whole(kernels.gates()),
+    "trajectory_displacements": whole(kernels.displacements()),
+    "trajectory_encode": whole(kernels.trajectory()),
+    "encode_positions": whole(kernels.positions()),
+    "at_lead": call(controls.forecasts, controls.leads | st.lists(controls.leads, min_size=8, max_size=8)),
+    "scalar_mapping": call(controls.scalars),
+    "stretched": call(*[controls.shares] * 3, st.floats(0.2, 5)),
+    "teacher_parameters": call(counts.flatmap(lambda n: turns(3 * n, 22))),
+    # --- classes ---
+    "Samples": call(st.sampled_from([sounds(), "/nowhere"]), st.sampled_from([44_100.0, 48_000.0])),
+    "Voice": call(
+        st.sampled_from([8_000.0, 48_000.0]),
+        seed=st.integers(0, 2**64 - 1),
+        preset=st.none() | voices,
+        tonic=st.floats(24, 60),
+        scale=st.none() | st.sampled_from([list(scale) for scale in _core.SCALES.values()]),
+        just=st.booleans(),
+        a4=st.floats(400, 480),
+        chords=st.lists(st.tuples(*[st.floats(-12, 12)] * 3), max_size=8),
+    ),
+    "PoseStream": whole(
+        st.integers(1, 4).flatmap(lambda n: st.tuples(st.just(n), options, weights(n), limits(n)))
+    ),
+    "VectorStream": call(st.integers(1, 6), options),
+    "Retargeter": whole(bone()),
+    "Resampler": call(
+        st.integers(1, 4), rates, max_gap=st.sampled_from([25, 0, 3, None]), curved=st.booleans()
+    ),
+    "TempoTracker": call(),
+    "LiveFront": call(
+        st.sampled_from(_core.PROTOCOLS),
+        window=st.sampled_from([32, 64]),
+        steady=st.booleans(),
+        noise=jitter,
+    ),
+    "MotionStream": arrays.motion_model().map(lambda made: Call((made[0],), made[1])),
+    "Follower": call(st.lists(taught, min_size=1, max_size=2)),
+    "Cues": call(st.lists(st.tuples(st.integers(0, 2), times, st.floats(0, 2)), max_size=5)),
+    "Spotter": st.integers(1, 2).flatmap(
+        lambda n: call(
+            st.tuples(*[taught.map(lambda take, i=i: (i, take)) for i in range(n)]).map(list),
+            st.lists(st.floats(0.001, 5), min_size=n, max_size=n),
+            at=st.floats(0.1, 0.8),
+        )
+    ),
+    "Commitment": call(controls.shares, st.integers(1, 9)),
+    "EventRule": controls.rules.flatmap(
+        lambda given: call(
+            *[st.lists(controls.shares, min_size=2, max_size=2)] * 2,
+            **{name: st.just(value) for name, value in given.items()},
+        )
+    ),
+    "Shaper": call(controls.shapes),
+    "Desk": call(controls.eight, st.tuples(*[controls.spans] * 3), controls.values, controls.rule()),
+    "Decoder": call(st.sampled_from(_core.PROTOCOLS)),
+    "VmcAssembler": call(),
+    "Teacher": call(),
+    "CausalTwins": call(st.lists(st.floats(0, 1), max_size=4), motion_delay_s=st.floats(0, 0.2)),
+    "Memory": call(st.integers(1, 4000)),
+}
+"""What every function and class is called with."""
+
+frames = counts.flatmap(lambda n: turns(n, 22))
+index = st.integers(0, 1)
+shares = st.floats(0, 1)
+
+DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
+    "Samples": {},
+    "Voice": {
+        "preset": call(voices),
+        "set": call(st.integers(0, 7), shares),
+        "params": call(f32(8)),
+        "event": call(index, shares, st.floats(0, 0.1)),
+        "gain": call(shares),
+        "tempo": call(st.floats(20, 400), shares),
+        "limb": call(st.integers(0, 3), shares, shares, shares),
+        "fade": call(shares, st.floats(0, 1)),
+        "render": call(st.integers(0, 3000)),
+        "reset": call(),
+    },
+    "TempoTracker": {"push": call(rows(1).map(lambda r: r[0])), "push_many": call(rows()), "reset": call()},
+    "LiveFront": {
+        "feed": call(datagrams(), st.integers(0, 2**40), st.sampled_from(["", "a:1", "b:2"])),
+        "imagine": call(),
+        "counters": call(),
+        "senders": call(),
+        "listen_to": call(st.none() | TEXTS),
+        "reset": call(),
+    },
+    "MotionStream": {
+        "step": call(rows()),
+        "fresh": call(),
+        "imagine": call(rows(1)),
+        "prewarm": call(),
+        "reset": call(),
+        "snapshot": call(),
+    },
+    "Follower": {"push": call(turns(22)), "push_many": call(frames), "reset": call()},
+    "Cues": {"push": call(places), "reset": call()},
+    "Spotter": {"push": call(turns(22)), "push_many": call(frames), "reset": call()},
+    "Commitment": {"decide": call(controls.shares)},
+    "EventRule": {
+        "step": call(controls.hazards, controls.shares, controls.leads, controls.spans),
+        "reset": call(),
+    },
+    "Shaper": {"__call__": call(controls.shares), "reshape": call(controls.shapes)},
+    "Desk": {
+        "play": call(
+            controls.steps, controls.scalars, *controls.played, st.none(), controls.shares, controls.spans
+        ),
+        "bridge": call(controls.steps, *controls.played, controls.spans, controls.spans),
+        "silence": call(controls.spans),
+        "teach": whole(controls.taught()),
+        "shape": call(controls.shapers, controls.shapers),
+        "resmooth": call(controls.eight, st.just([])),
+        "set_mode": call(st.sampled_from(["playing", "frozen", "stopped", "panic"])),
+        "leave": call(controls.spans),
+        "forget": call(),
+    },
+    "VmcAssembler": {"feed": call(datagrams("vmc")), "reset": call()},
+    "Teacher": {"push": call(frames), "finish": call()},
+    "CausalTwins": {"push": call(frames), "reset": call()},
+    "Memory": {
+        "push": call(turns(22), params, places),
+        "push_many": whole(
+            counts.flatmap(lambda n: st.tuples(turns(n, 22), numbers(n, 8, 5), numbers(n, 4) | st.none()))
+        ),
+        "learn": call(),
+        "prewarm": call(turns(22), numbers(8, 5)),
+        "imagine": call(numbers(8, 5)),
+        "reset": call(),
+        "rehearse": call(TEXTS, st.integers(0, 260).flatmap(lambda n: turns(n, 22))),
+        "clear": call(rehearsed=st.booleans()),
+        "moments": call(st.integers(0, 90), st.none() | st.integers(0, 90)),
+        "restore": whole(arrays.moments()),
+    },
+}
+"""What can be done with one of each class."""
+
+
+def does(name: str, made: Call) -> dict[str, SearchStrategy[Call]]:
+    """What can be done with what was made by such a call."""
+    size = made.args[0] if made.args else None
+    if name in ("PoseStream", "VectorStream"):
+        of = turns if name == "PoseStream" else numbers
+        many = counts.flatmap(lambda n: of(n, size, odd=True))
+        return {"push": call(of(size, odd=True)), "push_many": call(many), "reset": call()}
+    if name == "Resampler":
+        later = st.floats(0, 9) | times
+        return {"push": call(later, turns(size), numbers(3)), "reset": call()}
+    if name == "Retargeter":
+        moved = counts.flatmap(lambda n: st.tuples(turns(n, len(size)), numbers(n, 3)))
+        taken = {"apply": whole(moved), "observe": whole(moved)}
+        return {**taken, "agreement": call(counts.flatmap(lambda n: turns(n, len(size))))}
+    if name == "Decoder":
+        return {"feed": call(datagrams({"msgpack": "native"}.get(size, size)))}
+    return DOES[name]
+
+
+def functions() -> list[str]:
+    """Every public function of the core."""
+    return [name for name, what in _public() if inspect.isbuiltin(what)]
+
+
+def classes() -> list[str]:
+    """Every public class of the core."""
+    return [name for name, what in _public() if inspect.isclass(what)]
+
+
+def methods(name: str) -> list[str]:
+    """Every public method of a class."""
+    found = vars(getattr(_core, name)).items()
+    shown = {name: what for name, what in found if name[0] != "_" or name == "__call__"}
+    return [name for name, what in shown.items() if not inspect.isdatadescriptor(what)]
+
+
+def properties(name: str) -> list[str]:
+    """Every property of a class."""
+    return [field for field, what in vars(getattr(_core, name)).items() if inspect.isdatadescriptor(what)]
+
+
+def _public() -> Iterator[tuple[str, Any]]:
+    yield from ((name, getattr(_core, name)) for name in dir(_core) if name[0] != "_")

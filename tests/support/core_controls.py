@@ -1,0 +1,76 @@
+"""What the controls of the core are called with: steps of a model, settings by their attributes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from pyanticip import _core
+from support.core_arrays import f32, numbers
+
+Draws = SearchStrategy[Any]
+
+shares = st.floats(0, 1)
+leads = st.floats(0, 400)
+spans = st.floats(0, 2)
+"""Seconds."""
+forecasts = f32(8, 5).map(lambda x: np.clip(np.abs(x), 0, 1))
+hazards = st.sampled_from([1, 8, 25]).flatmap(lambda bins: f32(2, bins).map(lambda x: np.clip(x, 0, 1)))
+
+
+def named(**fields: Draws) -> Draws:
+    """An object with these attributes."""
+    return st.fixed_dictionaries(fields).map(lambda given: SimpleNamespace(**given))
+
+
+steps = st.none() | named(params=forecasts, hazards=hazards, gate=shares)
+shapes = named(
+    span=st.sampled_from([(0.0, 1.0), (0.2, 0.7), (0.5, 0.5)]),
+    invert=st.booleans(),
+    threshold=st.none() | shares,
+    hysteresis=shares,
+    toggle=st.booleans(),
+    steps=st.none() | st.sampled_from([2, 3, 2**32 - 1]),
+)
+smoothings = named(
+    kind=st.sampled_from(["none", "spring", "one-euro"]),
+    half_life=st.floats(0.001, 2),
+    min_cutoff=st.floats(0.1, 10),
+    beta=st.floats(0, 2),
+)
+eight = st.lists(smoothings, min_size=8, max_size=8)
+values = st.lists(shares, min_size=8, max_size=8)
+reaches = st.lists(st.tuples(st.integers(0, 7), shares, shares, st.floats(0.2, 5)), max_size=3)
+rules = st.fixed_dictionaries(
+    {
+        "theta": shares,
+        "max_buffer": st.integers(1, 9),
+        "reach_ms": leads,
+        "last_moment": st.none() | st.tuples(leads, shares),
+    }
+)
+
+
+@st.composite
+def rule(draw: DrawFn) -> Any:
+    """A rule of events."""
+    return _core.EventRule([draw(shares)] * 2, [draw(spans)] * 2, **draw(rules))
+
+
+@st.composite
+def taught(draw: DrawFn) -> list[Any]:
+    """Of ``Desk.teach``: places, and of those beside the eight settings and values."""
+    places = draw(st.lists(st.none() | st.integers(0, 7), max_size=5))
+    beside = places.count(None)
+    listed = [draw(st.lists(of, min_size=beside, max_size=beside)) for of in (smoothings, shares, shares)]
+    return [places, *listed]
+
+
+shapers = st.lists(st.tuples(st.integers(0, 7), shapes.map(_core.Shaper)), max_size=3)
+scalars = numbers(7).map(np.abs)
+played: list[Draws] = [st.lists(leads, min_size=8, max_size=8), leads, reaches]
+"""How far ahead a step is read."""

@@ -1,0 +1,66 @@
+"""Every file is read through one door (``pyanticip/untrusted.py``), which knows kinds, sizes and depths."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+OURS = {
+    "pyanticip/untrusted.py": "the door",
+    "pyanticip/bench/machine.py": "what the system says of itself",
+    "pyanticip/models/checkpoint/files.py": "a checkpoint that was written a moment ago",
+    "pyanticip/teach/project.py": "a take that was written a moment ago",
+    "realtime/monitor/server.py": "the page that comes with the package",
+    "realtime/soak/faults/files.py": "a rig that it wrote itself",
+    "realtime/soak/processes.py": "what the system says of processes",
+    "realtime/rig/load.py": "the template that comes with the package",
+}
+"""Modules that read files by themselves: not anybody's, but their own."""
+
+
+def readings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Lines on which a file is opened to be read, and how."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        name = called.rpartition(".")[2]
+        path = name == "read_text" or (name == "read_bytes" and not node.args)
+        handed = called in ("np.load", "torch.load") or name in ("load_file", "safe_open")
+        opens = name == "open" and "r" in _mode(node)
+        if opens or ("." in called and path) or (handed and not _is_given(node.args[0])):
+            yield node.lineno, called
+
+
+def _mode(node: ast.Call) -> str:
+    """What ``open`` or ``Path.open`` is told; nothing where it is some other thing's ``open``."""
+    place = 0 if isinstance(node.func, ast.Attribute) else 1
+    given = [*node.args[place:][:1], *(word.value for word in node.keywords if word.arg == "mode")]
+    if not given:
+        other = isinstance(node.func, ast.Attribute) and (node.args or not node.keywords)
+        return "" if other else "r"
+    return str(given[0].value) if isinstance(given[0], ast.Constant) else ""
+
+
+def _is_given(node: ast.expr) -> bool:
+    """Whether another library is handed what was read or opened already, or a file that was checked."""
+    return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id == "file")
+
+
+def test_every_reader_goes_through_the_door() -> None:
+    found = {}
+    for package in ("pyanticip", "realtime", "training"):
+        for module in sorted((ROOT / package).rglob("*.py")):
+            name = module.relative_to(ROOT).as_posix()
+            lines = list(readings(ast.parse(module.read_text(encoding="utf-8"))))
+            if lines and name not in OURS:
+                found[name] = lines
+    assert found == {}
+
+
+def test_what_reads_by_itself_still_does() -> None:
+    for name in OURS.keys() - {"pyanticip/untrusted.py"}:
+        assert list(readings(ast.parse((ROOT / name).read_text(encoding="utf-8")))), name
