@@ -386,8 +386,8 @@ class Show:
 
     def _record_start(self, name: object = "") -> Awaitable[str]:
         path = self._folder / plain_name("record/start", name, "take", ".anticip")
-        if self._recorder is None or self._recorder.busy:
-            raise OptionError("record/start: the file before is not done yet")
+        if self._recorder is None or self._recorder.is_opening:
+            raise OptionError("record/start: the file before is not made yet")
         return self._recorded(self._record(path), path)
 
     async def _recorded(self, recorder: Recorder, path: Path) -> str:

@@ -95,6 +95,11 @@ class Recorder(Child):
         return None if self._take is None else self._take.path
 
     @property
+    def is_opening(self) -> bool:
+        """Whether a file is being made. The one before may be finished meanwhile."""
+        return self._opening
+
+    @property
     def busy(self) -> bool:
         """Whether a file is being made or finished: :meth:`poll` tells when it is."""
         return self._opening or self._closing > 0

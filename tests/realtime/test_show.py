@@ -209,7 +209,7 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
     assert "end" in [record.name for record in records if isinstance(record, Control)]
 
 
-def test_a_recording_that_is_stopped_before_its_file_is_there_ends_all_the_same(
+def test_a_recording_can_be_stopped_before_its_file_is_there_and_begun_before_the_last_is_done(
     stage: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -225,10 +225,16 @@ def test_a_recording_that_is_stopped_before_its_file_is_there_ends_all_the_same(
         assert await hall.command("record/stop") == ["ok", "long.anticip"]
         refused = hall.command("record/start", "long"), hall.command("record/stop")
         assert [verdict for verdict, _ in await asyncio.gather(*refused)] == ["error"] * 2
+        assert await hall.command("record/start", "before") == ["ok", "before.anticip"]
+        await hall.move(10, 3)
+        both = hall.command("record/stop"), hall.command("record/start", "after")
+        assert await asyncio.gather(*both) == [["ok", "before.anticip"], ["ok", "after.anticip"]]
+        await hall.move(13, 4)
 
     hall.play(performance())
-    short, long = (list(read_recording(f"{name}.anticip", strict=True)) for name in ("short", "long"))
-    assert [sum(isinstance(record, Raw) for record in taken) for taken in (short, long)] == [0, 5]
+    names = ("short", "long", "before", "after")
+    takes = [list(read_recording(f"{name}.anticip", strict=True)) for name in names]
+    assert [sum(isinstance(record, Raw) for record in taken) for taken in takes] == [0, 5, 3, 4]
 
 
 def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(
