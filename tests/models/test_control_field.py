@@ -190,6 +190,12 @@ def test_what_makes_no_sense_is_refused(changes, words):
         ModelConfig(**changes)
 
 
+def test_the_shortest_half_life_is_a_hundredth_of_a_step():
+    assert FieldConfig(half_life=0.01).half_life == 0.01
+    with pytest.raises(OptionError, match=r"at least 0\.01"):
+        FieldConfig(half_life=0.0099)
+
+
 @pytest.mark.parametrize("kind", [AnticipatoryTransformer, BaselineTransformer])
 def test_a_model_shows_its_fields_and_can_be_taught_them(kind):
     torch.manual_seed(0)

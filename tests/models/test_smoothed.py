@@ -23,6 +23,7 @@ from pyanticip.models.motion.smoothed import (
     VELOCITY_COLUMNS,
     SmoothedMeasures,
 )
+from pyanticip.vocabulary import PARAMETERS
 
 
 def windows(velocity: torch.Tensor, measures: torch.Tensor | None = None) -> torch.Tensor:
@@ -94,3 +95,36 @@ def test_a_still_body_and_few_frames_give_finite_numbers() -> None:
 def test_a_model_without_room_beside_them_is_refused() -> None:
     with pytest.raises(OptionError, match="d_model must be over 21"):
         MotionTransformer(ModelConfig(d_model=16, heads=4))
+
+
+def test_a_new_head_holds_what_the_measures_say() -> None:
+    model = MotionTransformer(ModelConfig())
+    taps, said_by = model.cfg.taps, model.control.recent
+    assert said_by is not None
+
+    def said(measures: torch.Tensor, smoothed: torch.Tensor) -> torch.Tensor:
+        """Logits of the parameters, each the same at every horizon."""
+        numbers = torch.cat((measures.flatten(), smoothed.flatten()))
+        found = said_by(numbers).detach().view(model.control.params)
+        torch.testing.assert_close(found, found[:, :1].expand_as(found))
+        return found[:, 0]
+
+    torch.manual_seed(0)
+    still, level = torch.zeros(MEASURES, taps), torch.randn(MEASURES)
+    nothing, some = torch.zeros(len(STRETCHES), QUANTITIES), torch.randn(len(STRETCHES), QUANTITIES)
+    held = said(level[:, None].expand(-1, taps), nothing)
+    # What a measure holds, its parameter holds; a dancer's left is the other side of who listens.
+    names = ("pitch", "loudness", "brightness", "density", "space", "pan")
+    sides = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, -1.0])
+    torch.testing.assert_close(held[[PARAMETERS.index(name) for name in names]], level * sides)
+    assert held[PARAMETERS.index("roughness")] == 0.0
+    # A change takes 80 ms to arrive, in equal steps, and what lies before is forgotten.
+    for late in range(taps):
+        changed = still.clone()
+        changed[:, taps - 1 - late] = level
+        torch.testing.assert_close(said(changed, nothing), held / 4 if late < 4 else 0.0 * held)
+    # Rough is jerk over speed, as logarithms, of every stretch alike.
+    rough = said(still, some)
+    assert rough.count_nonzero() == 1
+    wanted = (some[:, JERK] - some[:, SPEED]).mean()
+    torch.testing.assert_close(rough[PARAMETERS.index("roughness")], wanted)

@@ -283,6 +283,32 @@ def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
         lesson.start("two")
 
 
+def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    made = Project.create(tmp_path / "mine")
+    lesson = Lesson(made)
+    lesson.show({"pose": "up"})
+    clip = swing(1)
+
+    def take(name: str | None = None) -> str:
+        said = lesson.start(name)
+        for i in range(50):
+            lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
+        lesson.stop().store(made)
+        return said
+
+    assert lesson.start() == "take-001"
+    assert lesson.cancel() == "take-001"
+    assert [take(), take(), take("take-004"), take(), take()] == [
+        "take-001",
+        "take-002",
+        "take-004",
+        "take-005",
+        "take-006",
+    ]
+
+
 @pytest.fixture
 def damaged(fitted: Path, tmp_path: Path) -> Callable[[str, object], Path]:
     """The mapping with something else in its metadata; the checksum is of the arrays alone."""

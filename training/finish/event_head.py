@@ -126,6 +126,11 @@ class Learned:
         return logits
 
 
+def pace(step: int, steps: int) -> float:
+    """Share of the rate of learning at a step: it rises over the first, then falls as half a cosine does."""
+    return min((step + 1) / WARM, 1.0) * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+
+
 def learn(
     frames: Frames,
     units: int,
@@ -151,9 +156,8 @@ def learn(
         optimizer = torch.optim.AdamW(head.parameters(), lr=RATE_OF_LEARNING, weight_decay=WEIGHT_DECAY)
         chances = torch.cumsum(frames.weight.double(), 0)
         for step in range(steps):
-            pace = min((step + 1) / WARM, 1.0) * 0.5 * (1.0 + math.cos(math.pi * step / steps))
             for group in optimizer.param_groups:
-                group["lr"] = RATE_OF_LEARNING * pace + 1e-6
+                group["lr"] = RATE_OF_LEARNING * pace(step, steps) + 1e-6
             where = torch.rand(FRAMES, dtype=torch.float64) * chances[-1]
             rows = torch.searchsorted(chances, where).clamp(max=len(chances) - 1)
             logits = head((frames.inputs[rows].float() - mean) / std)

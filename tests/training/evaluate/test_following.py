@@ -7,7 +7,7 @@ pytest.importorskip("scipy")  # of the tables
 
 from pyanticip.errors import FormatError
 from training.evaluate.following import Tally, crossed, repeats
-from training.evaluate.following_rivals import align, warp_online
+from training.evaluate.following_rivals import SPEED, align, described, warp_online
 from training.evaluate.following_takes import names, perform
 
 
@@ -20,6 +20,24 @@ def take():
     quats[..., 0] = 1.0
     quats[:, [7, 11], 0], quats[:, [7, 11], 3] = np.cos(half), np.sin(half)
     return quats
+
+
+def test_what_is_compared_are_places_seen_from_the_hips_and_how_fast_they_move():
+    # A forearm that turns evenly, in front of a body that turns as well: the hand moves on a circle.
+    half = 0.5 * np.arange(100) / 50.0
+    quats = np.zeros((100, 22, 4), np.float32)
+    quats[..., 0] = 1.0
+    quats[:, 12, 0], quats[:, 12, 3] = np.cos(half), np.sin(half)
+    seen = described(quats, 5)
+    places, speeds = seen[:, :63].reshape(100, 21, 3), seen[:, 63:] / SPEED
+    hand = np.linalg.norm(np.diff(places[:, 12], axis=0), axis=-1).mean() * 50.0
+    assert hand > 0.1
+    # The same at both ends, where only one side of a frame is there.
+    np.testing.assert_allclose(speeds[:, 12], hand, rtol=0.01)
+    assert np.abs(speeds[:, :12]).max() < 1e-6
+    turned = quats.copy()
+    turned[:, 0, 0], turned[:, 0, 2] = np.cos(half), np.sin(half)
+    np.testing.assert_allclose(described(turned, 5), seen, atol=1e-5)
 
 
 def test_both_alignments_find_where_a_faster_performance_is(take):

@@ -17,7 +17,7 @@ from training.evaluate.events import score_clip
 from training.evaluate.rules import live
 from training.finish import event_head
 from training.finish.beats import sped_up
-from training.finish.event_head import Frames, Head, Learned, inputs_of, learn, with_strokes
+from training.finish.event_head import WARM, Frames, Head, Learned, inputs_of, learn, pace, with_strokes
 from training.tasks.motion.scores import Predictions, run_model
 
 SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
@@ -56,6 +56,16 @@ def test_a_head_learns_thresholds_and_is_the_same_for_the_same_seed(monkeypatch)
     hazards = torch.sigmoid(one.logits(inputs)).numpy()
     announced = live(said(hazards, np.ones(1500, np.float32)), 0, LastMoment(), lead_ms=100.0)
     assert score_clip(announced, beats, 1500, 5)[0].f1 > 0.9
+
+
+def test_learning_warms_up_and_comes_to_rest():
+    paces = np.array([pace(step, 1000) for step in range(1000)])
+    assert (np.diff(paces[:WARM]) > 0.0).all()
+    assert (np.diff(paces[WARM:]) < 0.0).all()
+    assert 0.0 < paces[0] < 0.02
+    assert 0.95 < paces.max() <= 1.0
+    assert paces[500] == pytest.approx(0.5)
+    assert 0.0 <= paces[-1] < 1e-4
 
 
 @pytest.mark.parametrize("lead_ms", [0, 100, 200])

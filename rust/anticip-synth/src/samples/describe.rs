@@ -147,3 +147,158 @@ fn pitch(lags: &[f32], own: &[f32], sample_rate: f32) -> Option<f32> {
     let shift = 0.5 * (a - c) / (a - 2.0 * b + c).min(-1e-9);
     Some(sample_rate / (lag as f32 + shift.clamp(-0.5, 0.5)))
 }
+
+#[cfg(test)]
+mod tests {
+    use core::f32::consts::{FRAC_1_SQRT_2, TAU};
+
+    use super::*;
+    use crate::clock::Chance;
+
+    const RATE: f32 = 48_000.0;
+    /// The power of two samples that follows 50 ms.
+    const WIDE: usize = 4096;
+
+    fn sine(hz: f32, amplitude: f32, length: usize) -> Vec<f32> {
+        (0..length)
+            .map(|i| amplitude * (TAU * hz * i as f32 / RATE).sin())
+            .collect()
+    }
+
+    fn noise(length: usize) -> Vec<f32> {
+        let mut chance = Chance::new(1);
+        (0..length).map(|_| chance.next() - 0.5).collect()
+    }
+
+    fn of(sound: &[f32]) -> Vec<Piece> {
+        let mut found = Vec::new();
+        pieces(sound, 0..sound.len(), RATE, &mut found);
+        found
+    }
+
+    fn db(ratio: f32) -> f32 {
+        20.0 * ratio.log10()
+    }
+
+    #[test]
+    fn pieces_overlap_by_half_and_lie_within_their_sound() {
+        let sound = sine(440.0, 0.5, 5 * WIDE);
+        let mut found = Vec::new();
+        pieces(&sound, WIDE..4 * WIDE + 9, RATE, &mut found);
+        let starts: Vec<usize> = found.iter().map(|piece| piece.start).collect();
+        assert_eq!(starts, [2, 3, 4, 5, 6].map(|half| half * WIDE / 2));
+        assert!(found.iter().all(|piece| piece.end == 4 * WIDE + 9));
+        // What is shorter than a piece is one.
+        assert_eq!(of(&sound[..WIDE / 3]).len(), 1);
+    }
+
+    #[test]
+    fn a_tone_is_where_it_is_and_smooth() {
+        for hz in [60.0, 110.0, 443.0, 1_000.0, 1_400.0] {
+            for piece in of(&sine(hz, 0.3, 2 * WIDE)) {
+                let pitch = piece.pitch.unwrap();
+                assert!((pitch / hz - 1.0).abs() < 0.003, "{hz}: {pitch}");
+                assert!((piece.centroid - hz).abs() < 15.0, "{hz}: {}", piece.centroid);
+                assert!(piece.flatness < 0.01, "{hz}: {}", piece.flatness);
+            }
+        }
+        assert!(of(&noise(2 * WIDE)).iter().all(|piece| piece.pitch.is_none()));
+        // What is too high to be played at its pitch has that of an octave below, or none.
+        for hz in [1_700.0, 3_000.0, 9_000.0] {
+            assert!(
+                of(&sine(hz, 0.3, WIDE))[0]
+                    .pitch
+                    .is_none_or(|pitch| pitch < 1_510.0)
+            );
+        }
+        // A breath on a tone leaves it its note.
+        let mut breathy = sine(200.0, 0.3, WIDE);
+        breathy
+            .iter_mut()
+            .zip(noise(WIDE))
+            .for_each(|(x, y)| *x += 0.3 * y);
+        let pitch = of(&breathy)[0].pitch.unwrap();
+        assert!((12.0 * (pitch / 200.0).log2()).abs() < 1.0, "{pitch}");
+    }
+
+    #[test]
+    fn many_partials_have_the_pitch_of_the_lowest() {
+        let mut sound = vec![0.0; 2 * WIDE];
+        for k in 1..8 {
+            for (x, y) in sound.iter_mut().zip(sine(150.0 * k as f32, 0.2, 2 * WIDE)) {
+                *x += y;
+            }
+        }
+        let piece = of(&sound)[1];
+        assert!((piece.pitch.unwrap() / 150.0 - 1.0).abs() < 0.01);
+        assert!((piece.centroid - 600.0).abs() < 20.0);
+    }
+
+    #[test]
+    fn noise_is_flat_and_in_the_middle_of_the_spectrum() {
+        for piece in of(&noise(4 * WIDE)) {
+            // The power of a bin of noise is an exponential variable, whose geometric mean is e^-0.577 of its mean.
+            assert!((piece.flatness - 0.561).abs() < 0.05, "{}", piece.flatness);
+            assert!(
+                (piece.centroid / (RATE / 4.0) - 1.0).abs() < 0.05,
+                "{}",
+                piece.centroid
+            );
+        }
+    }
+
+    #[test]
+    fn the_gain_undoes_the_level_as_an_ear_hears_it() {
+        let gain = |hz: f32, amplitude: f32| of(&sine(hz, amplitude, WIDE))[0].gain;
+        assert!((gain(1_000.0, 0.05) / gain(1_000.0, 0.4) - 8.0).abs() < 0.01);
+        // A sine of 1 kHz is about as loud as its root mean square; 4 dB go up to the shelf; the lows go down.
+        let level = db(1.0 / (gain(1_000.0, 0.4) * 0.4 * FRAC_1_SQRT_2));
+        assert!((0.5..2.5).contains(&level), "{level}");
+        let beside = |hz: f32| db(gain(200.0, 0.4) / gain(hz, 0.4));
+        assert!((3.5..4.7).contains(&beside(12_000.0)), "{}", beside(12_000.0));
+        assert!((-8.5..-5.5).contains(&beside(25.0)), "{}", beside(25.0));
+    }
+
+    #[test]
+    fn a_grain_is_no_louder_than_what_it_runs_into() {
+        // A hundredth for eight half pieces, then all of it.
+        let mut sound = sine(1_000.0, 0.5, 8 * WIDE);
+        sound[..4 * WIDE].iter_mut().for_each(|x| *x *= 0.01);
+        let found = of(&sound);
+        let (quiet, loud) = (found[0].gain, found[10].gain);
+        assert!((quiet / loud - 100.0).abs() < 1.0, "{quiet} {loud}");
+        let careful = found.iter().take_while(|piece| piece.gain > 0.9 * quiet).count();
+        // A piece reaches over four more: the seventh is the first of which half lies in the loud.
+        assert_eq!(careful, 7 - 4);
+        assert!((found[4].gain / loud - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_is_sixty_decibels_below_the_loudest_or_nearly_nothing_is_no_piece() {
+        for (level, kept) in [(1.5e-3, true), (0.7e-3, false)] {
+            let mut sound = sine(1_000.0, 0.5, 8 * WIDE);
+            sound[4 * WIDE..].iter_mut().for_each(|x| *x *= level);
+            let last = of(&sound).iter().any(|piece| piece.start >= 4 * WIDE);
+            assert_eq!(last, kept, "{level}");
+        }
+        assert_eq!(of(&sine(1_000.0, 2e-5, 2 * WIDE)).len(), 3);
+        assert!(of(&sine(1_000.0, 0.5e-5, 2 * WIDE)).is_empty());
+    }
+
+    #[test]
+    fn a_strike_is_found_where_it_falls() {
+        for at in [3 * WIDE, 3 * WIDE + 700, 3 * WIDE + 1_999] {
+            let mut sound = sine(1_000.0, 0.003, 6 * WIDE);
+            for (x, y) in sound[at..].iter_mut().zip(sine(1_000.0, 0.5, 3 * WIDE)) {
+                *x += y;
+            }
+            let found = of(&sound);
+            let piece = found.iter().max_by(|a, b| a.rise.total_cmp(&b.rise)).unwrap();
+            assert!(piece.strike.abs_diff(at) <= RISE, "{at}: {}", piece.strike);
+            // 0.5 over 0.003, less what the floor takes of it.
+            assert!((30.0..45.0).contains(&piece.rise), "{}", piece.rise);
+            // Where nothing begins, nothing rises.
+            assert!(found.iter().filter(|p| p.start > at + RISE).all(|p| p.rise < 1.0));
+        }
+    }
+}

@@ -441,8 +441,11 @@ def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
             TaskOptions(**fields)
     with pytest.raises(OptionError, match="unknown model option 'd_modle'"):
         new_model(options(model={"d_modle": 4}))
-    with pytest.raises(OptionError, match="--lengths: expected whole numbers"):
-        parse_lengths("5,x")
+    for wrong in ("5,x", "0", "2,,3", "-1", "²", ""):
+        with pytest.raises(OptionError, match="--lengths: expected whole numbers"):
+            parse_lengths(wrong)
+    assert parse_lengths("10, 1,10") == (1, 10)
+    assert parse_lengths(None) == ()
     with pytest.raises(CheckpointError, match="no runs of tasks train here"):
         evaluate([tmp_path])
     (tmp_path / "run").mkdir()

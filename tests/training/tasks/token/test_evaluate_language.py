@@ -13,10 +13,11 @@ from torch.nn import functional as F
 from pyanticip.bridge import bridge_scalars
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.vocabulary import SCALARS
 from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
-from training.tasks.token.listen import HeldOut, by_context, drift, endless, listen
+from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, listen
 from training.tasks.token.losses import balanced, shuffled, shuffled_gate
 from training.tasks.token.task import load_run, open_run
 
@@ -132,6 +133,20 @@ def test_the_drift_watch_is_the_closed_loop(runs):
     assert report["steps"] == 60
     assert report["finite"]
     assert report["commitment"]["min"] <= report["commitment"]["first_mean"] <= report["commitment"]["max"]
+
+
+def test_drift_is_the_way_from_the_first_block_to_the_last_in_deviations_inside_blocks():
+    # Four blocks of 50 steps: each wobbles by 0.1 around 0.2, 0.9, 0.5 and 0.4.
+    wobble = 0.1 * np.tile([1.0, -1.0], 25)
+    trace = np.concatenate([middle + wobble for middle in (0.2, 0.9, 0.5, 0.4)])
+    trace = np.repeat(trace[:, None], len(SCALARS), 1).astype(np.float32)
+    parts = trace.reshape(4, 50, -1)
+    watched = Drift(200, np.stack([parts.min(1), parts.mean(1), parts.std(1)], 1), trace)
+    for name in SCALARS:
+        wanted = {"min": 0.1, "max": 1.0, "first_mean": 0.2, "last_mean": 0.4, "drift": 2.0}
+        assert watched.report()[name] == pytest.approx(
+            {**wanted, "first_std": 0.1, "last_std": 0.1}, abs=2e-3
+        )
 
 
 def test_a_watch_beyond_the_longest_sequence_keeps_weights_and_contexts(runs):
