@@ -79,7 +79,7 @@ target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)
 
 .PHONY: mutants
 mutants: $(VENV)/.dev ## would the tests notice? mistakes, one at a time; ONLY=regex, or DRAWN=40 SEED=1 by chance
-	PYTHONPATH=tests $(BIN)/python -P -m mutants.run --only "$(ONLY)" --drawn $(or $(DRAWN),0) --seed $(or $(SEED),0)
+	PYTHONPATH=tests $(BIN)/python -P -m mutants.run --only "$(ONLY)" --drawn $(or $(DRAWN),0) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1)
 
 .PHONY: wheel
 wheel: $(VENV)/.made ## build dist/*.whl for this platform; WHEEL= takes options of maturin (docs/install.md)

@@ -1,12 +1,11 @@
 """Would the tests notice? Makes one mistake at a time in a copy of the tree and runs the tests that should.
 
 ``make mutants`` makes those of ``list/``, written by hand; ``ONLY=regex`` such whose name or file matches;
-``DRAWN=40 SEED=1`` so many drawn by chance from the Python product instead (``draw.py``). The exit code is 1
-where less than 85 % are noticed.
+``DRAWN=40 SEED=1`` so many drawn by chance from the product instead (``draw.py``), ``JOBS=2`` two at a time.
+The exit code is 1 where less than 85 % are noticed.
 """
 
 import argparse
-import math
 import os
 import re
 import shutil
@@ -14,11 +13,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
 from typing import Final
 
-from mutants.draw import drawn
+from mutants.draw import drawn, excused
 from mutants.mistakes import ROOT, Mistake, listed
 from rich.console import Console
 from rich.markup import escape
@@ -26,11 +30,17 @@ from rich.markup import escape
 WANTED: Final = 0.85
 """Share of the mistakes that must be noticed."""
 LONGEST: Final = 900.0
-"""Seconds for the tests of a mistake, at most."""
+"""Seconds for tests that run together, at most: those that do not end have noticed."""
+FIRST: Final = 6
+"""Test files that are asked first, and the others where those pass."""
+NOTHING_COLLECTED: Final = 5
 FAILED: Final = re.compile(
-    r"^(?:FAILED|ERROR) (?:\S*/)?([^/\s]+\.py\S*)|^test (\S+) .*FAILED|^---- (\S+) stdout", re.MULTILINE
+    r"^(?:FAILED|ERROR) (\S+\.py(?:::\w+)*)|^test (\S+) .*FAILED|^---- (\S+) stdout", re.MULTILINE
 )
 """The first test that failed, as pytest and as cargo tell of it."""
+
+
+BUILDING: Final = Lock()
 
 
 class Copy:
@@ -41,14 +51,17 @@ class Copy:
         shutil.rmtree(folder, ignore_errors=True)
         line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        self._core = next(ROOT.glob("pyanticip/_core*.so"))
         for name in filter(None, names.split("\0")):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             # New times: what cargo built of an earlier copy, mistakes and all, is out of date.
             shutil.copyfile(ROOT / name, folder / name)
         self._target = Path(os.environ.get("CARGO_TARGET_DIR", folder.with_name("cargo")))
+        core = next(ROOT.glob("pyanticip/_core*.so"))
+        self._core = Path(shutil.copyfile(core, folder / core.name))
+        self._passes: dict[str, bool] = {}
         self._environment = {
             "PYANTICIP_DATA": str(ROOT.parent / "shared" / "data"),
+            "OMP_NUM_THREADS": "1",
             **os.environ,
             "PYTHONPATH": str(folder),
             "CARGO_TARGET_DIR": str(self._target),
@@ -57,65 +70,88 @@ class Copy:
             "PROPTEST_RNG_SEED": "1",
         }
 
-    def time(self, mistake: Mistake) -> float:
-        """Seconds that the tests of a mistake take without it; inf where they fail, and again at once."""
-        for _ in range(2):
-            begun = time.monotonic()
-            if not self.tests(mistake.tests, rust=mistake.file.startswith("rust/")):
-                return time.monotonic() - begun
-        return math.inf
+    def ask(self, mistake: Mistake) -> tuple[str, str]:
+        """Whether a mistake is noticed or has survived, and by what; what does not compile is none.
 
-    def try_out(self, mistake: Mistake, patience: float) -> tuple[str, str]:
-        """Whether a mistake is noticed or has survived, and by what; what does not compile is none."""
+        Noticed is what fails with the mistake and passes without, and, where it plays live, what fails again:
+        on a busy machine such tests fail by themselves, and are left out then.
+        """
         path = self.folder / mistake.file
-        text = path.read_text(encoding="utf-8")
-        path.write_text(mistake.applied(text), encoding="utf-8")
+        right = path.read_text(encoding="utf-8")
+        wrong = mistake.applied(right)
+        rust = mistake.file.endswith(".rs")
         try:
-            by = self.tests(mistake.tests, rust=mistake.file.startswith("rust/"), patience=patience)
+            path.write_text(wrong, encoding="utf-8")
+            for crate in (name for name in mistake.tests if name.startswith("rust/")):
+                if by := self._cargo(crate):
+                    path.write_text(right, encoding="utf-8")
+                    if self._once(crate, lambda crate=crate: self._cargo(crate)):
+                        return "noticed", by
+                    path.write_text(wrong, encoding="utf-8")
+            files = [name for name in mistake.tests if not name.startswith("rust/")]
+            cores = [self._core, self._core]
+            if rust:
+                cores[0] = self._built("wrong")
+                path.write_text(right, encoding="utf-8")
+                cores[1] = self._built("right")
+            for some in (files[:FIRST], files[FIRST:]):
+                chance: list[str] = []
+                while some and (by := self._pytest(some, cores[0], path, wrong, chance)):
+                    again = [by] if "::" in by else some
+                    live = by.startswith("tests/realtime")
+                    if (not live or self._pytest(again, cores[0], path, wrong, chance)) and self._once(
+                        " ".join(again),
+                        lambda again=again, chance=chance: self._pytest(again, cores[1], path, right, chance),
+                    ):
+                        return "noticed", by
+                    if "::" not in by or len(chance) > 9:
+                        return "not asked", f"its tests fail without it: {by}"
+                    chance.append(by)
         except SyntaxError:
             return "not asked", "it does not compile"
         finally:
-            path.write_text(text, encoding="utf-8")
-        return ("noticed" if by else "survived"), by
+            path.write_text(right, encoding="utf-8")
+        return "survived", ""
 
-    def tests(self, wanted: Sequence[str], *, rust: bool, patience: float = LONGEST) -> str:
-        """Run tests until one fails; its name, or nothing where all pass.
+    def _once(self, what: str, failed: Callable[[], str]) -> bool:
+        """Whether tests pass without a mistake; what did is not asked again."""
+        self._passes[what] = self._passes.get(what) or not failed()
+        return self._passes[what]
 
-        Args:
-            wanted: see :attr:`Mistake.tests`.
-            rust: whether the mistake is in the core: Python tests need it built.
-            patience: seconds after which tests that do not end have noticed.
-        """
-        crates = [name for name in wanted if name.startswith("rust/")]
-        for name in crates:
-            if found := self._run(["cargo", "test", "--quiet", "-p", Path(name).name], patience):
-                return found
-        files = [name for name in wanted if name not in crates]
-        if not files:
-            return ""
-        core = self._core
-        if rust:
-            # As the crates' own tests are built: it takes seconds.
-            self._run(["cargo", "build", "--quiet", "-p", "anticip-python"], LONGEST)
-            core = next(self._target.glob("debug/lib_core.[sd][oy]*"))
+    def _cargo(self, crate: str) -> str:
+        return self._run(["cargo", "test", "--quiet", "-p", Path(crate).name])
+
+    def _built(self, name: str) -> Path:
+        """The core of the tree as it stands, built like the crates' own tests: it takes seconds."""
+        kept = self.folder / f"{name}-{self._core.name}"
+        if name == "wrong" or not kept.exists():
+            with BUILDING:  # copies share what is built of other people's crates
+                self._run(["cargo", "build", "--quiet", "-p", "anticip-python"])
+                shutil.copyfile(next(self._target.glob("debug/lib_core.[sd][oy]*")), kept)
+        return kept
+
+    def _pytest(self, tests: Sequence[str], core: Path, path: Path, text: str, but: Sequence[str]) -> str:
+        """Run tests with a core and a text of a file until one fails; that, or nothing where all pass."""
+        path.write_text(text, encoding="utf-8")
         shutil.copyfile(core, self.folder / "pyanticip" / self._core.name)
         options = ["-q", "-x", "--import-mode=importlib", "-p", "no:cacheprovider"]
-        return self._run([sys.executable, "-P", "-m", "pytest", *options, *files], patience)
+        options += [f"--deselect={name}" for name in but]
+        return self._run([sys.executable, "-P", "-m", "pytest", *options, *tests])
 
-    def _run(self, line: Sequence[str], patience: float) -> str:
+    def _run(self, line: Sequence[str]) -> str:
         pipe = subprocess.PIPE
         with subprocess.Popen(
             line, cwd=self.folder, env=self._environment, stdout=pipe, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         ) as process:  # fmt: skip
             try:
-                said, _ = process.communicate(timeout=patience)
+                said, _ = process.communicate(timeout=LONGEST)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return "does not end"
         if "could not compile" in said:
             raise SyntaxError(said)
-        if process.returncode == 0:
+        if process.returncode in (0, NOTHING_COLLECTED):
             return ""
         first = FAILED.search(said)
         return next(filter(None, first.groups())) if first else said.strip()[-60:] or "a crash"
@@ -127,27 +163,31 @@ def main() -> int:
     parser.add_argument("--only", default="", help="mistakes whose name or file matches")
     parser.add_argument("--drawn", type=int, default=0, help="draw so many by chance instead")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--jobs", type=int, default=1, help="mistakes at a time, each in its own copy")
     options, console = parser.parse_args(), Console(width=160)
     if options.drawn:
         mistakes = drawn(options.drawn, options.seed, options.only)
     else:
         mistakes = [one for one in listed() if re.search(options.only, f"{one.name} ({one.file})")]
-    copy = Copy(ROOT / "target" / "mutants" / "tree")
-    took: dict[tuple[str, ...], float] = {}
-    counts = {"noticed": 0, "survived": 0, "not asked": 0}
-    for number, one in enumerate(mistakes, 1):
-        if one.tests not in took:
-            took[one.tests] = copy.time(one)
-        verdict, by, begun = "not asked", "its tests fail without it", time.monotonic()
-        if took[one.tests] < math.inf:
-            verdict, by = copy.try_out(one, min(60.0 + 4.0 * took[one.tests], LONGEST))
-        counts[verdict] += 1
+    copies: SimpleQueue[Copy] = SimpleQueue()
+    for number in range(options.jobs):
+        copies.put(Copy(ROOT / "target" / "mutants" / f"tree{number}"))
+
+    def tell(number: int, one: Mistake) -> str:
+        begun, copy = time.monotonic(), copies.get()
+        why = excused(one)
+        verdict, by = ("nobody can", why) if why else copy.ask(one)
+        copies.put(copy)
         colour = {"noticed": "green", "survived": "bold red"}.get(verdict, "yellow")
         where = f"{one.file}:{one.line}, {time.monotonic() - begun:.0f} s"
         told = f"{number:3} [{colour}]{verdict}[/] {escape(one.name)} [dim]({where})[/] {escape(by)}"
         console.print(told, soft_wrap=True)
+        return verdict
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        counts = Counter(pool.map(tell, count(1), mistakes))
     share = counts["noticed"] / max(counts["noticed"] + counts["survived"], 1)
-    console.print(f"{share:.0%} noticed: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+    console.print(f"{share:.0%} noticed: {', '.join(f'{times} {what}' for what, times in counts.items())}")
     return int(share < WANTED)
 
 
