@@ -38,7 +38,7 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
 
 @data.command("build", options=f"{OPTIONS}:BuildOptions")
 def data_build(given: options.BuildOptions) -> Answer:
-    """Make a set of all takes in DIR: BVH, AMC with ASF, MVNX, AMASS npz, recordings, in any folders.
+    """Make a set of all takes in DIR: BVH, AMC with ASF, C3D, MVNX, AMASS npz, recordings, in any folders.
 
     A sound beside a take (walk.wav, walk.bvh), or given in a manifest, teaches it in the teacher's place.
     Interrupted, or with new takes in DIR, the same command goes on with what is finished.

@@ -96,7 +96,7 @@ def live(given: options.LiveOptions) -> Answer:
 def replay(given: options.ReplayOptions) -> Answer:
     """Play a motion file or a recording as `live` would.
 
-    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, MVNX, npz, or an .anticip
+    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, C3D, MVNX, npz, or an .anticip
     recording, which starts from its raw datagrams.
 
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5

@@ -14,11 +14,11 @@ from pyanticip.motion.smpl import smpl_skeleton
 from pyanticip.motion.understand import understand
 from pyanticip.motion.units import check_rate
 
-SUFFIXES = (".amc", ".bvh", ".mvnx", ".npz", ".anticip")
+SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
 """Names that motion files end in. What a file is, is told by its content."""
 
 RECORDING_MAGIC = b"ANTICIP\0"
-_KINDS = "BVH, AMC (with its ASF), MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
+_KINDS = "BVH, AMC (with its ASF), C3D, MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
 _ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
 _AMC_START = re.compile(
     rb"^[ \t]*:FULLY-SPECIFIED|\A[ \t]*#!OML|\A\s*\d+[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE
@@ -36,7 +36,7 @@ def load_motion(
     rest: int | None = None,
     joints: str | os.PathLike[str] | Joints | None = None,
 ) -> Clip:
-    """Read a motion file, told by its content: BVH, AMC with its ASF, MVNX, npz, ``.anticip`` recording.
+    """Read a motion file, told by its content: BVH, AMC with its ASF, C3D, MVNX, npz, ``.anticip`` recording.
 
     Parameters
     ----------
@@ -128,6 +128,11 @@ def _is_npz(data: bytes) -> bool:
     return data.startswith(b"PK\x03\x04")
 
 
+def _is_c3d(data: bytes) -> bool:
+    """Where the parameters begin, a mark, and there the kind of processor that wrote them."""
+    return data[1:2] == b"P" and data[:1] > b"\0" and data[512 * data[0] - 509 :][:1] in (b"T", b"U", b"V")
+
+
 def _mended(clip: Clip) -> Clip:
     """An npz as it is: ours say how they are meant, AMASS is z up.
 
@@ -155,6 +160,10 @@ def _parse(
         from pyanticip.motion.npz import read_npz
 
         return read_npz(file, data, rate=rate, length_unit=units)
+    if _is_c3d(data) or file.suffix.lower() == ".c3d":
+        from pyanticip.motion.c3d import read_c3d
+
+        return read_c3d(file, data, rate=rate, length_unit=units)
     head = data[:65536]
     if b"<mvnx" in head:
         from pyanticip.motion.mvnx import read_mvnx

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.motion.canonical import canonical_skeleton, retargeter
-from pyanticip.motion.rotations import conjugate, multiply, normalized, rotate
+from pyanticip.motion.rotations import conjugate, from_axes, multiply, normalized, rotate, turn_between
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.world import Doubles, cross, joint, trunk, unit
 
@@ -125,7 +125,7 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
     }
     # Trunk and head: as they are when standing, less the lean of those moments.
     lean = _mean_direction(rotate(conjugate(heading[straightest]), trunk(watched.places)[straightest]))
-    raise_up = _turn_between(lean, np.array((0.0, 1.0, 0.0)))
+    raise_up = turn_between(lean, np.array((0.0, 1.0, 0.0)))
     rest = {name: multiply(raise_up, turn) for name, turn in mean.items()}
     # Hips and shoulders: square, whatever the twist of those moments.
     chest = next((name for name in ("upper_chest", "chest", "spine") if name in rest), "")
@@ -135,7 +135,7 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
     ):
         across = joint(watched.places, f"left_{limb}") - joint(watched.places, f"right_{limb}")
         side = rotate(raise_up, _mean_direction(rotate(conjugate(heading[straightest]), across[straightest])))
-        square = _turn_between(side, np.array((1.0, 0.0, 0.0)))
+        square = turn_between(side, np.array((1.0, 0.0, 0.0)))
         rest.update({name: multiply(square, rest[name]) for name in carried if name in rest})
     for upper, lower, end, straight, axis in _LIMBS:
         for name, to in ((upper, lower), (lower, end)):
@@ -181,8 +181,8 @@ def _limb(
     along = _mean_direction(rotate(conjugate(turns), bone))
     hinge = hinge_axis(watched, upper, of=name)
     if hinge is None:
-        return multiply(_turn_between(rotate(mean[name], along), straight), mean[name])
-    return multiply(_frame(straight, axis), conjugate(_frame(along, hinge)))
+        return multiply(turn_between(rotate(mean[name], along), straight), mean[name])
+    return multiply(from_axes(straight, axis), conjugate(from_axes(along, hinge)))
 
 
 def _stance(places: Doubles) -> tuple[Doubles, NDArray[np.intp]]:
@@ -225,32 +225,3 @@ def _mean(quats: NDArray[np.floating]) -> Doubles:
     q = np.asarray(quats, np.float64)
     signs = np.where((q * q[:1]).sum(axis=-1, keepdims=True) < 0.0, -1.0, 1.0)
     return normalized((q * signs).sum(axis=0))
-
-
-def _turn_between(a: Doubles, b: Doubles) -> Doubles:
-    """The smallest rotation that takes unit vector ``a`` to ``b``."""
-    w = 1.0 + float(a @ b)
-    if w < 1e-9:
-        across = cross(a, np.eye(3)[int(np.argmin(np.abs(a)))])
-        return np.concatenate(((0.0,), unit(across)))
-    return normalized(np.concatenate(((w,), cross(a, b))))
-
-
-def _frame(along: Doubles, across: Doubles) -> Doubles:
-    """The rotation that takes x to ``along`` and y as near to ``across`` as can be."""
-    z = unit(cross(along, across))
-    matrix = np.stack((along, cross(z, along), z), axis=-1)
-    # The largest component first keeps this exact near half turns (Shepperd 1978).
-    m = matrix
-    four = np.array(
-        (
-            1.0 + m[0, 0] + m[1, 1] + m[2, 2],
-            1.0 + m[0, 0] - m[1, 1] - m[2, 2],
-            1.0 - m[0, 0] + m[1, 1] - m[2, 2],
-            1.0 - m[0, 0] - m[1, 1] + m[2, 2],
-        )
-    )
-    a, b, c = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
-    d, e, f = m[0, 1] + m[1, 0], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1]
-    rows = ((four[0], a, b, c), (a, four[1], d, e), (b, d, four[2], f), (c, e, f, four[3]))
-    return normalized(np.array(rows[int(np.argmax(four))]))

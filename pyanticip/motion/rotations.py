@@ -104,6 +104,39 @@ def from_euler(angles: Floats, axes: Sequence[int]) -> Doubles:
     return out
 
 
+def from_axes(along: Floats, across: Floats) -> Doubles:
+    """The rotations that take x to ``along`` (..., 3) and y as near to ``across`` as can be, (..., 4).
+
+    The identity where the two are parallel or none.
+    """
+    x = _unit(along)
+    z = _unit(np.cross(x, across))
+    m = np.stack((x, np.cross(z, x), z), axis=-1)
+    a, b, c = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
+    d, e, f = m[..., 0, 1] + m[..., 1, 0], m[..., 0, 2] + m[..., 2, 0], m[..., 1, 2] + m[..., 2, 1]
+    i, j, k = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
+    four = (1.0 + i + j + k, 1.0 + i - j - k, 1.0 - i + j - k, 1.0 - i - j + k)
+    rows = ((four[0], a, b, c), (a, four[1], d, e), (b, d, four[2], f), (c, e, f, four[3]))
+    # The largest component first keeps this exact near half turns (Shepperd 1978).
+    best = np.argmax(np.stack(four, axis=-1), axis=-1)[..., None, None]
+    table = np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    quats = normalized(np.take_along_axis(table, best, axis=-2)[..., 0, :])
+    none = (np.abs(z) < 0.5).all(axis=-1, keepdims=True)
+    return np.where(none, (1.0, 0.0, 0.0, 0.0), quats)
+
+
+def turn_between(a: Floats, b: Floats) -> Doubles:
+    """The smallest rotations (..., 4) that take unit vectors ``a`` to ``b``, both (..., 3)."""
+    w = 1.0 + (a * b).sum(axis=-1, keepdims=True)
+    back = _unit(np.cross(a, np.eye(3)[np.argmin(np.abs(a), axis=-1)]))  # half a turn, about any axis across
+    quats = np.concatenate((w, np.cross(a, b)), axis=-1)
+    return normalized(np.where(w < 1e-9, np.concatenate((np.zeros_like(w), back), axis=-1), quats))
+
+
+def _unit(vectors: Floats) -> Doubles:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
+
+
 def to_euler_zyx(q: Floats) -> Doubles:
     """Angles (z, y, x) in radians with ``R = Rz * Ry * Rx``, shape (..., 3), from unit quaternions."""
     w, x, y, z = _components(q)

@@ -1,6 +1,6 @@
 """Fuzz a reader of files, guided by the edges of its code, for as long as one likes.
 
-    python tests/fuzz/fuzz_files.py bvh|amc|npz|rig|anticip --seconds 600 [--seed 1]
+    python tests/fuzz/fuzz_files.py bvh|amc|c3d|npz|rig|anticip --seconds 600 [--seed 1]
 
 Changes the trees of :mod:`support.file_trees` and keeps those that lead to lines in an order not seen before
 (an edge is a line after a line of one function; Python's own tracing, so that any Python will do). Prints one

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import random
 import re
 import tempfile
@@ -33,6 +34,8 @@ from pyanticip.motion.recording import (
 )
 from realtime.rig import Rig, load_rig
 from support.motion_files import AMC, ASF, bvh_text
+from support.odd_rigs import walker
+from support.worn_markers import c3d_bytes, worn
 
 Tree = Any
 
@@ -65,6 +68,16 @@ def _archive(tree: Tree) -> bytes:
     arrays = {str(name): np.asarray(value) for name, value in tree.items()} if isinstance(tree, dict) else {}
     np.savez(buffer, **{name: value for name, value in arrays.items() if value.dtype != object})
     return buffer.getvalue()
+
+
+def _parameters(data: bytes) -> Tree:
+    """A C3D file: the blocks that tell what follows, byte by byte, and the rest."""
+    begins = 512 * (int.from_bytes(data[16:18], "little") - 1)
+    return {"told": list(data[:begins]), "frames": np.frombuffer(data[begins:], "<f4")}
+
+
+def _markers(tree: Tree) -> bytes:
+    return bytes(operator.index(byte) % 256 for byte in tree["told"]) + np.asarray(tree["frames"]).tobytes()
 
 
 def _tables(tree: Tree) -> bytes:
@@ -122,6 +135,7 @@ def _all(path: Path) -> object:
 def targets() -> dict[str, Target]:
     """Every kind of file."""
     rng = np.random.default_rng(3)
+    marked = [c3d_bytes({name: p[:3] for name, p in worn(walker(1.0)).items()}, scale=k) for k in (-1.0, 0.2)]
     smpl = {"poses": rng.normal(size=(4, 66)), "trans": rng.normal(size=(4, 3)), "mocap_framerate": 60.0}
     quats = np.zeros((4, 3, 4), np.float32)
     quats[..., 0] = 1
@@ -147,6 +161,7 @@ def targets() -> dict[str, Target]:
         ),
         "amc": Target(([*lines(ASF), ["----"], *lines(AMC)],), text, _amc, "07_01.amc"),
         "npz": Target((smpl, own), _archive, _motion, "c.npz"),
+        "c3d": Target(tuple(map(_parameters, marked)), _markers, _motion, "c.c3d"),
         "rig": Target((_plain(Rig().model_dump(mode="json")), {}), _tables, load_rig, "rig.toml"),
         "anticip": Target((records,), _records, _all, "c.anticip"),
     }

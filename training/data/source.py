@@ -37,7 +37,7 @@ def takes_folder(path: Path) -> Path:
 def no_motion(folder: Path) -> FormatError:
     """The error of a folder without takes."""
     return FormatError(
-        f"{folder}: no motion in it; expected files .bvh, .amc with .asf, .mvnx, .npz or .anticip"
+        f"{folder}: no motion in it; expected files .bvh, .amc with .asf, .c3d, .mvnx, .npz or .anticip"
     )
 
 

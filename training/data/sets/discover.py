@@ -85,7 +85,7 @@ def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
 
 
 def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
-    """All takes in a folder and its folders: BVH, AMC, MVNX, npz and recordings.
+    """All takes in a folder and its folders: BVH, AMC, C3D, MVNX, npz and recordings.
 
     Of a folder with ``cmu`` and ``more`` these two alone; see :func:`training.data.source.places`.
     Of an AMC and a BVH of the same take (same folder and name, or the same CMU name anywhere) the AMC is
@@ -103,7 +103,7 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
-        raise FormatError(f"{folder}: {what}; expected one of motion files (BVH, AMC, MVNX, npz, .anticip)")
+        raise FormatError(f"{folder}: {what}; expected motion files (BVH, AMC, C3D, MVNX, npz, .anticip)")
     found = Found([])
     takes: dict[tuple[str, str], list[str]] = {}
     for path in _files(folder, out, found.warnings):

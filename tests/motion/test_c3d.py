@@ -1,0 +1,248 @@
+"""C3D: markers that are put onto a known body, written, and read back as that body."""
+
+import sys
+from pathlib import Path
+
+import c3d
+import numpy as np
+import pytest
+from support.odd_rigs import walker
+from support.worn_markers import c3d_bytes, worn
+
+import pyanticip as pa
+from pyanticip.motion.markers import body_of_markers, find_subjects
+
+BONES = {
+    "trunk": ("hips", "neck"),
+    "hip line": ("right_upper_leg", "left_upper_leg"),
+    "shoulder line": ("right_upper_arm", "left_upper_arm"),
+    **{
+        f"{side} {name}": (f"{side}_{name}", f"{side}_{end}")
+        for side in ("left", "right")
+        for name, end in (
+            ("upper_arm", "lower_arm"),
+            ("lower_arm", "hand"),
+            ("upper_leg", "lower_leg"),
+            ("lower_leg", "foot"),
+        )
+    },
+}
+
+# A frame of somebody who stands with bent arms, as a laboratory's Vicon wrote it, and the joint centres that
+# Vicon's own Plug-in Gait found in it with the widths that were measured: the first of Sample_Static.csv in
+# pyCGM's SampleData/ROM (github.com/cadop/pyCGM, MIT), millimetres, z up.
+REAL = {
+    "LFHD": (175, 325, 1729), "RFHD": (315, 326, 1731), "LBHD": (194, 170, 1689), "RBHD": (303, 168, 1688),
+    "C7": (251, 166, 1528), "T10": (233, 144, 1273), "CLAV": (251, 310, 1462), "STRN": (245, 363, 1297),
+    "LSHO": (65, 201, 1507), "LELB": (-164, 271, 1284), "LWRA": (-233, 485, 1128), "LWRB": (-299, 441, 1130),
+    "LFIN": (-310, 523, 1099), "RSHO": (430, 221, 1497), "RELB": (654, 312, 1281), "RWRA": (699, 537, 1131),
+    "RWRB": (770, 500, 1137), "RFIN": (772, 597, 1102), "LASI": (139, 362, 1030), "RASI": (354, 344, 1033),
+    "LPSI": (192, 175, 1050), "RPSI": (277, 169, 1050), "LKNE": (89, 242, 530), "LANK": (73, 162, 86),
+    "LHEE": (122, 139, 46), "LTOE": (32, 331, 42), "RKNE": (418, 241, 524), "RANK": (428, 189, 93),
+    "RHEE": (382, 148, 50), "RTOE": (433, 355, 44),
+}  # fmt: skip
+VICON = {
+    "LeftUpperArm": (60, 210, 1461), "LeftLowerArm": (-136, 254, 1254), "LeftHand": (-258, 450, 1098),
+    "LeftUpperLeg": (179, 298, 934), "LeftLowerLeg": (148, 238, 526), "LeftFoot": (112, 176, 81),
+    "RightUpperArm": (430, 228, 1451), "RightLowerArm": (629, 293, 1251), "RightHand": (730, 505, 1103),
+    "RightUpperLeg": (306, 288, 936), "RightLowerLeg": (363, 263, 515), "RightFoot": (397, 218, 88),
+}  # fmt: skip
+
+
+def angle(a, b):
+    """Degrees between vectors (..., 3)."""
+    return np.degrees(np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), (a * b).sum(axis=-1)))
+
+
+def places(clip):
+    """Where a clip's own joints are, (T, 3) each by their canonical names; the hips are between the legs."""
+    joints, _ = clip.retargeter().observe(clip.quats, clip.root)
+    names = list(clip.retarget("humanoid").skeleton.names)
+    at = {name: joints[:, index] for index, name in enumerate(names)}
+    return at | {"hips": 0.5 * (at["left_upper_leg"] + at["right_upper_leg"])}
+
+
+def directions(clip):
+    """Where the bones of a clip's own body point, (T, 3) each."""
+    at = places(clip)
+    return {bone: at[end] - at[start] for bone, (start, end) in BONES.items()}
+
+
+def load(folder: Path, data: bytes, **options) -> pa.Clip:
+    path = folder / "take.c3d"
+    path.write_bytes(data)
+    return pa.load_motion(path, **options)
+
+
+@pytest.fixture(scope="module")
+def clip():
+    return walker()
+
+
+@pytest.fixture(scope="module")
+def markers(clip):
+    return worn(clip)
+
+
+@pytest.fixture(scope="module")
+def body(markers, tmp_path_factory):
+    return load(tmp_path_factory.mktemp("c3d"), c3d_bytes(markers, 60.0))
+
+
+def same(a, b, degrees=0.5):
+    """Whether two clips point with their bones where the other does."""
+    mine, other = directions(a), directions(b)
+    return all(angle(mine[bone], other[bone]).max() < degrees for bone in BONES)
+
+
+@pytest.mark.parametrize(
+    "name", ["01_01.bvh", "02_01.amc", "05_13.bvh", "06_05.bvh", "07_01.bvh", "35_01.amc", "49_01.amc"]
+)
+def test_bones_point_where_those_of_the_body_do_that_wore_the_markers(data_dir, tmp_path, name):
+    clip = pa.load_motion(data_dir / "cmu" / name)
+    read = load(tmp_path, c3d_bytes(worn(clip), clip.rate))
+    assert (read.rate, read.frames, read.up, read.unit) == (clip.rate, clip.frames, "z", 0.001)
+    for shown in (read, read.retarget("humanoid")):
+        truth, found = directions(clip), directions(shown)
+        apart = {bone: angle(truth[bone], found[bone]).mean() for bone in BONES}
+        assert np.mean(list(apart.values())) < 6.0, apart
+        assert max(apart.values()) < 10.0, apart
+    assert np.linalg.norm(places(clip)["hips"] - places(read)["hips"], axis=-1).max() < 0.05
+
+
+def test_a_real_performers_joints_are_where_vicon_found_them():
+    frame = {name: np.array([place]) / 1000 for name, place in REAL.items()}
+    found = body_of_markers(Path("real.c3d"), frame)
+    clip = pa.Clip(found.quats, found.root, 100.0, found.skeleton)
+    at = dict(zip(clip.skeleton.names, clip.positions()[0], strict=True))
+    for name, place in VICON.items():
+        assert np.linalg.norm(at[name] - np.array(place) / 1000) < 0.033, name
+    for side in ("Left", "Right"):
+        for first, last in (
+            ("UpperArm", "LowerArm"),
+            ("LowerArm", "Hand"),
+            ("UpperLeg", "LowerLeg"),
+            ("LowerLeg", "Foot"),
+        ):
+            start, end = side + first, side + last
+            assert angle(at[end] - at[start], np.subtract(VICON[end], VICON[start])) < 5.0, start
+
+
+def test_a_body_stands_walks_and_plays(clip, body):
+    assert same(clip, body, degrees=15.0)
+    assert [warning for warning in body.warnings if "z is up" not in warning] == []
+    human = body.retarget("humanoid")
+    assert human.root[:, 1].min() > 0.8
+    assert human.mask.sum() >= 18
+    assert np.isfinite(body.features()).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{"unit": "m"}, {"unit": "cm"}, {"unit": "mm", "scale": 0.2}], ids=["m", "cm", "whole numbers"]
+)
+def test_units_and_kinds_of_numbers_say_the_same(markers, body, tmp_path, options):
+    read = load(tmp_path, c3d_bytes(markers, 60.0, **options))
+    assert same(read, body)
+    np.testing.assert_allclose(read.root, body.root, atol=2e-3)
+
+
+def test_a_unit_that_is_not_known_is_told_and_can_be_given(markers, body, tmp_path):
+    data = c3d_bytes(markers, 60.0, unit="ells")
+    told = load(tmp_path, data)
+    assert "its unit of length is 'ells': millimetres are taken" in " ".join(told.warnings)
+    way, twice = (each.root[-1] - each.root[0] for each in (told, load(tmp_path, data, units=0.002)))
+    np.testing.assert_allclose(twice, 2 * way, atol=0.02)
+
+
+def test_subjects_have_names_and_of_several_the_first_is_read(markers, body, tmp_path):
+    ours = {f"Ann:{name}": place for name, place in markers.items()}
+    others = {f"Bob:{name}": place + 1.0 for name, place in markers.items()}
+    assert same(load(tmp_path, c3d_bytes({"*12": markers["C7"], **ours}, 60.0)), body)
+    both = load(tmp_path, c3d_bytes(ours | others, 60.0))
+    np.testing.assert_array_equal(both.quats, load(tmp_path, c3d_bytes(ours, 60.0)).quats)
+    assert "more than one performer: the first, Ann, was read" in both.warnings
+
+
+def test_cmus_names_and_a_sacrum_are_understood(markers, body, tmp_path):
+    waist = {name.replace("ASI", "FWT").replace("PSI", "BWT").lower(): p for name, p in markers.items()}
+    assert same(load(tmp_path, c3d_bytes(waist, 60.0)), body)
+    sacrum = dict(markers)
+    sacrum["SACR"] = 0.5 * (sacrum.pop("LPSI") + sacrum.pop("RPSI"))
+    assert same(load(tmp_path, c3d_bytes(sacrum, 60.0)), body)
+
+
+def test_without_markers_that_can_be_missed_there_is_still_a_body(clip, markers, tmp_path):
+    few = {name: place for name, place in markers.items() if name not in ("T10", "STRN", "LFIN", "RFIN")}
+    assert same(load(tmp_path, c3d_bytes(few, 60.0)), clip, degrees=15.0)
+
+
+def test_hidden_markers_are_bridged_and_told(markers, body, tmp_path):
+    gone = {name: place.copy() for name, place in markers.items()}
+    gone["LELB"][100:112] = gone["RKNE"][:40] = np.nan
+    read = load(tmp_path, c3d_bytes(gone, 60.0))
+    assert "markers often hidden, bridged straight: RKNE 17%" in read.warnings
+    mine, whole = directions(read), directions(body)
+    assert angle(mine["left upper_arm"][100:112], whole["left upper_arm"][100:112]).max() < 15.0
+    assert angle(mine["right upper_leg"][40:], whole["right upper_leg"][40:]).max() < 1.5
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda m: {n: p for n, p in m.items() if n not in ("LELB", "C7")},
+            "markers of a whole body are wanted, missing: C7, LELB; it has CLAV",
+        ),
+        (lambda m: {f"m{n}": p for n, p in m.items()}, "it has none of Plug-in Gait's or CMU's names"),
+        (lambda m: m | {"RTOE": np.full_like(m["RTOE"], np.nan)}, "missing: RTOE; it has"),
+    ],
+)
+def test_what_is_missing_is_named_in_one_line(markers, tmp_path, change, says):
+    with pytest.raises(pa.MotionError) as caught:
+        load(tmp_path, c3d_bytes(change(markers), 60.0))
+    assert says in str(caught.value)
+    assert "take.c3d" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda data: data[: len(data) // 2], "is cut short"),
+        (lambda data: data[:600], "is a broken C3D file"),
+        (lambda data: data[:1] + b"Q" + data[2:], "is a broken C3D file: C3D magic"),
+        (lambda data: data.replace(b"LABELS", b"LIBELS"), "it has none of"),
+        (lambda data: data.replace(np.float32(60.0).tobytes(), np.float32(0.0).tobytes()), "POINT:RATE"),
+        (lambda data: data.replace(np.float32(60.0).tobytes(), np.float32(np.nan).tobytes()), "C3D|RATE"),
+    ],
+)
+def test_what_is_damaged_is_refused_in_one_line(markers, tmp_path, change, says):
+    with pytest.raises(pa.FormatError, match=says) as caught:
+        load(tmp_path, change(c3d_bytes(markers, 60.0)))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_reader_that_is_missing_is_named_with_its_extra(markers, tmp_path, monkeypatch):
+    data = c3d_bytes(markers, 60.0)
+    monkeypatch.setitem(sys.modules, "c3d", None)
+    with pytest.raises(pa.FormatError, match=r"C3D files need c3d: pip install 'pyanticip\[c3d\]'"):
+        load(tmp_path, data)
+
+
+def test_labels_beyond_255_stand_in_a_second_parameter(markers, body, tmp_path, monkeypatch):
+    """As Vicon writes them, where its models' results are points as well."""
+    many = {f"Angles{number}": markers["C7"] for number in range(240)} | markers
+
+    def two(self, labels):
+        for name, part in (("LABELS", labels[:255]), ("LABELS2", labels[255:])):
+            padded, length = c3d.Writer.pack_labels(part)
+            self.point_group.add_str(name, "", padded, length, len(part))
+        self.point_group.add_str("DESCRIPTIONS", "", " ", 1, 1)
+
+    monkeypatch.setattr(c3d.Writer, "set_point_labels", two)
+    many = {name: place[:60] for name, place in many.items()}
+    np.testing.assert_allclose(load(tmp_path, c3d_bytes(many, 60.0)).root, body.root[:60], atol=1e-3)
+
+
+def test_nobody_wears_what_has_no_name():
+    assert [subject.columns for subject in find_subjects(["*1", "", "LKneeAngles"])] == [{}]
