@@ -8,11 +8,18 @@ import time
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
-from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models import (
+    AnticipatoryTransformer,
+    BaselineTransformer,
+    ModelConfig,
+    MotionTransformer,
+    save_checkpoint,
+)
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.fused import make_fused
-from pyanticip.models.core.part import Positions
+from pyanticip.models.core.part import Lesson, Positions
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Block
 from pyanticip.models.forecast.forecaster import PoseForecaster
@@ -105,6 +112,47 @@ def test_field(benchmark, block, training, field):
             out = module(x, layout, None)[0]
         if training:
             out.sum().backward()
+
+    benchmark(call)
+
+
+UPDATES = {
+    "motion model, 24 x 128": (MotionTransformer, 24, 128, {}),
+    "token model, small, 8 x 256": (AnticipatoryTransformer, 8, 256, {"max_seq_len": 256}),
+    "token model, 32,000 tokens, 8 x 128": (AnticipatoryTransformer, 8, 128, {"vocab": 32_000}),
+    "plain transformer, width 64, 8 x 128": (
+        *(BaselineTransformer, 8, 128),
+        {"d_model": 64, "ff": 256, "vocab": 1024},
+    ),
+}
+
+
+@pytest.mark.parametrize("planning", [False, True], ids=["plain", "planning"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_planning(benchmark, update, planning):
+    """Forward, loss and backward of a batch; a model that plans draws its plans and learns to make them."""
+    benchmark.group = f"update of the {update}"
+    kind, rows, length, sizes = UPDATES[update]
+    if kind is MotionTransformer:
+        model = kind(ModelConfig(planning=planning, **sizes))
+        x = torch.randn(rows, length + 50, FEATURES)
+        if model.codebook is not None:
+            model.codebook.fit(x.flatten(0, 1), rounds=1)
+    else:
+        model = kind(ModelConfig.small(planning=planning, **sizes))
+        x = torch.randint(model.cfg.vocab, (rows, length + 1))
+
+    def call():
+        codes, plan = x, None
+        if model.planning is not None:
+            codes = model.codebook(x) if kind is MotionTransformer else x
+            plan = model.planning.simulate(codes, length)
+        out = model(x[:, :length], plan=plan)
+        total = out.hidden.sum()
+        if kind is not MotionTransformer:
+            total = F.cross_entropy(out.logits.flatten(0, 1), x[:, 1:].flatten())
+        lesson = Lesson(out, codes=codes)
+        sum((loss for part in model.parts() for loss in part.losses(lesson).values()), total).backward()
 
     benchmark(call)
 

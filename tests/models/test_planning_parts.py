@@ -4,10 +4,12 @@ import math
 
 import pytest
 import torch
+from torch import nn
 from torch.distributions import Beta as TorchBeta
+from torch.nn import functional as F
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.core.attention import Plan, attend_plan
+from pyanticip.models.core.plan import Plan, attend_plan
 from pyanticip.models.parts.planning import targets as p
 from pyanticip.models.parts.planning.codebook import PlanCodebook
 from pyanticip.models.parts.planning.heads import (
@@ -121,13 +123,18 @@ def test_wishes_from_outside_enter_the_selection():
     assert not bool(((found.codes == 5) & (found.weights > 0)).any())
 
 
+@pytest.mark.parametrize("vocab", [9, 99], ids=["few codes", "more than are named"])
 @pytest.mark.parametrize("paper", [False, True])
-def test_plan_attention_follows_the_definition(paper):
-    q, embeddings, weight = torch.randn(2, 3, 2, 4), torch.randn(2, 3, 5, 8), torch.randn(24, 8)
+def test_plan_attention_follows_the_definition(paper, vocab):
+    q, weight, table = torch.randn(2, 3, 2, 4), torch.randn(24, 8), torch.randn(vocab, 8)
     weights = torch.rand(2, 3, 5) * torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0])
     weights = weights / weights.sum(-1, keepdim=True)
     weights[1, 0] = 0.0
-    plan = Plan(embeddings, weights.log(), torch.zeros(2, 3, 5, dtype=torch.int64), paper)
+    codes, marks, norm = torch.randint(vocab, (2, 3, 5)), torch.randn(2, 3, 8), nn.LayerNorm(8)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    embeddings = norm(table[codes] + marks[:, :, None])
+    plan = Plan(codes, weights.log(), table, marks, norm, paper)
     found = attend_plan(q, plan, weight).view(2, 3, 2, 4)
     keys, values = (embeddings @ weight[8:].T).view(2, 3, 5, 2, 2, 4).unbind(3)
     for b, i, h in ((0, 0, 0), (1, 2, 1), (0, 1, 1)):
@@ -136,18 +143,43 @@ def test_plan_attention_follows_the_definition(paper):
         w = weights[b, i, kept]
         share = (score / 4).softmax(0) * w if paper else (score / 2 + w.log()).softmax(0)
         assert torch.allclose(found[b, i, h], share @ values[b, i, kept, h], atol=1e-5)
-    assert float(found[1, 0].abs().max()) == 0.0
+    assert not bool(found[1, 0].any())
 
 
 @pytest.mark.parametrize("paper", [False, True])
 def test_an_empty_plan_has_no_gradient(paper):
     q, weight = torch.randn(1, 2, 2, 4, requires_grad=True), torch.randn(24, 8, requires_grad=True)
     weights = torch.tensor([[[0.0, 0.0, 0.0], [0.5, 0.5, 0.0]]])
-    plan = Plan(torch.randn(1, 2, 3, 8), weights.log(), torch.zeros(1, 2, 3, dtype=torch.int64), paper)
+    codes, marks = torch.randint(5, (1, 2, 3)), torch.zeros(1, 2, 8)
+    plan = Plan(codes, weights.log(), torch.randn(5, 8), marks, nn.LayerNorm(8), paper)
     gradients = torch.autograd.grad(attend_plan(q, plan, weight).square().sum(), (q, weight))
     assert all(bool(torch.isfinite(each).all()) for each in gradients)
     assert float(gradients[0][0, 0].abs().max()) == 0.0
     assert float(gradients[0][0, 1].abs().max()) > 0.0
+
+
+@pytest.mark.parametrize("vocab", [6, 500])
+def test_gradients_of_plan_attention_are_those_of_the_definition(monkeypatch, vocab):
+    monkeypatch.setattr("pyanticip.models.core.plan.NUMBERS", 8 * 3 * 4)  # four steps at a time
+    kind = {"dtype": torch.float64, "requires_grad": True}
+    q, weight = torch.randn(2, 7, 2, 4, **kind), torch.randn(24, 8, **kind)
+    table, marks = torch.randn(vocab, 8, **kind), torch.randn(2, 7, 8, **kind)
+    norm = nn.LayerNorm(8).double()
+    nn.init.normal_(norm.weight)
+    codes = torch.randint(vocab, (2, 7, 3))
+    log_weights = torch.randn(2, 7, 3, dtype=torch.float64)
+
+    def written_out():
+        embeddings = norm(table[codes] + marks[:, :, None])
+        keys, values = F.linear(embeddings, weight[8:]).view(2, 7, 3, 2, 2, 4).unbind(3)
+        scores = torch.einsum("blhd,blkhd->blhk", q, keys) / 2 + log_weights[:, :, None]
+        return torch.einsum("blhk,blkhd->blhd", scores.softmax(-1), values).flatten(2)
+
+    found = attend_plan(q, Plan(codes, log_weights, table, marks, norm), weight)
+    torch.testing.assert_close(found, written_out())
+    to, learned = torch.randn_like(found), (q, weight, table, marks, norm.weight, norm.bias)
+    wanted = torch.autograd.grad(written_out(), learned, to)
+    torch.testing.assert_close(torch.autograd.grad(found, learned, to), wanted)
 
 
 def test_the_anticipator_starts_as_the_head_and_learns_its_temperature():

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.fused import make_fused
 from pyanticip.models.core.part import Positions
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.steering import Extras, PositionMix, PositionVectors, Steering
 from pyanticip.models.core.streaming import State
 from pyanticip.models.core.trunk import Trunk
@@ -65,8 +65,9 @@ def a_plan(rows, length, width=16, k=5):
     log_weights = torch.randn(rows, length, k, dtype=torch.float64)
     log_weights[torch.rand(rows, length, k) < 0.3] = float("-inf")
     log_weights[:, 4] = float("-inf")
-    embeddings = torch.randn(rows, length, k, width, dtype=torch.float64)
-    return Plan(embeddings, log_weights, torch.zeros(rows, length, k, dtype=torch.int64))
+    table, marks = (torch.randn(*n, width, dtype=torch.float64) for n in ((30,), (rows, length)))
+    norm = torch.nn.LayerNorm(width).double()
+    return Plan(torch.randint(30, (rows, length, k)), log_weights, table, marks, norm)
 
 
 CHANGES = {
@@ -88,7 +89,8 @@ def test_a_stream_says_what_the_sequence_says(changes, mode):
     x, given = torch.randn(2, 50, 16).double(), torch.rand(2, 50, 7).double()
     plan = a_plan(2, 50)
     whole, _ = made(x, given, mode=mode, plan=plan)
-    later = Plan(*(t[1:, 31:] for t in (plan.embeddings, plan.log_weights, plan.codes)))
+    rest = plan.chunk(31, 50)
+    later = Plan(rest.codes[1:], rest.log_weights[1:], plan.table, rest.marks[1:], plan.norm)
     fresh, _ = made(x[1:, 31:], given[1:, 31:], mode=mode, plan=later)
     made.reference = True
     reference, _ = made(x, given, mode=mode, plan=plan)
@@ -115,11 +117,11 @@ def test_nothing_looks_ahead_and_all_of_it_learns(changes):
     x = torch.randn(1, 24, 16).double().requires_grad_()
     given = torch.rand(1, 24, 7).double()
     plan = a_plan(1, 24)
-    plan.embeddings.requires_grad_()
+    plan.marks.requires_grad_()
     out, _ = made(x, given, plan=plan)
     for t in (0, 3, 5, 17):
         total = sum(getattr(out, name)[:, t].sum() for name in FIELDS)
-        for gradient in torch.autograd.grad(total, (x, plan.embeddings), retain_graph=True):
+        for gradient in torch.autograd.grad(total, (x, plan.marks), retain_graph=True):
             assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
             # An empty plan, as that of step 4 is, says nothing.
             assert torch.isfinite(gradient).all()
@@ -164,7 +166,8 @@ def test_the_plan_is_attended_to_beside_the_past():
     with_plan, _ = attention(x, layout, None, None, plan)
     without, _ = attention(x, layout, None)
     q, _, _ = attention.qkv(x).view(2, 9, 3, 4, 4).unbind(2)
-    _, k, v = attention.qkv(plan.embeddings).view(2, 9, 5, 3, 4, 4).unbind(3)
+    embeddings = plan.norm(plan.table[plan.codes] + plan.marks[:, :, None])
+    _, k, v = attention.qkv(embeddings).view(2, 9, 5, 3, 4, 4).unbind(3)
     scores = torch.einsum("blhd,blkhd->blhk", q, k) / 2 + plan.log_weights[:, :, None]
     mixed = torch.einsum("blhk,blkhd->blhd", scores.softmax(-1).nan_to_num(0.0), v).flatten(2)
     torch.testing.assert_close(with_plan, without + attention.out(mixed))

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.core.attention import Layout, Plan, Ring, TrajectoryAttention
+from pyanticip.models.core.attention import Layout, Ring, TrajectoryAttention
 from pyanticip.models.core.part import Gate, GateTrace, Part, Positions
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.steering import Extras
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def blocks_of(modules: nn.ModuleList) -> list[Block]:
     return [block for block in modules if isinstance(block, Block)]
 
 
-def first_norm(blocks: nn.ModuleList) -> nn.Module:
+def first_norm(blocks: nn.ModuleList) -> nn.LayerNorm:
     """What the first block's attention sees its input through."""
     return blocks_of(blocks)[0].norm1
 

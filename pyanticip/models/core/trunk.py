@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import OptionError
-from pyanticip.models.core.attention import Layout, Plan, Ring
+from pyanticip.models.core.attention import Layout, Ring
 from pyanticip.models.core.bias import RandomScalars, TrajectoryBias
 from pyanticip.models.core.block import (
     Block,
@@ -25,6 +25,7 @@ from pyanticip.models.core.block import (
 from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate, PathwayMean
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import GateTrace, Positions, join, run_vectors, vectors_state
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.steering import PositionVectors, PositionVectorsState, Steering
 from pyanticip.models.core.streaming import State
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, row_widths, visible_columns
-from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import GateTrace, Part, present
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.motion.frame_hold import FrameHold

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.core.attention import Plan, Ring
+from pyanticip.models.core.attention import Ring
 from pyanticip.models.core.block import (
     Block,
     Pathway,
@@ -22,6 +22,7 @@ from pyanticip.models.core.block import (
 )
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import GateTrace, Part, Positions, present, run_vectors, vectors_state
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.steering import PositionVectorsState, Steering
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps

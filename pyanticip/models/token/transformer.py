@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
 from pyanticip.models.core.part import GateTrace, Part, present
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps

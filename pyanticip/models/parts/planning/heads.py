@@ -43,9 +43,9 @@ class Anticipator(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Log-scores (..., V) of hidden states (..., D)."""
-        logits = self.head(hidden)
-        kind = torch.promote_types(logits.dtype, torch.float32)
-        scores: Tensor = (logits.to(kind) * torch.exp(-self.log_tau)).log_softmax(-1)
+        # The temperature on the narrow side of the product.
+        logits = self.head(hidden * torch.exp(-self.log_tau))
+        scores: Tensor = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
         return scores
 
 
@@ -107,7 +107,9 @@ class AnticipationSimulator(nn.Module):
         come = torch.where(ahead.first, come, 0.0).sum() / ahead.first.sum().clamp(min=1)
         vocab = log_scores.shape[-1]
         some = torch.randint(vocab, (*log_scores.shape[:-1], min(zeros, vocab)), device=log_scores.device)
-        absent = (some[..., None] != ahead.codes[..., None, :]).all(-1)
+        come_there = ahead.codes.sort(-1).values
+        at = torch.searchsorted(come_there, some).clamp(max=come_there.shape[-1] - 1)
+        absent = come_there.gather(-1, at) != some
         none = self(torch.zeros((), dtype=come.dtype, device=come.device))
         rest = -none.log_prob(log_scores.gather(-1, some).exp())
         return come + torch.where(absent, rest, 0.0).sum() / absent.sum().clamp(min=1)
@@ -161,10 +163,11 @@ def _quantiles(distribution: Beta) -> Tensor:
 
 def _interpolate(table: Tensor, odds: Tensor) -> Tensor:
     """The quantiles at these logits of probabilities."""
-    at = ((odds + _EDGE) * ((_POINTS - 1) / (2.0 * _EDGE))).clamp(0.0, _POINTS - 1.001)
-    below = at.long()
-    left = table[below]
-    return left + (at - below) * (table[below + 1] - left)
+    at = (odds + _EDGE).mul_((_POINTS - 1) / (2.0 * _EDGE)).clamp_(0.0, _POINTS - 1.001)
+    below = at.int().flatten()
+    share = at.flatten().sub_(below)
+    left = table.index_select(0, below)
+    return left.lerp_(table.index_select(0, below + 1), share).view_as(odds)
 
 
 def _every(distribution: Beta, shape: tuple[int, ...]) -> Tensor:

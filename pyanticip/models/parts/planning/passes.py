@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.part import join
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice

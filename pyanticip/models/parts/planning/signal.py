@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.core.attention import Plan
 from pyanticip.models.core.block import first_norm
 from pyanticip.models.core.part import Lesson, Part, Positions
+from pyanticip.models.core.plan import Plan
 from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
 from pyanticip.models.parts.planning.targets import (
@@ -59,7 +59,7 @@ class PlanningSignal(Part):
         vocab: int,
         *,
         embedding: nn.Embedding | None,
-        norm: nn.Module,
+        norm: nn.LayerNorm,
         absolute: bool,
     ) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class PlanningSignal(Part):
         self.anticipator = Anticipator(width, vocab)
         self.simulator = AnticipationSimulator(cfg.hidden, scale=float(self.horizon))
         # The model's own modules must not appear a second time among the parameters.
-        self._shared: tuple[nn.Module, nn.Embedding | None] = (norm, embedding)
+        self._shared: tuple[nn.LayerNorm, nn.Embedding | None] = (norm, embedding)
         self.codes: nn.Embedding | None = None
         if embedding is None:
             self.codes = nn.Embedding(vocab, width)
@@ -144,14 +144,14 @@ class PlanningSignal(Part):
         norm, shared = self._shared
         table = self.codes if shared is None else shared
         assert table is not None
-        embedded: Tensor = table(choice.codes)
-        if self.future is not None:
-            assert places is not None
-            embedded = embedded + self.future(places)[:, :, None]
-        else:
+        if self.future is None:
             assert self.mark is not None
-            embedded = embedded + self.mark
-        return Plan(norm(embedded), choice.weights.to(embedded.dtype).log(), choice.codes, self.paper)
+            marks = self.mark.expand(1, choice.codes.shape[1], -1)
+        else:
+            assert places is not None
+            marks = self.future(places).to(table.weight.dtype)
+        log_weights = choice.weights.to(table.weight.dtype).log()
+        return Plan(choice.codes, log_weights, table.weight, marks, norm, self.paper)
 
     def simulate(self, codes: Tensor, length: int) -> PlanChoice:
         """Plans for training on the first ``length`` steps at once, drawn from the simulator: (B, L, K).

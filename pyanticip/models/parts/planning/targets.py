@@ -73,11 +73,14 @@ def look_ahead(codes: Tensor, horizon: int, length: int | None = None, *, first:
     there = found >= 0
     raw = torch.where(there, raw, 0.0)
     shares = raw / raw.sum(-1, keepdim=True).clamp(min=LOWEST)
-    same = (found[..., :, None] == found[..., None, :]).to(shares.dtype)
-    # What is missing equals itself, but has no share; how often a code came before is a sum as well.
-    scores = (same @ shares[..., None])[..., 0]
-    repeats = (same * torch.ones_like(same[0, 0]).tril(-1)).sum(-1)
-    return Ahead(found, shares, torch.where(there, scores, 0.0), there & (repeats == 0), there.all(-1))
+    # Sorted, the slots of a code lie side by side, its first one first; what is missing has no share.
+    ordered, slot = found.sort(dim=-1, stable=True)
+    begins = ordered != F.pad(ordered[..., :-1], (1, 0), value=-2)
+    group = begins.cumsum(-1) - 1
+    totals = torch.zeros_like(shares).scatter_add_(-1, group, shares.gather(-1, slot)).gather(-1, group)
+    scores = torch.zeros_like(shares).scatter_(-1, slot, totals)
+    earliest = torch.zeros_like(begins).scatter_(-1, slot, begins)
+    return Ahead(found, shares, scores, there & earliest, there.all(-1))
 
 
 def look_back(codes: Tensor, horizon: int, length: int | None = None) -> Tensor:
@@ -106,10 +109,10 @@ def unlikelihood(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> Tensor:
     :param ahead: the next K steps.
     """
     slots = recent.shape[-1]
-    returns = (recent[..., :, None] == ahead.codes[..., None, :]).any(-1)
-    earlier = torch.ones(slots, slots, dtype=torch.bool, device=recent.device).tril(-1)
-    again = (recent[..., :, None] == recent[..., None, :]).logical_and_(earlier).any(-1)  # a set
-    gone = (recent >= 0) & ~returns & ~again
+    # Sorted, the slots of a code lie side by side, the latest last: it is gone if that one is past.
+    ordered, slot = torch.cat((recent, ahead.codes), -1).sort(dim=-1, stable=True)
+    ends = ordered != F.pad(ordered[..., 1:], (0, 1), value=-2)
+    gone = torch.zeros_like(ends).scatter_(-1, slot, ends & (ordered >= 0))[..., :slots]
     scores = log_scores.gather(-1, recent.clamp(min=0)).exp().clamp(max=1.0 - LOWEST)
     return -torch.where(gone, torch.log1p(-scores), 0.0).sum(-1)
 
