@@ -1,6 +1,6 @@
 """The list of mistakes that tests are tried by still fits the code (``make mutants`` makes them)."""
 
-from mutants.draw import drawn
+from mutants.draw import EXCUSED, drawn, every
 from mutants.mistakes import ROOT, listed
 
 
@@ -25,3 +25,8 @@ def test_what_is_drawn_is_the_same_for_a_seed_and_has_tests_that_are_asked() -> 
         assert all((ROOT / name).exists() for name in one.tests), one.file
         if one.file.endswith(".py"):
             compile(one.applied(text), one.file, "exec")
+
+
+def test_what_is_excused_could_still_be_drawn() -> None:
+    for file, name, line in EXCUSED:
+        assert any((one.name, one.why) == (name, line) for one in every(file)), line

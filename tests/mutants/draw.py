@@ -155,8 +155,8 @@ def in_rust(file: str) -> Iterator[Mistake]:
 def drawn(count: int, seed: int, only: str = "") -> list[Mistake]:
     """So many mistakes of the files that match, each place as likely as any other, with the tests that are
     nearest to it."""
-    every = [one for file in _files() if re.search(only, file) for one in _every(file)]
-    chosen = random.Random(seed).sample(every, min(count, len(every)))
+    places = [one for file in _files() if re.search(only, file) for one in every(file)]
+    chosen = random.Random(seed).sample(places, min(count, len(places)))
     return [Mistake(**{**vars(one), "tests": nearest(one.file)}) for one in chosen]
 
 
@@ -168,8 +168,8 @@ def _files() -> list[str]:
 
 
 @cache
-def _every(file: str) -> tuple[Mistake, ...]:
-    # A function within a function is met twice.
+def every(file: str) -> tuple[Mistake, ...]:
+    """All that could be drawn from a file, once: a function within a function is met twice."""
     return tuple(dict.fromkeys((in_rust if file.endswith(".rs") else in_python)(file)))
 
 

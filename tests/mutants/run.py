@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from filecmp import cmp
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
@@ -48,13 +49,17 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shutil.rmtree(folder, ignore_errors=True)
         line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        for name in filter(None, names.split("\0")):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            # New times: what cargo built of an earlier copy, mistakes and all, is out of date.
-            shutil.copyfile(ROOT / name, folder / name)
+        said = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        names = set(filter(None, said.split("\0")))
+        for path in folder.rglob("*"):
+            if path.is_file() and str(path.relative_to(folder)) not in names:
+                path.unlink()
+        for name in names:
+            # What is the same keeps its time, and cargo what it built of it.
+            if not (folder / name).is_file() or not cmp(ROOT / name, folder / name, shallow=False):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / name, folder / name)
         self._target = Path(os.environ.get("CARGO_TARGET_DIR", folder.with_name("cargo")))
         core = next(ROOT.glob("pyanticip/_core*.so"))
         self._core = Path(shutil.copyfile(core, folder / core.name))
