@@ -38,10 +38,11 @@ class AddressRig(Options):
 class SourceRig(ReadingOptions):
     """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface).
 
-    ``from`` names the one sender that is heard (``host`` or ``host:port``); ``buffer_ms`` trades latency for
-    a regular pace (see :class:`realtime.playout.Playout`). ``delay_ms`` is how late the suit tells of a
-    movement, which no datagram says. ``addresses`` are those of the kinds ``osc``, ``phone`` and ``wek``,
-    by joint; the others need none.
+    ``from`` names the one sender that is heard (``host`` or ``host:port``), which is asked to send where a
+    kind has to be (natnet); ``buffer_ms`` trades latency for a regular pace (see
+    :class:`realtime.playout.Playout`). ``delay_ms`` is how late the suit tells of a movement, which no
+    datagram says. ``addresses`` are those of the kinds ``osc``, ``phone`` and ``wek``, by joint; the others
+    need none.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -84,7 +85,8 @@ class SourceRig(ReadingOptions):
     def opened(self) -> dict[str, Any]:
         """What opens the source beside its address, as :class:`realtime.sources.udp.UdpSource` takes it."""
         if self.kind not in PRESETS:
-            return self.body()
+            server = {} if self.sender is None else {"server": self.sender.partition(":")[0]}
+            return {**self.body(), **server}
         told = {joint: Address(a.address, a.order, a.first) for joint, a in self.addresses.items()}
         return {"addresses": told or PRESETS[self.kind], **({} if self.up is None else {"up": self.up})}
 

@@ -30,8 +30,10 @@ class Source(Protocol):
     native
         Whether its datagrams have that format already: nobody then calls :meth:`decode`.
 
-    A kind may have two more: ``group``, a multicast group that it sends to, which is joined; and ``ask``, a
-    datagram and the port that it is sent to at whoever sends, now and then, so that they tell their skeleton.
+    A kind may have three more: ``group``, a multicast group that it sends to, which is joined; ``ask``, a
+    datagram and the port that it is sent to at whoever sends, now and then, so that they tell their skeleton;
+    and ``greet``, what is sent to that port of a server which sends to those alone who ask: a first datagram,
+    and one that says that somebody still listens.
     """
 
     port: int

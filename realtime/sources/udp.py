@@ -45,10 +45,11 @@ class UdpSource:
     Datagrams of a ``kind`` that is not native are decoded on the way, each sender's by a decoder of its own;
     so are those of a suit that is helped by ``reading`` (see :mod:`realtime.sources.helped`), which for OSC
     are its ``addresses`` (:mod:`realtime.sources.osc`). ``trouble`` is
-    what a decoder said last, ``newest`` the last datagram that came.
+    what a decoder said last, ``newest`` the last datagram that came. ``server`` is the address of one that
+    sends to those alone who ask, for kinds that have such; it is asked as long as nothing comes.
     """
 
-    def __init__(self, kind: str, host: str, port: int, **reading: Any) -> None:
+    def __init__(self, kind: str, host: str, port: int, *, server: str | None = None, **reading: Any) -> None:
         self.kind = kind
         self._open_source = SOURCES.load(kind)
         if "addresses" in reading:
@@ -65,6 +66,9 @@ class UdpSource:
             join_group(self._sock, group, host)
         self._ask: tuple[bytes, int] | None = getattr(source, "ask", None)
         self._ask_at = 0
+        self._greet: tuple[bytes, bytes] | None = getattr(source, "greet", None) if server else None
+        self._server = server or ""
+        self._greeting: asyncio.TimerHandle | None = None
         with contextlib.suppress(OSError):
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self.stamp = self._ask_for_stamps()
@@ -96,6 +100,16 @@ class UdpSource:
         self._loop = loop
         self._receive = receive if self._open_source().native else self._decoded(receive)
         loop.add_reader(self._sock.fileno(), self.poll)
+        if self._greet is not None and self._ask is not None:
+            self._say_hello(*self._greet, (self._server, self._ask[1]))
+
+    def _say_hello(self, hello: bytes, still_here: bytes, server: tuple[str, int]) -> None:
+        """Ask the server to send, or to go on; a server that begins anew has forgotten who asked."""
+        heard = time.monotonic_ns() - self._arrival < _ASK_AGAIN and self._arrival > 0
+        with contextlib.suppress(OSError):
+            self._sock.sendto(still_here if heard else hello, server)
+        if self._loop is not None:
+            self._greeting = self._loop.call_later(1.0, self._say_hello, hello, still_here, server)
 
     def _decoded(self, receive: Receive) -> Receive:
         """What is handed on is native from here on: a recording of it needs nobody's decoder."""
@@ -142,12 +156,14 @@ class UdpSource:
             self._receive(self.newest, arrival, self._name(peer))
 
     def _name(self, peer: tuple[str, int]) -> str:
-        """``host:port``, made once for each sender."""
+        """``host:port``, made once for each sender. A server that is asked answers from another port than it
+        sends from: it is one sender, called after the port that is asked.
+        """
         name = self._names.get(peer)
         if name is None:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()
-            name = self._names[peer] = f"{peer[0]}:{peer[1]}"
+            name = self._names[peer] = f"{peer[0]}:{peer[1] if self._ask is None else self._ask[1]}"
         return name
 
     def _age_ns(self, ancillary: list[tuple[int, int, bytes]]) -> int:
@@ -172,6 +188,8 @@ class UdpSource:
 
     def close(self) -> None:
         """Stop reading and close the socket."""
+        if self._greeting is not None:
+            self._greeting.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._sock.fileno())
             self._loop = self._receive = None

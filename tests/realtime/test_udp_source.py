@@ -3,6 +3,7 @@ import itertools
 import socket
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from realtime.programs.demo import PERFORMANCE
-from realtime.sources import native
+from realtime.sources import native, udp
 from realtime.sources.native import NativeSource
 from realtime.sources.udp import UdpSource
 
@@ -132,6 +133,48 @@ def test_waiting_ends_when_something_comes() -> None:
     assert time.monotonic() - begun < 4.0
     sender.close()
     source.close()
+
+
+def test_a_server_is_asked_to_send_and_told_that_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NatNet's unicast: Motive answers from its command port and streams from another."""
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as command,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
+    ):
+        command.bind(("127.0.0.1", 0))
+        command.settimeout(10.0)
+        motive = replace(native.natnet(), port=0, group=None, ask=(b"\x04\0\0\0", command.getsockname()[1]))
+        monkeypatch.setattr(native, "natnet", lambda: motive)
+        clip = load_motion(PERFORMANCE).resample(50.0)
+        skeleton, *frames = [d for _, d in itertools.islice(datagrams(clip, "natnet"), 40)]
+        source, front = (
+            UdpSource("natnet", "127.0.0.1", 0, server="127.0.0.1"),
+            LiveFront("natnet", window=64),
+        )
+        loop = asyncio.new_event_loop()
+        try:
+            source.start(loop, front.feed)
+            hello, who = command.recvfrom(1000)
+            # Kind, bytes that follow, who asks, and the version that they understand.
+            assert hello == b"\0\0\x0f\x01Ping" + bytes(261) + b"\x04\x01\0\0\0\0"
+            assert len(hello) == 4 + 0x10F
+            data.sendto(frames[0], who)
+            assert source.wait(10.0)
+            source.poll()
+            assert command.recv(1000) == b"\x04\0\0\0"
+            command.sendto(skeleton, who)
+            for frame in frames:
+                data.sendto(frame, who)
+            loop.run_until_complete(asyncio.sleep(1.2))
+            assert command.recv(1000) == b"\x0a\0\0\0"
+            assert front.counters()["frames"] > 30, "the answer and the stream are one sender's"
+            assert [name for name, *_ in front.senders()] == [f"127.0.0.1:{command.getsockname()[1]}"]
+            monkeypatch.setattr(udp, "_ASK_AGAIN", 500_000_000)
+            loop.run_until_complete(asyncio.sleep(1.2))
+            assert command.recv(1000) == hello, "it was silent: it may have begun anew"
+        finally:
+            source.close()
+            loop.close()
 
 
 def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
