@@ -16,6 +16,7 @@ from realtime.child import Child
 from realtime.control.commands import Commands
 from realtime.control.server import Action, ControlServer, Remote, plain_name
 from realtime.monitor.keys import Keys
+from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig.tree import ControlRig
@@ -93,6 +94,8 @@ class Show:
         self.interrupted = False
         #: Processes beside the voice that are looked after once a second.
         self.children: list[Child] = []
+        #: What is offered to those who ask by OSCQuery.
+        self.offer: Offer | None = None
         #: The keyboard of the terminal, where it commands.
         self.keys: Keys | None = None
         self.commands = commands

@@ -206,15 +206,14 @@ def stage(
         if targets:
             show.children.append(guard)
         obeys = None if show.control is None else show.control.address
+        obeyed = None if show.control is None else show.control.names
+        target = OscConfig(send=rig.oscquery.send)
+        show.offer = Offer(target, pipeline, obeyed, commands.live_rig, lambda: _taught(project))
         if rig.oscquery.enabled:
-            target = OscConfig(send=rig.oscquery.send)
-            told = Offer(target, pipeline, show.control, commands.live_rig, lambda: _taught(project))
-            oscquery = OscQueryProcess(rig.oscquery, obeys, told, say)
+            oscquery = OscQueryProcess(rig.oscquery, obeys, show.offer, say)
             undo.callback(oscquery.close)
             show.children.append(oscquery)
-            sink = OscSink(target.model_copy(update={"port": oscquery.port}))
-            sink.announce(pipeline.taught.extras if pipeline.taught is not None else ())
-            pipeline.sinks.append(sink)
+            show.offer.tell(oscquery.port)
         stands = partial(health, pipeline, commands, show.control, rig.synth.preset)
         if terminal is not None:
             pipeline.sinks.append(terminal.attend(pipeline.clock, stands))

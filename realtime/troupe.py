@@ -18,11 +18,14 @@ from realtime.control.everyone import everyones
 from realtime.control.server import CONTROL, ControlServer
 from realtime.monitor.keys import Keys
 from realtime.monitor.terminal import Terminal
+from realtime.oscquery.offer import Offers
+from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.performers import solo
 from realtime.seams import BACKENDS
 from realtime.show import Show, obey_signals
+from realtime.sinks.config import OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sockets import free_port, known_as
 from realtime.sources.shared import Seat, SharedSource
@@ -136,6 +139,22 @@ def open_troupe(
         if told.enabled:
             control = ControlServer(told.host, told.port, actions, told.reply_port, families, say)
             undo.callback(control.close)
+        if rig.oscquery.enabled:
+            target = OscConfig(send=rig.oscquery.send)
+            offers = [
+                show.offer.of(name, None if control is None else (show.actions(), show.families()))
+                for name, show in shows.items()
+                if show.offer is not None
+            ]
+            shared = [name for name in actions if name.partition("/")[0] not in shows]
+            obeys = None if control is None else control.address
+            offered = Offers(offers, [] if control is None else shared, target)
+            oscquery = OscQueryProcess(rig.oscquery, obeys, offered, say)
+            undo.callback(oscquery.close)
+            next(iter(shows.values())).children.append(oscquery)
+            for offer in offers:
+                offer.tell(oscquery.port)
+            out.tell(target.model_copy(update={"port": oscquery.port}))
         troupe = Troupe(shows, control, say)
         if terminal is not None:
             keys = Keys(pipelines[names[0]], actions, troupe.interrupt, say, terminal.tell)

@@ -9,9 +9,9 @@ from realtime.control.described import CONTROLS, Control
 from realtime.control.rig_keys import RigKey
 from realtime.control.server import CONTROL
 from realtime.sinks.base import Extra
-from realtime.sinks.outputs import Limits, sent
+from realtime.sinks.outputs import Limits, Message, sent
 
-__all__ = ["Attributes", "Nodes", "controls", "outputs"]
+__all__ = ["Attributes", "Nodes", "controls", "described", "outputs"]
 
 #: The attributes of a node, by the names of the proposal.
 Attributes = dict[str, Any]
@@ -30,19 +30,22 @@ def outputs(
 ) -> Nodes:
     """What is sent. ``OPTIONAL`` and ``REPEATS`` are for our own server: there only once it was sent, and of
     as many types as were sent."""
-    found: Nodes = {}
-    for address, message in sent(prefix, send, extras, cues, gestures):
-        node: Attributes = {"TYPE": message.types, "ACCESS": _READ, "DESCRIPTION": message.text}
-        if any(message.limits):
-            node["RANGE"] = [_range(limits) for limits in message.limits]
-        if any(message.units):
-            node["UNIT"] = list(message.units)
-        if not message.always:
-            node["OPTIONAL"] = True
-        if message.repeats:
-            node["REPEATS"] = True
-        found[address] = node
-    return found
+    told = sent(prefix, send, extras, cues, gestures)
+    return {address: described(message) for address, message in told}
+
+
+def described(message: Message) -> Attributes:
+    """The node of a message that is sent."""
+    node: Attributes = {"TYPE": message.types, "ACCESS": _READ, "DESCRIPTION": message.text}
+    if any(message.limits):
+        node["RANGE"] = [_range(limits) for limits in message.limits]
+    if any(message.units):
+        node["UNIT"] = list(message.units)
+    if not message.always:
+        node["OPTIONAL"] = True
+    if message.repeats:
+        node["REPEATS"] = True
+    return node
 
 
 def controls(
@@ -50,9 +53,10 @@ def controls(
     members: Mapping[str, Iterable[str]] | None = None,
     values: Mapping[str, Any] | None = None,
     keys: Iterable[RigKey] = (),
+    who: str = "",
 ) -> Nodes:
     """What is obeyed: commands by name, of each family in ``members`` one for each of these, and ``keys`` of
-    the rig.
+    the rig; of ``who``, if there are several performers.
 
     ``values`` are those of commands that can be asked for.
     """
@@ -64,7 +68,8 @@ def controls(
         # An address has what stands before the value behind it, of any type.
         if len(value) == len(takes.types):
             node |= {"ACCESS": _READ | _WRITE, "VALUE": list(value)}
-    return {CONTROL + name: node for name, node in found.items()}
+    begin = CONTROL + (f"{who}/" if who else "")
+    return {begin + name: node for name, node in found.items()}
 
 
 def _control(told: Control | None, value: Any) -> Attributes:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pyanticip.errors import DeviceError
 from realtime.child import Child
-from realtime.oscquery.offer import Offer
+from realtime.oscquery.offer import Offer, Offers
 from realtime.rig.tree import OscQueryRig
 from realtime.sockets import free_port
 
@@ -23,7 +23,11 @@ class OscQueryProcess(Child):
     """
 
     def __init__(
-        self, rig: OscQueryRig, obeys: tuple[str, int] | None, offer: Offer, say: Callable[[str], None]
+        self,
+        rig: OscQueryRig,
+        obeys: tuple[str, int] | None,
+        offer: Offer | Offers,
+        say: Callable[[str], None],
     ) -> None:
         missing = [name for name in ("websockets", "zeroconf") if importlib.util.find_spec(name) is None]
         if missing:

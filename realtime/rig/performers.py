@@ -92,7 +92,7 @@ def solo(rig: Rig, name: str) -> Rig:
     """The rig of one performer: what it would be if nobody else played, but for the names in addresses.
 
     What there can be only one of (MIDI, receivers of other kinds, the teaching project, the monitor) is the
-    first performer's; the remote control is the whole show's.
+    first performer's; the remote control and OSCQuery are the whole show's.
     """
     performer = next(one for one in rig.performers if one.name == name)
     first = performer is rig.performers[0]
@@ -116,6 +116,7 @@ def solo(rig: Rig, name: str) -> Rig:
             }
         ),
         "control": rig.control.model_copy(update={"enabled": False}),
+        "oscquery": rig.oscquery.model_copy(update={"enabled": False}),
     }
     if not first:
         fields = type(rig).model_fields

@@ -17,7 +17,7 @@ from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import OneOfManyRig, check
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
-from realtime.sinks.config import PARTS, OscConfig, Sendable
+from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
 
 __all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
@@ -42,7 +42,7 @@ class OscQueryRig(Options):
     host: str = "127.0.0.1"
     port: Port = 9020
     name: Annotated[str, Field(min_length=1, max_length=60)] = "pyanticip"
-    send: tuple[Sendable, ...] = PARTS
+    send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
 
 
 def _config(config: type[BaseModel], given: Mapping[str, Any], *key: str) -> BaseModel:
@@ -155,8 +155,6 @@ class Rig(Options):
     @model_validator(mode="after")
     def _are_told_apart(self) -> Rig:
         check(self.performers, self.source, self.osc)
-        if self.performers and self.oscquery.enabled:
-            raise ValueError("oscquery.enabled: not with several performers")
         return self
 
     @property

@@ -10,13 +10,14 @@ from realtime.playout import FRAME_NS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import message, open_wire
+from realtime.sinks.outputs import TOGETHER
+from realtime.sinks.tcp import TcpWire
+from realtime.sinks.udp import UdpWire
 
 __all__ = ["EnsembleOut", "EnsembleSink"]
 
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)
-# As the fields of Together.
-_TYPES = "fiffff"
-_NUMBERS = struct.Struct(">" + _TYPES)
+_NUMBERS = struct.Struct(">" + TOGETHER.types)
 # Behind after a standstill of the loop, so many frames at most are gone through.
 _MOST = 25
 
@@ -32,17 +33,21 @@ class EnsembleOut:
         self._ensemble = Ensemble(performers)
         self._slot = -1
         self._heads: list[bytes] = []
-        self._wires = []
+        self._wires: list[UdpWire | TcpWire] = []
         for target in targets:
-            if ENSEMBLE in target.send and target.performer is None:
-                zeros = [0 if kind == "i" else 0.0 for kind in _TYPES]
-                dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, _TYPES)
-                self._heads.append(_HEADER + struct.pack(">I", len(dgram)) + dgram[: -_NUMBERS.size])
-                self._wires.append(open_wire(target))
+            self.tell(target)
         self.counts = {"sent": 0}
         #: What each performer's pipeline sends to.
         self.sinks = [EnsembleSink(self, who) for who in range(performers)]
         self._open = performers
+
+    def tell(self, target: OscConfig) -> None:
+        """Tell one more receiver, if it is sent ``ensemble`` and hears everybody."""
+        if ENSEMBLE in target.send and target.performer is None:
+            zeros = [0 if kind == "i" else 0.0 for kind in TOGETHER.types]
+            dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, TOGETHER.types)
+            self._heads.append(_HEADER + struct.pack(">I", len(dgram)) + dgram[: -_NUMBERS.size])
+            self._wires.append(open_wire(target))
 
     def hear(self, who: int, frame: ControlFrame) -> None:
         """A frame that a performer's pipeline sent."""

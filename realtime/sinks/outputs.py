@@ -10,7 +10,7 @@ from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.sinks.base import Extra
 
-__all__ = ["SENT", "Limits", "Message", "extra_address", "sent"]
+__all__ = ["SENT", "TOGETHER", "Limits", "Message", "extra_address", "sent"]
 
 Limits = tuple[float, float] | tuple[str, ...] | None
 """The least and the greatest of a number, or the words there are; None: anything."""
@@ -69,6 +69,13 @@ SENT: dict[str, Message] = {
     ),
     "status": Message("status", "s", "state, then name=value", repeats=True),
 }  # fmt: skip
+
+#: Of several performers together, as the fields of :class:`pyanticip.controls.ensemble.Together`.
+TOGETHER = Message(
+    "ensemble", "fiffff", "synchrony, leader, lag, trust, distance, posture",
+    (_UNIT, None, (0.0, 1000.0), _UNIT, None, None),
+    (None, None, "time.ms", None, "distance.m", "angle.radian"),
+)  # fmt: skip
 
 
 def extra_address(prefix: str, extra: Extra) -> tuple[str, str]:

@@ -32,17 +32,20 @@ from pyanticip.errors import DeviceError
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project
 from realtime.bench.performer import mocopi_datagrams
+from realtime.clock import MonotonicClock
 from realtime.control.described import CONTROLS
 from realtime.oscquery import process as oscquery_process
 from realtime.oscquery.namespace import controls, outputs
 from realtime.oscquery.process import OscQueryProcess
 from realtime.oscquery.space import Space
+from realtime.rig import parse_rig
 from realtime.rig.tree import OscQueryRig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sinks.outputs import SENT
 from realtime.sockets import free_port
+from realtime.troupe import open_troupe
 
 served = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("websockets", "zeroconf")),
@@ -480,3 +483,62 @@ def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
         hand.close()
     assert show.returncode == 0, said
     assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in said
+
+
+@served
+@pytest.mark.slow
+def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
+    skeleton, frames = mocopi_datagrams(100)
+    control, query, suits = free_port(), free_port(), [free_port(), free_port()]
+    performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
+    told = {"control": {"port": control}, "oscquery": {"port": query, "enabled": True}, "osc": []}
+    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **told}, "test")
+    lines: list[str] = []
+
+    async def show() -> dict[str, dict[str, Any]]:
+        troupe = open_troupe(rig, MonotonicClock(), lines.append)
+        playing = asyncio.create_task(troupe.run(60.0))
+        hand = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        hand.bind(("127.0.0.1", 0))
+        hand.setblocking(False)
+        loop = asyncio.get_running_loop()
+        try:
+            for frame in (skeleton, *frames):
+                for port in suits:
+                    hand.sendto(frame, ("127.0.0.1", port))
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(1.2)
+            ask = urllib.request.Request(f"http://127.0.0.1:{query}/")
+            found = methods(json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(ask).read())))
+            for address in ("/anticip/control/bob/gain", "/anticip/control/gain"):
+                builder = OscMessageBuilder(address)
+                builder.add_arg(0.5)
+                hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+                reply = OscMessage(await loop.sock_recv(hand, 65536))
+                assert (reply.address, reply.params[0]) == (address.replace("/control/", "/reply/"), "ok")
+            builder = OscMessageBuilder("/anticip/control/nonsense")
+            hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+            known = str(OscMessage(await loop.sock_recv(hand, 65536)).params[1]).partition("known: ")[2]
+        finally:
+            troupe.end()
+            await playing
+            hand.close()
+        begin = "/anticip/control/"
+        commands = {a.removeprefix(begin) for a in found if a.startswith(begin)}
+        families = ("rig/shape/", "rig/smoothing/", "rig/osc/", "learn/")
+        mine = {a for a in commands if a.partition("/")[2].startswith(families)}
+        assert commands - mine == set(known.split(", "))
+        assert {a.partition("/")[0] for a in mine} == {"ann", "bob"}
+        return found
+
+    nodes = asyncio.run(show())
+    for name in ("ann", "bob"):
+        pitch = nodes[f"/anticip/{name}/param/pitch"]
+        assert (pitch["TYPE"], pitch["ACCESS"], len(pitch["VALUE"])) == ("f", 1, 1)
+    assert "/anticip/param/pitch" not in nodes
+    together = nodes["/anticip/ensemble"]
+    assert (together["TYPE"], len(together["VALUE"]), len(together["RANGE"])) == ("fiffff", 6, 6)
+    assert nodes["/anticip/control/gain"]["DESCRIPTION"] == CONTROLS["gain"].text
+    assert "/anticip/control/source" not in nodes
+    assert nodes["/anticip/control/bob/source"]["ACCESS"] == 2
+    assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in lines

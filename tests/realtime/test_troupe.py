@@ -127,7 +127,6 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
         ([{"name": "ensemble"}], {}, "performer: ensemble is no name"),
         (TWO, {"osc": [{"performer": "eve"}]}, "osc.performer: no performer 'eve'; alice, bob"),
         ([], {"osc": [{"performer": "eve"}]}, "there are no"),
-        (TWO, {"oscquery": {"enabled": True}}, "oscquery.enabled: not with several"),
     ],
 )
 def test_who_cannot_be_told_apart_is_said_in_one_line(
