@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,10 +139,11 @@ def stage(
     prewarm: bool = True,
     say: Callable[[str], None] = lambda line: None,
     terminal: Terminal | None = None,
+    everybody: Mapping[str, int] | None = None,
 ) -> Show:
     """The show around a pipeline: voice, recorder, remote control, and somebody who watches the suit.
 
-    In a ``terminal`` it is drawn, and obeys keys.
+    In a ``terminal`` it is drawn, and obeys keys. ``everybody`` has the ports of all performers' monitors.
 
     It records already where the rig says so. Raises a MotionError; everything is closed then.
     """
@@ -221,7 +222,7 @@ def stage(
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
             monitor = MonitorProcess(
-                rig.monitor, obeys, stands, say, commands.live_rig, folder, pipeline.kind
+                rig.monitor, obeys, stands, say, commands.live_rig, folder, pipeline.kind, everybody
             )
             undo.callback(monitor.close)
             show.children.append(monitor)

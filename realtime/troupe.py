@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from realtime.oscquery.offer import Offers
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.rig.performers import solo
+from realtime.rig.performers import monitors, solo
 from realtime.seams import BACKENDS
 from realtime.show import Show, obey_signals
 from realtime.sinks.config import OscConfig
@@ -95,6 +96,11 @@ def open_troupe(
     The ``terminal`` shows the first performer; its keys are for all. Raises a MotionError; everything is
     closed then. One alone is prewarmed anyway, several with ``prewarm``.
     """
+    if not rig.monitor.token and not rig.monitor.is_local:
+        # Whoever knows it of one page may see all.
+        rig = rig.model_copy(
+            update={"monitor": rig.monitor.model_copy(update={"token": secrets.token_urlsafe(9)})}
+        )
     names = [one.name for one in rig.performers]
     rigs = {name: solo(rig, name) for name in names}
     shows: dict[str, Show] = {}
@@ -126,6 +132,7 @@ def open_troupe(
                 prewarm=prewarm or len(names) == 1,
                 say=_named(say, name),
                 terminal=terminal if first else None,
+                everybody=monitors(rig),
             )
             show.collector = next(iter(shows.values())).collector
             undo.callback(_close, show)

@@ -25,7 +25,8 @@ class MonitorProcess(Child):
     """Runs :mod:`realtime.monitor.server`; its frames go to ``port`` of loopback.
 
     ``obeys`` is where the remote control listens, None where there is none; ``health`` says how things stand,
-    ``live_rig`` what of the rig can be set; what is in ``folder`` is listed; ``kind`` is what suits send.
+    ``live_rig`` what of the rig can be set; what is in ``folder`` is listed; ``kind`` is what suits send;
+    ``everybody`` has the ports of all performers' monitors by name, where there are several.
     Raises a DeviceError where it cannot begin.
     """
 
@@ -38,13 +39,14 @@ class MonitorProcess(Child):
         live_rig: LiveRig | None = None,
         folder: Path = Path(),
         kind: str = "mocopi",
+        everybody: Mapping[str, int] | None = None,
     ) -> None:
         if importlib.util.find_spec("websockets") is None:
             raise DeviceError("the monitor needs websockets: pip install 'pyanticip[monitor]'")
         self.port = free_port()
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
         told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
-        told |= {"folder": str(folder.absolute()), "kind": kind}
+        told |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(everybody or {})}
         #: What to open in a browser.
         self.url = f"http://{known_as(rig.host)}:{rig.port}/{f'?token={token}' if token else ''}"
         self._health = health

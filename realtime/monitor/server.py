@@ -155,7 +155,7 @@ class Remote(asyncio.DatagramProtocol):
 class Server:
     """Everybody who looks, and what they are shown."""
 
-    def __init__(self, page: Page, folder: Path, kind: str) -> None:
+    def __init__(self, page: Page, folder: Path, kind: str, everybody: dict[str, int]) -> None:
         self.page = page
         self._folder = folder
         self._suit = Suit(kind)
@@ -164,7 +164,7 @@ class Server:
         self._clients: set[Any] = set()
         self._past: deque[dict[str, Any]] = deque(maxlen=_PAST)
         # What newcomers have to know, by kind, in its newest form.
-        self._known: dict[str, str] = {"hello": _json(_hello())}
+        self._known: dict[str, str] = {"hello": _json(_hello(everybody))}
 
     async def look(self, client: Any) -> None:
         """One browser."""
@@ -234,8 +234,8 @@ class _Feed(asyncio.DatagramProtocol):
         self._server.hear(data)
 
 
-def _hello() -> dict[str, Any]:
-    """What the page has to know to draw."""
+def _hello(everybody: dict[str, int]) -> dict[str, Any]:
+    """What the page has to know to draw, and where the other performers' pages are."""
     body = canonical_skeleton()
     return {
         "hello": {
@@ -245,6 +245,7 @@ def _hello() -> dict[str, Any]:
             "scalars": list(SCALARS),
             "params": list(PARAMETERS),
             "horizons_ms": list(HORIZONS_MS),
+            "everybody": everybody,
         }
     }
 
@@ -261,7 +262,7 @@ async def serve(options: dict[str, Any]) -> None:
     """Serve until standard input ends. Raises a DeviceError where the port is not to be had."""
     from websockets.asyncio.server import serve as serve_websockets
 
-    server = Server(Page(options), Path(options["folder"]), options["kind"])
+    server = Server(Page(options), Path(options["folder"]), options["kind"], options["everybody"])
     loop = asyncio.get_running_loop()
     feed = bind_udp("127.0.0.1", options["feed"], "monitor")
     await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)

@@ -18,7 +18,7 @@ from realtime.sinks.config import OscConfig
 if TYPE_CHECKING:
     from realtime.rig.tree import Rig
 
-__all__ = ["OneOfManyRig", "check", "recorded_as", "solo"]
+__all__ = ["OneOfManyRig", "check", "monitors", "recorded_as", "solo"]
 
 _TAKEN = ("control", "ensemble", "reply")
 
@@ -91,8 +91,9 @@ def _host(sender: str) -> str:
 def solo(rig: Rig, name: str) -> Rig:
     """The rig of one performer: what it would be if nobody else played, but for the names in addresses.
 
-    What there can be only one of (MIDI, receivers of other kinds, the teaching project, the monitor) is the
-    first performer's; the remote control and OSCQuery are the whole show's.
+    What there can be only one of (MIDI, receivers of other kinds, the teaching project) is the first
+    performer's; the remote control and OSCQuery are the whole show's. Each has a monitor, at a port of its
+    own (:func:`monitors`).
     """
     performer = next(one for one in rig.performers if one.name == name)
     first = performer is rig.performers[0]
@@ -115,16 +116,22 @@ def solo(rig: Rig, name: str) -> Rig:
                 "preset": preset,
             }
         ),
+        "monitor": rig.monitor.model_copy(update={"port": monitors(rig).get(name, rig.monitor.port)}),
         "control": rig.control.model_copy(update={"enabled": False}),
         "oscquery": rig.oscquery.model_copy(update={"enabled": False}),
     }
     if not first:
         fields = type(rig).model_fields
-        update |= {key: fields[key].default for key in ("midi", "sink", "teach", "monitor")}
+        update |= {key: fields[key].default for key in ("midi", "sink", "teach")}
     found = rig.model_copy(update=update)
     # What is saved is one performer's: it must not replace the rig of all.
     found._file = None
     return found
+
+
+def monitors(rig: Rig) -> dict[str, int]:
+    """The port of each performer's monitor: the rig's, and those that follow."""
+    return {one.name: rig.monitor.port + n for n, one in enumerate(rig.performers)}
 
 
 def recorded_as(path: Path, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 import json
@@ -38,10 +39,12 @@ from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote
 from realtime.monitor.suit import Suit
 from realtime.programs.demo import PERFORMANCE
-from realtime.rig import Rig, load_rig
+from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.monitor import MonitorRig
 from realtime.sinks.base import ControlFrame, Onlooker
+from realtime.sockets import free_port
 from realtime.stage import assemble
+from realtime.troupe import open_troupe
 
 HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
 
@@ -380,3 +383,33 @@ def test_where_it_is_can_be_said_on_the_command_line(tmp_path):
     assert (on.enabled, on.host, on.port, on.token, on.is_local) == (True, "127.0.0.1", 9999, "abc", True)
     there = load_rig(file, {"monitor": "0.0.0.0:8000"}).monitor
     assert (there.host, there.port, there.token, there.is_local) == ("0.0.0.0", 8000, "abc", False)
+
+
+def test_each_of_several_performers_has_a_page_that_steers_them_alone() -> None:
+    first = free_tcp_port()
+    suits = [free_port(), free_port()]
+    performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
+    told_ = {"monitor": {"port": first, "enabled": True}, "control": {"port": free_port()}, "osc": []}
+    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **told_}, "test")
+
+    def look(port: int) -> tuple[dict[str, int], dict[str, Any]]:
+        with looking(f"http://127.0.0.1:{port}/") as client:
+            everybody = told(client, "hello")["everybody"]
+            client.send(json.dumps({"do": "gain", "with": [port / 1e5]}))
+            answer = told(client, "reply")
+        return everybody, answer
+
+    async def show() -> list[float]:
+        troupe = open_troupe(rig, MonotonicClock(), lambda line: None)
+        playing = asyncio.create_task(troupe.run(60.0))
+        try:
+            for port in (first, first + 1):
+                everybody, answer = await asyncio.to_thread(look, port)
+                assert everybody == {"ann": first, "bob": first + 1}
+                assert (answer["reply"], answer["ok"]) == ("gain", True)
+        finally:
+            troupe.end()
+            await playing
+        return [show.pipeline.mixer.settings["gain"] for show in troupe.shows.values()]
+
+    assert asyncio.run(show()) == pytest.approx([first / 1e5, (first + 1) / 1e5])

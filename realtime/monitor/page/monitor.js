@@ -34,6 +34,9 @@ function tell(name, ...rest) {
 
 function begin(told) {
   hello = told;
+  const everybody = Object.entries(told.everybody).map(([name, port]) => [String(port), name]);
+  $("who").hidden = everybody.length < 2;
+  options($("who"), everybody, location.port);
   body ??= new Body($("body"), hello);
   params ??= new Plots($("params").querySelector("canvas"), hello.params.map((name) => ({ name, low: 0, high: 1 })), "param");
   scalars ??= new Plots($("scalars").querySelector("canvas"), hello.scalars.map((name) => {
@@ -221,6 +224,7 @@ for (const input of document.querySelectorAll("[data-set]")) {
   });
   input.addEventListener("change", () => { send(); input.blur(); });
 }
+$("who").addEventListener("change", (e) => { location.port = e.target.value; });
 $("preset").addEventListener("change", (e) => { tell("preset", e.target.value); e.target.blur(); });
 $("source").addEventListener("change", (e) => { tell("source", e.target.value); e.target.blur(); });
 $("record").addEventListener("click", () => tell(health.recording ? "record/stop" : "record/start"));
