@@ -27,8 +27,9 @@ class OneOfManyRig(PerformerRig):
     """One ``[[performer]]``: a name, which becomes part of the addresses, a suit, and what is their own.
 
     The suit is who is heard ``from`` a host or host:port, a ``port`` beside that of ``[source]``, or a whole
-    ``source`` like it. Whoever names a ``preset`` is heard in a built-in voice of their own. The keys of
-    ``[performer]`` are theirs where they are given.
+    ``source`` like it. Whoever names a ``preset`` is heard in a built-in voice of their own, who names a
+    ``channel``, on that one by ``[midi]``; a ``teach`` project is theirs alone. The keys of ``[performer]``
+    are theirs where they are given.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -38,7 +39,9 @@ class OneOfManyRig(PerformerRig):
     port: Port | None = None
     source: SourceRig | None = None
     preset: Annotated[str, registered(VOICES)] | None = None
+    channel: Annotated[int, Field(ge=1, le=16)] | None = None
     mapping: str | None = None
+    teach: str | None = None
 
     def hears(self, shared: SourceRig) -> SourceRig:
         """Where their motion comes from; ``shared`` is the rig's ``[source]``."""
@@ -59,6 +62,9 @@ def check(performers: Sequence[OneOfManyRig], shared: SourceRig, osc: Sequence[O
             raise ValueError(f"performer: {name} is no name for one: it is an address of the whole show")
         if names.count(name) > 1:
             raise ValueError(f"performer: two are called {name!r}")
+    taught = [Path(one.teach).absolute() for one in performers if one.teach is not None]
+    if len(set(taught)) < len(taught):
+        raise ValueError("performer.teach: two are taught by one project; each needs their own")
     heard: dict[tuple[str, int], list[tuple[str, SourceRig]]] = {}
     for one in performers:
         source = one.hears(shared)
@@ -91,9 +97,9 @@ def _host(sender: str) -> str:
 def solo(rig: Rig, name: str) -> Rig:
     """The rig of one performer: what it would be if nobody else played, but for the names in addresses.
 
-    What there can be only one of (MIDI, receivers of other kinds, the teaching project) is the first
-    performer's; the remote control and OSCQuery are the whole show's. Each has a monitor, at a port of its
-    own (:func:`monitors`).
+    What is of nobody in particular (MIDI without a channel, receivers of other kinds, the project of the
+    whole rig) is the first performer's; the remote control and OSCQuery are the whole show's. Each has a
+    monitor, at a port of its own (:func:`monitors`).
     """
     performer = next(one for one in rig.performers if one.name == name)
     first = performer is rig.performers[0]
@@ -123,6 +129,10 @@ def solo(rig: Rig, name: str) -> Rig:
     if not first:
         fields = type(rig).model_fields
         update |= {key: fields[key].default for key in ("midi", "sink", "teach")}
+    if performer.channel is not None:
+        update["midi"] = rig.midi.on(performer.channel, name, leads=first)
+    if performer.teach is not None:
+        update["teach"] = performer.teach
     found = rig.model_copy(update=update)
     # What is saved is one performer's: it must not replace the rig of all.
     found._file = None

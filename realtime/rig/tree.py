@@ -155,6 +155,8 @@ class Rig(Options):
     @model_validator(mode="after")
     def _are_told_apart(self) -> Rig:
         check(self.performers, self.source, self.osc)
+        if self.midi.mpe and any(one.channel is not None for one in self.performers):
+            raise ValueError("performer.channel: an MPE zone has channels of its own; leave midi.mpe out")
         return self
 
     @property

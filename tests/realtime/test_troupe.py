@@ -28,6 +28,8 @@ from realtime.control.everyone import everyones
 from realtime.programs.live import live
 from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.performers import solo
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.midi.translator import Translator
 from realtime.sinks.osc import OscSink
 from realtime.sockets import bind_udp, free_port
 from realtime.sources.replay import Datagram, play_offline
@@ -125,6 +127,8 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
         ([{"name": "a", "source": "auto"}], {}, "performer.a: .* kind, not auto"),
         ([{"name": "a", "prot": 1}], {}, "performer.0.prot: unknown key; did you mean port"),
         ([{"name": "ensemble"}], {}, "performer: ensemble is no name"),
+        ([{**TWO[0], "channel": 2}], {"midi": {"mpe": 5}}, "performer.channel: an MPE zone has channels"),
+        ([{**one, "teach": "p"} for one in TWO], {}, "performer.teach: two are taught by one project"),
         (TWO, {"osc": [{"performer": "eve"}]}, "osc.performer: no performer 'eve'; alice, bob"),
         ([], {"osc": [{"performer": "eve"}]}, "there are no"),
     ],
@@ -176,6 +180,53 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
     answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
     assert "alice" in answer.output
     assert "bob" in answer.output
+
+
+def test_each_has_a_channel_and_a_project_where_it_is_given() -> None:
+    tree = {
+        "performer": [
+            {**TWO[0], "channel": 3},
+            {**TWO[1], "channel": 5, "teach": "bobs"},
+            {"name": "c", "port": 5},
+        ],
+        "midi": {"port": "virtual", "clock": "body", "control": [{"from": "pitch", "to": 1, "channel": 9}]},
+        "teach": "ours",
+    }
+    many = parse_rig(tree, "")
+    alice, bob, other = (solo(many, name) for name in ("alice", "bob", "c"))
+    assert [one.midi.port for one in (alice, bob, other)] == [
+        "virtual:pyanticip alice",
+        "virtual:pyanticip bob",
+        None,
+    ]
+    assert [one.midi.clock for one in (alice, bob)] == ["body", None]
+    assert [each.channel for each in (*bob.midi.note, *bob.midi.controls)] == [5, 5]
+    assert [one.teach for one in (alice, bob, other)] == ["ours", "bobs", None]
+    frame = ControlFrame(7, 0.14, [0.5] * 7, [0.25] * 8, [("onset", 0.5, 0.1)])
+    channels = [
+        {item.message[0] & 15 for item in Translator(one.midi).frame(frame) if item.message[:1] < b"\xf0"}
+        for one in (alice, bob)
+    ]
+    assert channels == [{2}, {4}]
+    hardware = parse_rig({**tree, "midi": {"port": "USB"}}, "")
+    assert [solo(hardware, name).midi.port for name in ("alice", "bob", "c")] == ["USB", "USB", None]
+
+
+def test_who_has_a_project_can_be_taught(tmp_path: Path) -> None:
+    performers = [{"name": "alice", "port": free_port()}, {"name": "bob", "port": free_port()}]
+    performers[1]["teach"] = str(tmp_path / "bobs")
+    told = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
+    many = parse_rig({"performer": performers, **told}, "")
+
+    async def commands() -> dict[str, set[str]]:
+        troupe = open_troupe(many, MonotonicClock(), lambda line: None)
+        found = {name: set(show.actions()) for name, show in troupe.shows.items()}
+        await troupe.run(0.1)
+        return found
+
+    found = asyncio.run(commands())
+    assert "teach/start" in found["bob"] - found["alice"]
+    assert (tmp_path / "bobs").is_dir()
 
 
 def test_only_live_plays_several() -> None:

@@ -152,6 +152,20 @@ class MidiConfig(Options):
                 raise ValueError(f"control.low, high: the bend reaches {widest} semitones (bend_range)")
         return self
 
+    def on(self, channel: int, name: str, *, leads: bool) -> MidiConfig:
+        """The same for one of several performers: on one channel, and a port of that name where it is made;
+        the clock is for the one who leads.
+        """
+        made = self.port is not None and self.port.partition(":")[0] == "virtual"
+        base = (self.port or "").partition(":")[2] or "pyanticip"
+        told = {"channel": channel}
+        update = {
+            "port": f"virtual:{base} {name}" if made else self.port,
+            "note": tuple(note.model_copy(update=told) for note in self.note),
+            "control": tuple(control.model_copy(update=told) for control in self.controls),
+        }
+        return self.model_copy(update=update if leads else {**update, "clock": None})
+
     @property
     def semitones(self) -> int:
         """What a full bend is."""
