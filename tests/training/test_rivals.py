@@ -131,3 +131,8 @@ def test_a_sure_hazard_is_announced_once_and_in_time():
         assert len(times) == 1
         assert abs(times[0] - 60) <= 2.5
     assert len(announced(hazards, 1, 5, 0.5)) == 0
+    # The end of a plateau at just the threshold is a peak, its middle none, nor a second one within 8 frames.
+    flat = np.zeros((60, 2, 25))
+    flat[[10, 11, 12, 17, 20], 0, 0] = 0.5
+    assert announced(flat, 0, 0, 0.5).tolist() == [13.0, 21.0]
+    assert len(announced(flat, 0, 0, 0.51)) == 0

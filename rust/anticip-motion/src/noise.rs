@@ -283,3 +283,41 @@ fn same_side(q: Vec4, near: &Vec4) -> Vec4 {
     let dot: f64 = q.iter().zip(near).map(|(a, b)| a * b).sum();
     if dot < 0.0 { q.map(|v| -v) } else { q }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(seconds: f64) -> usize {
+        (seconds * RATE).ceil() as usize
+    }
+
+    #[test]
+    fn it_opens_at_once_waits_and_shuts_slowly() {
+        let mut gate = NoiseGate::new(&[true; JOINT_COUNT], None);
+        let mut swings = |movement: f64, times: usize| {
+            (0..times).for_each(|_| gate.swing(movement));
+            gate.open
+        };
+        assert!((0.0..1.0).contains(&swings(1.01, frames(OPENING) - 1)));
+        assert_eq!(swings(1.01, 1), 1.0);
+        assert_eq!(swings(0.0, frames(PATIENCE) - 1), 1.0);
+        // A movement in between, and all of the patience is needed again.
+        swings(1.01, 1);
+        assert_eq!(swings(0.0, frames(PATIENCE) - 1), 1.0);
+        let half = swings(0.0, frames(CLOSING) / 2);
+        assert!((0.4..0.7).contains(&half), "{half}");
+        assert_eq!(swings(0.0, frames(CLOSING) / 2 + 3), 0.0);
+    }
+
+    #[test]
+    fn what_is_neither_still_nor_movement_takes_back_as_much_patience() {
+        let mut gate = NoiseGate::new(&[true; JOINT_COUNT], None);
+        (0..10).for_each(|_| gate.swing(0.0));
+        let between = 0.5 * (STILL + 1.0);
+        (0..7).for_each(|_| gate.swing(between));
+        assert!((gate.quiet - 3.0 / RATE).abs() < 1e-9);
+        (0..7).for_each(|_| gate.swing(between));
+        assert_eq!(gate.quiet, 0.0);
+    }
+}

@@ -55,6 +55,10 @@ def test_synthetic_sequences_follow_the_seed_and_validation_has_another():
     assert not train & {row.tobytes() for row in data.valid.take(np.arange(64))}
     with pytest.raises(OptionError, match="length must be at least 2, given 1"):
         synthetic(50, 1, 8, 0)
+    assert (synthetic(50, 40, 8, 1, repeats=(1, 1)).phases == RANDOM).any()
+    for repeats in ((0, 1), (2, 1)):
+        with pytest.raises(OptionError, match="repeats must be 1 <= least <= most"):
+            synthetic(50, 40, 8, 0, repeats=repeats)
 
 
 def test_characters_round_trip_and_agree_with_the_saved_tokenizer(tmp_path):
