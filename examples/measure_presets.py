@@ -1,11 +1,11 @@
 """Measure the presets of the built-in voice on recorded movement: the second table of docs/voice.md.
 
-    python examples/measure_presets.py DANCE.bvh ANOTHER.bvh ...
+    python examples/measure_presets.py SAMPLES DANCE.bvh ANOTHER.bvh ...
 
 For each preset: integrated loudness of each clip (ITU-R BS.1770-4), the highest true peak (four times
 oversampled), processor time per second of sound, the closest other preset and the two clips most alike, both
-as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). The preset
-granular plays a folder of sounds that the other presets made.
+as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). SAMPLES is
+the folder of sounds that the preset granular plays.
 """
 
 import sys
@@ -20,8 +20,6 @@ import numpy.typing as npt
 from pyanticip._core import PRESETS, Samples, Voice
 from pyanticip.vocabulary import EVENTS
 from realtime.programs.render import render
-from realtime.voice.base import SAMPLED
-from realtime.voice.wav import WavWriter
 
 RATE = 48_000
 SECONDS = 40.0
@@ -31,18 +29,6 @@ Spectrum = npt.NDArray[np.float64]
 # BS.1770-4, tables 1 and 2: the head's shelf and the high-pass, at 48 kHz.
 SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.69065929318241, 0.73248077421585)
 HIGH = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
-
-
-def samples() -> Samples:
-    """Two seconds of each preset, brighter each time."""
-    with tempfile.TemporaryDirectory() as folder:
-        for preset in sorted(set(PRESETS) - {SAMPLED}):
-            for bright in (0.2, 0.5, 0.9):
-                voice = Voice(RATE, preset=preset)
-                voice.params(np.array([bright, 0.5, bright, 0.1, 0.5, 0.0, 0.5, 0.0], np.float32))
-                with WavWriter(Path(folder, f"{preset} {bright}.wav"), RATE) as file:
-                    file.write(voice.render(2 * RATE))
-        return Samples(folder, RATE)
 
 
 def played(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> tuple[Sound, float]:
@@ -103,14 +89,14 @@ def alike(spectra: list[Spectrum]) -> Spectrum:
     return table
 
 
-def main(clips: list[Path]) -> None:
+def main(samples: Path, clips: list[Path]) -> None:
     moves = []
     with tempfile.TemporaryDirectory() as folder:
         for clip in clips:
             render(clip, Path(folder, "moves.npz"), seconds=SECONDS)
             with np.load(Path(folder, "moves.npz")) as found:
                 moves.append(dict(found))
-    sounds = samples()
+    sounds = Samples(str(samples), RATE)
     made = {preset: [played(preset, clip, sounds) for clip in moves] for preset in PRESETS}
     spectra = {preset: [spectrum(sound) for sound, _ in sounds] for preset, sounds in made.items()}
     presets = list(PRESETS)
@@ -130,4 +116,4 @@ def main(clips: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(name) for name in sys.argv[1:]])
+    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])

@@ -19,7 +19,7 @@ const LONGEST: f64 = 60.0;
 /// Time in which one preset takes over from another, seconds.
 const CROSSFADE: f64 = 0.4;
 /// Level of everything before the limiter: a lively dance is at -16 LUFS.
-const LEVEL: f32 = 0.63;
+const LEVEL: f32 = 0.7;
 /// Smoothing of each parameter, seconds (95 % of a jump after 4.7 times as much).
 const SMOOTHING: [f32; 8] = [0.012, 0.006, 0.008, 0.010, 0.010, 0.030, 0.010, 0.012];
 /// Where the parameters stand before anything is set: silent, in the middle, dry.
@@ -473,7 +473,7 @@ impl Voice {
         self.room.render(&self.dry, &mut self.wet, space);
         for i in 0..FRAME {
             let s = space.at(i);
-            let (direct, reverberant) = (1.0 - 0.3 * s, 0.75 * s * (1.0 + 0.3 * swell.at(i)));
+            let (direct, reverberant) = (1.0 - 0.3 * s, 0.4 * s * (1.0 + 0.3 * swell.at(i)));
             let mixed = core::array::from_fn(|k| {
                 (direct * self.dry[i][k] + reverberant * self.wet[i][k]) * LEVEL * gain.at(i)
             });

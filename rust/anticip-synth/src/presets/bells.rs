@@ -8,9 +8,9 @@ use crate::params::Event;
 use crate::tone::{Body, Tone};
 use crate::voice::Settings;
 
-const LEVEL: f32 = 2.2;
+const LEVEL: f32 = 0.66;
 /// Bronze: neither low nor hissing.
-const RESONANCE: Body = [[1_650.0, 0.7, 9.0], [300.0, 0.5, -18.0], [7_000.0, 0.6, -14.0]];
+const RESONANCE: Body = [[1_110.0, 0.75, 18.0], [190.0, 0.6, -18.0], [6_100.0, 0.7, -16.0]];
 /// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.
 const PARTIALS: [[f32; 3]; 10] = [
     [0.5, 0.45, 1.6],

@@ -10,9 +10,9 @@ use crate::params::{Event, Parameter};
 use crate::tone::{Body, Tone, White};
 use crate::voice::Settings;
 
-const LEVEL: f32 = 0.96;
+const LEVEL: f32 = 0.86;
 /// A bore.
-const RESONANCE: Body = [[900.0, 0.8, 2.0], [2_400.0, 0.7, -10.0], [180.0, 0.6, 2.0]];
+const RESONANCE: Body = [[2_060.0, 0.65, -18.0], [2_430.0, 0.85, -18.0], [690.0, 2.4, 18.0]];
 /// What is heard of a half that rests, and of each voice on the other side.
 const REST: f32 = 0.1;
 const ACROSS: f32 = 0.15;

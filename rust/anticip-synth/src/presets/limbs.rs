@@ -8,9 +8,9 @@ use crate::params::{Event, Parameter};
 use crate::tone::{Body, Tone};
 use crate::voice::Settings;
 
-const LEVEL: f32 = 0.53;
+const LEVEL: f32 = 0.35;
 /// Wood and calfskin.
-const RESONANCE: Body = [[420.0, 0.7, 9.0], [2_600.0, 0.6, -9.0], [7_500.0, 0.7, 6.0]];
+const RESONANCE: Body = [[300.0, 0.7, 14.0], [2_500.0, 0.6, -11.0], [7_650.0, 0.7, 6.0]];
 
 pub(crate) struct Limbs {
     kit: Kit,

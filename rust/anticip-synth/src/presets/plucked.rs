@@ -8,9 +8,9 @@ use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 use crate::voice::Settings;
 
-const LEVEL: f32 = 1.65;
+const LEVEL: f32 = 0.9;
 /// A small box, and the nail on the string.
-const RESONANCE: Body = [[260.0, 0.8, 12.0], [1_700.0, 0.4, -19.0], [9_500.0, 0.6, 13.0]];
+const RESONANCE: Body = [[300.0, 0.55, 14.0], [1_900.0, 0.4, -16.0], [6_800.0, 0.55, 18.0]];
 
 pub(crate) struct Plucked {
     notes: Notes,
