@@ -81,6 +81,16 @@ def test_feed(benchmark, source):
     assert out.features.shape == (1, 279)
 
 
+@pytest.mark.parametrize("window", [1024, 4096, 16384])
+def test_random_poses(benchmark, window):
+    """A frame of a long window in which no pose is like another."""
+    poses = np.random.default_rng(1).normal(size=(window + 1000, 22, 4)).astype(np.float32)
+    stream = pa.ScalarStream(joints=22, window=window)
+    stream.push_many(poses[:-500])
+    rest = iter(poses[-500:])
+    benchmark.pedantic(lambda: stream.push(next(rest)), rounds=500, iterations=1)
+
+
 @pytest.mark.slow
 def test_bench_of_scalars():
     from rich.console import Console

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod coarse;
 mod config;
 mod engine;
 mod error;

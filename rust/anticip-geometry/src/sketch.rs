@@ -18,7 +18,7 @@ const MIN_DIM: usize = 24;
 /// Coarsest step that is not zero, and what squares too small for `f64` can hide.
 const TINY: f64 = 1e-140;
 /// Adding it rounds to an integer and leaves that in the low bits.
-const ROUND: f64 = 6_755_399_441_055_744.0;
+pub(crate) const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// Sketches of the states in a window.
 #[derive(Clone, Debug)]

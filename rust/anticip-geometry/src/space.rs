@@ -1,5 +1,6 @@
 //! What the algorithm asks of a space, and the two spaces there are.
 
+use crate::coarse::{self, COARSE_GROUP};
 use crate::config::JointLimit;
 use crate::kernel::{self, LANES, POSE_GROUP, TANGENT_GROUP};
 use crate::markley::Markley;
@@ -19,6 +20,13 @@ pub(crate) trait Space {
     fn dist2(&self, a: &[f64], b: &[f64]) -> f64;
     /// Bounds on it from below and above that cost much less, where there are any.
     fn dist2_bounds(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)>;
+    /// Numbers in a coarse state; 0 where there are no such.
+    fn coarse_len(&self) -> usize;
+    /// Writes a state once more, smaller.
+    fn coarsen(&self, state: &[f64], out: &mut [i16]);
+    /// A lower bound on the squared distance of two states, by what was written of them; it says something from
+    /// [`coarse::USEFUL`] on.
+    fn least_dist2(&self, a: &[i16], b: &[i16]) -> f64;
     /// Whether the distance is that of the numbers of the states themselves, so that these can be sketched.
     fn euclidean(&self) -> bool;
     /// A state joins the window.
@@ -40,6 +48,7 @@ pub(crate) trait Space {
 pub(crate) struct PoseSpace {
     groups: usize,
     weights: Vec<f64>,
+    coarse_weights: Vec<f32>,
     root_weights: Vec<f64>,
     limits: Vec<JointLimit>,
     sums: Markley,
@@ -62,6 +71,7 @@ impl PoseSpace {
         let limits = limits.into_iter().map(unit_axis).collect();
         Self {
             groups,
+            coarse_weights: padded.iter().map(|&w| w as f32).collect(),
             weights: padded,
             root_weights,
             limits,
@@ -118,6 +128,20 @@ impl Space for PoseSpace {
     #[inline(always)]
     fn dist2_bounds(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         Some(kernel::pose_dist2_bounds(a, b, &self.weights))
+    }
+
+    fn coarse_len(&self) -> usize {
+        self.groups * COARSE_GROUP
+    }
+
+    #[inline(always)]
+    fn coarsen(&self, state: &[f64], out: &mut [i16]) {
+        coarse::coarsen(state, out);
+    }
+
+    #[inline(always)]
+    fn least_dist2(&self, a: &[i16], b: &[i16]) -> f64 {
+        coarse::least_dist2(a, b, &self.coarse_weights)
     }
 
     fn euclidean(&self) -> bool {
@@ -256,6 +280,16 @@ impl Space for VectorSpace {
     #[inline(always)]
     fn dist2_bounds(&self, _a: &[f64], _b: &[f64]) -> Option<(f64, f64)> {
         None
+    }
+
+    fn coarse_len(&self) -> usize {
+        0
+    }
+
+    fn coarsen(&self, _state: &[f64], _out: &mut [i16]) {}
+
+    fn least_dist2(&self, _a: &[i16], _b: &[i16]) -> f64 {
+        0.0
     }
 
     fn euclidean(&self) -> bool {

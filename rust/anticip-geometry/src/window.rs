@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use crate::coarse::USEFUL;
 use crate::sketch::Sketch;
 use crate::space::Space;
 
@@ -32,6 +33,8 @@ pub(crate) struct Window<S> {
     /// Frames pushed so far.
     frames: usize,
     states: Vec<f64>,
+    /// The same, smaller, of poses.
+    coarse: Vec<i16>,
     /// Lower bounds on the distance to the newest state, by slot.
     lower: Vec<f64>,
     /// Upper bounds on the distance to the centre, by slot.
@@ -62,6 +65,7 @@ impl<S: Space> Window<S> {
             limit,
             frames: 0,
             states: vec![0.0; n * len],
+            coarse: vec![0; n * space.coarse_len()],
             lower: vec![0.0; n],
             upper: vec![0.0; n],
             repeated: vec![false; n],
@@ -86,6 +90,7 @@ impl<S: Space> Window<S> {
         self.neighbours.clear();
         if self.limit.is_none() {
             self.states.clear();
+            self.coarse.clear();
             self.lower.clear();
             self.upper.clear();
             self.repeated.clear();
@@ -140,6 +145,7 @@ impl<S: Space> Window<S> {
         let slot = self.slot(frame);
         if self.limit.is_none() {
             self.states.extend_from_slice(state);
+            self.coarse.resize((slot + 1) * self.space.coarse_len(), 0);
             self.lower.push(0.0);
             self.upper.push(0.0);
             self.repeated.push(false);
@@ -149,6 +155,9 @@ impl<S: Space> Window<S> {
             }
             self.states[slot * len..(slot + 1) * len].copy_from_slice(state);
         }
+        let coarse = self.space.coarse_len();
+        self.space
+            .coarsen(state, &mut self.coarse[slot * coarse..(slot + 1) * coarse]);
         self.repeated[slot] = false;
         if frame > 0 && self.state(0) == state {
             let last = self.slot(frame - 1);
@@ -304,6 +313,16 @@ impl<S: Space> Window<S> {
     #[inline(always)]
     fn measure_newest(&mut self, slot: usize, limit: f64) -> Option<f64> {
         let newest = self.slot(self.frames - 1);
+        let len = self.space.coarse_len();
+        if len > 0 && limit > USEFUL && limit < f64::INFINITY {
+            let coarse = |slot: usize| &self.coarse[slot * len..(slot + 1) * len];
+            let least = self.space.least_dist2(coarse(slot), coarse(newest));
+            let lower = least.sqrt() * (1.0 - SLACK) - S::ABS_ERROR;
+            if lower > limit {
+                self.lower[slot] = lower;
+                return None;
+            }
+        }
         if let Some((low, _)) = self.space.dist2_bounds(self.at(slot), self.at(newest)) {
             let lower = low.sqrt() * (1.0 - SLACK) - S::ABS_ERROR;
             if lower > limit {
