@@ -14,7 +14,7 @@ from pyanticip.cli.terminal import Answer, say
 
 if TYPE_CHECKING:
     from training.data import options
-    from training.data.sets.builder import Step
+    from training.data.sets.builder import BuildReport, Step
 
 OPTIONS = "training.data.options"
 
@@ -46,6 +46,7 @@ def data_build(given: options.BuildOptions) -> Answer:
     Example: pyanticip train data build takes --out sets/mine --workers 8
              pyanticip train data build takes --out sets/mine --split-file who.toml
              pyanticip train data build amass --out sets/amass --subject-from top
+             pyanticip train data build amass --out shards/2 --shard 2/8
     """
     from training.data.sets import build
 
@@ -61,14 +62,30 @@ def data_build(given: options.BuildOptions) -> Answer:
             units=given.unit(),
             sound=given.sound,
             manifest=given.manifest,
+            shard=given.shard,
             on_progress=progress,
             **given.reading(),
         )
-    if not given.as_json:
+    return _told(given.as_json, report)
+
+
+@data.command("merge", options=f"{OPTIONS}:MergeOptions")
+def data_merge(given: options.MergeOptions) -> Answer:
+    """Put the shards of a build together: the set that one machine would have built.
+
+    Example: pyanticip train data merge shards/1 shards/2 shards/3 --out sets/amass
+    """
+    from training.data.sets import merge
+
+    return _told(given.as_json, merge(given.shards, given.out))
+
+
+def _told(as_json: bool, report: BuildReport) -> Answer:
+    if not as_json:
         _warn(report.warnings)
     earlier = f" ({report.found + report.kept} of them done before)" if report.found + report.kept else ""
     lines = [
-        f"{given.out}: {report.clips} clips, {report.frames} frames ({report.frames / 3000.0:.1f} min) of "
+        f"{report.out}: {report.clips} clips, {report.frames} frames ({report.frames / 3000.0:.1f} min) of "
         f"{report.takes} takes{earlier} in {report.seconds:.1f} s"
     ]
     for split, subjects in report.subjects.items():

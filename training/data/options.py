@@ -38,6 +38,7 @@ class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
     units: str | None = option("Unit of length of all files: m, cm, mm, in, cmu or metres.", None)
     sound: Literal["auto", "none"] = option("Whether a .wav or .flac beside a take teaches it.", "auto")
     manifest: Path | None = option("Takes, their sounds and offsets: TOML or CSV.", None, exists=True)
+    shard: str | None = option("i/n: only this share of the takes, for train data merge.", None)
 
     def unit(self) -> str | float | None:
         """A name of a unit, or metres."""
@@ -45,6 +46,13 @@ class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
             return None if self.units is None else float(self.units)
         except ValueError:
             return self.units
+
+
+class MergeOptions(JsonOption):
+    """Of ``train data merge``."""
+
+    shards: tuple[Path, ...] = option("Folders of all shards.", argument=True, metavar="SHARD")
+    out: Path = option("Folder of the set.")
 
 
 class AugmentOptions(WorkersOption, JsonOption):

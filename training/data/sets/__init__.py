@@ -1,8 +1,18 @@
 """Sets of prepared motion: built once from a folder of takes, opened at no cost, the same for everybody."""
 
-from training.data.sets.builder import BuildReport, build
+from training.data.sets.builder import BuildReport, build, merge
 from training.data.sets.format import ClipEntry, MotionSet, is_set
 from training.data.sets.recipe import Recipe, read_recipe
 from training.data.sets.vary import augment
 
-__all__ = ["BuildReport", "ClipEntry", "MotionSet", "Recipe", "augment", "build", "is_set", "read_recipe"]
+__all__ = [
+    "BuildReport",
+    "ClipEntry",
+    "MotionSet",
+    "Recipe",
+    "augment",
+    "build",
+    "is_set",
+    "merge",
+    "read_recipe",
+]

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -21,6 +22,7 @@ from training.data.examples import SHORTEST, Split
 from training.data.sets.discover import Found, Source, discover, printable
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.data.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
+from training.data.sets.shards import SHARD, Whole, numbers, read_shards, write_shard
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import sides_of, split_warnings, strangers
 from training.data.sets.writer import Lock, SetWriter, prepare_folder
@@ -126,6 +128,7 @@ def build(
     skeleton: Path | str | None = None,
     sound: Literal["auto", "none"] = "auto",
     manifest: Path | str | None = None,
+    shard: str | None = None,
     on_progress: Callable[[Step], None] | None = None,
 ) -> BuildReport:
     """Make a set of all takes in a folder, or bring the set that is there up to date.
@@ -150,6 +153,7 @@ def build(
         sound: ``auto``: takes with a sound beside them, or in the manifest, are taught by it; ``none``: the
             teacher teaches all.
         manifest: TOML or CSV of takes, their sounds and offsets (:func:`training.data.sets.sounds.pair`).
+        shard: ``i/n``: prepare the i-th of n shares of the takes alone, for :func:`merge`.
         on_progress: called after each take.
 
     Raises:
@@ -185,21 +189,112 @@ def build(
         available()
         if workers > 1:
             warm()
+    made_by = {"command": "build", **vars(options), "subject_from": subject_from, "sound": sound}
+    whole = Whole(made_by, found.sources, sides, [*strangers(subjects, who), *found.warnings])
+    if shard is not None:
+        return _build_shard(source_dir, target, shard, whole, options, sounds, workers, on_progress)
+    if (target / SHARD).exists():
+        raise OptionError(f"{target}: holds a shard; expected another folder, or --shard")
     work = prepare_folder(target)
     with Lock(work):
         kept = _Kept.of(target)
-        results = _prepare_all(source_dir, work, found, options, sounds, kept, workers, on_progress)
-        try:
-            plan = _Plan.of(found, results, kept, strangers(subjects, who))
-        except FormatError:
-            # Nothing was finished that another build could go on from.
-            shutil.rmtree(work)
-            with suppress(OSError):  # of an earlier set: that stays
-                target.rmdir()
-            raise
-        made_by = {"command": "build", **vars(options), "subject_from": subject_from, "sound": sound}
-        made = _assemble(target, work, plan, sides, kept, made_by)
+        results = _prepare_all(source_dir, work, found.sources, options, sounds, kept, workers, on_progress)
+        made, plan = _finish(target, work, whole, results, kept)
+    return _report(out, made, plan, began)
+
+
+def _build_shard(
+    folder: Path,
+    out: Path,
+    shard: str,
+    whole: Whole,
+    options: Options,
+    sounds: Mapping[str, Sound],
+    workers: int,
+    on_progress: Callable[[Step], None] | None,
+) -> BuildReport:
+    began = time.perf_counter()
+    number, count = numbers(shard)
+    if is_set(out):
+        raise OptionError(f"{out}: holds a set; expected another folder for a shard")
+    mine = whole.sources[number - 1 :: count]
+    work = prepare_folder(out)
+    with Lock(work):
+        (out / SHARD).unlink(missing_ok=True)
+        results = _prepare_all(folder, work, mine, options, sounds, _Kept(None), workers, on_progress)
+        digest = write_shard(out, (number, count), whole, results)
+    states = Counter(result.state for result in results.values())
+    frames = [_counted(work_file(work, each.key)) for each in results.values() if each.key]
+    return BuildReport(
+        out=str(out),
+        digest=digest,
+        clips=sum(len(each) for each in frames),
+        frames=sum(map(sum, frames)),
+        takes=len(frames),
+        subjects={s: sorted({x.subject for x in mine if whole.sides[x.subject] == s}) for s in SPLITS},
+        made=states["made"],
+        found=states["found"],
+        kept=0,
+        refused=[
+            {"path": printable(each.paths[0]), "reason": each.error}
+            for each in results.values()
+            if each.state == "refused"
+        ],
+        warnings=[],
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _counted(path: Path) -> list[int]:
+    parts, _ = read_parts(path)
+    return [len(part.params) for part in parts]
+
+
+def merge(shards: Sequence[Path | str], out: Path | str) -> BuildReport:
+    """Put the shards of a build together: the bytes of a build on one machine.
+
+    Args:
+        shards: folders that ``build(..., shard="i/n")`` made, in any order; they stay as they are.
+        out: folder of the set: new, or empty.
+
+    Raises:
+        FormatError: a folder holds no finished shard or a damaged one, or no take can be used.
+        OptionError: a shard is missing, or they are of different builds.
+    """
+    began = time.perf_counter()
+    target = Path(out)
+    if (target / SHARD).exists():
+        raise OptionError(f"{target}: holds a shard; expected another folder for the set")
+    whole, results, works = read_shards([Path(shard) for shard in shards])
+    work = prepare_folder(target)
+    with Lock(work):
+        made, plan = _finish(target, work, whole, results, _Kept(None), works)
+    return _report(out, made, plan, began)
+
+
+def _finish(
+    target: Path,
+    work: Path,
+    whole: Whole,
+    results: dict[str, Result],
+    kept: _Kept,
+    works: Mapping[str, Path] | None = None,
+) -> "tuple[MotionSet, _Plan]":
+    """The set of takes that are prepared, which wait in ``work`` or, each in its own, in ``works``."""
+    try:
+        plan = _Plan.of(whole, results, kept)
+    except FormatError:
+        # Nothing was finished that another build could go on from.
+        shutil.rmtree(work)
+        with suppress(OSError):  # of an earlier set: that stays
+            target.rmdir()
+        raise
+    made = _assemble(target, works or {}, work, plan, whole, kept)
     shutil.rmtree(work)
+    return made, plan
+
+
+def _report(out: Path | str, made: MotionSet, plan: "_Plan", began: float) -> BuildReport:
     return BuildReport(
         out=str(out),
         digest=made.digest,
@@ -227,7 +322,7 @@ def _subjects(found: Found) -> dict[str, bool]:
 def _prepare_all(
     folder: Path,
     work: Path,
-    found: Found,
+    sources: Sequence[Source],
     options: Options,
     sounds: Mapping[str, Sound],
     kept: _Kept,
@@ -236,13 +331,13 @@ def _prepare_all(
 ) -> dict[str, Result]:
     tasks = (
         Task(folder, work, source.paths, options, sounds.get(source.paths[0]), kept.key(source.paths))
-        for source in found.sources
+        for source in sources
     )
     results: dict[str, Result] = {}
     for result in spread(prepare, tasks, workers):
         results[result.paths[0]] = result
         if on_progress is not None:
-            on_progress(Step(len(results), len(found.sources), printable(result.paths[0]), result.error))
+            on_progress(Step(len(results), len(sources), printable(result.paths[0]), result.error))
     return results
 
 
@@ -257,15 +352,13 @@ class _Plan:
     states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("made", "found", "kept"), 0))
 
     @classmethod
-    def of(
-        cls, found: Found, results: dict[str, Result], kept: _Kept, warnings: Sequence[str] = ()
-    ) -> "_Plan":
-        plan = cls(warnings=[*warnings, *found.warnings])
+    def of(cls, whole: Whole, results: dict[str, Result], kept: _Kept) -> "_Plan":
+        plan = cls(warnings=[*whole.warnings])
         first_of: dict[str, str] = {}
         stems: dict[str, str] = {}
         # Of the same bytes under two names the second is found finished: that was no earlier build.
         new = {result.key for result in results.values() if result.state == "made"}
-        for source in found.sources:
+        for source in whole.sources:
             result = results[source.paths[0]]
             if result.state == "refused":
                 plan.refused.append({"path": printable(source.paths[0]), "reason": result.error})
@@ -288,7 +381,7 @@ class _Plan:
             )
         if not plan.takes:
             why = f"; the first: {plan.refused[0]['reason']}" if plan.refused else ""
-            raise FormatError(f"none of the {len(found.sources)} takes can be used{why}")
+            raise FormatError(f"none of the {len(whole.sources)} takes can be used{why}")
         plan.warnings += [line for record in plan.records for line in record.get("warnings", [])]
         plan.warnings += _notes(plan.records)
         return plan
@@ -301,10 +394,11 @@ class _Plan:
 
 
 def _assemble(
-    out: Path, work: Path, plan: _Plan, sides: Mapping[str, Split], kept: _Kept, made_by: dict[str, Any]
+    out: Path, works: Mapping[str, Path], work: Path, plan: _Plan, whole: Whole, kept: _Kept
 ) -> MotionSet:
     """Write the set, or leave the one that is there where it would be the same."""
-    made_by = made_by | {"from": plan.fingerprint(sides)}
+    sides = whole.sides
+    made_by = whole.made_by | {"from": plan.fingerprint(sides)}
     if kept.old is not None and kept.old.index["made_by"] == made_by:
         return kept.old
     used: set[str] = {source.name for source, _ in plan.takes}
@@ -314,7 +408,7 @@ def _assemble(
             if result.state == "kept":
                 parts = kept.parts(path)
             else:
-                parts, _ = read_parts(work_file(work, result.key))
+                parts, _ = read_parts(work_file(works.get(source.paths[0], work), result.key))
             for part in parts:
                 _append(writer, source, sides[source.subject], path, part, used)
         writer.finish(
@@ -377,4 +471,4 @@ def _warnings(clips: list[ClipEntry], refused: list[dict[str, str]]) -> list[str
     return found
 
 
-__all__ = ["BuildReport", "Step", "build"]
+__all__ = ["BuildReport", "Step", "build", "merge"]

@@ -13,6 +13,7 @@ import torch
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
+from training.data.sets import build, merge
 from training.run.recorder import read_metrics
 from training.tasks.motion.module import new_model
 from training.tasks.motion.task import fit, load_run
@@ -150,11 +151,16 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path, environment):
 
 @pytest.mark.slow
 def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, in_two_processes):
+    """Each reads its part of a set that was built in shards."""
     options = tiny(model={"dropout": 0.0}, run={"log_every": 1})
+    shards = [tmp_path / "first", tmp_path / "second"]
+    for number, shard in enumerate(shards, start=1):
+        build(takes, shard, shard=f"{number}/2")
+    merge(shards, tmp_path / "set")
     config = write_config(
         tmp_path / "tiny.toml",
         options,
-        path=str(takes),
+        path=str(tmp_path / "set"),
         cache=str(tmp_path / "cache"),
         build_workers=1,
         copies=1,

@@ -1,0 +1,114 @@
+"""A set built in shards, on as many machines, is the set of one."""
+
+import json
+import shutil
+
+import pytest
+
+from pyanticip.errors import FormatError, OptionError
+from training.data.sets import MotionSet, build, merge
+from training.data.sets.shards import SHARD
+from training.data.sets.writer import WORK
+
+COUNT = 3
+
+
+def contents(out):
+    return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+
+
+@pytest.fixture
+def shards(takes, take, tmp_path):
+    """The takes in three shards, each of them seen by a machine of its own."""
+    take(takes / "dora" / "again.bvh", 200, 1)  # the same motion as anna's walk, in another shard
+    (takes / "ben" / "cut.bvh").write_text("HIERARCHY")
+    made = []
+    for number in range(1, COUNT + 1):
+        mine = tmp_path / f"machine{number}" / "takes"
+        shutil.copytree(takes, mine)
+        made.append(tmp_path / f"shard{number}")
+        build(mine, made[-1], shard=f"{number}/{COUNT}")
+        shutil.rmtree(mine)
+    return made
+
+
+def test_together_they_are_the_set_of_one_build(takes, shards, tmp_path):
+    one = build(takes, tmp_path / "one")
+    report = merge(shards[::-1], tmp_path / "many")
+    assert contents(tmp_path / "many") == contents(tmp_path / "one")
+    assert report.digest == one.digest
+    assert report.subjects == one.subjects  # nobody is on two sides
+    assert (report.refused, report.warnings) == (one.refused, one.warnings)
+    assert any("the same motion as" in line for line in report.warnings)
+    found = MotionSet.open(tmp_path / "many", verify=True)
+    assert (len(found), found.frames) == (5, one.frames)
+    # Later takes are added as to any set.
+    assert build(takes, tmp_path / "many").kept == 5
+
+
+def test_each_prepares_its_share_alone_and_goes_on_where_it_was(takes, tmp_path):
+    states = []
+    for number in range(1, COUNT + 1):
+        report = build(takes, tmp_path / "shard", shard=f"{number}/{COUNT}")
+        states.append((report.made, report.found, report.takes))
+    # In one folder after the other: what is finished is not made again.
+    assert states == [(2, 0, 2), (2, 0, 2), (1, 0, 1)]
+    (tmp_path / "shard" / SHARD).unlink()
+    assert build(takes, tmp_path / "shard", shard="1/3").found == 2
+
+
+def test_a_shard_more_than_there_are_takes_is_empty(takes, tmp_path):
+    shards = [tmp_path / str(n) for n in range(1, 8)]
+    reports = [build(takes, out, shard=f"{n}/7") for n, out in enumerate(shards, 1)]
+    assert [report.takes for report in reports] == [1] * 5 + [0] * 2
+    assert merge(shards, tmp_path / "set").clips == 5
+
+
+def test_what_does_not_fit_together_is_refused(takes, shards, tmp_path):
+    out = tmp_path / "set"
+    with pytest.raises(OptionError, match="shard 2/3 is missing; expected the folders of all 3"):
+        merge([shards[0], shards[2]], out)
+    with pytest.raises(OptionError, match="expected 3 shards, given 4: one is there twice"):
+        merge([*shards, shards[0]], out)
+    with pytest.raises(OptionError, match=r"expected i/n .*, given '0/3'"):
+        build(takes, tmp_path / "new", shard="0/3")
+    build(takes, shards[1], shard="2/3", rate=60.0)
+    with pytest.raises(
+        OptionError, match=r"shard2: is of another build than .*shard1: rate is 60.0, not None"
+    ):
+        merge(shards, out)
+    build(takes, shards[1], shard="2/2")
+    with pytest.raises(OptionError, match="2 shards, not 3"):
+        merge(shards, out)
+    (takes / "ben" / "show.anticip").rename(takes / "ben" / "other.anticip")
+    build(takes, shards[1], shard="2/3")
+    with pytest.raises(OptionError, match="it saw other takes"):
+        merge(shards, out)
+    assert not out.exists()
+
+
+def test_what_is_damaged_or_unfinished_is_one_line(takes, shards, tmp_path):
+    out = tmp_path / "set"
+    with pytest.raises(FormatError, match="no finished shard in it"):
+        merge([takes], out)
+    index = json.loads((shards[0] / SHARD).read_text())
+    index["shard"] = [2, 3]
+    (shards[0] / SHARD).write_text(json.dumps(index))
+    with pytest.raises(FormatError, match="was changed by hand or damaged"):
+        merge(shards, out)
+    build(takes, shards[0], shard="1/3")
+    saved = next((shards[1] / WORK).glob("*.npz"))
+    saved.write_bytes(saved.read_bytes()[:-200])
+    with pytest.raises(FormatError, match="is damaged"):
+        merge(shards, out)
+    assert not (out / "set.json").exists()
+
+
+def test_a_folder_holds_a_shard_or_a_set(takes, shards, tmp_path):
+    build(takes, tmp_path / "set")
+    with pytest.raises(OptionError, match="holds a set"):
+        build(takes, tmp_path / "set", shard="1/2")
+    with pytest.raises(OptionError, match="holds a shard"):
+        build(takes, shards[0])
+    with pytest.raises(OptionError, match="holds a shard"):
+        merge(shards, shards[0])
