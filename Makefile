@@ -91,9 +91,10 @@ docs: $(VENV)/.dev ## the documentation as a site, in target/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file .ci/mkdocs.yml
 
 .PHONY: bench
-bench: $(VENV)/.dev ## criterion and pytest-benchmark; for the live figures see `pyanticip bench`
+bench: $(VENV)/.dev ## criterion and pytest-benchmark; then the live path beside its rivals, in one table
 	cargo bench
 	$(BIN)/python -m pytest --benchmark-only tests
+	$(BIN)/python -P tests/benches/beside.py
 
 MINUTES ?= 10
 .PHONY: fuzz

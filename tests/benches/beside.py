@@ -1,0 +1,160 @@
+"""The last word of ``make bench``: the live path beside what it was, what a sketch of it took, and rivals.
+
+    python -P tests/benches/beside.py [SECONDS]
+
+Everything takes turns within one run. *before* and *sketch* were measured once, on another day: by a build
+that stayed awake for its datagrams and stepped by ONNX Runtime, and by 300 lines of Rust on a thread. Compare
+with them only on an idle machine; the load stands below the table.
+"""
+
+import gc
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from statistics import median
+
+from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
+from pythonosc.osc_message_builder import OscMessageBuilder
+from rich.console import Console
+from rich.table import Table
+
+from pyanticip.vocabulary import PARAMETERS
+from realtime.bench import latency, step
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import OscConfig
+from realtime.sinks.osc import OscSink
+
+ABSENT = "not installed"
+TURNS = 3
+BUNDLES = 200
+"""Bundles of a turn."""
+
+
+def frame(number: int) -> ControlFrame:
+    """A frame as live sends it: scalars and parameters that vary."""
+    wave = [(number * (i + 3) % 100) / 100 for i in range(8)]
+    return ControlFrame(number, number / 50, wave[:7], wave)
+
+
+def python_osc(port: int) -> Callable[[ControlFrame], None]:
+    """The same bundle by python-osc alone, as its manual has it."""
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def send(told: ControlFrame) -> None:
+        bundle = OscBundleBuilder(IMMEDIATELY)
+        messages = [("frame", [told.seq, told.seconds]), ("scalars", list(told.scalars))]
+        messages += [(f"param/{name}", [told.params[i]]) for i, name in enumerate(PARAMETERS)]
+        messages += [("params", list(told.params))]
+        for name, values in messages:
+            message = OscMessageBuilder(f"/anticip/{name}")
+            for value in values:
+                message.add_arg(value)
+            bundle.add_content(message.build())
+        sender.sendto(bundle.build().dgram, ("127.0.0.1", port))
+
+    return send
+
+
+def liblo(port: int) -> Callable[[ControlFrame], None]:
+    """The same by liblo, through pyliblo3."""
+    import liblo as lo
+
+    target = lo.Address("127.0.0.1", port)
+
+    def send(told: ControlFrame) -> None:
+        bundle = lo.Bundle(lo.Message("/anticip/frame", told.seq, told.seconds))
+        bundle.add(lo.Message("/anticip/scalars", *told.scalars))
+        for i, name in enumerate(PARAMETERS):
+            bundle.add(lo.Message(f"/anticip/param/{name}", told.params[i]))
+        bundle.add(lo.Message("/anticip/params", *told.params))
+        lo.send(target, bundle)
+
+    return send
+
+
+def bundles_us() -> dict[str, float]:
+    """Microseconds from a frame to its bundle's being sent, median, by who makes it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        port = receiver.getsockname()[1]
+        ways = {"ours": OscSink(OscConfig(port=port)).send, "python-osc": python_osc(port)}
+        if find_spec("liblo") is not None:
+            ways["liblo"] = liblo(port)
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(TURNS + 1):
+            for name, send in ways.items():
+                for number in range(BUNDLES):
+                    told = frame(number)
+                    begun = time.perf_counter()
+                    send(told)
+                    if turn:
+                        took[name].append(1e6 * (time.perf_counter() - begun))
+    return {name: median(values) for name, values in took.items()}
+
+
+def live(seconds: float) -> dict[str, dict[str, float]]:
+    """Datagram to OSC, milliseconds and share of a core, asleep and awake between datagrams, in turns; and
+    a bare UDP echo beside them."""
+    runs: dict[str, list[dict[str, float]]] = {"asleep": [], "awake": [], "echo": []}
+    for _ in range(TURNS):
+        for name in ("asleep", "awake"):
+            found = latency.run(seconds / (2 * TURNS), spin=name == "awake")
+            runs[name].append({**found["latency_ms"], "core": found["core"]})
+            runs["echo"].append(found["echo_ms"])
+            gc.collect()
+    return {
+        name: {key: median(run[key] for run in several) for key in several[0] if several[0][key] is not None}
+        for name, several in runs.items()
+    }
+
+
+def table(seconds: float) -> Table:
+    """Measure, and lay out."""
+    paced, sent = live(seconds), bundles_us()
+    steps = {
+        name: modes["warm"]["all"] for name, modes in step.run(max(seconds / 3, 4.0))["steps_us"].items()
+    }
+    echo = f"a bare UDP echo {paced['echo']['p50']:.2f}, {paced['echo']['p99']:.2f}"
+    rivals = f"python-osc {sent['python-osc']:.0f}; liblo "
+    rivals += f"{sent['liblo']:.0f}" if "liblo" in sent else ABSENT
+    torch = f"{steps['torch']['p50']:.0f}" if "torch" in steps else ABSENT
+    onnx = "no graph is exported any more" if find_spec("onnxruntime") else ABSENT
+
+    def both(name: str) -> str:
+        return f"{paced[name]['p50']:.2f}, {paced[name]['p99']:.2f}"
+
+    found = Table(title="the live path, paced at 50 Hz")
+    for column in ("", "before", "now", "sketch in Rust", "beside it"):
+        found.add_column(column)
+    rows = [
+        (
+            "datagram to OSC, ms, p50, p99",
+            "(it never slept)",
+            both("asleep"),
+            "0.21 to 0.26, 0.25 to 0.31",
+            echo,
+        ),
+        (
+            "the same, --spin",
+            *("0.34 to 0.42, 0.79 to 0.94", both("awake")),
+            *("0.15, 0.20 to 0.26", echo),
+        ),
+        ("share of a core a performer", "23 %", f"{paced['asleep']['core']:.0%}", "", ""),
+        (
+            "a step of the model, us, p50",
+            *("117", f"{steps['rust']['p50']:.0f}", "33 (products alone, hot)"),
+            f"torch {torch}; ONNX Runtime {onnx}",
+        ),
+        ("a frame's bundle, made and sent, us", "31", f"{sent['ours']:.0f}", "", rivals),
+    ]
+    for row in rows:
+        found.add_row(*row)
+    found.caption = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {seconds:g} s in {TURNS} turns"
+    return found
+
+
+if __name__ == "__main__":
+    Console(width=150).print(table(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0))
