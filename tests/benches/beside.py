@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from math import nan
 from statistics import median
 
 from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
@@ -39,9 +40,8 @@ def frame(number: int) -> ControlFrame:
     return ControlFrame(number, number / 50, wave[:7], wave)
 
 
-def python_osc(port: int) -> Callable[[ControlFrame], None]:
+def python_osc(sender: socket.socket, port: int) -> Callable[[ControlFrame], None]:
     """The same bundle by python-osc alone, as its manual has it."""
-    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def send(told: ControlFrame) -> None:
         bundle = OscBundleBuilder(IMMEDIATELY)
@@ -77,10 +77,14 @@ def liblo(port: int) -> Callable[[ControlFrame], None]:
 
 def bundles_us() -> dict[str, float]:
     """Microseconds from a frame to its bundle's being sent, median, by who makes it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
         receiver.bind(("127.0.0.1", 0))
         port = receiver.getsockname()[1]
-        ways = {"ours": OscSink(OscConfig(port=port)).send, "python-osc": python_osc(port)}
+        ours = OscSink(OscConfig(port=port))
+        ways = {"ours": ours.send, "python-osc": python_osc(sender, port)}
         if find_spec("liblo") is not None:
             ways["liblo"] = liblo(port)
         took: dict[str, list[float]] = {name: [] for name in ways}
@@ -92,6 +96,7 @@ def bundles_us() -> dict[str, float]:
                     send(told)
                     if turn:
                         took[name].append(1e6 * (time.perf_counter() - begun))
+        ours.close()
     return {name: median(values) for name, values in took.items()}
 
 
@@ -105,8 +110,11 @@ def live(seconds: float) -> dict[str, dict[str, float]]:
             runs[name].append({**found["latency_ms"], "core": found["core"]})
             runs["echo"].append(found["echo_ms"])
             gc.collect()
+    # A turn that the machine stood still through has no figure.
     return {
-        name: {key: median(run[key] for run in several) for key in several[0] if several[0][key] is not None}
+        name: {
+            key: median([x for run in several if (x := run[key]) is not None] or [nan]) for key in several[0]
+        }
         for name, several in runs.items()
     }
 
