@@ -85,6 +85,13 @@ def test_batches_are_functions_of_seed_and_update() -> None:
     assert first.rows.ids.shape != other.rows.ids.shape or not torch.equal(first.rows.ids, other.rows.ids)
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_batch_has_one_length_unless_they_are_mixed(mixed: bool) -> None:
+    batches = Batches(options(longest=20, batch=50, mixed=mixed))
+    lengths = [len(set(batches.update(step).rows.prompt.tolist())) for step in range(6)]
+    assert all(count > 1 if mixed else count == 1 for count in lengths)
+
+
 def test_samples_to_judge_by_are_not_those_of_training() -> None:
     task, o = TASKS["copy"], options(longest=20, batch=50)
     seen = {tuple(row) for step in range(6) for row in Batches(o).update(step).rows.ids.tolist()}
