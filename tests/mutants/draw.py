@@ -71,9 +71,12 @@ def sites(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None, str]]:
     """What could be mistaken inside functions: a node and what replaces it, or the gap between two nodes.
 
     Comparisons by one, signs, ``and`` and ``or``, a dropped ``not``, a condition turned round, numbers that
-    are one too large or twice as large, flags the other way. Not in messages, annotations and assertions.
+    are one too large or twice as large, flags the other way. Not in messages, annotations and assertions, of
+    which ``strict`` of ``zip`` is one.
     """
     if isinstance(tree, ast.Raise | ast.Assert | ast.JoinedStr):
+        return
+    if isinstance(tree, ast.keyword) and tree.arg == "strict":
         return
     match tree:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
