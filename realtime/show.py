@@ -410,14 +410,22 @@ class Show:
     def _record_stop(self) -> Awaitable[str]:
         if self._recorder is None or self._recorder.path is None:
             raise OptionError("record/stop: nothing is being recorded")
-        return self._stopped(self._recorder)
+        # A file that is there ends at once: what is started right behind is another.
+        ended = None if self._recorder.is_opening else self._end(self._recorder)
+        return self._stopped(self._recorder, ended)
 
-    async def _stopped(self, recorder: Recorder) -> str:
-        """End a file, once it is there: whoever made it still waits for it."""
-        await self._idle(recorder)
-        if (path := recorder.finish()) is None:
-            raise OptionError("record/stop: nothing is being recorded")
+    def _end(self, recorder: Recorder) -> Path | None:
         self.pipeline.tape = None
+        return recorder.finish()
+
+    async def _stopped(self, recorder: Recorder, path: Path | None) -> str:
+        """Wait until a file is finished; one that is being made ends once it is there, for whoever made it
+        still waits for it."""
+        if path is None:
+            await self._idle(recorder)
+            path = self._end(recorder)
+        if path is None:
+            raise OptionError("record/stop: nothing is being recorded")
         await self._idle(recorder)
         return str(path)
 

@@ -182,5 +182,6 @@ def test_at_least_half_of_the_calls_get_past_the_checks() -> None:
         pytest.skip("only meant after the other tests of this file")
     share = PAST.total() / TRIED.total()
     print(f"{TRIED.total()} calls of {len(TRIED)} names, {100 * share:.0f} % past the checks")
-    assert not [name for name in TRIED if not PAST[name]]
+    # What was tried a few times may have been spoilt each time.
+    assert not [name for name, tried in TRIED.items() if tried >= 10 and not PAST[name]]
     assert share >= 0.5
