@@ -23,7 +23,7 @@ from realtime.oscquery.offer import Offers
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.rig.performers import monitors, solo
+from realtime.rig.solo import monitors, solo
 from realtime.seams import BACKENDS
 from realtime.show import Show, obey_signals
 from realtime.sinks.config import OscConfig

@@ -27,7 +27,7 @@ from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.everyone import everyones
 from realtime.programs.live import live
 from realtime.rig import Rig, load_rig, parse_rig
-from realtime.rig.performers import solo
+from realtime.rig.solo import solo
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.translator import Translator
 from realtime.sinks.osc import OscSink

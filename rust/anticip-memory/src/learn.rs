@@ -5,12 +5,9 @@ use anticip_motion::twin::body::{Body, Rotations};
 use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S};
 
 use crate::key::{DELAYS, DELAYS_S, FIRST, Key, KeyMaker};
-use crate::store::{FOLLOWED, Followed};
+use crate::store::{FOLLOWED, Followed, MOMENT_STEP};
 use crate::teacher::{TEACHER_REACH, TEACHER_START, Teacher};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
-
-/// Frames between two moments that are remembered.
-pub const MOMENT_STEP: usize = 2;
 
 /// Frames at most between a frame and the teacher's word about it: its reach, or the start of a take.
 pub(crate) const LATE: usize = TEACHER_START + 1;

@@ -1,10 +1,11 @@
 //! What is remembered: keys, what followed them, and which take they are of.
 
 use crate::key::{KEY_SIZE, Key, check};
-use crate::learn::MOMENT_STEP;
 use crate::sketch::{SKETCH, Sketch, sketch};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
 
+/// Frames between two moments that are remembered.
+pub const MOMENT_STEP: usize = 2;
 /// How many numbers are remembered of what followed a moment: the parameters at each horizon.
 pub const FOLLOWED: usize = HORIZONS.len() * PARAMETER_COUNT;
 

@@ -2,7 +2,7 @@
 
 use anticip_geometry::Quat;
 
-use crate::resample::Pose;
+use crate::pose::Pose;
 
 /// How a stretch begins and ends: per joint what it would turn at the speed it has there, in the frame of its first
 /// pose, and how far it turns; the root last.

@@ -6,26 +6,11 @@ use anticip_geometry::{Options, PoseConfig, PoseStream, Quat, SCALARS};
 
 use crate::MotionError;
 use crate::canonical::{HIPS, JOINT_COUNT, JOINTS};
+pub use crate::layout::{FEATURE_COUNT_V1, HEIGHT, MASK, RATE, ROOT_VELOCITY, ROTATION, SCALAR, VELOCITY};
 use crate::twin::{TWIN_COUNT, TwinColumns, twin_names};
 
 /// Version of the layout. A later one appends columns: what reads an earlier one reads the first of them.
 pub const FEATURES_VERSION: u32 = 2;
-/// Frames a second of the grid features are defined on.
-pub const RATE: f64 = 50.0;
-/// First two columns of every joint's rotation matrix, column by column.
-pub const ROTATION: usize = 0;
-/// Angular velocities, rad/s, in the joint's own frame.
-pub const VELOCITY: usize = ROTATION + 6 * JOINT_COUNT;
-/// 1 where the source has the joint, else 0.
-pub const MASK: usize = VELOCITY + 3 * JOINT_COUNT;
-/// The seven anticipation scalars.
-pub const SCALAR: usize = MASK + JOINT_COUNT;
-/// Height of the hips, metres.
-pub const HEIGHT: usize = SCALAR + 7;
-/// Velocity of the hips, m/s: to the left, up, ahead, as the hips face.
-pub const ROOT_VELOCITY: usize = HEIGHT + 1;
-/// How many numbers a frame had in version 1.
-pub const FEATURE_COUNT_V1: usize = ROOT_VELOCITY + 3;
 /// The eight parameters of the causal twin at 0, 20, 60 and 160 ms, and means of that at 20 ms over 1 and 4 s.
 pub const TWIN: usize = FEATURE_COUNT_V1;
 /// How many numbers a frame has.

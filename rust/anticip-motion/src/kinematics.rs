@@ -4,7 +4,7 @@
 //! it in a graph of small tensor operations.
 
 use crate::canonical::{JOINT_COUNT, PARENTS};
-use crate::features::{FEATURE_COUNT_V1, ROTATION, VELOCITY};
+use crate::layout::{FEATURE_COUNT_V1, ROTATION, VELOCITY};
 
 /// The last numbers of a row: height of the higher hand, speed of the body (by mass), speed of the faster hand, how
 /// many ends of the body share the movement, extension, side.

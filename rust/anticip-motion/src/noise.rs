@@ -9,7 +9,7 @@ use anticip_geometry::Quat;
 
 use crate::canonical::JOINT_COUNT;
 use crate::features::RATE;
-use crate::resample::Pose;
+use crate::pose::Pose;
 
 type Vec4 = [f64; 4];
 

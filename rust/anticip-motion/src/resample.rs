@@ -4,6 +4,7 @@ use anticip_geometry::Quat;
 
 use crate::MotionError;
 use crate::curve::{Curve, shortest};
+use crate::pose::Pose;
 
 /// Gaps of up to this many missing grid frames are filled; a longer one starts the stream anew.
 pub const MAX_GAP: u32 = 25;
@@ -19,48 +20,6 @@ const MAX_ROTATIONS: f64 = (1 << 25) as f64;
 
 /// A source time this close to a grid time (in grid steps) is that grid time: sources give seconds with rounding.
 const SNAP: f64 = 1e-3;
-
-/// One pose with its root.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Pose {
-    /// Unit local rotations.
-    pub rotations: Vec<Quat>,
-    /// Root translation, metres.
-    pub root: [f64; 3],
-}
-
-impl Pose {
-    /// The rest pose at the origin.
-    #[must_use]
-    pub fn identity(joints: usize) -> Self {
-        Self {
-            rotations: vec![Quat::IDENTITY; joints],
-            root: [0.0; 3],
-        }
-    }
-
-    pub(crate) fn copy_from(&mut self, other: &Self) {
-        self.rotations.copy_from_slice(&other.rotations);
-        self.root = other.root;
-    }
-
-    /// Writes the pose a fraction `u` of the way from `a` to `b`; the ends come out exactly.
-    pub fn blend(&mut self, a: &Self, b: &Self, u: f64) {
-        if u <= 0.0 {
-            self.copy_from(a);
-        } else if u >= 1.0 {
-            self.copy_from(b);
-        } else {
-            let pairs = a.rotations.iter().zip(&b.rotations);
-            for (out, (&qa, &qb)) in self.rotations.iter_mut().zip(pairs) {
-                *out = Quat::slerp(qa, qb, u);
-            }
-            for (i, out) in self.root.iter_mut().enumerate() {
-                *out = a.root[i] + u * (b.root[i] - a.root[i]);
-            }
-        }
-    }
-}
 
 /// A frame of the grid as it leaves.
 #[derive(Debug, Clone, Copy, PartialEq)]

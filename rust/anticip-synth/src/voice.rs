@@ -1,7 +1,6 @@
 //! The whole instrument.
 
 use core::f32::consts::FRAC_PI_2;
-use std::sync::Arc;
 
 use crate::clock::Beat;
 use crate::control::{FRAME, Line, Smoother};
@@ -12,7 +11,7 @@ use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter};
 use crate::presets::{Controls, Instrument, PRESETS};
 use crate::queue::{QUEUE, Queue};
 use crate::room::Room;
-use crate::samples::Samples;
+use crate::settings::Settings;
 
 /// Longest time an event may lie ahead or a fade may take, seconds.
 const LONGEST: f64 = 60.0;
@@ -42,19 +41,6 @@ fn position(name: &str) -> Result<usize, SynthError> {
 struct Player {
     instrument: Box<dyn Instrument>,
     presence: f32,
-}
-
-/// What a voice is made with.
-#[derive(Clone, Default)]
-pub struct Settings {
-    /// Seed of all chance.
-    pub seed: u64,
-    /// Name of the preset that plays first; none: the first of [`PRESETS`].
-    pub preset: Option<String>,
-    /// What the notes are.
-    pub harmony: Harmony,
-    /// What the presets that play recorded sound play, at the voice's sample rate.
-    pub samples: Option<Arc<Samples>>,
 }
 
 /// The built-in voice; see the crate's description.

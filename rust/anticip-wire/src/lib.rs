@@ -22,6 +22,7 @@ pub mod native;
 pub mod natnet;
 mod osc;
 mod pose;
+mod protocols;
 pub mod recording;
 pub mod rokoko;
 mod source;
@@ -30,7 +31,8 @@ pub mod xsens;
 
 pub use error::WireError;
 pub use pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate};
-pub use source::{PROTOCOLS, Protocol, Source, Update, recognise};
+pub use protocols::{PROTOCOLS, Protocol, recognise};
+pub use source::{Source, Update};
 
 /// CRC-32C (Castagnoli) of `data`, as iSCSI and the recording format use it.
 pub fn crc32c(data: &[u8]) -> u32 {

@@ -7,7 +7,7 @@ use crate::MotionError;
 use crate::agreement::Agreement;
 use crate::canonical::JOINT_COUNT;
 use crate::live::Source;
-use crate::resample::Pose;
+use crate::pose::Pose;
 use crate::retarget::Retargeter;
 use crate::skeleton::Skeleton;
 use crate::standard;

@@ -15,7 +15,8 @@ use crate::completion::Completion;
 use crate::features::{CanonicalPose, FEATURE_COUNT, FeatureExtractor, RATE};
 use crate::limbs::LimbTracker;
 use crate::noise::NoiseGate;
-use crate::resample::{GridFrame, MAX_GAP, Pose, Pushed, Resampler};
+use crate::pose::Pose;
+use crate::resample::{GridFrame, MAX_GAP, Pushed, Resampler};
 use crate::tempo::TempoTracker;
 
 /// A source slower than this between two frames (seconds) has left a gap.

@@ -1,7 +1,7 @@
 //! The causal counterpart of the teacher's smoother.
 
 use crate::MotionError;
-use crate::features::RATE;
+use crate::layout::RATE;
 
 const MAX_DELAY_S: f64 = 10.0;
 

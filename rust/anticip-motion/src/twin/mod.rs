@@ -16,8 +16,8 @@ use measures::{FAST, LAGS, LONGEST_LAG, MEASURES, lags, periodicity, raw_measure
 pub use ring::{Mean, Ring};
 
 use crate::MotionError;
-use crate::features::RATE;
 use crate::kinematics::ENDS;
+use crate::layout::RATE;
 
 /// The eight sound parameters, in order; each in 0..1.
 pub const PARAMETERS: [&str; PARAMETER_COUNT] = [

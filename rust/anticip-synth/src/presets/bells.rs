@@ -5,8 +5,8 @@ use crate::control::FRAME;
 use crate::modes::{Modes, Partial};
 use crate::notes::{Note, Notes};
 use crate::params::Event;
+use crate::settings::Settings;
 use crate::tone::{Body, Tone};
-use crate::voice::Settings;
 
 const LEVEL: f32 = 0.66;
 /// Bronze: neither low nor hissing.

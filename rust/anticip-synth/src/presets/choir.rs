@@ -7,8 +7,8 @@ use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::{FRAME, Line, Smoother};
 use crate::params::{Event, Parameter};
+use crate::settings::Settings;
 use crate::tone::{Band, Body, Tone, White, band};
-use crate::voice::Settings;
 
 const LEVEL: f32 = 0.86;
 /// Where a choir is weak, and the singers' formant.

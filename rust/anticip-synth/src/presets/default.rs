@@ -9,8 +9,8 @@ use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::{FRAME, Line};
 use crate::pad::{Pad, PadControls};
 use crate::params::{Event, Parameter};
+use crate::settings::Settings;
 use crate::strike::Strike;
-use crate::voice::Settings;
 
 pub(crate) struct PadAndBells {
     chance: Chance,

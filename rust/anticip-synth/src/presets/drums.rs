@@ -5,8 +5,8 @@ use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::FRAME;
 use crate::kit::Kit;
 use crate::params::{Event, Parameter};
+use crate::settings::Settings;
 use crate::tone::{Body, Tone};
-use crate::voice::Settings;
 
 const LEVEL: f32 = 0.97;
 /// A shell, and skins that hiss.

@@ -4,8 +4,8 @@ use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer};
 use crate::control::FRAME;
 use crate::params::{Event, Parameter};
+use crate::settings::Settings;
 use crate::tone::{Body, Tone};
-use crate::voice::Settings;
 
 const LEVEL: f32 = 0.88;
 /// Thin walls.

@@ -8,8 +8,8 @@ use crate::control::FRAME;
 use crate::error::SynthError;
 use crate::params::{Event, Parameter};
 use crate::samples::{Piece, Samples, transposed};
+use crate::settings::Settings;
 use crate::tone::{Body, Tone};
-use crate::voice::Settings;
 
 const LEVEL: f32 = 0.55;
 /// The sounds have bodies of their own.

@@ -19,7 +19,7 @@ use crate::control::{FRAME, Line};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::params::{Event, Parameter};
-use crate::voice::Settings;
+use crate::settings::Settings;
 
 /// A preset that can be chosen.
 #[derive(Clone, Copy)]

@@ -4,9 +4,9 @@ use super::{Controls, Instrument, scale};
 use crate::control::FRAME;
 use crate::notes::{Note, Notes};
 use crate::params::{Event, Parameter};
+use crate::settings::Settings;
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
-use crate::voice::Settings;
 
 const LEVEL: f32 = 0.9;
 /// A small box, and the nail on the string.

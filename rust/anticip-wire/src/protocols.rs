@@ -1,0 +1,82 @@
+//! Which protocols there are, and whose a datagram is.
+
+use crate::source::Source;
+
+/// A protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Protocol {
+    /// What users call it.
+    pub name: &'static str,
+    /// A decoder that has seen nothing.
+    pub open: fn() -> Box<dyn Source>,
+    /// Whether a datagram looks like one of these, whole and usable or not.
+    pub recognises: fn(&[u8]) -> bool,
+}
+
+/// A decoder of that type which has seen nothing.
+fn new<S: Source + Default + 'static>() -> Box<dyn Source> {
+    Box::<S>::default()
+}
+
+/// The protocols, the most usual first.
+pub const PROTOCOLS: [Protocol; 7] = [
+    Protocol {
+        name: "mocopi",
+        open: new::<crate::mocopi::MocopiPacket>,
+        recognises: crate::mocopi::recognises,
+    },
+    Protocol {
+        name: "vmc",
+        open: new::<crate::vmc::VmcAssembler>,
+        recognises: crate::vmc::recognises,
+    },
+    Protocol {
+        name: "xsens",
+        open: new::<crate::xsens::XsensAssembler>,
+        recognises: crate::xsens::recognises,
+    },
+    Protocol {
+        name: "rokoko",
+        open: new::<crate::rokoko::RokokoDecoder>,
+        recognises: crate::rokoko::recognises,
+    },
+    Protocol {
+        name: "axis",
+        open: new::<crate::axis::AxisDecoder>,
+        recognises: crate::axis::recognises,
+    },
+    Protocol {
+        name: "natnet",
+        open: new::<crate::natnet::NatnetDecoder>,
+        recognises: crate::natnet::recognises,
+    },
+    Protocol {
+        name: "msgpack",
+        open: new::<crate::native::NativePacket>,
+        recognises: crate::native::recognises,
+    },
+];
+
+/// OSC addresses that tell what is sent, without a body of their own: the kind, and the address or its end.
+const ADDRESSES: [(&str, &str); 9] = [
+    ("vrchat", "/tracking/trackers/"),
+    ("wek", "/wek/inputs"),
+    ("phone", "/gyrosc/"),
+    ("phone", "/ZIGSIM/"),
+    ("phone", "/zigsim/"),
+    ("phone", "/quaternion"),
+    ("phone", "/orientation"),
+    ("phone", "/rotationvector"),
+    ("phone", "/gamerotationvector"),
+];
+
+/// The kind of sender a datagram is from, by its looks: a protocol's name, `vrchat`, `wek`, `phone`, or `osc` for OSC
+/// of somebody else's; none where it is nothing known.
+pub fn recognise(datagram: &[u8]) -> Option<&'static str> {
+    if let Some(protocol) = PROTOCOLS.iter().find(|p| (p.recognises)(datagram)) {
+        return Some(protocol.name);
+    }
+    let address = crate::osc::first_address(datagram)?;
+    let told = |(_, word): &&(&str, &str)| address.windows(word.len()).any(|part| part == word.as_bytes());
+    Some(ADDRESSES.iter().find(told).map_or("osc", |(kind, _)| kind))
+}
