@@ -5,6 +5,7 @@
 //! learned of a frame is learned when the teacher's support has arrived.
 #![forbid(unsafe_code)]
 
+mod correction;
 mod cues;
 mod error;
 mod following;

@@ -161,9 +161,9 @@ impl Memory {
         self.sure = placed.map_or(0.0, |(_, trust)| trust);
         self.sayings = self.listen(&heard.twins, placed.map(|(found, _)| found));
         let said = self.imagine(model);
-        for (sayings, rows) in self.sayings.iter_mut().zip(model.into_iter().flatten()) {
-            for (saying, row) in sayings.iter_mut().zip(&rows[FIRST_MIXED..]) {
-                saying[0] = Some(f64::from(*row));
+        for (p, rows) in model.into_iter().flatten().enumerate() {
+            for (h, row) in rows[FIRST_MIXED..].iter().enumerate() {
+                self.sayings[p][h] = self.mixing.told(p, h, &self.sayings[p][h], Some(f64::from(*row)));
             }
         }
         let mixed = said
@@ -192,9 +192,9 @@ impl Memory {
         for p in 0..PARAMETER_COUNT {
             let rows = model.map(|rows| rows[p].map(f64::from));
             for h in 0..H {
-                let mut saying = self.sayings[p][h];
-                saying[0] = rows.map(|row| row[FIRST_MIXED + h]);
-                let (mixed, trust) = self.mixing.mix(p, h, &saying, self.sure);
+                let model = rows.map(|row| row[FIRST_MIXED + h]);
+                let sayings = self.mixing.told(p, h, &self.sayings[p][h], model);
+                let (mixed, trust) = self.mixing.mix(p, h, &sayings, self.sure);
                 said.parameters[p][FIRST_MIXED + h] = mixed as f32;
                 said.trust[p][h] = trust as f32;
             }
@@ -247,6 +247,7 @@ impl Memory {
                     .map(|found| f64::from(found.followed[p][h] - found.then[p]));
                 let now = twins[DELAY_0][p];
                 [
+                    None,
                     None,
                     followed,
                     change.map(|change| (now + change).clamp(0.0, 1.0)),

@@ -1,24 +1,32 @@
 //! Live mixing by measured skill: what has said best lately what comes is believed most.
 //!
 //! For every parameter and horizon the weight of an expert is its prior times exp(-rate * error), where the error is
-//! the sum of what it was off, discounted by half in ten seconds (Hedge; Freund and Schapire 1997). An expert that
-//! said nothing is charged what the mixture was off (Freund and others 1997): it neither gains nor loses.
+//! the sum of what it was off beyond the best of them, discounted by half in ten seconds (Hedge; Freund and Schapire
+//! 1997), and taken relative to the best one's mean: a tenth worse counts alike in small movements and in large ones.
+//! An expert that said nothing is charged what the mixture was off (Freund and others 1997): it neither gains nor loses.
 
 use anticip_motion::twin::Ring;
 
+use crate::correction::{Correction, TELLERS};
 use crate::{HORIZONS, PARAMETER_COUNT};
 
-/// How many say what comes: the model, the memory twice, the place in a rehearsal twice, three holds, two means, half
-/// hold and half mean.
-pub(crate) const EXPERTS: usize = 11;
+/// How many say what comes: the model, the model corrected, the memory twice, the place in a rehearsal twice, three
+/// holds, two means, half hold and half mean.
+pub(crate) const EXPERTS: usize = 12;
 /// How many of them forecast, the first ones; the others only hold or average.
-pub(crate) const FORECASTS: usize = 5;
+const FORECASTS: usize = 6;
+/// The model as the rivals correct it, which is only in part a forecast.
+const CORRECTED: usize = 1;
+/// Those whose distances from the model correct it: held 20 and 160 ms late, means over 1 and 4 s.
+const TELL: [usize; TELLERS] = [6, 8, 9, 10];
 /// Who knows it from the place: believed as much as the place is.
-const PLACED: std::ops::Range<usize> = 3..5;
+const PLACED: std::ops::Range<usize> = 4..6;
 
-const PRIOR: [f64; EXPERTS] = [100.0, 1.0, 1.0, 100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// By how much an error of one in one frame lowers the logarithm of a weight.
-const RATE: f64 = 40.0 / 60.0;
+const PRIOR: [f64; EXPERTS] = [50.0, 50.0, 1.0, 1.0, 100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// By how much one frame in which an expert is off twice as much as the best one lowers the logarithm of its weight.
+const RATE: f64 = 0.03;
+/// Mean error up to which experts are equally good.
+const NEGLIGIBLE: f64 = 0.002;
 /// Frames in which an error counts half.
 const HALF_LIFE: f64 = 500.0;
 /// Frames at the start of a take that nobody is judged by.
@@ -36,6 +44,9 @@ pub type Table = [[f32; H]; PARAMETER_COUNT];
 #[derive(Debug, Clone)]
 pub(crate) struct Mixing {
     losses: [[[f64; EXPERTS]; H]; PARAMETER_COUNT],
+    /// How many frames the losses are of, discounted as they are.
+    counts: [f64; H],
+    corrections: [[Correction; H]; PARAMETER_COUNT],
     weights: [[[f64; EXPERTS]; H]; PARAMETER_COUNT],
     /// What was said of late, a ring a horizon.
     said: [Ring<COLUMN>; H],
@@ -46,6 +57,8 @@ impl Mixing {
     pub(crate) fn new(late: usize) -> Self {
         let mut mixing = Self {
             losses: [[[0.0; EXPERTS]; H]; PARAMETER_COUNT],
+            counts: [0.0; H],
+            corrections: Default::default(),
             weights: [[[0.0; EXPERTS]; H]; PARAMETER_COUNT],
             said: HORIZONS.map(|ahead| Ring::new(late + ahead + 1)),
         };
@@ -66,33 +79,48 @@ impl Mixing {
             if frame < ahead + UNJUDGED {
                 continue;
             }
+            self.counts[h] = decay * self.counts[h] + 1.0;
             let said = self.said[h].at(frame - ahead).as_chunks::<EXPERTS>().0;
-            for ((losses, said), truth) in self.losses.iter_mut().zip(said).zip(truth) {
-                for (loss, said) in losses[h].iter_mut().zip(said) {
+            for (p, (said, truth)) in said.iter().zip(truth).enumerate() {
+                for (loss, said) in self.losses[p][h].iter_mut().zip(said) {
                     *loss = decay * *loss + (said - truth).abs();
                 }
+                let apart = TELL.map(|teller| said[teller] - said[0]);
+                self.corrections[p][h].learn(decay, &apart, truth - said[0]);
             }
         }
     }
 
     /// Believes everybody as much as they were right so far.
     pub(crate) fn weigh(&mut self) {
-        for (weights, losses) in self
-            .weights
-            .iter_mut()
-            .flatten()
-            .zip(self.losses.iter().flatten())
-        {
-            let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
-            for ((weight, prior), loss) in weights.iter_mut().zip(PRIOR).zip(losses) {
-                *weight = prior * (-RATE * (loss - least)).exp();
+        for p in 0..PARAMETER_COUNT {
+            for (h, count) in self.counts.into_iter().enumerate() {
+                self.corrections[p][h].believe(count);
+                let losses = &self.losses[p][h];
+                let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
+                let rate = RATE / (least / count.max(1.0) + NEGLIGIBLE);
+                for ((weight, prior), loss) in self.weights[p][h].iter_mut().zip(PRIOR).zip(losses) {
+                    *weight = prior * (-rate * (loss - least)).exp();
+                }
             }
         }
+    }
+
+    /// What everybody says, where the model says this; the rivals always say something.
+    pub(crate) fn told(&self, parameter: usize, h: usize, others: &Sayings, model: Option<f64>) -> Sayings {
+        let mut sayings = *others;
+        sayings[0] = model;
+        sayings[CORRECTED] = model.map(|model| {
+            let apart = TELL.map(|teller| others[teller].unwrap_or(model) - model);
+            (model + self.corrections[parameter][h].of(&apart)).clamp(0.0, 1.0)
+        });
+        sayings
     }
 
     /// What is said of a parameter at a horizon, and the share of the forecasts in it; `sure`, 0..1, of the place.
     pub(crate) fn mix(&self, parameter: usize, h: usize, sayings: &Sayings, sure: f64) -> (f64, f64) {
         let weights = &self.weights[parameter][h];
+        let kept = self.corrections[parameter][h].kept();
         let (mut total, mut mixed, mut ahead) = (0.0, 0.0, 0.0);
         for (i, (said, weight)) in sayings.iter().zip(weights).enumerate() {
             if let Some(said) = said {
@@ -103,7 +131,11 @@ impl Mixing {
                 };
                 total += weight;
                 mixed += weight * said;
-                ahead += if i < FORECASTS { weight } else { 0.0 };
+                ahead += match i {
+                    CORRECTED => kept * weight,
+                    i if i < FORECASTS => weight,
+                    _ => 0.0,
+                };
             }
         }
         (mixed / total, ahead / total)
@@ -140,26 +172,49 @@ mod tests {
         assert!((trust - 102.0 / 108.0).abs() < 1e-12);
         for frame in 0..600 {
             mixing.keep(&everybody(values), &Table::default());
-            mixing.judge(frame, &[0.5; PARAMETER_COUNT]);
+            mixing.judge(frame, &[0.6; PARAMETER_COUNT]);
         }
         mixing.weigh();
         let (mixed, trust) = mixing.mix(3, 2, &values.map(Some), 0.5);
-        assert!((mixed - 0.5).abs() < 1e-3, "{mixed}");
+        assert!((mixed - 0.6).abs() < 1e-3, "{mixed}");
         assert!(trust < 1e-3, "{trust}");
+    }
+
+    #[test]
+    fn who_is_right_is_found_as_fast_in_small_movements() {
+        let share = |size: f64| {
+            let mut mixing = Mixing::new(0);
+            // The model is off by twice what the first hold is off.
+            let values = std::array::from_fn(|i| size * if i == 6 { 1.0 } else { 2.0 });
+            for frame in 0..600 {
+                mixing.keep(&everybody(values), &Table::default());
+                mixing.judge(frame, &[0.0; PARAMETER_COUNT]);
+            }
+            mixing.weigh();
+            let weights = mixing.weights[0][0];
+            weights[6] / weights.iter().sum::<f64>()
+        };
+        assert!(share(0.2) > 0.9, "{}", share(0.2));
+        assert!(
+            (share(0.2) - share(0.02)).abs() < 0.1,
+            "{} {}",
+            share(0.2),
+            share(0.02)
+        );
     }
 
     #[test]
     fn who_says_nothing_is_charged_what_the_mixture_was_off() {
         let mut mixing = Mixing::new(0);
         let mut sayings = everybody([1.0; EXPERTS]);
-        sayings.iter_mut().flatten().for_each(|saying| saying[1] = None);
+        sayings.iter_mut().flatten().for_each(|saying| saying[2] = None);
         for frame in 0..100 {
             mixing.keep(&sayings, &[[1.0; H]; PARAMETER_COUNT]);
             mixing.judge(frame, &[0.0; PARAMETER_COUNT]);
         }
         mixing.weigh();
         let weights = mixing.weights[0][0];
-        assert!((weights[1] - weights[2]).abs() < 1e-12);
+        assert!((weights[2] - weights[3]).abs() < 1e-12);
     }
 
     #[test]
