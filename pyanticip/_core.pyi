@@ -742,6 +742,26 @@ def recognise(datagram: bytes, /) -> str | None:
     """
 
 @final
+class OscBundle:
+    """An OSC bundle that is laid out once, and whose numbers are written for every frame."""
+
+    def __new__(
+        cls, layout: bytes, count_at: int | None, places: Sequence[tuple[int, int, int]]
+    ) -> OscBundle:
+        """The bytes of a bundle; where in them its int32 stands, if it has one, and of each float32 where it
+        stands, which list of numbers it is in, and where in that. Raises OptionError.
+        """
+
+    def pack(
+        self,
+        count: int,
+        lists: Sequence[Sequence[float]],
+        tail: Sequence[tuple[bytes, Sequence[float]]],
+    ) -> bytes:
+        """The bundle with these numbers, then bytes and the floats behind each; a number that its list does
+        not have stays as it was."""
+
+@final
 class Decoder:
     """One sender's datagrams of any of `PROTOCOLS`."""
 

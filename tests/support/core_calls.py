@@ -314,6 +314,11 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         steady=st.booleans(),
         noise=jitter,
     ),
+    "OscBundle": call(
+        st.just(bytes(32)),
+        st.none() | st.integers(0, 28),
+        st.lists(st.tuples(st.integers(0, 28), st.integers(0, 2), st.integers(0, 3)), max_size=5),
+    ),
     "StepResult": call(
         controls.forecasts,
         controls.chances,
@@ -378,6 +383,13 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "reset": call(),
     },
     "StepResult": {},
+    "OscBundle": {
+        "pack": call(
+            st.integers(-(2**31), 2**31 - 1),
+            st.lists(st.lists(st.floats(), max_size=3), max_size=3),
+            st.lists(st.tuples(st.binary(max_size=8), st.lists(st.floats(), max_size=3)), max_size=3),
+        )
+    },
     "MotionStream": {
         "step": call(rows()) | call(rows(), st.just(_core.Commitment(0.5, 3))),
         "fresh": call(),
