@@ -5,6 +5,7 @@ Where the receiver schedules, each event leaves in a bundle of its own whose tim
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from pyanticip._core import OscBundle
 from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS, PARAMETERS
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra, Prewarmed
 from realtime.sinks.config import Address, Argument, OscConfig
 from realtime.sinks.outputs import SENT, extra_address
 from realtime.sinks.tcp import TcpWire
@@ -58,7 +59,7 @@ def _zeros(types: str) -> list[Argument]:
     return [0 if kind == "i" else 0.0 for kind in types]
 
 
-class OscSink:
+class OscSink(Prewarmed):
     """One OSC receiver. Where it is not there yet, or gone, that is counted and tried again."""
 
     Config = OscConfig
@@ -230,8 +231,9 @@ class OscSink:
             self._transmit(data)
 
     def prewarm(self, frame: ControlFrame) -> None:
-        """Pack this frame, which was sent, once more."""
-        self._packed(frame, ())
+        """See :class:`realtime.sinks.base.Prewarmed`."""
+        with contextlib.suppress(Exception):
+            self._packed(frame, ())
 
     def _packed(self, frame: ControlFrame, events: Sequence[Event]) -> bytes:
         send, params, extras = self._send, frame.params, frame.extras
