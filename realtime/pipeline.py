@@ -445,6 +445,8 @@ class Pipeline:
         step, frame = self._newest
         if self.memory is not None and step is not None:
             self.memory.prewarm(step)
+        # After the model's weights, which would displace the little that it reads.
+        self.front.prewarm()
         Slots(self._now_ns, None).take(self._heard, self._now_ns)
         scalars, _, _ = _body(self._heard)
         self._warm_mixer.play(step, scalars, FRAME, self._rehearsed(self._heard.features[-1], step))
