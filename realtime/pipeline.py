@@ -449,7 +449,9 @@ class Pipeline:
         self.front.prewarm()
         Slots(self._now_ns, None).take(self._heard, self._now_ns)
         scalars, _, _ = _body(self._heard)
-        self._warm_mixer.play(step, scalars, FRAME, self._rehearsed(self._heard.features[-1], step))
+        taught = self._rehearsed(self._heard.features[-1], step)
+        # Guessed: nothing is learned of it, which is not done before a frame leaves either.
+        self._warm_mixer.play(step, scalars, FRAME, taught, guessed=True)
         self._outlet.prewarm(self._said(self._now_ns, frame.params, step))
 
     def _rehearsed(self, row: F32, step: StepResult | None) -> list[float] | None:
